@@ -1,0 +1,54 @@
+# `make demo` plans a task from nothing; `make test` checks everything. Both set up `.venv` first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input -q
+EXTRA := $(shell nvidia-smi -L 2>/dev/null | grep -q '^GPU' && echo cuda || echo cpu)
+STAMP := $(VENV)/.installed-$(EXTRA)
+
+TORCH := 2.13.0
+TORCHVISION := 0.28.0
+TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
+
+.PHONY: setup demo test lint bench doctor clean
+
+setup: $(STAMP)
+
+# The CPU build of torch comes first: vLLM asks for it by version, and a plain `torch` would be a
+# CUDA build of several gigabytes. vLLM also brings vision and audio packages built for CUDA, whose
+# import fails beside it and takes transformers with it; text models do without them.
+$(VENV)/.installed-cpu: pyproject.toml Makefile
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install 'torch==$(TORCH)+cpu' || $(PIP) install --index-url $(TORCH_CPU_INDEX) 'torch==$(TORCH)'
+	$(PIP) install -e '.[cpu,dev]'
+	$(PIP) uninstall -y torchvision torchaudio torchcodec
+	$(PIP) install --no-deps --upgrade --target $(VENV)/vision 'torchvision==$(TORCHVISION)'
+	$(PIP) install --no-deps --upgrade --target $(VENV)/peers 'llm-reasoners==1.0.2'
+	touch $@
+
+$(VENV)/.installed-cuda: pyproject.toml Makefile
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install -e '.[cuda,dev]'
+	$(PIP) install --no-deps --upgrade --target $(VENV)/peers 'llm-reasoners==1.0.2'
+	touch $@
+
+demo: setup
+	$(BIN)/llm-planning run too --task cook-meat --set k=2 --set d=4 --set iter=3 \
+	  --set return=mean --set first_play=reward
+
+test: setup
+	$(BIN)/python -m pytest -q
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: setup
+	for script in benchmarks/[a-z]*.py; do case $$script in */harness.py) ;; *) $(BIN)/python $$script || exit 1;; esac; done
+
+doctor: setup
+	$(BIN)/llm-planning doctor
+
+clean:
+	rm -rf $(VENV)

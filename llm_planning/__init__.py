@@ -1,0 +1,1 @@
+"""Published LLM planners and their baselines on a model in this process."""

@@ -1,0 +1,1 @@
+"""The subcommands of `llm-planning`, one module each."""

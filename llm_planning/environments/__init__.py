@@ -1,0 +1,1 @@
+"""Worlds that planners plan in: plain state, JSON in and JSON out."""

@@ -1,0 +1,176 @@
+"""The record of an agent and its surroundings that ToO plans on (Tree of Options, Appendix A.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping  # noqa: TC003 (pydantic reads the annotations)
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, TypeAlias
+
+from pydantic import ConfigDict, TypeAdapter
+
+Slot: TypeAlias = str | None
+Equipment: TypeAlias = tuple[Slot, Slot, Slot, Slot, Slot, Slot]
+
+INVENTORY_SLOTS = 36
+EQUIPMENT_SLOTS = ("head", "torso", "legs", "feet", "hand", "off-hand")
+
+_ARMOUR_SLOTS = {"helmet": 0, "chestplate": 1, "leggings": 2, "boots": 3, "shield": 5}
+_HAND = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What one option does to a state; an empty field leaves its attribute as it was.
+
+    Attributes:
+        gained: item -> count added to the inventory.
+        lost: item -> count taken from the inventory.
+        blocks: kinds of block seen for the first time.
+        entities: kinds of entity seen for the first time.
+        equipped: item put on or taken in hand.
+        biome: where the agent now is.
+        time: of the day.
+        height: the y coordinate, in blocks.
+        health: in half hearts, 0 to 20.
+        hunger: in half drumsticks, 0 to 20.
+    """
+
+    gained: Mapping[str, int] = field(default_factory=dict, hash=False)
+    lost: Mapping[str, int] = field(default_factory=dict, hash=False)
+    blocks: tuple[str, ...] = ()
+    entities: tuple[str, ...] = ()
+    equipped: str | None = None
+    biome: str | None = None
+    time: str | None = None
+    height: float | None = None
+    health: float | None = None
+    hunger: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """One state ŝ, complete: every attribute of Appendix A.1.
+
+    The rendering keeps the record's lines in one order, those that options rarely change first and
+    the inventory last, so that states of one tree begin alike.
+
+    Attributes:
+        biome: where the agent is.
+        time: of the day.
+        nearby_blocks: kinds of block within 32 blocks or seen recently, in the order of sighting.
+        nearby_entities: kinds of entity near, nearest first.
+        health: in half hearts, 0 to 20.
+        hunger: in half drumsticks, 0 to 20.
+        position: (x, y, z), in blocks.
+        chests: visible chests.
+        equipment: shape [6], by `EQUIPMENT_SLOTS`; None is an empty slot.
+        inventory: item -> count above 0, in the order of acquisition.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    biome: str
+    time: str
+    nearby_blocks: tuple[str, ...]
+    nearby_entities: tuple[str, ...]
+    health: float = 20.0
+    hunger: float = 20.0
+    position: tuple[float, float, float] = (0.0, 64.0, 0.0)
+    chests: tuple[str, ...] = ()
+    equipment: Equipment = (None, None, None, None, None, None)
+    inventory: Mapping[str, int] = field(default_factory=dict, hash=False)
+
+    @property
+    def surroundings(self) -> str:
+        """The lines that most options leave alone."""
+        x, y, z = self.position
+        return (
+            f"Biome: {self.biome}\n"
+            f"Time: {self.time}\n"
+            f"Nearby blocks: {_listed(self.nearby_blocks)}\n"
+            f"Nearby entities (nearest to farthest): {_listed(self.nearby_entities)}\n"
+            f"Health: {self.health:.1f}/20\n"
+            f"Hunger: {self.hunger:.1f}/20\n"
+            f"Position: x={x:.1f}, y={y:.1f}, z={z:.1f}\n"
+            f"Chests: {_listed(self.chests)}"
+        )
+
+    @property
+    def belongings(self) -> str:
+        """The lines that most options change: equipment and inventory."""
+        held = dict(self.inventory)
+        return (
+            f"Equipment: {list(self.equipment)}\nInventory ({len(held)}/{INVENTORY_SLOTS}): {held}"
+        )
+
+    def __str__(self) -> str:
+        return f"{self.surroundings}\n{self.belongings}"
+
+    def apply(self, change: Change) -> State:
+        """The state after a change.
+
+        What is lost beyond what was held before the change is clipped: no count falls below zero
+        (`missing` names it). What is seen is added to what was seen before.
+
+        Args:
+            change: as predicted; an item both gained and lost counts both ways.
+
+        Returns:
+            The next state, complete.
+        """
+        held = dict(self.inventory)
+        for item, count in change.lost.items():
+            held[item] = max(held.get(item, 0) - count, 0)
+        for item, count in change.gained.items():
+            held[item] = held.get(item, 0) + count
+        x, y, z = self.position
+        return replace(
+            self,
+            biome=self.biome if change.biome is None else change.biome,
+            time=self.time if change.time is None else change.time,
+            nearby_blocks=tuple(dict.fromkeys((*self.nearby_blocks, *change.blocks))),
+            nearby_entities=tuple(dict.fromkeys((*self.nearby_entities, *change.entities))),
+            health=self.health if change.health is None else change.health,
+            hunger=self.hunger if change.hunger is None else change.hunger,
+            position=(x, y if change.height is None else change.height, z),
+            equipment=_equipped(self.equipment, change.equipped),
+            inventory={item: count for item, count in held.items() if count > 0},
+        )
+
+    def missing(self, change: Change) -> dict[str, int]:
+        """What a change takes away that is not there: item -> count that `apply` clips."""
+        shortfall = {
+            item: count - self.inventory.get(item, 0) for item, count in change.lost.items()
+        }
+        return {item: count for item, count in shortfall.items() if count > 0}
+
+    def to_json(self) -> dict[str, Any]:
+        """The record as JSON-able values."""
+        record: dict[str, Any] = _RECORD.dump_python(self, mode="json")
+        return record
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> State:
+        """Reads a record that `to_json` wrote.
+
+        Raises:
+            pydantic.ValidationError: an attribute is missing, unknown or of another type.
+        """
+        return _RECORD.validate_python(record)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "None"
+
+
+def _equipped(equipment: Equipment, item: str | None) -> Equipment:
+    if item is None:
+        return equipment
+    slot = _ARMOUR_SLOTS.get(item.rpartition("_")[2], _HAND)
+    head, torso, legs, feet, hand, off_hand = (
+        item if i == slot else worn for i, worn in enumerate(equipment)
+    )
+    return (head, torso, legs, feet, hand, off_hand)
+
+
+_RECORD = TypeAdapter(State)

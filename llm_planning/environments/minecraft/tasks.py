@@ -1,0 +1,77 @@
+"""The eight tasks of Tree of Options (Section 4.1, Table 1), named as in the paper.
+
+The paper takes the objectives from MineDojo and does not print their initial states. Here all tasks
+begin alike, with empty hands by day on a plain where wood, stone, pigs and chickens are in sight.
+Cows and sheep are not: the plans that the paper prints look for them (Appendices A.7 and C.2). Lava
+and the ores beyond coal are left to the plan as well. A task that starts from another state is
+`dataclasses.replace(task, start=...)`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llm_planning.environments.minecraft.state import State
+from llm_planning.names import remedy
+
+
+class UnknownTaskError(ValueError):
+    """No task of this environment has this name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One objective.
+
+    Attributes:
+        name: as in the paper, in kebab-case.
+        goal: one sentence for the prompts; says what the inventory must hold at the end.
+        start: s_0.
+    """
+
+    name: str
+    goal: str
+    start: State
+
+
+PLAINS = State(
+    biome="plains",
+    time="day",
+    nearby_blocks=(
+        "grass_block",
+        "dirt",
+        "oak_log",
+        "oak_leaves",
+        "stone",
+        "coal_ore",
+        "water",
+    ),
+    nearby_entities=("pig", "chicken"),
+)
+"""Where every task begins."""
+
+_GOALS = {
+    "obtain-leather": "Obtain 1 leather.",
+    "cook-meat": "Cook 1 meat of any kind, for example 1 cooked_beef.",
+    "shear-a-sheep": "Shear 1 sheep with shears, so that 1 white_wool is in the inventory.",
+    "milk-a-cow": "Milk 1 cow, so that 1 milk_bucket is in the inventory.",
+    "collect-a-lava-bucket": "Fill a bucket with lava, so that 1 lava_bucket is in the inventory.",
+    "craft-a-golden-sword": "Craft 1 golden_sword.",
+    "craft-a-compass": "Craft 1 compass.",
+    "craft-a-diamond-pickaxe": "Craft 1 diamond_pickaxe.",
+}
+
+TASKS = {name: Task(name=name, goal=goal, start=PLAINS) for name, goal in _GOALS.items()}
+"""Every task by name."""
+
+
+def find_task(name: str) -> Task:
+    """The task of this name.
+
+    Raises:
+        UnknownTaskError: there is none; the message proposes the nearest names.
+    """
+    try:
+        return TASKS[name]
+    except KeyError:
+        raise UnknownTaskError(f"unknown Minecraft task {name!r}; {remedy(name, TASKS)}") from None

@@ -1,0 +1,25 @@
+"""Help with misspelt names: every error that rejects a name proposes the nearest known one."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def remedy(name: str, known: Iterable[str]) -> str:
+    """What to write instead of an unknown name.
+
+    Args:
+        name: as the user wrote it.
+        known: the names there are.
+
+    Returns:
+        The nearest known names as a question, followed by all of them.
+    """
+    names = sorted(known)
+    near = get_close_matches(name, names, n=3, cutoff=0.5)
+    question = f"did you mean {' or '.join(near)}? " if near else ""
+    return f"{question}known: {', '.join(names)}"

@@ -1,0 +1,1 @@
+"""Planners, one package per paper with its baselines beside it, and their registry."""

@@ -1,0 +1,29 @@
+"""What every planner hands back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """The result of one planner on one task.
+
+    Attributes:
+        success: whether the goal was reached; None where nobody judged it. What the judgement
+            rests on is `metrics["success_basis"]`.
+        plan: the options or actions, in order.
+        metrics: numbers and words that describe the run.
+        trace: everything that was decided and why, JSON-able.
+        text: the same for people.
+    """
+
+    success: bool | None
+    plan: tuple[str, ...]
+    metrics: Mapping[str, Any]
+    trace: Mapping[str, Any]
+    text: str

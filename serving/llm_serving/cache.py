@@ -1,0 +1,233 @@
+"""The response cache: a question asked before costs nothing, and a rerun gives the same answers."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import struct
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+
+from llm_serving.engine import Counters
+from llm_serving.request import Usage
+from llm_serving.response_store import (
+    Answer,
+    CacheStats,
+    ModelShare,
+    ResponseCache,
+    ResponseCacheError,
+    UnreadableCacheError,
+    remove_response_cache,
+    response_cache_path,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from llm_serving.engine import Engine
+    from llm_serving.request import (
+        Completion,
+        EncodedPrompt,
+        ModelIdentity,
+        Prompt,
+        Request,
+        Scores,
+    )
+
+__all__ = [
+    "CacheStats",
+    "CachedEngine",
+    "ModelShare",
+    "ResponseCache",
+    "ResponseCacheError",
+    "UnreadableCacheError",
+    "generate_key",
+    "remove_response_cache",
+    "response_cache_path",
+    "score_key",
+]
+
+_AnswerT = TypeVar("_AnswerT", bound=Answer)
+
+# Part of every key: a change of the encoding below must not find the answers of the old one.
+_KEY_VERSION = 1
+
+_dump = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def generate_key(identity: ModelIdentity, prompt: EncodedPrompt, request: Request) -> bytes:
+    """The digest of everything that can change a written answer, and of nothing else.
+
+    That is the weights (revision and dtype; not the name that they were asked under), the prompt's
+    tokens and images, the sampling parameters, the constraint and, above temperature 0, the seed
+    and the sample index. Left out are the role, at temperature 0 whatever only a draw depends on,
+    and under a constraint the caller's `max_tokens`, which its own bound replaces. Without a seed
+    the sample index alone tells draws apart.
+
+    Args:
+        identity: who answers.
+        prompt: the request's prompt, encoded.
+        request: its own `prompt` is not looked at.
+
+    Returns:
+        32 bytes, SHA-256.
+    """
+    sampling, constraint = request.sampling, request.constraint
+    drawn = (
+        [float(sampling.temperature), float(sampling.top_p), sampling.seed, request.sample]
+        if sampling.temperature > 0
+        else []
+    )
+    bound = (
+        [sampling.max_tokens] if constraint is None else [constraint.regex, constraint.max_tokens]
+    )
+    return _key("generate", identity, prompt, [drawn, bound, sampling.stop])
+
+
+def score_key(
+    identity: ModelIdentity,
+    prompt: EncodedPrompt,
+    choices: Sequence[str],
+    *,
+    method: Literal["score", "labels"],
+) -> bytes:
+    """The digest of everything that can change log-probabilities, as `generate_key`."""
+    return _key(method, identity, prompt, [list(choices)])
+
+
+def _key(method: str, identity: ModelIdentity, prompt: EncodedPrompt, asked: list[object]) -> bytes:
+    token_ids = prompt.token_ids
+    head = _dump([_KEY_VERSION, method, identity.revision, identity.dtype, asked]).encode()
+    # The two lengths say where each part ends, so no two questions have the same bytes.
+    digest = hashlib.sha256(struct.pack("<QQ", len(head), len(token_ids)))
+    digest.update(head)
+    digest.update(struct.pack(f"<{len(token_ids)}I", *token_ids))
+    for image in prompt.images:
+        digest.update(hashlib.sha256(image.data).digest())
+    return digest.digest()
+
+
+@dataclass(slots=True)
+class _Flight:
+    """One engine call that is under way, and how many callers wait for it."""
+
+    task: asyncio.Task[Any]
+    waiters: int = 0
+    paid: bool = False
+
+
+class CachedEngine:
+    """An engine that asks another one only what the cache cannot answer.
+
+    With a cache, (prompt, parameters, sample index) names one draw, also at a temperature above 0
+    without a seed: asked again it is replayed. More draws are had with further sample indices, a
+    fresh set of them with another seed or without the cache.
+
+    Identical questions that are in flight at once become one engine call. It ends early only when
+    every caller who waits for it is cancelled. Errors reach all of them and are not kept.
+
+    A replayed answer has the token counts of the first time, so that the ledgers of two runs
+    agree, `replayed` 1, and the seconds that it really took.
+
+    Attributes:
+        counters: everything asked of this object, replays included.
+    """
+
+    def __init__(self, engine: Engine, cache: ResponseCache) -> None:
+        self._engine = engine
+        self._cache = cache
+        self._flights: dict[bytes, _Flight] = {}
+        self.counters = Counters()
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """Which weights answer."""
+        return self._engine.identity
+
+    def encode(self, prompt: Prompt) -> EncodedPrompt:
+        """Applies the chat template and the tokenizer."""
+        return self._engine.encode(prompt)
+
+    async def generate(self, request: Request) -> Completion:
+        """Replays the answer, or writes and keeps it."""
+        prompt = self._engine.encode(request.prompt)
+        return await self._ask(
+            generate_key(self.identity, prompt, request),
+            lambda: self._engine.generate(replace(request, prompt=prompt)),
+            request.role,
+        )
+
+    async def score(self, prompt: Prompt, choices: Sequence[str], *, role: str = "score") -> Scores:
+        """Replays the log-probabilities, or computes and keeps them."""
+        encoded = self._engine.encode(prompt)
+        return await self._ask(
+            score_key(self.identity, encoded, choices, method="score"),
+            lambda: self._engine.score(encoded, choices, role=role),
+            role,
+        )
+
+    async def score_labels(
+        self, prompt: Prompt, labels: Sequence[str], *, role: str = "score"
+    ) -> Scores:
+        """Replays the labels' log-probabilities, or computes and keeps them."""
+        encoded = self._engine.encode(prompt)
+        return await self._ask(
+            score_key(self.identity, encoded, labels, method="labels"),
+            lambda: self._engine.score_labels(encoded, labels, role=role),
+            role,
+        )
+
+    async def embed(self, texts: Sequence[str], *, role: str = "embed") -> NDArray[np.float32]:
+        """Embeds texts, past this cache, and counts it as one call."""
+        started = time.perf_counter()
+        vectors = await self._engine.embed(texts, role=role)
+        self.counters.record(role, Usage(calls=1, seconds=time.perf_counter() - started))
+        return vectors
+
+    async def aclose(self) -> None:
+        """Stops the engine; the cache, which others may share, stays open."""
+        await self._engine.aclose()
+
+    async def _ask(
+        self, key: bytes, call: Callable[[], Coroutine[Any, Any, _AnswerT]], role: str
+    ) -> _AnswerT:
+        started = time.perf_counter()
+        answer = self._cache.get(key)
+        replayed = 1
+        if answer is None:
+            flight = self._flights.get(key)
+            if flight is None or flight.task.done():
+                flight = _Flight(asyncio.create_task(self._fly(key, call)))
+                # An error that comes when the last caller has just left is no one's to handle.
+                flight.task.add_done_callback(lambda task: task.cancelled() or task.exception())
+                self._flights[key] = flight
+            answer = await self._landed(key, flight)
+            # Whoever hears the answer first has paid for it, the others had it replayed.
+            replayed, flight.paid = int(flight.paid), True
+        seconds = time.perf_counter() - started
+        usage = replace(answer.usage, replayed=replayed, seconds=seconds)
+        self.counters.record(role, usage)
+        return cast("_AnswerT", replace(answer, usage=usage))
+
+    async def _fly(self, key: bytes, call: Callable[[], Coroutine[Any, Any, Answer]]) -> Answer:
+        return self._cache.put(key, await call(), self.identity)
+
+    async def _landed(self, key: bytes, flight: _Flight) -> Answer:
+        flight.waiters += 1
+        try:
+            # Unlike an await of the task, this can be cancelled without cancelling the task.
+            await asyncio.wait((flight.task,))
+        finally:
+            flight.waiters -= 1
+            if flight.waiters == 0 and self._flights.get(key) is flight:
+                # From here on the same question starts a call of its own.
+                del self._flights[key]
+                if not flight.task.done():
+                    flight.task.cancel()
+                    await asyncio.wait((flight.task,))
+        return cast("Answer", flight.task.result())

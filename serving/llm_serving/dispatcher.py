@@ -1,0 +1,260 @@
+"""One thread that steps an engine core, and the coroutines that wait for it.
+
+A core is not thread-safe and its `step` blocks, so a single thread owns it from its construction
+to its end. Coroutines of any event loop put commands on a queue and await futures. A command is
+taken up between two steps: a request joins the running batch at once, and nobody waits for a
+straggler of another search.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import itertools
+import threading
+import time
+from concurrent.futures import Future
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar, cast
+
+from llm_serving.errors import EngineStoppedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+JobIn = TypeVar("JobIn", contravariant=True)
+ResultOut = TypeVar("ResultOut", covariant=True)
+Value = TypeVar("Value")
+
+
+class Core(Protocol[JobIn, ResultOut]):
+    """What the stepping thread drives; called from that thread only."""
+
+    def add(self, ticket: int, job: JobIn) -> None:
+        """Takes a job into the running batch; raises if the job itself is unacceptable."""
+        ...
+
+    def abort(self, tickets: Sequence[int]) -> None:
+        """Drops jobs whose callers are gone."""
+        ...
+
+    def step(self) -> Sequence[tuple[int, ResultOut]]:
+        """Advances every job in flight and returns the finished ones."""
+        ...
+
+    def close(self) -> None:
+        """Releases what the core holds."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiter(Generic[Result]):
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Result]
+
+
+@dataclass(slots=True)
+class Activity:
+    """What the stepping thread has done.
+
+    Attributes:
+        steps: steps taken.
+        stepping_seconds: time spent inside them.
+        waiting_seconds: time without any job in flight.
+        peak_in_flight: most jobs in flight at once.
+    """
+
+    steps: int = 0
+    stepping_seconds: float = 0.0
+    waiting_seconds: float = 0.0
+    peak_in_flight: int = 0
+
+
+class Dispatcher(Generic[Job, Result]):
+    """Lets many coroutines share one core.
+
+    The core is built on the thread that steps it, because a core may bind its own worker threads
+    to the one that made it.
+    """
+
+    def __init__(self, make_core: Callable[[], Core[Job, Result]], *, name: str) -> None:
+        self.activity = Activity()
+        self._tickets = itertools.count()
+        self._commands: SimpleQueue[Callable[[Core[Job, Result]], None] | None] = SimpleQueue()
+        self._waiters: dict[int, _Waiter[Result]] = {}
+        self._admission = threading.Lock()
+        self._stopped: EngineStoppedError | None = None
+        ready: Future[None] = Future()
+        self._thread = threading.Thread(
+            target=self._run, args=(make_core, ready), name=name, daemon=True
+        )
+        self._thread.start()
+        ready.result()
+        atexit.register(self.close)
+
+    @property
+    def in_flight(self) -> int:
+        """Jobs that wait for an answer now."""
+        return len(self._waiters)
+
+    async def submit(self, job: Job) -> Result:
+        """Joins the running batch and awaits the result; cancelling the await aborts the job.
+
+        Raises:
+            EngineStoppedError: the core was closed or died, before or while this job ran.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Result] = loop.create_future()
+        ticket = next(self._tickets)
+
+        def add(core: Core[Job, Result]) -> None:
+            if future.cancelled():
+                return
+            self._waiters[ticket] = _Waiter(loop, future)
+            try:
+                core.add(ticket, job)
+            except Exception as error:  # a bad job is its caller's to hear of
+                del self._waiters[ticket]
+                self._deliver([(_Waiter(loop, future), error)])
+
+        self._command(add)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            self._command_quietly(lambda core: self._drop(core, ticket))
+            raise
+
+    async def call(self, work: Callable[[Core[Job, Result]], Value]) -> Value:
+        """Runs a function of the core on the stepping thread, between two steps."""
+        done: Future[Value] = Future()
+
+        def run(core: Core[Job, Result]) -> None:
+            try:
+                done.set_result(work(core))
+            except BaseException as error:  # carried to the caller
+                done.set_exception(error)
+
+        self._command(run)
+        return await asyncio.wrap_future(done)
+
+    def close(self) -> None:
+        """Stops the thread and fails whoever still waits; a second call does nothing."""
+        self._command_quietly(None)
+        self._thread.join()
+        atexit.unregister(self.close)
+
+    def _command(self, command: Callable[[Core[Job, Result]], None] | None) -> None:
+        with self._admission:  # no command may enter after the queue was drained for the last time
+            if self._stopped is not None:
+                raise EngineStoppedError(str(self._stopped)) from self._stopped
+            self._commands.put(command)
+
+    def _command_quietly(self, command: Callable[[Core[Job, Result]], None] | None) -> None:
+        with self._admission:
+            if self._stopped is None:
+                self._commands.put(command)
+
+    def _drop(self, core: Core[Job, Result], ticket: int) -> None:
+        if self._waiters.pop(ticket, None) is not None:
+            core.abort([ticket])
+
+    def _run(self, make_core: Callable[[], Core[Job, Result]], ready: Future[None]) -> None:
+        try:
+            core = make_core()
+        except BaseException as error:  # raised again by the constructor
+            self._stopped = EngineStoppedError(f"the engine did not start: {error}")
+            ready.set_exception(error)
+            return
+        ready.set_result(None)
+        reason = EngineStoppedError("the engine was closed")
+        try:
+            self._serve(core)
+        except BaseException as error:  # every waiter hears of it
+            reason = EngineStoppedError(f"the engine died: {type(error).__name__}: {error}")
+            reason.__cause__ = error
+        self._stop(reason)
+        core.close()
+
+    def _serve(self, core: Core[Job, Result]) -> None:
+        activity, waiters, clock = self.activity, self._waiters, time.perf_counter
+        while True:
+            if not waiters:
+                idle_since = clock()
+                command = self._commands.get()
+                activity.waiting_seconds += clock() - idle_since
+                if command is None:
+                    return
+                command(core)
+            while True:
+                try:
+                    command = self._commands.get_nowait()
+                except Empty:
+                    break
+                if command is None:
+                    return
+                command(core)
+            if not waiters:
+                continue
+            activity.peak_in_flight = max(activity.peak_in_flight, len(waiters))
+            begun = clock()
+            finished = core.step()
+            activity.stepping_seconds += clock() - begun
+            activity.steps += 1
+            if finished:
+                self._deliver(
+                    [
+                        (waiters.pop(ticket), result)
+                        for ticket, result in finished
+                        if ticket in waiters
+                    ]
+                )
+
+    def _stop(self, reason: EngineStoppedError) -> None:
+        with self._admission:
+            self._stopped = reason
+        stopped = cast("Core[Job, Result]", _Stopped(reason))
+        while True:
+            try:
+                command = self._commands.get_nowait()
+            except Empty:
+                break
+            if command is not None:
+                command(stopped)
+        failed = [(waiter, reason) for waiter in self._waiters.values()]
+        self._waiters.clear()
+        self._deliver(failed)
+
+    @staticmethod
+    def _deliver(results: Sequence[tuple[_Waiter[Result], Result | Exception]]) -> None:
+        """Wakes each event loop once for all of its futures that are done."""
+        by_loop: dict[asyncio.AbstractEventLoop, list[Any]] = {}
+        for waiter, result in results:
+            by_loop.setdefault(waiter.loop, []).append((waiter.future, result))
+        for loop, settled in by_loop.items():
+            try:
+                loop.call_soon_threadsafe(_settle, settled)
+            except RuntimeError:  # the loop was closed: nobody waits there any more
+                continue
+
+
+class _Stopped:
+    """The core after its end: whatever is still asked of it fails with the reason."""
+
+    def __init__(self, reason: EngineStoppedError) -> None:
+        self._reason = reason
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise self._reason
+
+
+def _settle(settled: Sequence[tuple[asyncio.Future[Any], Any]]) -> None:
+    for future, result in settled:
+        if future.done():
+            continue
+        if isinstance(result, Exception):
+            future.set_exception(result)
+        else:
+            future.set_result(result)

@@ -1,0 +1,53 @@
+"""Errors that a user meets: each names what was wrong and what to do about it."""
+
+from __future__ import annotations
+
+
+class ServingError(Exception):
+    """Base of every error that this layer raises on purpose."""
+
+
+class PromptTooLongError(ServingError):
+    """The prompt and its answer do not fit the model's context."""
+
+    def __init__(self, *, prompt_tokens: int, answer_tokens: int, context: int) -> None:
+        self.prompt_tokens = prompt_tokens
+        self.answer_tokens = answer_tokens
+        self.context = context
+        super().__init__(
+            f"the prompt has {prompt_tokens} tokens and its answer may take {answer_tokens}, "
+            f"but the context holds {context}: shorten the prompt or raise `context` in the "
+            "model's configuration"
+        )
+
+
+class UnknownModelError(ServingError):
+    """No bundled model, configuration, local folder or cached hub model has this name."""
+
+
+class ModelFetchError(ServingError):
+    """A model could not be fetched, verified or written."""
+
+
+class KvCacheMemoryError(ServingError):
+    """The KV cache does not fit the memory that it was given."""
+
+
+class EngineStoppedError(ServingError):
+    """The engine was closed, or died: no request on it can be answered any more."""
+
+
+class RequestFailedError(ServingError):
+    """The engine lives, but could not answer this one request."""
+
+
+class EngineConfigError(ServingError):
+    """A model configuration has an unknown key or an impossible value."""
+
+
+class UnsupportedEngineError(ServingError):
+    """The installed vLLM is missing, or of a version this project has no adapter for."""
+
+
+class AnswerModelError(ServingError):
+    """An answer model's language is infinite, or too large to be compiled."""

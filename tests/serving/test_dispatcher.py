@@ -1,0 +1,161 @@
+import asyncio
+import threading
+import time
+
+import pytest
+
+from llm_serving.dispatcher import Dispatcher
+from llm_serving.errors import EngineStoppedError
+
+
+class CountdownCore:
+    """A job is the number of steps it takes; its result is how many jobs ran beside it."""
+
+    def __init__(self, *, pace=0.0005, dies_at=None):
+        self.jobs = {}
+        self.aborted = []
+        self.pace = pace
+        self.dies_at = dies_at
+        self.steps = 0
+        self.threads = {threading.get_ident()}
+        self.closed = False
+
+    def add(self, ticket, job):
+        self.threads.add(threading.get_ident())
+        if job < 0:
+            raise ValueError(f"a job of {job} steps")
+        self.jobs[ticket] = job
+
+    def abort(self, tickets):
+        self.aborted += tickets
+        for ticket in tickets:
+            self.jobs.pop(ticket, None)
+
+    def step(self):
+        self.threads.add(threading.get_ident())
+        time.sleep(self.pace)
+        self.steps += 1
+        if self.steps == self.dies_at:
+            raise RuntimeError("a bad step")
+        beside = len(self.jobs)
+        for ticket in self.jobs:
+            self.jobs[ticket] -= 1
+        done = [ticket for ticket, left in self.jobs.items() if left <= 0]
+        for ticket in done:
+            del self.jobs[ticket]
+        return [(ticket, beside) for ticket in done]
+
+    def close(self):
+        self.closed = True
+
+
+def start(**options):
+    cores = []
+
+    def make():
+        cores.append(CountdownCore(**options))
+        return cores[0]
+
+    dispatcher = Dispatcher(make, name="test-step")
+    return dispatcher, cores[0]
+
+
+async def test_jobs_join_the_running_batch():
+    dispatcher, core = start()
+    straggler = asyncio.create_task(dispatcher.submit(200))
+    await asyncio.sleep(0.01)
+    beside = await asyncio.gather(*(dispatcher.submit(3) for _ in range(5)))
+    assert beside == [6] * 5, "five short jobs ran together with the straggler"
+    assert not straggler.done(), "and none of them waited for it"
+    await straggler
+    assert len(core.threads) == 1, "one thread builds and drives the core"
+    assert threading.get_ident() not in core.threads
+    dispatcher.close()
+    assert core.closed
+
+
+async def test_cancelling_a_caller_aborts_its_job_only():
+    dispatcher, core = start()
+    doomed = asyncio.create_task(dispatcher.submit(10_000))
+    kept = asyncio.create_task(dispatcher.submit(60))
+    await asyncio.sleep(0.01)
+    doomed.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await doomed
+    assert await kept > 0
+    assert len(core.aborted) == 1
+    assert dispatcher.in_flight == 0
+    dispatcher.close()
+
+
+async def test_a_bad_job_fails_its_own_caller():
+    dispatcher, _ = start()
+    good, bad = await asyncio.gather(
+        dispatcher.submit(5), dispatcher.submit(-1), return_exceptions=True
+    )
+    assert good in (1, 2)
+    assert isinstance(bad, ValueError)
+    dispatcher.close()
+
+
+async def test_a_dead_core_fails_every_waiting_caller_and_all_later_ones():
+    dispatcher, core = start(dies_at=5)
+    waiting = await asyncio.wait_for(
+        asyncio.gather(*(dispatcher.submit(100) for _ in range(8)), return_exceptions=True), 5
+    )
+    assert all(isinstance(one, EngineStoppedError) for one in waiting)
+    assert "a bad step" in str(waiting[0])
+    with pytest.raises(EngineStoppedError, match="a bad step"):
+        await dispatcher.submit(1)
+    dispatcher.close()
+    assert core.closed
+
+
+async def test_closing_fails_waiting_callers():
+    dispatcher, _ = start()
+    waiting = [asyncio.create_task(dispatcher.submit(1_000_000)) for _ in range(3)]
+    await asyncio.sleep(0.01)
+    dispatcher.close()
+    outcomes = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 5)
+    assert all(isinstance(one, EngineStoppedError) for one in outcomes)
+    with pytest.raises(EngineStoppedError):
+        await dispatcher.call(lambda core: core.steps)
+    dispatcher.close()
+
+
+def test_a_core_that_does_not_start_raises_its_own_error():
+    def fail():
+        raise MemoryError("no room")
+
+    with pytest.raises(MemoryError, match="no room"):
+        Dispatcher(fail, name="test-step")
+
+
+def test_two_event_loops_share_one_core():
+    dispatcher, _ = start()
+    results = []
+
+    def caller():
+        results.append(asyncio.run(_some(dispatcher)))
+
+    threads = [threading.Thread(target=caller) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    dispatcher.close()
+    assert [len(one) for one in results] == [20, 20]
+    assert all(beside >= 1 for one in results for beside in one)
+
+
+async def _some(dispatcher):
+    return await asyncio.gather(*(dispatcher.submit(2 + i % 5) for i in range(20)))
+
+
+async def test_calls_run_between_steps_on_the_stepping_thread():
+    dispatcher, core = start()
+    ident = await dispatcher.call(lambda _: threading.get_ident())
+    assert ident in core.threads
+    with pytest.raises(ZeroDivisionError):
+        await dispatcher.call(lambda _: 1 / 0)
+    dispatcher.close()

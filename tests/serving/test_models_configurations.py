@@ -1,0 +1,33 @@
+"""The model configurations that ship with the project."""
+
+from pathlib import Path
+
+import pytest
+from llm_serving.config import load_config
+from llm_serving.models import CATALOGUE
+from llm_serving.models.hub import is_hub_id
+
+FOLDER = Path(__file__).parents[2] / "configs" / "models"
+
+
+def test_each_intended_model_has_one():
+    assert {path.stem for path in FOLDER.glob("*.yaml")} >= {
+        "smollm2-135m-instruct",
+        "qwen2.5-vl-7b-instruct",
+        "qwen2.5-vl-3b-instruct",
+        "qwen2.5-7b-instruct",
+    }
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.yaml")), ids=lambda path: path.stem)
+def test_configuration_is_valid_and_says_how_to_fetch(path):
+    config = load_config(path)
+    assert config.model.rpartition("/")[2].lower() == path.stem
+    text = path.read_text(encoding="utf-8")
+    assert f"llm-planning models fetch {config.model}\n" in text
+    if config.model in CATALOGUE:
+        assert (config.context, config.block_size, config.images_per_prompt) == (8192, 32, 0)
+    else:
+        assert is_hub_id(config.model)
+        assert "HF_HUB_OFFLINE=1" in text
+        assert (config.images_per_prompt > 0) == ("-VL-" in config.model)

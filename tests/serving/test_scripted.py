@@ -1,0 +1,167 @@
+import asyncio
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from llm_serving.engine import Engine, draw
+from llm_serving.errors import EngineStoppedError
+from llm_serving.request import EncodedPrompt, Image, Message, Request
+from llm_serving.scripted import ScriptedEngine, ScriptError
+
+CHAT = (
+    Message("system", "Be brief."),
+    Message("user", "Où ?", (Image(b"one"), Image(b"two"))),
+    Message("assistant", "Là."),
+)
+
+
+@dataclass(frozen=True)
+class Words:
+    regex: str
+    max_tokens: int = 8
+
+
+async def test_a_function_answers_and_usage_is_counted():
+    engine: Engine = ScriptedEngine(lambda request: f"{request.role}!")
+    answer = await engine.generate(Request(prompt="héllo", role="propose"))
+    assert answer.text == "propose!"
+    assert answer.finish == "stop"
+    assert answer.token_ids == (*b"propose!", 256)
+    assert (answer.usage.calls, answer.usage.prompt_tokens, answer.usage.completion_tokens) == (
+        1,
+        6,
+        9,
+    )
+    assert engine.counters.roles["propose"] == answer.usage
+    assert engine.requests == [Request(prompt="héllo", role="propose")]
+
+
+async def test_each_role_has_a_voice_of_its_own():
+    engine = ScriptedEngine(
+        {
+            "propose": ["mine 1 log", "craft 4 planks"],
+            "done": "no",
+            "echo": lambda request: request.prompt.upper(),
+        }
+    )
+
+    async def say(role):
+        return (await engine.generate(Request(prompt="abc", role=role))).text
+
+    assert [await say("propose"), await say("done"), await say("echo")] == [
+        "mine 1 log",
+        "no",
+        "ABC",
+    ]
+    assert [await say("propose"), await say("done")] == ["craft 4 planks", "no"]
+    with pytest.raises(ScriptError, match="'propose' are used up"):
+        await say("propose")
+    with pytest.raises(ScriptError, match="no role 'score', only propose, done, echo"):
+        await say("score")
+
+
+async def test_answers_in_a_row_go_out_in_the_order_of_asking():
+    delays = iter([0.03, 0.02, 0.01])
+    engine = ScriptedEngine({"default": list("012")}, delay=lambda _: next(delays))
+    answers = await draw(engine, Request(prompt="x"), 3)
+    assert [answer.text for answer in answers] == ["0", "1", "2"]
+    assert [request.sample for request in engine.requests] == [0, 1, 2]
+
+
+async def test_an_answer_outside_its_constraint_is_an_error():
+    engine = ScriptedEngine(lambda _: "yes.")
+    constraint = Words("yes|no")
+    with pytest.raises(ScriptError, match=r"'yes\.' to role 'done'.*'yes\|no'"):
+        await engine.generate(Request(prompt="x", constraint=constraint, role="done"))
+    good = ScriptedEngine(lambda _: "no")
+    assert (await good.generate(Request(prompt="x", constraint=constraint))).text == "no"
+
+
+def test_encode_can_be_read_back():
+    engine = ScriptedEngine(lambda _: "")
+    encoded = engine.encode(CHAT)
+    assert encoded.images == (Image(b"one"), Image(b"two"))
+    assert engine.encode(encoded) is encoded
+    shown = (
+        "<|system|>Be brief.<|end|><|user|><|image|><|image|>Où ?<|end|>"
+        "<|assistant|>Là.<|end|><|assistant|>"
+    )
+    assert engine.text(encoded) == engine.text(CHAT) == shown
+    assert engine.text(EncodedPrompt(tuple("naïve".encode()))) == "naïve" == engine.text("naïve")
+    # A header written in a message is not a header.
+    assert engine.encode(shown).token_ids != encoded.token_ids
+    # What is common at the start stays common: prompts of one search share their prefix.
+    assert encoded.token_ids[:20] == engine.encode(CHAT[:2]).token_ids[:20]
+
+
+async def test_scores_come_from_the_score_function():
+    engine = ScriptedEngine(
+        lambda _: "", score=lambda text, choices: [-float(len(text + c)) for c in choices]
+    )
+    scores = await engine.score("ab", ["c", "cd"], role="act")
+    assert scores.logprobs == (-3.0, -4.0)
+    labels = await engine.score_labels((Message("user", "x"),), ["A"])
+    assert labels.logprobs == (-float(len("<|user|>x<|end|><|assistant|>A")),)
+    assert engine.scored == [("ab", ("c", "cd")), ("<|user|>x<|end|><|assistant|>", ("A",))]
+    assert scores.usage.prompt_tokens == 2
+    assert {role: usage.calls for role, usage in engine.counters.roles.items()} == {
+        "act": 1,
+        "score": 1,
+    }
+
+
+async def test_wrong_scores_are_errors():
+    with pytest.raises(ScriptError, match="give the engine a `score` function"):
+        await ScriptedEngine(lambda _: "").score("x", ["a"])
+    with pytest.raises(ScriptError, match="1 values for the 2 choices of role 'act'"):
+        await ScriptedEngine(lambda _: "", score=lambda _, __: [0.0]).score(
+            "x", ["a", "b"], role="act"
+        )
+
+
+async def test_embeddings_are_unit_vectors_that_depend_on_the_text_alone():
+    engine = ScriptedEngine(lambda _: "")
+    vectors = await engine.embed(["iron", "gold", "iron"])
+    assert vectors.dtype == np.float32
+    assert vectors.shape == (3, 64)
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1)
+    assert np.array_equal(vectors[0], vectors[2])
+    assert float(vectors[0] @ vectors[1]) < 0.9
+    assert (await engine.embed([])).shape == (0, 64)
+    assert engine.embedded == [("iron", "gold", "iron"), ()]
+
+
+async def test_delayed_answers_overlap():
+    engine = ScriptedEngine(lambda _: "x", delay=lambda _: 0.05)
+    started = time.perf_counter()
+    answers = await draw(engine, Request(prompt="x"), 50)
+    assert time.perf_counter() - started < 1
+    assert all(answer.usage.seconds >= 0.049 for answer in answers)
+
+
+async def test_without_a_delay_nobody_is_suspended():
+    engine = ScriptedEngine(lambda _: "x", delay=lambda _: 0)
+    with pytest.raises(StopIteration):
+        engine.generate(Request(prompt="x")).send(None)
+    assert len(engine.requests) == 1
+
+
+async def test_closing_fails_those_who_wait_and_those_who_come():
+    engine = ScriptedEngine(lambda _: "x", delay=lambda _: 30, score=lambda _, c: [0.0] * len(c))
+    waiting = asyncio.create_task(engine.generate(Request(prompt="x")))
+    await asyncio.sleep(0.005)
+    await engine.aclose()
+    with pytest.raises(EngineStoppedError):
+        await waiting
+    for late in (engine.generate(Request(prompt="x")), engine.score("x", ["a"]), engine.embed([])):
+        with pytest.raises(EngineStoppedError):
+            await late
+
+
+async def test_the_scripts_own_errors_reach_the_caller():
+    def fail(_):
+        raise EngineStoppedError("planned")
+
+    with pytest.raises(EngineStoppedError, match="planned"):
+        await ScriptedEngine(fail).generate(Request(prompt="x"))
