@@ -12,14 +12,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from jinja2 import Environment, StrictUndefined, TemplateError, UndefinedError, nodes
+from pydantic import BaseModel
+
 from llm_serving.answers import constraint_of, parse
 from llm_serving.request import Message, Request
-from pydantic import BaseModel
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Mapping, Sequence
 
     from jinja2 import Template
+
     from llm_serving.engine import Engine
     from llm_serving.request import Sampling
 

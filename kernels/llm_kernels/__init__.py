@@ -1,1 +1,1 @@
-"""Similarity search over embedding vectors: the lowest layer, which imports neither of the others."""
+"""Similarity search over embedding vectors: the lowest layer, which imports no other."""

@@ -8,6 +8,11 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
+from rich.filesize import decimal
+from rich.table import Table
+from rich.text import Text
+
 from llm_serving.cache import (
     CacheStats,
     ResponseCache,
@@ -16,10 +21,6 @@ from llm_serving.cache import (
     response_cache_path,
 )
 from llm_serving.errors import ServingError
-from rich.console import Console
-from rich.filesize import decimal
-from rich.table import Table
-from rich.text import Text
 
 if TYPE_CHECKING:
     from pathlib import Path

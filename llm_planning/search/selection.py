@@ -21,6 +21,9 @@ P = TypeVar("P")
 FirstPlay: TypeAlias = "Callable[[float], float]"
 """Maps r̂ of an edge that was never visited to the Q that stands in until its first backup."""
 
+UcbRule: TypeAlias = "Callable[[Sequence[float], Sequence[int], int, float], list[float]]"
+"""Maps Q and N of the edges, N of the node and c to scores."""
+
 PuctRule: TypeAlias = (
     "Callable[[Sequence[float], Sequence[float], Sequence[int], int, float], list[float]]"
 )
@@ -147,12 +150,15 @@ def reward_first(reward: float) -> float:
     return reward
 
 
-def select_by_ucb(*, c: float, first_play: FirstPlay) -> Callable[[Node[P]], Node[P]]:
-    """Selection by `ucb`, with N(τ) the visits of the node (Tree of Options, Algorithm 1, line 15).
+def select_by_ucb(
+    *, c: float, first_play: FirstPlay, rule: UcbRule = ucb
+) -> Callable[[Node[P]], Node[P]]:
+    """Selection by UCB, with N(τ) the visits of the node (Tree of Options, Algorithm 1, line 15).
 
     Args:
         c: exploration weight.
         first_play: what stands in for Q before the first backup, `zero_first` or `reward_first`.
+        rule: `ucb`, or another score of the same arrays.
 
     Returns:
         A function from an expanded node to the child to descend to.
@@ -166,7 +172,7 @@ def select_by_ucb(*, c: float, first_play: FirstPlay) -> Callable[[Node[P]], Nod
             visits = child.visits
             q.append(child.value if visits else first_play(child.reward))
             n.append(visits + child.in_flight)
-        return children[argmax(ucb(q, n, node.visits + node.in_flight, c))]
+        return children[argmax(rule(q, n, node.visits + node.in_flight, c))]
 
     return select
 

@@ -138,8 +138,6 @@ def _read(schema: _Schema, path: str, definitions: _Definitions) -> Pattern:
         definitions: schemas that a reference may still name; those being read are left out.
     """
     kind = schema["type"]
-    if "serialization" in schema or schema.get("computed_fields"):
-        _refuse(path, "has a serializer or computed field", "write the plain fields only")
     if kind.startswith("function"):
         _refuse(
             path,
@@ -153,6 +151,8 @@ def _read(schema: _Schema, path: str, definitions: _Definitions) -> Pattern:
             "use bool, Literal, Enum, None, a model, a bounded int, float, Decimal, str, list or "
             "tuple, or a union of these (for a mapping: a list of pairs, or a model)",
         )
+    if "serialization" in schema or schema.get("computed_fields"):
+        _refuse(path, "has a serializer or computed field", "write the plain fields only")
     return _READERS[kind](schema, path, definitions)
 
 
@@ -271,7 +271,7 @@ def _tuple(schema: _Schema, path: str, definitions: _Definitions) -> Pattern:
     ]
     if "variadic_item_index" not in schema:
         return _bracketed("[", items, "]")
-    if len(items) > 1 or schema.get("max_length") is None:
+    if schema.get("max_length") is None:
         _refuse(path, "is a tuple without a longest length", "add Field(max_length=...)")
     return _array(items[0], schema)
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from llm_serving.errors import EngineConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 StructuredBackend: TypeAlias = Literal["outlines", "xgrammar", "guidance"]
 

@@ -25,15 +25,16 @@ if TYPE_CHECKING:
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
-JobIn = TypeVar("JobIn", contravariant=True)
-ResultOut = TypeVar("ResultOut", covariant=True)
+Job_contra = TypeVar("Job_contra", contravariant=True)
+Result_co = TypeVar("Result_co", covariant=True)
 Value = TypeVar("Value")
+CoreT = TypeVar("CoreT", bound="Core[Any, Any]")
 
 
-class Core(Protocol[JobIn, ResultOut]):
+class Core(Protocol[Job_contra, Result_co]):
     """What the stepping thread drives; called from that thread only."""
 
-    def add(self, ticket: int, job: JobIn) -> None:
+    def add(self, ticket: int, job: Job_contra) -> None:
         """Takes a job into the running batch; raises if the job itself is unacceptable."""
         ...
 
@@ -41,7 +42,7 @@ class Core(Protocol[JobIn, ResultOut]):
         """Drops jobs whose callers are gone."""
         ...
 
-    def step(self) -> Sequence[tuple[int, ResultOut]]:
+    def step(self) -> Sequence[tuple[int, Result_co]]:
         """Advances every job in flight and returns the finished ones."""
         ...
 
@@ -73,26 +74,26 @@ class Activity:
     peak_in_flight: int = 0
 
 
-class Dispatcher(Generic[Job, Result]):
+class Dispatcher(Generic[Job, Result, CoreT]):
     """Lets many coroutines share one core.
 
     The core is built on the thread that steps it, because a core may bind its own worker threads
     to the one that made it.
     """
 
-    def __init__(self, make_core: Callable[[], Core[Job, Result]], *, name: str) -> None:
+    def __init__(self, make_core: Callable[[], CoreT], *, name: str) -> None:
         self.activity = Activity()
         self._tickets = itertools.count()
-        self._commands: SimpleQueue[Callable[[Core[Job, Result]], None] | None] = SimpleQueue()
+        self._commands: SimpleQueue[Callable[[CoreT], None] | None] = SimpleQueue()
         self._waiters: dict[int, _Waiter[Result]] = {}
         self._admission = threading.Lock()
         self._stopped: EngineStoppedError | None = None
-        ready: Future[None] = Future()
+        ready: Future[CoreT] = Future()
         self._thread = threading.Thread(
             target=self._run, args=(make_core, ready), name=name, daemon=True
         )
         self._thread.start()
-        ready.result()
+        self.core = ready.result()
         atexit.register(self.close)
 
     @property
@@ -110,7 +111,7 @@ class Dispatcher(Generic[Job, Result]):
         future: asyncio.Future[Result] = loop.create_future()
         ticket = next(self._tickets)
 
-        def add(core: Core[Job, Result]) -> None:
+        def add(core: CoreT) -> None:
             if future.cancelled():
                 return
             self._waiters[ticket] = _Waiter(loop, future)
@@ -127,11 +128,11 @@ class Dispatcher(Generic[Job, Result]):
             self._command_quietly(lambda core: self._drop(core, ticket))
             raise
 
-    async def call(self, work: Callable[[Core[Job, Result]], Value]) -> Value:
+    async def call(self, work: Callable[[CoreT], Value]) -> Value:
         """Runs a function of the core on the stepping thread, between two steps."""
         done: Future[Value] = Future()
 
-        def run(core: Core[Job, Result]) -> None:
+        def run(core: CoreT) -> None:
             try:
                 done.set_result(work(core))
             except BaseException as error:  # carried to the caller
@@ -146,29 +147,29 @@ class Dispatcher(Generic[Job, Result]):
         self._thread.join()
         atexit.unregister(self.close)
 
-    def _command(self, command: Callable[[Core[Job, Result]], None] | None) -> None:
+    def _command(self, command: Callable[[CoreT], None] | None) -> None:
         with self._admission:  # no command may enter after the queue was drained for the last time
             if self._stopped is not None:
                 raise EngineStoppedError(str(self._stopped)) from self._stopped
             self._commands.put(command)
 
-    def _command_quietly(self, command: Callable[[Core[Job, Result]], None] | None) -> None:
+    def _command_quietly(self, command: Callable[[CoreT], None] | None) -> None:
         with self._admission:
             if self._stopped is None:
                 self._commands.put(command)
 
-    def _drop(self, core: Core[Job, Result], ticket: int) -> None:
+    def _drop(self, core: CoreT, ticket: int) -> None:
         if self._waiters.pop(ticket, None) is not None:
             core.abort([ticket])
 
-    def _run(self, make_core: Callable[[], Core[Job, Result]], ready: Future[None]) -> None:
+    def _run(self, make_core: Callable[[], CoreT], ready: Future[CoreT]) -> None:
         try:
             core = make_core()
         except BaseException as error:  # raised again by the constructor
             self._stopped = EngineStoppedError(f"the engine did not start: {error}")
             ready.set_exception(error)
             return
-        ready.set_result(None)
+        ready.set_result(core)
         reason = EngineStoppedError("the engine was closed")
         try:
             self._serve(core)
@@ -178,7 +179,7 @@ class Dispatcher(Generic[Job, Result]):
         self._stop(reason)
         core.close()
 
-    def _serve(self, core: Core[Job, Result]) -> None:
+    def _serve(self, core: CoreT) -> None:
         activity, waiters, clock = self.activity, self._waiters, time.perf_counter
         while True:
             if not waiters:
@@ -215,7 +216,7 @@ class Dispatcher(Generic[Job, Result]):
     def _stop(self, reason: EngineStoppedError) -> None:
         with self._admission:
             self._stopped = reason
-        stopped = cast("Core[Job, Result]", _Stopped(reason))
+        stopped = cast("CoreT", _Stopped(reason))
         while True:
             try:
                 command = self._commands.get_nowait()

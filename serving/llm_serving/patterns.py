@@ -24,7 +24,7 @@ PLAIN_CHARACTERS = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) 
 
 _PLAIN_CLASS = r"[ !#-\[\]-~]"
 _SPECIAL = frozenset(r"\.+*?()|[]{}^$")
-_SPECIAL_IN_CLASS = frozenset(r"\[]^-&~")
+_SPECIAL_IN_CLASS = frozenset(r"\[]^-")
 _LARGEST_CLASS = 1_000
 _CATEGORIES = {
     "CATEGORY_DIGIT": r"\d",
@@ -59,7 +59,7 @@ def words(texts: Iterable[str]) -> Pattern:
     choices = sorted(set(texts))
     prefixes = {choice[:end] for choice in choices for end in range(1, len(choice) + 1)}
     return Pattern(
-        _prefix_tree(choices),
+        _tree(choices),
         max(len(choice.encode()) for choice in choices),
         sum(len(prefix[-1].encode()) for prefix in prefixes),
         tuple(choices),
@@ -76,7 +76,7 @@ def characters(least: int, most: int) -> Pattern:
 
 def integers(least: int, most: int) -> Pattern:
     """Decimal integers from `least` to `most`, without needless zeros and signs."""
-    alternatives = [f"-{magnitude}" for magnitude in _magnitudes(max(1, -most), -least)]
+    alternatives = [f"-{digits}" for digits in _magnitudes(max(1, -most), -least)]
     alternatives += _magnitudes(max(0, least), most)
     longest = max(len(str(least)), len(str(most)))
     return Pattern(_any_of(alternatives), longest, 4 * longest**2, (str(least), str(most)))
@@ -228,15 +228,59 @@ def _tree(texts: Sequence[str]) -> str:
     if len(texts) == 1:
         return _escape(texts[0])
     start = _shared(texts[0], texts[-1])  # sorted: what both ends share, all share
-    texts = [text[start:] for text in texts]
+    prefix, texts = texts[0][:start], [text[start:] for text in texts]
     reversed_texts = sorted(text[::-1] for text in texts)
     end = _shared(reversed_texts[0], reversed_texts[-1])
     middles = sorted(text[: len(text) - end] for text in texts)
     firsts: dict[str, list[str]] = {}  # by what may follow them
     for first, group in groupby(filter(None, middles), key=lambda text: text[0]):
         firsts.setdefault(_tree([text[1:] for text in group]), []).append(first)
-    branches = _any_of([_class(group) + rest for rest, group in firsts.items()])
-XXdef _times(least: int, most: int) -> str:
+    branches = [_class(group) + rest for rest, group in firsts.items()]
+    middle = f"({'|'.join(branches)})?" if middles[0] == "" else _any_of(branches)
+    ending = reversed_texts[0][:end][::-1]
+    return _escape(prefix) + middle + _escape(ending)
+
+
+def _shared(one: str, other: str) -> int:
+    """Number of characters that two texts begin with alike."""
+    pairs = zip(one, other, strict=False)
+    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+
+
+def _magnitudes(least: int, most: int) -> list[str]:
+    """Alternatives for the integers from `least` >= 0 to `most`, by number of digits."""
+    alternatives = []
+    for length in range(len(str(least)), len(str(most)) + 1 if least <= most else 0):
+        lowest = 10 ** (length - 1) if length > 1 else 0
+        alternatives += _digits(str(max(least, lowest)), str(min(most, 10**length - 1)))
+    return alternatives
+
+
+def _digits(low: str, high: str) -> list[str]:
+    """Alternatives for the digit strings from `low` to `high`, equally long."""
+    rest = len(low) - 1
+    if low == high:
+        return [low]
+    if low[0] == high[0]:
+        return [low[0] + _any_of(_digits(low[1:], high[1:]))]
+    zeros, nines = "0" * rest, "9" * rest
+    first, last = int(low[0]), int(high[0])
+    below, above = [], []
+    if low[1:] != zeros:
+        below = [low[0] + _any_of(_digits(low[1:], nines))]
+        first += 1
+    if high[1:] != nines:
+        above = [high[0] + _any_of(_digits(zeros, high[1:]))]
+        last -= 1
+    between = [_class("0123456789"[first : last + 1]) + _free_digits(rest)] if first <= last else []
+    return below + between + above
+
+
+def _free_digits(number: int) -> str:
+    return "[0-9]" + _times(number, number) if number else ""
+
+
+def _times(least: int, most: int) -> str:
     if least == most:
         return "" if most == 1 else f"{{{most}}}"
     return "?" if most == 1 else f"{{{least},{most}}}"

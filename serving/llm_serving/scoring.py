@@ -112,7 +112,7 @@ async def trie_scores(
 async def next_token_logprobs(
     submit: Submit, prompt: EncodedPrompt, token_ids: Sequence[int]
 ) -> tuple[dict[int, float], list[Drawn]]:
-    """log p(token | prompt) of any number of next tokens, in nats, by token id."""
+    """Log p(token | prompt) of any number of next tokens, in nats, by token id."""
     chunks = [token_ids[i : i + MAX_LABELS] for i in range(0, len(token_ids), MAX_LABELS)]
     drawn = await asyncio.gather(
         *(
@@ -125,4 +125,3 @@ async def next_token_logprobs(
         assert one.next_logprobs is not None
         logprobs.update((token, one.next_logprobs[token]) for token in chunk)
     return logprobs, list(drawn)
-

@@ -113,7 +113,7 @@ def on_gpu() -> bool:
     """Whether vLLM will run on a GPU here."""
     import torch
 
-    return torch.cuda.is_available()
+    return bool(torch.cuda.is_available())
 
 
 def emulates_bfloat16() -> bool:
@@ -125,7 +125,7 @@ def emulates_bfloat16() -> bool:
     import torch
 
     return not on_gpu() and not (
-        torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()  # noqa: SLF001
+        torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
     )
 
 
@@ -240,7 +240,7 @@ def sampling_params(
     stop: Sequence[str],
     regex: str | None,
 ) -> Any:  # noqa: ANN401 - vLLM's own class, not imported before an engine exists
-    """vLLM's parameters of a drawn answer."""
+    """VLLM's parameters of a drawn answer."""
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 
@@ -359,11 +359,10 @@ def _field_names(arguments: Any) -> frozenset[str]:  # noqa: ANN401
 def _start_error(error: Exception, config: EngineConfig) -> Exception:
     text = str(error)
     if re.search(r"KV cache|memory", text, re.IGNORECASE):
-        wanted = (
-            f"memory_share={config.memory_share}" if on_gpu() else f"kv_cache_gib={config.kv_cache_gib}"
-        )
+        key = "memory_share" if on_gpu() else "kv_cache_gib"
         return KvCacheMemoryError(
-            f"the KV cache does not fit ({wanted}, context={config.context}): lower `context`, or "
+            f"the KV cache does not fit ({key}={getattr(config, key)}, context="
+            f"{config.context}): lower `context`, or "
             f"change the amount of memory in the model's configuration. vLLM says: {text}"
         )
     return EngineConfigError(f"vLLM refused to serve {config.model}: {text}")

@@ -78,18 +78,13 @@ class VllmEngine:
         self.config = EngineConfig(model=config) if isinstance(config, str) else config
         model = resolve(self.config.model)
         self.counters = Counters()
-        self._core: VllmCore | None = None
-
-        def start() -> VllmCore:
-            self._core = VllmCore(self.config, model.path)
-            return self._core
-
-        self._dispatcher: Dispatcher[Draw, Drawn] = Dispatcher(start, name="vllm-step")
-        assert self._core is not None
-        self.context = self._core.context
-        self.block_size = self._core.block_size
+        self._dispatcher: Dispatcher[Draw, Drawn, VllmCore] = Dispatcher(
+            lambda: VllmCore(self.config, model.path), name="vllm-step"
+        )
+        self.context = self._dispatcher.core.context
+        self.block_size = self._dispatcher.core.block_size
         self.identity = ModelIdentity(
-            name=model.name, revision=model.revision, dtype=self._core.dtype
+            name=model.name, revision=model.revision, dtype=self._dispatcher.core.dtype
         )
         self._tokenizer = _load_tokenizer(model.path)
         self._terminator: int = self._tokenizer.eos_token_id
@@ -104,18 +99,17 @@ class VllmEngine:
 
     @property
     def prefix_cache(self) -> PrefixCacheStats:
-        """vLLM's prefix-cache counters since the engine started."""
-        assert self._core is not None
-        stats = self._core.prefix_cache
+        """VLLM's prefix-cache counters since the engine started."""
+        stats = self._dispatcher.core.prefix_cache
         return PrefixCacheStats(queries=stats.queries, hits=stats.hits)
 
     async def forget_prefixes(self) -> bool:
         """Empties the prefix cache; False if requests in flight still hold some of it."""
-        return await self._dispatcher.call(lambda core: _as_vllm(core).forget_prefixes())
+        return await self._dispatcher.call(VllmCore.forget_prefixes)
 
     async def unfinished(self) -> int:
         """Requests that vLLM still holds."""
-        return await self._dispatcher.call(lambda core: _as_vllm(core).unfinished())
+        return await self._dispatcher.call(VllmCore.unfinished)
 
     def encode(self, prompt: Prompt) -> EncodedPrompt:
         """Applies the chat template and the tokenizer."""
@@ -296,11 +290,6 @@ def _seed_of(request: Request) -> int | None:
     if sampling.seed is None or sampling.temperature == 0.0:
         return None
     return (sampling.seed * 1_000_003 + request.sample) % (1 << 63)
-
-
-def _as_vllm(core: Any) -> VllmCore:  # noqa: ANN401 - the dispatcher knows only the protocol
-    assert isinstance(core, VllmCore)
-    return core
 
 
 def _chat_turn(message: Message) -> dict[str, Any]:

@@ -6,15 +6,15 @@ from types import SimpleNamespace
 
 import pytest
 import typer
+from typer.testing import CliRunner
+
+from llm_planning.commands import cache as cache_command
+from llm_planning.commands import doctor as doctor_command
 from llm_serving.cache import ResponseCache
 from llm_serving.models.bundled import bundled_folder
 from llm_serving.models.catalogue import CATALOGUE
 from llm_serving.models.folders import publish
 from llm_serving.request import Completion, ModelIdentity, Usage
-from typer.testing import CliRunner
-
-from llm_planning.commands import cache as cache_command
-from llm_planning.commands import doctor as doctor_command
 
 DOCTOR = typer.Typer()
 DOCTOR.command()(doctor_command.doctor)

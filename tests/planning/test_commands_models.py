@@ -3,10 +3,11 @@
 import json
 
 import pytest
+from typer.testing import CliRunner
+
 from llm_planning.commands.models import app
 from llm_serving.models import CATALOGUE, bundled_folder
 from llm_serving.models.folders import publish
-from typer.testing import CliRunner
 
 NAME = "all-minilm-l6-v2"
 

@@ -105,8 +105,15 @@ def test_losses_are_clipped_and_named():
 
 @pytest.mark.parametrize(
     ("item", "slot"),
-    [("iron_helmet", 0), ("leather_chestplate", 1), ("iron_leggings", 2), ("iron_boots", 3)]
-    + [("iron_pickaxe", 4), ("bucket", 4), ("shield", 5)],
+    [
+        ("iron_helmet", 0),
+        ("leather_chestplate", 1),
+        ("iron_leggings", 2),
+        ("iron_boots", 3),
+        ("iron_pickaxe", 4),
+        ("bucket", 4),
+        ("shield", 5),
+    ],
 )
 def test_equipment_slots(item, slot):
     after = PLAINS.apply(Change(equipped=item))

@@ -3,12 +3,12 @@ import time
 from typing import Literal
 
 import pytest
-from llm_serving.errors import AnswerModelError
-from llm_serving.request import Message, Sampling
-from llm_serving.scripted import ScriptedEngine
 from pydantic import BaseModel, Field
 
 from llm_planning.roles import Engines, LlmRole, Prompt, PromptError, together
+from llm_serving.errors import AnswerModelError
+from llm_serving.request import Message, Sampling
+from llm_serving.scripted import ScriptedEngine
 
 SOURCE = """{% block role %}
 You choose {{ count }}.

@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass, replace
 
 import pytest
+
 from llm_serving.cache import (
     CachedEngine,
     ResponseCache,

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from llm_serving.config import load_config
 from llm_serving.models import CATALOGUE
 from llm_serving.models.hub import is_hub_id

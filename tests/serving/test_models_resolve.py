@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+
 from llm_serving.errors import UnknownModelError
 from llm_serving.models import CATALOGUE, bundled_folder, fetch, fetch_verified, locate, resolve
 from llm_serving.models.folders import publish
@@ -199,10 +200,12 @@ def test_unknown_name_proposes_the_nearest():
     assert "all-minilm-l6-v2" in message
 
 
-@pytest.mark.parametrize("name", ["zzz", "./not/there", "../gone", "/not/there", "a/b/c", ""])
+@pytest.mark.parametrize(
+    "name", ["zzz", "./not/there", "../gone", "/not/there", "a/b/c", "~nobody/x", ""]
+)
 def test_unknown_name_lists_what_there_is(name):
     with pytest.raises(
-        UnknownModelError, match="a bundled name .*, a folder that exists, or a hub"
+        UnknownModelError, match=r"a bundled name .*, a folder that exists, or a hub"
     ):
         resolve(name)
 

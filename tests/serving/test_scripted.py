@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+
 from llm_serving.engine import Engine, draw
 from llm_serving.errors import EngineStoppedError
 from llm_serving.request import EncodedPrompt, Image, Message, Request

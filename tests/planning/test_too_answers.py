@@ -1,0 +1,133 @@
+import re
+import typing
+
+import pytest
+from pydantic import ValidationError
+
+from llm_planning.environments.minecraft.state import Change
+from llm_planning.environments.minecraft.vocabulary import OBJECTS, VERBS
+from llm_planning.planners.tree_of_options import answers
+from llm_planning.planners.tree_of_options.settings import Vocabulary
+from llm_planning.planners.tree_of_options.trajectory import Option, Trajectory
+from llm_serving.answers import compact, constraint_of, parse
+
+VOCABULARIES = typing.get_args(Vocabulary)
+
+
+def every_model():
+    yield from (answers.Feasibility, answers.Evaluation, answers.Termination)
+    for vocabulary in VOCABULARIES:
+        yield from (answers.proposal(k, vocabulary) for k in range(1, 9))
+        yield from (answers.decomposition(d, vocabulary) for d in (1, 12, 32))
+        yield answers.repair(vocabulary)
+        yield answers.prediction(vocabulary)
+
+
+@pytest.mark.parametrize("model", list(every_model()))
+def test_every_answer_is_finite(model):
+    constraint = constraint_of(model)
+    assert 0 < constraint.max_bytes < 6000
+    re.compile(constraint.regex)
+
+
+def test_models_are_made_once():
+    assert answers.proposal(3, "closed") is answers.proposal(3, "closed")
+    assert answers.proposal(3, "closed") is not answers.proposal(3, "free")
+
+
+def test_proposal_has_exactly_k_options():
+    model = answers.proposal(2, "closed")
+    option = '{"reasoning":"tools","verb":"craft","quantity":4,"item":"oak_planks"}'
+    parsed = parse(model, f'{{"options":[{option},{option}]}}')
+    assert [item.option() for item in parsed.options] == [Option("craft", 4, "oak_planks")] * 2
+    for wrong in (1, 3):
+        with pytest.raises(ValidationError):
+            parse(model, f'{{"options":[{",".join([option] * wrong)}]}}')
+
+
+def test_reason_is_written_before_the_verdict():
+    assert list(answers.Feasibility.model_fields) == ["reason", "action_valid"]
+    closed = answers.proposal(1, "closed").model_fields["options"].annotation
+    assert list(typing.get_args(closed)[0].model_fields) == [
+        "reasoning",
+        "verb",
+        "quantity",
+        "item",
+    ]
+
+
+def accepts(model, text):
+    return re.fullmatch(constraint_of(model).regex, text) is not None
+
+
+def test_closed_vocabulary_knows_its_words_only():
+    text = '{"verb":"craft","quantity":1,"item":"iron_shears"}'
+    assert not accepts(answers.repair("closed"), text)
+    assert accepts(answers.repair("free"), text)
+    for verb in VERBS:
+        for item in OBJECTS:
+            assert accepts(
+                answers.repair("closed"), f'{{"verb":"{verb}","quantity":64,"item":"{item}"}}'
+            )
+
+
+@pytest.mark.parametrize("quantity", ["0", "65", "1.0", "01", '"3"'])
+@pytest.mark.parametrize("vocabulary", VOCABULARIES)
+def test_quantity_is_1_to_64(quantity, vocabulary):
+    text = f'{{"verb":"craft","quantity":{quantity},"item":"bucket"}}'
+    assert not accepts(answers.repair(vocabulary), text)
+
+
+@pytest.mark.parametrize("score", ["0.0", "0.1", "0.5", "1.0"])
+def test_scores_are_tenths(score):
+    names = answers.Evaluation.model_fields
+    text = "{" + ",".join(f'"{name}":{score}' for name in names) + "}"
+    assert accepts(answers.Evaluation, text)
+    assert parse(answers.Evaluation, text).redundancy == float(score)
+    assert not accepts(answers.Evaluation, text.replace(score, "1.1", 1))
+
+
+def test_prediction_becomes_a_change():
+    text = (
+        '{"gained":[{"item":"stick","count":4},{"item":"stick","count":2}],'
+        '"lost":[{"item":"oak_planks","count":2}],"blocks":["iron_ore"],"entities":["cow"],'
+        '"equipped":["wooden_pickaxe"],"conditions":["time night","height 12"]}'
+    )
+    for vocabulary in VOCABULARIES:
+        model = answers.prediction(vocabulary)
+        assert accepts(model, text)
+        prediction = parse(model, text)
+        assert compact(prediction) == text
+        assert prediction.change() == Change(
+            gained={"stick": 6},
+            lost={"oak_planks": 2},
+            blocks=("iron_ore",),
+            entities=("cow",),
+            equipped="wooden_pickaxe",
+            time="night",
+            height=12.0,
+        )
+
+
+def test_empty_prediction_changes_nothing():
+    text = '{"gained":[],"lost":[],"blocks":[],"entities":[],"equipped":[],"conditions":[]}'
+    assert parse(answers.prediction("closed"), text).change() == Change()
+
+
+def test_every_condition_changes_one_attribute():
+    for condition in answers.CONDITIONS:
+        prediction = answers.Prediction(
+            gained=[], lost=[], blocks=[], entities=[], equipped=[], conditions=[condition]
+        )
+        attribute, value = condition.split(" ")
+        kind = str if attribute in ("biome", "time") else float
+        assert prediction.change() == Change(**{attribute: kind(value)})
+
+
+def test_history_is_numbered_and_grows():
+    start = Trajectory("win", None)
+    assert start.history == "none"
+    first = start.after(Option("mine", 3, "oak_log"), None)
+    second = first.after(Option("craft", 4, "oak_planks"), None)
+    assert second.history == "1. mine 3 oak_log\n2. craft 4 oak_planks"
+    assert second.history.startswith(first.history)

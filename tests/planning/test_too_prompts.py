@@ -1,0 +1,144 @@
+import re
+import typing
+
+import pytest
+
+from llm_planning.environments.minecraft.state import Change
+from llm_planning.environments.minecraft.tasks import TASKS
+from llm_planning.planners.tree_of_options.prompts import (
+    CHANGING,
+    NOW,
+    PAPER_ORDER,
+    PREDICTED,
+    START,
+    compose,
+    order,
+)
+from llm_planning.planners.tree_of_options.settings import Layout
+from llm_planning.planners.tree_of_options.trajectory import Option, Trajectory
+
+LAYOUTS = typing.get_args(Layout)
+TASK = TASKS["craft-a-compass"]
+WOOD, PLANKS = Option("mine", 3, "oak_log"), Option("craft", 4, "oak_planks")
+STONE, IRON = Option("mine", 8, "cobblestone"), Option("mine", 3, "iron_ore")
+START_TRAJECTORY = Trajectory(TASK.goal, TASK.start)
+FIRST = START_TRAJECTORY.after(WOOD, TASK.start.apply(Change(gained={"oak_log": 3})))
+SECOND = FIRST.after(
+    PLANKS, FIRST.state.apply(Change(gained={"oak_planks": 4}, lost={"oak_log": 1}))
+)
+
+
+def ask(name, layout="cached", *, trajectory=SECOND, option=STONE, reason="no pickaxe", moment=NOW):
+    return compose(name, layout, moment, 3).messages(
+        {
+            "goal": trajectory.goal,
+            "state": trajectory.state,
+            "history": trajectory.history,
+            "option": option,
+            "reason": reason,
+        }
+    )
+
+
+def text(messages):
+    return "\n".join(f"[{message.role}]\n{message.content}" for message in messages)
+
+
+def paragraphs(messages):
+    return sorted(block for message in messages for block in message.content.split("\n\n"))
+
+
+@pytest.mark.parametrize("name", PAPER_ORDER)
+def test_layouts_say_the_same(name):
+    cached, paper = (ask(name, layout) for layout in LAYOUTS)
+    assert paragraphs(cached) == paragraphs(paper)
+    assert cached != paper
+    assert {block for part in order(name, "cached") for block in part} == {
+        block for part in order(name, "paper") for block in part
+    }
+
+
+@pytest.mark.parametrize("name", PAPER_ORDER)
+def test_paper_layout_ends_with_rules_and_format(name):
+    system, user = order(name, "paper")
+    assert system == ("role",)
+    assert user[-2:] == ("rules", "format")
+    assert "surroundings" in user[:2]
+
+
+@pytest.mark.parametrize("name", PAPER_ORDER)
+def test_system_message_never_changes(name):
+    assert not set(order(name, "cached")[0]) & set(CHANGING)
+    assert ask(name, trajectory=FIRST)[0] == ask(name, trajectory=SECOND, option=IRON)[0]
+
+
+def shared_prefix(one, other):
+    length = 0
+    while one[length : length + 1] == other[length : length + 1] != "":
+        length += 1
+    return one[:length]
+
+
+@pytest.mark.parametrize("name", ["feasibility", "dynamics", "repair"])
+def test_candidates_of_one_node_share_everything_up_to_the_option(name):
+    one, other = (text(ask(name, option=option)) for option in (STONE, IRON))
+    assert shared_prefix(one, other).endswith("Option: mine ")
+    paper = [text(ask(name, "paper", option=option)) for option in (STONE, IRON)]
+    assert len(shared_prefix(one, other)) > 2 * len(shared_prefix(*paper))
+
+
+def test_rewards_of_one_node_share_everything_up_to_the_inventory():
+    one = FIRST.after(PLANKS, FIRST.state.apply(Change(gained={"oak_planks": 4})))
+    other = FIRST.after(STONE, FIRST.state.apply(Change(gained={"cobblestone": 8})))
+    texts = [
+        text(
+            compose("reward", "cached", PREDICTED, 1).messages(
+                {
+                    "goal": FIRST.goal,
+                    "state": child.state,
+                    "history": FIRST.history,
+                    "option": child.options[-1],
+                }
+            )
+        )
+        for child in (one, other)
+    ]
+    assert shared_prefix(*texts).endswith("Inventory (2/36): {'oak_log': 3, '")
+
+
+@pytest.mark.parametrize("name", ["propose", "feasibility", "repair", "reward"])
+def test_parent_and_child_share_everything_up_to_the_new_option(name):
+    shared = shared_prefix(text(ask(name, trajectory=FIRST)), text(ask(name, trajectory=SECOND)))
+    assert shared.endswith("1. mine 3 oak_log\n")
+
+
+def test_state_record_is_complete_and_once():
+    for layout in LAYOUTS:
+        said = text(ask("propose", layout))
+        for line in str(SECOND.state).splitlines():
+            assert said.count(line) == 1
+
+
+@pytest.mark.parametrize("moment", [NOW, PREDICTED, START])
+def test_state_is_headed_by_its_moment(moment):
+    said = text(ask("reward", moment=moment))
+    assert f"Surroundings {moment}:\nBiome: plains" in said
+    assert f"Player {moment}:\nEquipment:" in said
+
+
+def test_prompts_ask_for_as_many_options_as_set():
+    assert "you name 5 options" in text(compose("propose", "cached", NOW, 5).messages(given()))
+    assert "At most 9 options" in text(compose("decompose", "cached", NOW, 9).messages(given()))
+
+
+def given():
+    return {"goal": TASK.goal, "state": TASK.start, "history": START_TRAJECTORY.history}
+
+
+@pytest.mark.parametrize("name", PAPER_ORDER)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_prompts_are_tidy(name, layout):
+    said = text(ask(name, layout))
+    assert not re.search(r"[{}]{2}|\{%|\n{3}| \n|\n\Z", said)
+    # The fixed part pays for itself through the prefix cache, but a small model must follow it.
+    assert len(ask(name)[0].content) < 2000

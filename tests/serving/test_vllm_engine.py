@@ -1,0 +1,279 @@
+"""The real engine on the bundled model; all tests share one."""
+
+import asyncio
+import math
+
+import pytest
+from pydantic import BaseModel, Field
+
+from llm_serving.answers import constraint_of, parse
+from llm_serving.config import EngineConfig
+from llm_serving.engine import MeteredEngine, draw
+from llm_serving.errors import (
+    EngineConfigError,
+    EngineStoppedError,
+    KvCacheMemoryError,
+    PromptTooLongError,
+    UnknownModelError,
+)
+from llm_serving.request import Message, Request, Sampling
+from llm_serving.vllm_engine import VllmEngine
+
+
+def ask(text):
+    return (Message("user", text),)
+
+
+async def test_it_answers_in_chat_and_continues_plain_text(engine):
+    chat = await engine.generate(Request(prompt=ask("What is the capital of France?")))
+    assert "Paris" in chat.text
+    assert chat.finish == "stop"
+    assert "<|im_end|>" not in chat.text
+    plain = await engine.generate(
+        Request(prompt="The capital of France is", sampling=Sampling(max_tokens=4))
+    )
+    assert "Paris" in plain.text
+    assert plain.finish == "length"
+    assert plain.usage.completion_tokens == 4
+    assert plain.usage.prompt_tokens == 5
+
+
+async def test_the_answer_is_what_transformers_computes(engine):
+    """Greedy, float32: token for token."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    from llm_serving.models import resolve
+
+    prompt = engine.encode(ask("Name three colours."))
+    ours = await engine.generate(Request(prompt=prompt, sampling=Sampling(max_tokens=12)))
+    model = AutoModelForCausalLM.from_pretrained(
+        str(resolve("smollm2-135m-instruct").path), dtype=torch.float32
+    )
+    with torch.inference_mode():
+        theirs = model.generate(
+            torch.tensor([prompt.token_ids]), max_new_tokens=12, do_sample=False
+        )[0, len(prompt.token_ids) :]
+    assert list(ours.token_ids) == theirs.tolist()
+
+
+async def test_seeded_samples_differ_and_repeat(engine):
+    request = Request(
+        prompt=ask("Tell me a short story."),
+        sampling=Sampling(temperature=1.0, max_tokens=12, seed=7),
+    )
+    first = await draw(engine, request, 4)
+    again = await draw(engine, request, 4)
+    assert [one.text for one in first] == [one.text for one in again]
+    assert len({one.text for one in first}) > 1
+
+
+async def test_stop_texts_end_an_answer_and_are_left_out(engine):
+    request = Request(prompt="1 2 3 4 5 6 7 8", sampling=Sampling(max_tokens=24, stop=("12",)))
+    completion = await engine.generate(request)
+    assert "10" in completion.text
+    assert "12" not in completion.text
+    assert completion.finish == "stop"
+
+
+class Step(BaseModel):
+    verb: str = Field(pattern="mine|craft|smelt", max_length=5)
+    quantity: int = Field(ge=1, le=64)
+    why: str = Field(max_length=30)
+
+
+async def test_five_hundred_hot_answers_all_parse(engine):
+    """Temperature 1, 500 draws: not one is invalid or cut off."""
+    constraint = constraint_of(Step)
+    request = Request(
+        prompt=ask("Next step in Minecraft, as JSON."),
+        sampling=Sampling(temperature=1.0, seed=1),
+        constraint=constraint,
+    )
+    drawn = await draw(engine, request, 500)
+    steps = [parse(Step, one.text) for one in drawn]
+    assert all(1 <= step.quantity <= 64 for step in steps)
+    assert len({step.verb for step in steps}) == 3
+    assert {one.finish for one in drawn} == {"stop"}
+
+
+PLACES = "You are in a cellar with a lamp, a trap door and a sandwich. "
+ACTIONS = ["open trap", "open trap door", "take lamp", "eat the sandwich", "go north", "go north"]
+
+
+async def plain_prompt_logprobs(engine, prompt, choices):
+    """The reference: vLLM's own prompt_logprobs, which reads nothing from the prefix cache."""
+    from vllm import SamplingParams
+
+    from llm_serving.vllm_adapter import Draw
+
+    params = SamplingParams(temperature=0, max_tokens=1, prompt_logprobs=0, flat_logprobs=True)
+    encoded = engine.encode(prompt)
+    scores = []
+    for choice in choices:
+        tokens = engine._choice_tokens(choice)
+        drawn = await engine._dispatcher.submit(
+            Draw(encoded.token_ids + tokens, encoded.images, params)
+        )
+        assert drawn.cached_tokens == 0
+        scores.append(sum(drawn.prompt_logprobs[-len(tokens) :]))
+    return scores
+
+
+@pytest.mark.parametrize("words", [0, 37, 150])
+async def test_both_ways_of_scoring_equal_prompt_logprobs(engine, words):
+    from llm_serving.scoring import tail_scores, trie_scores
+
+    prompt = ask(PLACES + "look " * words + "What now?")
+    expected = await plain_prompt_logprobs(engine, prompt, ACTIONS)
+    encoded = engine.encode(prompt)
+    sequences = [engine._choice_tokens(choice) for choice in ACTIONS[:5]]
+    for way in (tail_scores, trie_scores, tail_scores):  # the last with everything cached
+        scores, _ = await way(engine._dispatcher.submit, encoded, sequences)
+        assert scores == pytest.approx(expected[:5], abs=2e-3)
+    scores = await engine.score(prompt, ACTIONS)
+    assert scores.logprobs == pytest.approx(expected, abs=2e-3)
+    assert scores.logprobs[4] == scores.logprobs[5]
+    assert scores.usage.calls == 1
+
+
+async def test_scores_are_exact_at_every_block_offset(engine):
+    """Prompts whose length runs through two whole blocks of the prefix cache."""
+    for length in range(engine.block_size * 2, engine.block_size * 4, 7):
+        text = engine._tokenizer.decode(
+            engine._tokenizer.encode("the lamp is lit and " * 60)[:length]
+        )
+        for choice in ("go north", "open trap door"):
+            score = (await engine.score(text, [choice, "go south"])).logprobs[0]
+            (expected,) = await plain_prompt_logprobs(engine, text, [choice])
+            assert score == pytest.approx(expected, abs=2e-3), length
+
+
+async def test_choice_probabilities_of_a_whole_language_do_not_exceed_one(engine):
+    """With the terminator, distinct choices are disjoint events."""
+    scores = await engine.score(ask("Say yes or no."), ["yes", "no", "Yes", "No", "Yes."])
+    assert 0 < sum(math.exp(logprob) for logprob in scores.logprobs) <= 1
+
+
+async def test_labels_are_next_token_logprobs(engine):
+    prompt = ask("Is the sky blue? Answer Yes or No.")
+    labels = [" a", "Yes", "No", "Yes"]
+    scores = await engine.score_labels(prompt, labels)
+    assert scores.logprobs[1] == scores.logprobs[3]
+    token = engine._tokenizer.encode("Yes", add_special_tokens=False)
+    trie = await engine.score(prompt, ["Yes"])
+    ended = await engine.score_labels(
+        type(engine.encode(prompt))(engine.encode(prompt).token_ids + tuple(token)),
+        [engine._tokenizer.eos_token],
+    )
+    assert trie.logprobs[0] == pytest.approx(scores.logprobs[1] + ended.logprobs[0], abs=2e-3)
+    with pytest.raises(ValueError, match="not one"):
+        await engine.score_labels(prompt, ["antidisestablishmentarianism"])
+
+
+async def test_more_labels_than_one_request_may_ask(engine):
+    vocabulary = [engine._tokenizer.decode([token]) for token in range(400, 700)]
+    labels = [
+        text
+        for text in vocabulary
+        if len(engine._tokenizer.encode(text, add_special_tokens=False)) == 1
+    ]
+    assert len(labels) > 128
+    scores = await engine.score_labels("The", labels)
+    assert len(scores.logprobs) == len(labels)
+    assert sum(math.exp(one) for one in scores.logprobs) < 1
+
+
+async def test_a_shared_prompt_is_read_from_the_prefix_cache(engine):
+    head = "A long preamble about caves, ores and furnaces. " * 20
+    await engine.generate(Request(prompt=ask(head + "One?"), sampling=Sampling(max_tokens=1)))
+    before = engine.prefix_cache
+    second = await engine.generate(
+        Request(prompt=ask(head + "Two?"), sampling=Sampling(max_tokens=1))
+    )
+    usage, after = second.usage, engine.prefix_cache
+    assert usage.cached_tokens >= usage.prompt_tokens - 2 * engine.block_size
+    assert usage.cached_tokens % engine.block_size == 0
+    assert after.hits - before.hits == usage.cached_tokens
+    assert after.queries - before.queries == usage.prompt_tokens
+    assert await engine.forget_prefixes()
+    third = await engine.generate(
+        Request(prompt=ask(head + "Two?"), sampling=Sampling(max_tokens=1))
+    )
+    assert third.usage.cached_tokens == 0
+    assert third.text == second.text
+
+
+async def test_cancelling_a_caller_frees_its_request_in_vllm(engine):
+    request = Request(prompt="Once upon a time", sampling=Sampling(max_tokens=2000))
+    task = asyncio.create_task(engine.generate(request))
+    async with asyncio.timeout(10):
+        while await engine.unfinished() == 0:  # noqa: ASYNC110 - vLLM has no event to wait for
+            await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await engine.unfinished() == 0
+    short = await engine.generate(Request(prompt="One, two,", sampling=Sampling(max_tokens=2)))
+    assert short.usage.completion_tokens == 2
+
+
+async def test_a_prompt_beyond_the_context_says_both_lengths(engine):
+    prompt = "word " * 5000
+    with pytest.raises(PromptTooLongError) as caught:
+        await engine.generate(Request(prompt=prompt))
+    assert caught.value.prompt_tokens == len(engine.encode(prompt).token_ids)
+    assert str(caught.value.prompt_tokens) in str(caught.value)
+    assert str(engine.context) in str(caught.value)
+    with pytest.raises(PromptTooLongError):
+        await engine.score(prompt, ["go"])
+
+
+async def test_usage_is_counted_by_role_and_by_caller(engine):
+    meter = MeteredEngine(engine)
+    before = engine.counters.roles.get("judge")
+    requests = [
+        Request(prompt=ask("Hi"), role="judge", sampling=Sampling(max_tokens=3)) for _ in range(3)
+    ]
+    await asyncio.gather(*(meter.generate(one) for one in requests))
+    await meter.score(ask("Hi"), ["a", "b"], role="prior")
+    assert meter.counters.roles["judge"].calls == 3
+    assert meter.counters.roles["judge"].completion_tokens <= 9
+    assert meter.counters.roles["prior"].calls == 1
+    assert meter.counters.total.calls == 4
+    assert before is None
+    assert engine.counters.roles["judge"] == meter.counters.roles["judge"]
+
+
+async def test_embeddings_are_unit_vectors_of_meaning(engine):
+    vectors = await engine.embed(["a cup of tea", "a mug of coffee", "the stock market fell"])
+    assert vectors.shape == (3, 384)
+    assert vectors @ vectors.T == pytest.approx((vectors @ vectors.T).T)
+    assert (vectors**2).sum(axis=1) == pytest.approx([1, 1, 1], abs=1e-5)
+    assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2] + 0.2
+
+
+def test_start_errors_say_what_to_do():
+    with pytest.raises(UnknownModelError, match="smollm2-135m-instruct"):
+        VllmEngine("smollm2-135m-instuct")
+    with pytest.raises(KvCacheMemoryError, match="kv_cache_gib"):
+        VllmEngine(EngineConfig(model="smollm2-135m-instruct", context=8192, kv_cache_gib=0.01))
+    with pytest.raises(EngineConfigError, match="max_model_len"):
+        VllmEngine(EngineConfig(model="smollm2-135m-instruct", context=1_000_000))
+
+
+def test_a_closed_engine_fails_its_callers():
+    engine = VllmEngine(EngineConfig(model="smollm2-135m-instruct", context=512, kv_cache_gib=0.2))
+
+    async def scenario():
+        waiting = asyncio.create_task(
+            engine.generate(Request(prompt="On and on", sampling=Sampling(max_tokens=400)))
+        )
+        await asyncio.sleep(0.2)
+        await engine.aclose()
+        with pytest.raises(EngineStoppedError):
+            await waiting
+        with pytest.raises(EngineStoppedError):
+            await engine.generate(Request(prompt="More"))
+
+    asyncio.run(scenario())
