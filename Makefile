@@ -16,20 +16,21 @@ setup: $(STAMP)
 
 # The CPU build of torch comes first: vLLM asks for it by version, and a plain `torch` would be a
 # CUDA build of several gigabytes. vLLM also brings vision and audio packages built for CUDA, whose
-# import fails beside it and takes transformers with it; text models do without them.
+# import fails beside it and takes transformers with it; text models do without them. The benchmarks'
+# peer llm-reasoners is wanted for its search alone, not for what else it would bring.
 $(VENV)/.installed-cpu: pyproject.toml Makefile
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) install 'torch==$(TORCH)+cpu' || $(PIP) install --index-url $(TORCH_CPU_INDEX) 'torch==$(TORCH)'
 	$(PIP) install -e '.[cpu,dev]'
 	$(PIP) uninstall -y torchvision torchaudio torchcodec
 	$(PIP) install --no-deps --upgrade --target $(VENV)/vision 'torchvision==$(TORCHVISION)'
-	$(PIP) install --no-deps --upgrade --target $(VENV)/peers 'llm-reasoners==1.0.2'
+	$(PIP) install --no-deps 'llm-reasoners==1.0.2'
 	touch $@
 
 $(VENV)/.installed-cuda: pyproject.toml Makefile
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) install -e '.[cuda,dev]'
-	$(PIP) install --no-deps --upgrade --target $(VENV)/peers 'llm-reasoners==1.0.2'
+	$(PIP) install --no-deps 'llm-reasoners==1.0.2'
 	touch $@
 
 demo: setup

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def report(name: str, findings: Sequence[Finding], *, as_json: bool) -> None:
     for finding in findings:
         result = "not measured" if finding.measured is None else f"{finding.measured:.3g}"
         table.add_row(
-            finding.label,
+            escape(finding.label),
             f"{result} {finding.unit}" if finding.measured is not None else result,
             f"{finding.bound} {finding.target:g} {finding.unit}",
             "yes" if finding.met else "no",
@@ -135,7 +136,8 @@ def report(name: str, findings: Sequence[Finding], *, as_json: bool) -> None:
     details = Table(title="details", title_justify="left", show_header=False)
     for finding in findings:
         for key, value in finding.details.items():
-            details.add_row(key, f"{value:.4g}" if isinstance(value, float) else str(value))
+            shown = f"{value:.4g}" if isinstance(value, float) else str(value)
+            details.add_row(escape(key), escape(shown))
     console.print(details)
     described = machine()
     console.print(", ".join(f"{key}: {value}" for key, value in described.items()))

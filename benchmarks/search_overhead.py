@@ -14,11 +14,16 @@ import random
 from functools import partial
 from importlib.util import find_spec
 from math import isclose, log, sqrt
+from time import perf_counter as wall_clock
 from time import thread_time as clock
 from typing import TYPE_CHECKING, Any
 
 from harness import AnswersDifferError, Finding, medians, parser, report
 
+from llm_planning.environments.minecraft.tasks import find_task
+from llm_planning.planners.tree_of_options.prompts import Questions
+from llm_planning.planners.tree_of_options.settings import FeasibleSearchSettings
+from llm_planning.roles import Engines
 from llm_planning.search import (
     Node,
     Rollout,
@@ -29,11 +34,14 @@ from llm_planning.search import (
     select_by_ucb,
     ucb,
 )
+from llm_serving.dispatcher import Dispatcher
+from llm_serving.request import Completion, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from llm_planning.search.selection import UcbRule
+    from llm_serving.request import Request
 
 ACTIONS = (0, 1, 2)
 DEPTH = 12
@@ -41,6 +49,9 @@ EXPLORATION = 0.7
 ITERATIONS = 1_000
 MANY_ITERATIONS = 10_000
 REPEATS = 5
+CALLS = 2_048
+ASKERS = 32
+ANSWER = Completion(text='{"done":false}', token_ids=(), finish="stop", usage=Usage())
 FEW_ITERATIONS = 300
 
 # States are the nodes of a complete ternary tree, numbered level by level; depth 12 starts here.
@@ -239,16 +250,21 @@ def beside_reasoners() -> Finding:
 
 
 def growth() -> Finding:
-    """Time per iteration at 10,000 iterations over that at 1,000."""
+    """Time per iteration at 10,000 iterations over that at 1,000.
+
+    The arms take equally long, ten short searches beside a long one, so that slow and fast spells
+    of the machine weigh on both alike.
+    """
+    searches = MANY_ITERATIONS // ITERATIONS
     seconds = medians(
         {
-            "few": partial(core_seconds, iterations=ITERATIONS),
+            "few": lambda: sum(core_seconds(iterations=ITERATIONS) for _ in range(searches)),
             "many": partial(core_seconds, iterations=MANY_ITERATIONS),
             "wide": partial(core_seconds, iterations=ITERATIONS, width=16),
         },
         repeats=REPEATS,
     )
-    few = seconds["few"] / ITERATIONS
+    few = seconds["few"] / searches / ITERATIONS
     many = seconds["many"] / MANY_ITERATIONS
     root, times = run_core(iterations=MANY_ITERATIONS)
     return Finding(
@@ -301,10 +317,84 @@ def _treequest_step(action: int) -> Callable[[int | None], tuple[int, float]]:
     return generate
 
 
+class InstantCore:
+    """An engine core that finishes every job at its next step."""
+
+    def __init__(self) -> None:
+        self._tickets: list[int] = []
+
+    def add(self, ticket: int, job: Request) -> None:  # noqa: ARG002
+        """Takes a job."""
+        self._tickets.append(ticket)
+
+    def abort(self, tickets: Sequence[int]) -> None:
+        """Drops jobs."""
+        self._tickets = [ticket for ticket in self._tickets if ticket not in tickets]
+
+    def step(self) -> list[tuple[int, Completion]]:
+        """Finishes everything."""
+        done, self._tickets = self._tickets, []
+        return [(ticket, ANSWER) for ticket in done]
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class InstantEngine:
+    """The real dispatcher and its thread over an engine that answers at once."""
+
+    def __init__(self) -> None:
+        self.dispatcher: Dispatcher[Request, Completion, InstantCore] = Dispatcher(
+            InstantCore, name="instant-step"
+        )
+
+    async def generate(self, request: Request) -> Completion:
+        """One trip to the stepping thread and back."""
+        return await self.dispatcher.submit(request)
+
+
+def role_call() -> Finding:
+    """Microseconds per awaited call of a ToO role: template, request, dispatcher, answer model."""
+    engine = InstantEngine()
+    role = Questions(
+        Engines.both(engine),  # type: ignore[arg-type]
+        FeasibleSearchSettings(),
+        seed=0,
+    ).termination()
+    start = find_task("cook-meat").start
+
+    async def ask() -> None:
+        await role(goal="Cook 1 beef.", state=start, history="none")
+
+    def asked_by(askers: int) -> float:
+        async def several() -> None:
+            for _ in range(CALLS // askers):
+                await asyncio.gather(*(ask() for _ in range(askers)))
+
+        begun = wall_clock()
+        asyncio.run(several())
+        return (wall_clock() - begun) / CALLS * 1e6
+
+    asked_by(1)
+    micros = medians(
+        {"together": partial(asked_by, ASKERS), "alone": partial(asked_by, 1)}, repeats=REPEATS
+    )
+    engine.dispatcher.close()
+    return Finding(
+        label="one awaited role call through the dispatcher",
+        measured=micros["together"],
+        unit="µs",
+        bound="at most",
+        target=100,
+        details={"askers_at_once": ASKERS, "us_with_one_asker": micros["alone"]},
+    )
+
+
 def main() -> None:
     """Measures and reports."""
     arguments = parser(__doc__).parse_args()
-    report("search_overhead", [beside_reasoners(), growth()], as_json=arguments.json)
+    findings = [beside_reasoners(), growth(), role_call()]
+    report("search_overhead", findings, as_json=arguments.json)
 
 
 if __name__ == "__main__":

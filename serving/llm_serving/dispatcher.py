@@ -65,13 +65,27 @@ class Activity:
         steps: steps taken.
         stepping_seconds: time spent inside them.
         waiting_seconds: time without any job in flight.
-        peak_in_flight: most jobs in flight at once.
+        job_steps: jobs in flight, summed over steps.
     """
 
     steps: int = 0
     stepping_seconds: float = 0.0
     waiting_seconds: float = 0.0
-    peak_in_flight: int = 0
+    job_steps: int = 0
+
+    @property
+    def mean_in_flight(self) -> float:
+        """Jobs that an average step advanced; 0 before the first."""
+        return self.job_steps / self.steps if self.steps else 0.0
+
+    def since(self, earlier: Activity) -> Activity:
+        """What was done after an earlier copy of this record was taken."""
+        return Activity(
+            steps=self.steps - earlier.steps,
+            stepping_seconds=self.stepping_seconds - earlier.stepping_seconds,
+            waiting_seconds=self.waiting_seconds - earlier.waiting_seconds,
+            job_steps=self.job_steps - earlier.job_steps,
+        )
 
 
 class Dispatcher(Generic[Job, Result, CoreT]):
@@ -199,7 +213,7 @@ class Dispatcher(Generic[Job, Result, CoreT]):
                 command(core)
             if not waiters:
                 continue
-            activity.peak_in_flight = max(activity.peak_in_flight, len(waiters))
+            activity.job_steps += len(waiters)
             begun = clock()
             finished = core.step()
             activity.stepping_seconds += clock() - begun

@@ -21,6 +21,18 @@ class PromptTooLongError(ServingError):
         )
 
 
+class TooManyImagesError(ServingError):
+    """A prompt holds more images than the engine was opened for."""
+
+    def __init__(self, *, images: int, allowed: int) -> None:
+        self.images = images
+        self.allowed = allowed
+        super().__init__(
+            f"the prompt holds {images} images, but the model's configuration allows {allowed}: "
+            "send fewer, or raise `images_per_prompt` if the model reads images"
+        )
+
+
 class UnknownModelError(ServingError):
     """No bundled model, configuration, local folder or cached hub model has this name."""
 

@@ -11,6 +11,7 @@ vLLM is imported here: import this module only where an engine is opened.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -80,6 +81,7 @@ def token_vocabulary(tokenizer: Any, size: int) -> TokenVocabulary:  # noqa: ANN
     return TokenVocabulary(token_bytes, terminator=tokenizer.eos_token_id, size=size)
 
 
+@dataclass
 class OutlinesAnswers(StructuredOutputBackend):  # type: ignore[misc]
     """Compiles each regular expression once and shares its masks between requests."""
 

@@ -14,7 +14,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from llm_serving.errors import EngineConfigError, KvCacheMemoryError, UnsupportedEngineError
+from llm_serving.errors import (
+    EngineConfigError,
+    KvCacheMemoryError,
+    PromptTooLongError,
+    UnsupportedEngineError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -155,16 +160,31 @@ class VllmCore:
             )
         except (ValueError, RuntimeError, MemoryError) as error:
             raise _start_error(error, config) from error
+        if arguments["structured_outputs_config"]["backend"] == "outlines":
+            from llm_serving import outlines_backend
+
+            outlines_backend.install(self.engine)
         self.context: int = vllm_config.model_config.max_model_len
         self.block_size: int = vllm_config.cache_config.block_size
         self.dtype = str(vllm_config.model_config.dtype).removeprefix("torch.")
 
     def add(self, ticket: int, job: Draw) -> None:
-        """Hands a job to vLLM's scheduler."""
+        """Hands a job to vLLM's scheduler.
+
+        Raises:
+            PromptTooLongError: with its image placeholders expanded, the prompt and its longest
+                answer exceed the context.
+        """
         prompt: dict[str, Any] = {"prompt_token_ids": list(job.token_ids)}
         if job.images:
             prompt["multi_modal_data"] = {"image": [_open(image) for image in job.images]}
-        self.engine.add_request(str(ticket), prompt, job.params)
+        (rendered,) = self.engine.renderer.render_cmpl([prompt])
+        prompt_tokens, answer_tokens = len(rendered["prompt_token_ids"]), job.params.max_tokens
+        if prompt_tokens + answer_tokens > self.context:
+            raise PromptTooLongError(
+                prompt_tokens=prompt_tokens, answer_tokens=answer_tokens, context=self.context
+            )
+        self.engine.add_request(str(ticket), rendered, job.params)
 
     def abort(self, tickets: Sequence[int]) -> None:
         """Frees the blocks of jobs that nobody waits for."""

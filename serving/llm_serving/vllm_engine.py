@@ -12,7 +12,7 @@ from llm_serving.config import EngineConfig
 from llm_serving.dispatcher import Dispatcher
 from llm_serving.encoder import SentenceEncoder
 from llm_serving.engine import Counters
-from llm_serving.errors import PromptTooLongError, RequestFailedError
+from llm_serving.errors import PromptTooLongError, RequestFailedError, TooManyImagesError
 from llm_serving.models import resolve
 from llm_serving.request import (
     Completion,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from llm_serving.dispatcher import Activity
-    from llm_serving.request import Prompt, Request
+    from llm_serving.request import Image, Prompt, Request
 
 logger = logging.getLogger(__name__)
 
@@ -112,17 +112,31 @@ class VllmEngine:
         return await self._dispatcher.call(VllmCore.unfinished)
 
     def encode(self, prompt: Prompt) -> EncodedPrompt:
-        """Applies the chat template and the tokenizer."""
+        """Applies the chat template and the tokenizer.
+
+        Raises:
+            TooManyImagesError: the prompt holds more images than the model's configuration allows.
+        """
         if isinstance(prompt, EncodedPrompt):
+            self._check_images(prompt.images)
             return prompt
         if isinstance(prompt, str):
             return EncodedPrompt(tuple(self._tokenizer.encode(prompt)))
+        images = tuple(image for message in prompt for image in message.images)
+        self._check_images(images)
         text = self._tokenizer.apply_chat_template(
             [_chat_turn(message) for message in prompt], add_generation_prompt=True, tokenize=False
         )
         token_ids = self._tokenizer.encode(text, add_special_tokens=False)
-        images = tuple(image for message in prompt for image in message.images)
         return EncodedPrompt(tuple(token_ids), images)
+
+    async def submit(self, job: Draw) -> Drawn:
+        """Hands vLLM a job as it is: for scoring, checks and benchmarks.
+
+        Raises:
+            EngineStoppedError: the engine is closed or died.
+        """
+        return await self._dispatcher.submit(job)
 
     async def generate(self, request: Request) -> Completion:
         """Writes one answer.
@@ -137,7 +151,7 @@ class VllmEngine:
         sampling, constraint = request.sampling, request.constraint
         max_tokens = sampling.max_tokens if constraint is None else constraint.max_tokens
         self._check_length(prompt, max_tokens)
-        drawn = await self._dispatcher.submit(
+        drawn = await self.submit(
             Draw(
                 prompt.token_ids,
                 prompt.images,
@@ -179,7 +193,7 @@ class VllmEngine:
         if not choices or not all(choices):
             raise ValueError("score needs at least one choice and no empty ones")
         encoded = self.encode(prompt)
-        sequences = {choice: self._choice_tokens(choice) for choice in choices}
+        sequences = {choice: self.choice_tokens(choice) for choice in choices}
         self._check_length(encoded, max(len(tokens) for tokens in sequences.values()) + 1)
         distinct = list(dict.fromkeys(sequences.values()))
         scores, drawn = await self._score(encoded, distinct)
@@ -204,7 +218,7 @@ class VllmEngine:
         token_ids = [self._label_token(label) for label in labels]
         self._check_length(encoded, 1)
         logprobs, drawn = await next_token_logprobs(
-            self._dispatcher.submit, encoded, list(dict.fromkeys(token_ids))
+            self.submit, encoded, list(dict.fromkeys(token_ids))
         )
         usage = _usage(drawn, begun)
         self.counters.record(role, usage)
@@ -229,7 +243,7 @@ class VllmEngine:
     async def _score(
         self, prompt: EncodedPrompt, sequences: Sequence[tuple[int, ...]]
     ) -> tuple[list[float], list[Drawn]]:
-        submit = self._dispatcher.submit
+        submit = self.submit
         if self._scoring == "auto":
             async with self._agreement:
                 if self._scoring == "auto":
@@ -241,8 +255,8 @@ class VllmEngine:
         self, prompt: EncodedPrompt, sequences: Sequence[tuple[int, ...]]
     ) -> tuple[list[float], list[Drawn]]:
         """Scores both ways once; from then on the faster one is taken if they agreed."""
-        checked, drawn = await trie_scores(self._dispatcher.submit, prompt, sequences)
-        tail, more = await tail_scores(self._dispatcher.submit, prompt, sequences)
+        checked, drawn = await trie_scores(self.submit, prompt, sequences)
+        tail, more = await tail_scores(self.submit, prompt, sequences)
         gap = max(abs(a - b) for a, b in zip(tail, checked, strict=True))
         self._scoring = "tail" if gap <= AGREEMENT else "trie"
         if self._scoring == "trie":
@@ -251,7 +265,8 @@ class VllmEngine:
             )
         return checked, drawn + more
 
-    def _choice_tokens(self, choice: str) -> tuple[int, ...]:
+    def choice_tokens(self, choice: str) -> tuple[int, ...]:
+        """A choice as it is scored: its own tokens, then the terminator."""
         tokens = self._tokenizer.encode(choice, add_special_tokens=False)
         return (*tokens, self._terminator)
 
@@ -264,6 +279,10 @@ class VllmEngine:
             )
         token: int = tokens[0]
         return token
+
+    def _check_images(self, images: Sequence[Image]) -> None:
+        if len(images) > self.config.images_per_prompt:
+            raise TooManyImagesError(images=len(images), allowed=self.config.images_per_prompt)
 
     def _check_length(self, prompt: EncodedPrompt, answer_tokens: int) -> None:
         if len(prompt.token_ids) + answer_tokens > self.context:

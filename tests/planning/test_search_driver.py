@@ -223,6 +223,37 @@ async def test_counts_in_flight_while_two_iterations_fly():
     assert exported(root) == exported(await golden_search(3))
 
 
+async def test_what_is_being_built_is_out_of_sight():
+    # Iterations 2 (b) and 3 (c) fly together. When 2 is backed up, c has a child already, but its
+    # simulation goes on: iteration 4 comes to c, and must neither expand it nor pass through it.
+    root = Node("")
+    gate = asyncio.Event()
+    simulated = []
+    turns = iter("bcccc")
+
+    def select(node):
+        if node is not root:
+            return node.children[0]
+        if (letter := next(turns)) == "c" and root.visits == 2:
+            gate.set()
+        return node.children["abc".index(letter)]
+
+    async def simulate(leaf):
+        simulated.append((leaf.payload, root.visits))
+        if leaf is root:
+            return Rollout([root.add_child(letter) for letter in "abc"][:1])
+        child = leaf.add_child(leaf.payload + "a")
+        if leaf.payload == "c":
+            await gate.wait()
+        return Rollout([child])
+
+    returns = partial(discounted_returns, gamma=1.0)
+    async with asyncio.timeout(5):
+        await search(root, select=select, simulate=simulate, returns=returns, iterations=4, width=2)
+    assert simulated == [("", 0), ("b", 1), ("c", 1), ("ca", 3)]
+    assert next(turns) == "c"  # b, c, c in vain, c: one turn of five is left
+
+
 @pytest.mark.parametrize("width", [1, 4, 8])
 async def test_the_tree_does_not_depend_on_how_long_answers_take(width):
     trees = []

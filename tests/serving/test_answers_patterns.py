@@ -88,40 +88,27 @@ def test_combinators_count_bytes_and_states():
     assert choice([words(["a"]), words(["bcd"])]).max_bytes == 3
 
 
-@given(st.data())
-def test_examples_belong_to_the_language(data):
-    part = st.deferred(
-        lambda: (
-            st.builds(words, st.sets(st.text("ab,", max_size=3), min_size=1, max_size=3))
-            | st.builds(
-                lambda low, more: characters(low, low + more), st.integers(0, 3), st.integers(0, 3)
-            )
-            | st.builds(
-                lambda low, more: integers(low, low + more),
-                st.integers(-99, 99),
-                st.integers(0, 99),
-            )
-            | st.builds(sequence, st.lists(part, max_size=3))
-            | st.builds(choice, st.lists(part, min_size=1, max_size=3))
-            | st.builds(
-                lambda one, low, more: repetition(one, low, low + more),
-                part,
-                st.integers(0, 2),
-                st.integers(0, 2),
-            )
-            | st.builds(
-                lambda one, low, more: listing(one, low, low + more),
-                part,
-                st.integers(0, 2),
-                st.integers(0, 2),
-            )
-        )
-    )
-    pattern = data.draw(part)
-    assert pattern.examples
-    for text in pattern.examples:
-        assert re.fullmatch(pattern.regex, text)
-        assert len(text.encode()) <= pattern.max_bytes
+SMALL = st.integers(0, 3)
+LEAVES = (
+    st.builds(words, st.sets(st.text("ab,", max_size=3), min_size=1, max_size=3))
+    | st.builds(lambda least, more: characters(least, least + more), SMALL, SMALL)
+    | st.builds(lambda least, more: integers(least - 2, least + more), SMALL, st.integers(0, 200))
+)
+
+
+@pytest.mark.parametrize("build", [sequence, choice])
+@given(st.lists(LEAVES, min_size=1, max_size=3), SMALL, SMALL)
+def test_examples_belong_to_the_language(build, parts, least, more):
+    part = build(parts)
+    for pattern in (
+        part,
+        repetition(part, least, least + more),
+        listing(part, least, least + more),
+    ):
+        matches = [re.fullmatch(pattern.regex, text) for text in pattern.examples]
+        assert matches
+        assert all(matches)
+        assert max(len(text.encode()) for text in pattern.examples) <= pattern.max_bytes
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 import asyncio
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -158,4 +159,18 @@ async def test_calls_run_between_steps_on_the_stepping_thread():
     assert ident in core.threads
     with pytest.raises(ZeroDivisionError):
         await dispatcher.call(lambda _: 1 / 0)
+    dispatcher.close()
+
+
+async def test_activity_counts_steps_and_the_jobs_they_advance():
+    dispatcher, core = start(pace=0.005)
+    before = replace(dispatcher.activity)
+    await asyncio.gather(*(dispatcher.submit(10) for _ in range(4)))
+    done = dispatcher.activity.since(before)
+    assert done.steps == core.steps
+    assert 3 < done.mean_in_flight <= 4
+    assert done.stepping_seconds >= 0.005 * done.steps
+    await asyncio.sleep(0.05)
+    await dispatcher.call(lambda core: core.steps)
+    assert dispatcher.activity.waiting_seconds >= 0.04
     dispatcher.close()

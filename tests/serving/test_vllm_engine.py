@@ -111,8 +111,8 @@ async def plain_prompt_logprobs(engine, prompt, choices):
     encoded = engine.encode(prompt)
     scores = []
     for choice in choices:
-        tokens = engine._choice_tokens(choice)
-        drawn = await engine._dispatcher.submit(
+        tokens = engine.choice_tokens(choice)
+        drawn = await engine.submit(
             Draw(encoded.token_ids + tokens, encoded.images, params)
         )
         assert drawn.cached_tokens == 0
@@ -127,9 +127,9 @@ async def test_both_ways_of_scoring_equal_prompt_logprobs(engine, words):
     prompt = ask(PLACES + "look " * words + "What now?")
     expected = await plain_prompt_logprobs(engine, prompt, ACTIONS)
     encoded = engine.encode(prompt)
-    sequences = [engine._choice_tokens(choice) for choice in ACTIONS[:5]]
+    sequences = [engine.choice_tokens(choice) for choice in ACTIONS[:5]]
     for way in (tail_scores, trie_scores, tail_scores):  # the last with everything cached
-        scores, _ = await way(engine._dispatcher.submit, encoded, sequences)
+        scores, _ = await way(engine.submit, encoded, sequences)
         assert scores == pytest.approx(expected[:5], abs=2e-3)
     scores = await engine.score(prompt, ACTIONS)
     assert scores.logprobs == pytest.approx(expected, abs=2e-3)

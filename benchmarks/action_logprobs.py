@@ -1,0 +1,136 @@
+"""Exact log-probabilities of action strings: both of ours beside plain `prompt_logprobs`.
+
+8 states x 15 multi-token actions, each with its terminator. Plain `prompt_logprobs` switches vLLM's
+prefix cache off, so it computes every prompt again for every action. All three give the same numbers,
+or nothing is timed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, TypeAlias
+
+from bench_engine import engine, forget, lengths
+from harness import AnswersDifferError, Finding, medians, parser, report
+
+from llm_serving.request import Message
+from llm_serving.scoring import tail_scores, trie_scores
+from llm_serving.vllm_adapter import Draw
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from llm_serving.vllm_engine import VllmEngine
+
+STATES, TOLERANCE, REPEATS = 8, 2e-2, 3
+ROOMS = ("cellar", "kitchen", "attic", "forest", "temple", "gallery", "canyon", "shore")
+ACTIONS = (
+    "open the trap door", "open the trap", "take the brass lamp", "light the brass lamp",
+    "go north", "go south", "go east", "go down the stairs", "eat the hot pepper sandwich",
+    "unlock the grating with the skeleton key", "read the leaflet in the mailbox",
+    "put the jewelled egg in the trophy case", "attack the troll with the sword",
+    "climb the tree", "examine the painting on the wall",
+)  # fmt: skip
+
+Scores: TypeAlias = list[list[float]]
+Way: TypeAlias = "Callable[..., Coroutine[None, None, tuple[list[float], object]]]"
+
+
+def prompts() -> list[tuple[Message, ...]]:
+    """One state of a text game each, of the length that a planner's prompts have."""
+    rules = (
+        "You play a text adventure. Every turn you choose one action that leads to more points. "
+    )
+    past = "You walked on, looked around, and found nothing of use so far. " * 24
+    return [
+        (
+            Message("system", rules * 4),
+            Message("user", f"{past}You are in the {room}. A lamp hangs here. What do you do?"),
+        )
+        for room in ROOMS
+    ]
+
+
+async def plain(engine: VllmEngine) -> Scores:
+    """One request per action with `prompt_logprobs`, as vLLM offers it."""
+    from vllm import SamplingParams
+
+    params = SamplingParams(temperature=0, max_tokens=1, prompt_logprobs=0, flat_logprobs=True)
+
+    async def one(prompt: tuple[Message, ...], action: str) -> float:
+        tokens = engine.choice_tokens(action)
+        ids = engine.encode(prompt).token_ids + tokens
+        drawn = await engine.submit(Draw(ids, (), params))
+        assert drawn.prompt_logprobs is not None
+        return sum(drawn.prompt_logprobs[-len(tokens) :])
+
+    return await asyncio.gather(
+        *(asyncio.gather(*(one(prompt, action) for action in ACTIONS)) for prompt in prompts())
+    )
+
+
+async def ours(engine: VllmEngine, way: Way) -> Scores:
+    """All states at once, the actions of each by one of the exact strategies."""
+    sequences = [engine.choice_tokens(action) for action in ACTIONS]
+    results = await asyncio.gather(
+        *(way(engine.submit, engine.encode(prompt), sequences) for prompt in prompts())
+    )
+    return [scores for scores, _ in results]
+
+
+def main() -> None:
+    """Compares the numbers, then measures and reports."""
+    arguments = parser(__doc__).parse_args()
+    with engine() as opened:
+        arms = {
+            "plain": lambda: plain(opened),
+            "tail": lambda: ours(opened, tail_scores),
+            "trie": lambda: ours(opened, trie_scores),
+        }
+        scores: dict[str, Scores] = {}
+
+        def run(name: str) -> float:
+            forget(opened)
+            begun = time.perf_counter()
+            scores[name] = asyncio.run(arms[name]())
+            return time.perf_counter() - begun
+
+        first = {name: run(name) for name in arms}
+        gaps = {name: _gap(scores["plain"], scores[name]) for name in ("tail", "trie")}
+        if max(gaps.values()) > TOLERANCE:
+            raise AnswersDifferError(f"nats apart from prompt_logprobs: {gaps}")
+        seconds = {"plain": first["plain"]} | medians(
+            {name: (lambda name=name: run(name)) for name in ("tail", "trie")}, repeats=REPEATS
+        )
+        sizes = lengths(opened, prompts())
+    findings = [
+        Finding(
+            label="tail scoring over plain prompt_logprobs",
+            measured=seconds["plain"] / seconds["tail"],
+            unit="x",
+            bound="at least",
+            target=25,
+            details={
+                **{f"seconds_{name}": value for name, value in seconds.items()},
+                **{f"gap_nats_{name}": gap for name, gap in gaps.items()},
+                "trie_over_plain": seconds["plain"] / seconds["trie"],
+                "states": STATES,
+                "actions": len(ACTIONS),
+                **sizes,
+            },
+        )
+    ]
+    report("action_logprobs", findings, as_json=arguments.json)
+
+
+def _gap(one: Scores, other: Scores) -> float:
+    return max(
+        abs(a - b)
+        for row, others in zip(one, other, strict=True)
+        for a, b in zip(row, others, strict=True)
+    )
+
+
+if __name__ == "__main__":
+    main()

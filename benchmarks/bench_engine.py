@@ -1,0 +1,115 @@
+"""The engine that the benchmarks on the bundled model share, and what they ask it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+from llm_planning.environments.minecraft.tasks import TASKS
+from llm_planning.planners.tree_of_options.prompts import NOW, PREDICTED, Questions
+from llm_planning.planners.tree_of_options.settings import FeasibleSearchSettings
+from llm_planning.planners.tree_of_options.trajectory import Option, Trajectory
+from llm_planning.roles import Engines
+from llm_serving.config import EngineConfig
+from llm_serving.vllm_engine import VllmEngine
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Iterator, Sequence
+
+    from llm_serving.config import StructuredBackend
+    from llm_serving.engine import Engine
+    from llm_serving.request import Message
+
+T = TypeVar("T")
+MODEL = "smollm2-135m-instruct"
+OPTIONS = (
+    Option("mine", 3, "oak_log"),
+    Option("craft", 4, "oak_planks"),
+    Option("craft", 4, "stick"),
+    Option("craft", 1, "wooden_pickaxe"),
+    Option("mine", 8, "cobblestone"),
+    Option("craft", 1, "furnace"),
+    Option("mine", 3, "iron_ore"),
+    Option("smelt", 3, "iron_ore"),
+)
+
+
+@contextmanager
+def engine(backend: StructuredBackend = "outlines") -> Iterator[VllmEngine]:
+    """The bundled model without a response cache; float32, so that batch shapes tip no tie."""
+    opened = VllmEngine(
+        EngineConfig(model=MODEL, dtype="float32", context=8192, structured_backend=backend)
+    )
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def trajectories(count: int) -> list[Trajectory]:
+    """So many different τ: the eight tasks after 0, 1, 2, ... options."""
+    goals = [(task.goal, task.start) for task in TASKS.values()]
+    return [
+        Trajectory(*goals[i % len(goals)], options=OPTIONS[: i // len(goals)]) for i in range(count)
+    ]
+
+
+def role_calls(engine: Engine, role: str, count: int) -> list[Awaitable[object]]:
+    """So many different questions of one ToO role, at the paper's k; nobody is asked yet."""
+    settings = FeasibleSearchSettings()
+    ask = Questions(Engines.both(engine), settings, seed=0)
+    make = {
+        "propose": lambda: ask.propose(settings.k, NOW),
+        "feasibility": lambda: ask.feasibility(NOW),
+        "repair": lambda: ask.repair(NOW),
+        "dynamics": ask.dynamics,
+        "reward": lambda: ask.reward(PREDICTED),
+        "termination": ask.termination,
+    }[role]
+    answer = make()
+    given = [
+        {
+            "goal": tau.goal,
+            "state": tau.state,
+            "history": tau.history,
+            "option": OPTIONS[i % len(OPTIONS)],
+            "reason": "something is missing",
+        }
+        for i, tau in enumerate(trajectories(count))
+    ]
+    return [answer(**one) for one in given]
+
+
+def timed(work: Awaitable[T]) -> tuple[T, float]:
+    """Runs a coroutine; returns its result and its seconds."""
+
+    async def run() -> tuple[T, float]:
+        begun = time.perf_counter()
+        result = await work
+        return result, time.perf_counter() - begun
+
+    return asyncio.run(run())
+
+
+async def together(work: Sequence[Awaitable[T]]) -> list[T]:
+    """Awaits everything at the same moment."""
+    return list(await asyncio.gather(*work))
+
+
+async def in_turn(work: Sequence[Awaitable[T]]) -> list[T]:
+    """Awaits one after the other."""
+    return [await one for one in work]
+
+
+def forget(engine: VllmEngine) -> None:
+    """Empties the prefix cache before an arm."""
+    if not asyncio.run(engine.forget_prefixes()):
+        raise RuntimeError("requests in flight still hold the prefix cache")
+
+
+def lengths(engine: VllmEngine, prompts: Sequence[str | tuple[Message, ...]]) -> dict[str, int]:
+    """Shortest and longest prompt, in tokens."""
+    tokens = [len(engine.encode(prompt).token_ids) for prompt in prompts]
+    return {"prompt_tokens_least": min(tokens), "prompt_tokens_most": max(tokens)}

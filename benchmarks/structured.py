@@ -1,0 +1,110 @@
+"""What it costs to hold answers to their form: constrained over free decoding, per ToO role.
+
+32 questions of a role in flight, its grammar compiled. Free decoding writes as many tokens for the
+same prompts. The default backend sets the ratio; the others stand beside it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+from bench_engine import engine, forget, role_calls, timed, together
+from harness import Finding, parser, report
+
+from llm_serving.vllm_adapter import Draw
+
+if TYPE_CHECKING:
+    from llm_serving.config import StructuredBackend
+    from llm_serving.request import Completion, Request
+    from llm_serving.vllm_engine import VllmEngine
+
+ROLES = ("propose", "feasibility", "repair", "dynamics", "reward", "termination")
+IN_FLIGHT = 32
+REPEATS = 3
+BACKENDS: tuple[StructuredBackend, ...] = ("outlines", "xgrammar", "guidance")
+
+
+class Recorder:
+    """The engine, remembering requests and completions."""
+
+    def __init__(self, engine: VllmEngine) -> None:
+        self.engine = engine
+        self.asked: list[tuple[Request, Completion]] = []
+
+    async def generate(self, request: Request) -> Completion:
+        """Asks the engine."""
+        completion = await self.engine.generate(request)
+        self.asked.append((request, completion))
+        return completion
+
+
+async def free(opened: VllmEngine, asked: list[tuple[Request, Completion]]) -> None:
+    """Writes as many tokens for the same prompts, unconstrained."""
+    from vllm import SamplingParams
+
+    async def one(request: Request, completion: Completion) -> None:
+        params = SamplingParams(
+            temperature=request.sampling.temperature,
+            seed=request.sampling.seed if request.sampling.temperature else None,
+            max_tokens=completion.usage.completion_tokens,
+            ignore_eos=True,
+            detokenize=False,
+        )
+        await opened.submit(Draw(opened.encode(request.prompt).token_ids, (), params))
+
+    await asyncio.gather(*(one(request, completion) for request, completion in asked))
+
+
+def measure(backend: StructuredBackend) -> dict[str, dict[str, float]]:
+    """Per role: ratio, answers per second, tokens per answer and the first compile's seconds."""
+    figures: dict[str, dict[str, float]] = {}
+    with engine(backend) as opened:
+        for role in ROLES:
+            ratios: list[float] = []
+            _, first = timed(together(role_calls(opened, role, 1)))
+            _, second = timed(together(role_calls(opened, role, 1)))
+            for _ in range(REPEATS):
+                recorder = Recorder(opened)
+                forget(opened)
+                calls = role_calls(recorder, role, IN_FLIGHT)  # type: ignore[arg-type]
+                _, constrained = timed(together(calls))
+                forget(opened)
+                begun = time.perf_counter()
+                asyncio.run(free(opened, recorder.asked))
+                ratios.append((time.perf_counter() - begun) / constrained)
+            written = sum(done.usage.completion_tokens for _, done in recorder.asked)
+            figures[role] = {
+                "ratio": sorted(ratios)[REPEATS // 2],
+                "answers_per_s": IN_FLIGHT / constrained,
+                "tokens_per_answer": written / IN_FLIGHT,
+                "first_answer_extra_s": first - second,
+            }
+    return figures
+
+
+def main() -> None:
+    """Measures and reports."""
+    arguments = parser(__doc__).parse_args()
+    by_backend = {backend: measure(backend) for backend in BACKENDS}
+    default = by_backend["outlines"]
+    findings = [
+        Finding(
+            label="constrained over free tokens/s, least of the roles",
+            measured=min(figures["ratio"] for figures in default.values()),
+            unit="x",
+            bound="at least",
+            target=0.8,
+            details={
+                f"{backend}_{role}": {key: round(value, 3) for key, value in figures.items()}
+                for backend, roles in by_backend.items()
+                for role, figures in roles.items()
+            },
+        )
+    ]
+    report("structured", findings, as_json=arguments.json)
+
+
+if __name__ == "__main__":
+    main()

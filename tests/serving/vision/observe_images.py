@@ -1,0 +1,257 @@
+"""Asks the tiny Qwen2.5-VL about images and prints what was observed as one JSON object.
+
+Run in a process of its own, whose PYTHONPATH makes torchvision importable: see `test_vision.py`.
+"""
+
+import asyncio
+import io
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import torch
+from PIL import Image as Pillow
+from pydantic import BaseModel, Field
+from tiny_qwen_vl import END_OF_TURN, IMAGE, build
+from transformers import AutoProcessor
+
+from llm_serving.answers import constraint_of, parse
+from llm_serving.config import EngineConfig
+from llm_serving.errors import ServingError
+from llm_serving.request import Image, Message, Request, Sampling
+from llm_serving.scoring import tail_scores, trie_scores
+from llm_serving.vllm_engine import VllmEngine
+
+CONTEXT = 1024
+IMAGES = 2
+SYSTEM = "You are playing a game and see a room in a picture. " * 6
+QUESTION = "What do you do next?"
+CHOICES = ["open the door", "open", "take the lamp", "go north"]
+
+
+class Step(BaseModel):
+    verb: str = Field(pattern="open|take|go", max_length=4)
+    times: int = Field(ge=1, le=9)
+
+
+def picture(width, height, seed):
+    """Squares of random colours as a PNG file."""
+    generator = torch.Generator().manual_seed(seed)
+    colours = torch.randint(256, (6, 6, 3), generator=generator, dtype=torch.uint8)
+    squares = Pillow.fromarray(colours.numpy()).resize((width, height), Pillow.Resampling.NEAREST)
+    file = io.BytesIO()
+    squares.save(file, format="PNG")
+    return Image(file.getvalue())
+
+
+WIDE = picture(600, 400, seed=1)
+OTHER_WIDE = picture(600, 400, seed=2)
+SMALL = picture(90, 100, seed=3)
+
+
+def ask(*images, text=QUESTION):
+    return (Message("system", SYSTEM), Message("user", text, images))
+
+
+class Observer:
+    def __init__(self, engine, model, folder):
+        self.engine = engine
+        self.model = model
+        self.processor = AutoProcessor.from_pretrained(folder)
+        self.image_token = engine.encode(IMAGE).token_ids[0]
+
+    def image_tokens(self, image):
+        """How many tokens the model's own processor makes of an image."""
+        opened = Pillow.open(io.BytesIO(image.data))
+        grid = self.processor.image_processor(images=[opened], return_tensors="pt").image_grid_thw
+        return int(grid.prod()) // self.processor.image_processor.merge_size**2
+
+    def peer_score(self, prompt, choice):
+        """log p(choice, terminator | prompt) as transformers computes it."""
+        encoded = self.engine.encode(prompt)
+        text = self.processor.tokenizer.decode(encoded.token_ids) + choice + END_OF_TURN
+        images = [Pillow.open(io.BytesIO(image.data)) for image in encoded.images]
+        inputs = self.processor(text=[text], images=images, return_tensors="pt")
+        ending = self.engine.choice_tokens(choice)
+        assert tuple(inputs.input_ids[0, -len(ending) :].tolist()) == ending
+        with torch.inference_mode():
+            rows = self.model(**inputs).logits[0, -len(ending) - 1 : -1].log_softmax(-1)
+        return float(rows[range(len(ending)), list(ending)].sum())
+
+    async def scores(self, *images):
+        return list((await self.engine.score(ask(*images), CHOICES)).logprobs)
+
+    async def one_token(self, prompt):
+        """Usage of an answer of one token."""
+        request = Request(prompt=prompt, sampling=Sampling(max_tokens=1))
+        return (await self.engine.generate(request)).usage
+
+    async def answers(self):
+        """Answers about images of two sizes, with the lengths of their prompts."""
+        observed = []
+        for images in ([], [WIDE], [SMALL], [WIDE, SMALL]):
+            encoded = self.engine.encode(ask(*images))
+            completion = await self.engine.generate(
+                Request(prompt=encoded, sampling=Sampling(max_tokens=6))
+            )
+            observed.append(
+                {
+                    "text_tokens": sum(one != self.image_token for one in encoded.token_ids),
+                    "image_tokens": [self.image_tokens(image) for image in images],
+                    "prompt_tokens": completion.usage.prompt_tokens,
+                    "completion_tokens": completion.usage.completion_tokens,
+                    "finish": completion.finish,
+                }
+            )
+        return observed
+
+    async def likelihoods(self):
+        """Scores of the same choices about different images, and transformers' own."""
+        return {
+            "wide": await self.scores(WIDE),
+            "wide again": await self.scores(WIDE),
+            "other wide": await self.scores(OTHER_WIDE),
+            "wide, small": await self.scores(WIDE, SMALL),
+            "small, wide": await self.scores(SMALL, WIDE),
+            "peer: wide": [self.peer_score(ask(WIDE), choice) for choice in CHOICES],
+            "peer: wide, small": [self.peer_score(ask(WIDE, SMALL), choice) for choice in CHOICES],
+        }
+
+    async def both_ways(self):
+        """The same scores by prompt tails and by the trie, from an empty prefix cache on."""
+        assert await self.engine.forget_prefixes()
+        encoded = self.engine.encode(ask(SMALL, WIDE))
+        sequences = [self.engine.choice_tokens(choice) for choice in CHOICES]
+        observed = {}
+        for name, way in (("tail", tail_scores), ("trie", trie_scores), ("warm tail", tail_scores)):
+            observed[name], _ = await way(self.engine.submit, encoded, sequences)
+        return observed
+
+    async def block_offsets(self):
+        """Both ways where the expanded prompt ends before, on and after the end of a block."""
+        block = self.engine.block_size
+        shortest = self.image_tokens(SMALL) - 1 + len(self.engine.encode(ask(SMALL)).token_ids)
+        observed = {}
+        for offset in (block - 1, 0, 1):
+            dots = (offset - shortest) % block
+            encoded = self.engine.encode(ask(SMALL, text=QUESTION + "." * dots))
+            usage = await self.one_token(encoded)
+            sequences = [self.engine.choice_tokens(choice) for choice in CHOICES]
+            tail, _ = await tail_scores(self.engine.submit, encoded, sequences)
+            trie, _ = await trie_scores(self.engine.submit, encoded, sequences)
+            observed[usage.prompt_tokens % block] = {"tail": tail, "trie": trie}
+        return observed
+
+    async def prefix_cache(self):
+        """Tokens read from the cache by one prompt and by its neighbours."""
+        assert await self.engine.forget_prefixes()
+        first = await self.one_token(ask(WIDE))
+        again = await self.one_token(ask(WIDE))
+        other = await self.one_token(ask(OTHER_WIDE))
+        return {
+            "block_size": self.engine.block_size,
+            "prompt_tokens": first.prompt_tokens,
+            "before_image": self.engine.encode(ask(WIDE)).token_ids.index(self.image_token),
+            "first": first.cached_tokens,
+            "again": again.cached_tokens,
+            "other": other.cached_tokens,
+            "other_prompt_tokens": other.prompt_tokens,
+        }
+
+    async def together(self):
+        """Greedy answers of prompts in one batch, and of each alone."""
+        prompts = [ask(WIDE), ask(OTHER_WIDE), ask(), ask(SMALL, WIDE)]
+        requests = [Request(prompt=one, sampling=Sampling(max_tokens=6)) for one in prompts]
+        batched = await asyncio.gather(*(self.engine.generate(one) for one in requests))
+        alone = [await self.engine.generate(one) for one in requests]
+        return {
+            "batched": [one.token_ids for one in batched],
+            "alone": [one.token_ids for one in alone],
+        }
+
+    async def constrained(self):
+        """Hot constrained answers about an image."""
+        steps = []
+        for sample in range(8):
+            completion = await self.engine.generate(
+                Request(
+                    prompt=ask(WIDE),
+                    sampling=Sampling(temperature=1.0, seed=1),
+                    constraint=constraint_of(Step),
+                    sample=sample,
+                )
+            )
+            steps.append(parse(Step, completion.text).model_dump() | {"finish": completion.finish})
+        return steps
+
+    async def refusals(self):
+        """What is raised for too many images, and for images that make a prompt too long."""
+        long = ask(WIDE, text="." * (CONTEXT // 2))
+        room = CONTEXT - len(self.engine.encode(long).token_ids)
+        return {
+            "three images": await refusal(self.one_token(ask(SMALL, SMALL, SMALL))),
+            "three images, scored": await refusal(self.scores(SMALL, SMALL, SMALL)),
+            "room": room,
+            "image_tokens": self.image_tokens(WIDE),
+            "long": await refusal(
+                self.engine.generate(Request(prompt=long, sampling=Sampling(max_tokens=room)))
+            ),
+            "long, scored": await refusal(self.engine.score(long, ["." * (room - 2)])),
+        }
+
+
+async def refusal(call):
+    """The error that a call ends with."""
+    try:
+        await call
+    except Exception as error:
+        fields = {key: value for key, value in vars(error).items() if isinstance(value, int)}
+        return {
+            "type": type(error).__name__,
+            "ours": isinstance(error, ServingError),
+            "message": str(error),
+            **fields,
+        }
+    return None
+
+
+async def observe(engine, model, folder):
+    observer = Observer(engine, model, folder)
+    questions = (
+        observer.answers,
+        observer.likelihoods,
+        observer.both_ways,
+        observer.block_offsets,
+        observer.prefix_cache,
+        observer.together,
+        observer.constrained,
+        observer.refusals,
+    )
+    return {question.__name__: await question() for question in questions}
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        model = build(Path(folder))
+        engine = VllmEngine(
+            EngineConfig(
+                model=folder,
+                dtype="float32",
+                context=CONTEXT,
+                kv_cache_gib=0.3,
+                images_per_prompt=IMAGES,
+            )
+        )
+        try:
+            observations = asyncio.run(observe(engine, model, folder))
+        finally:
+            engine.close()
+    json.dump(observations, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
