@@ -1,8 +1,8 @@
 """Exact log-probabilities of action strings: both of ours beside plain `prompt_logprobs`.
 
-8 states x 15 multi-token actions, each with its terminator. Plain `prompt_logprobs` switches vLLM's
-prefix cache off, so it computes every prompt again for every action. All three give the same numbers,
-or nothing is timed.
+8 states x 15 multi-token actions, each with its terminator. Plain `prompt_logprobs` switches
+vLLM's prefix cache off, so it computes every prompt again for every action. All three give the same
+numbers, or nothing is timed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """How much of its prompts one ToO plan computes: the paper's order of texts against ours.
 
 The plan is made once, with our order, and its answers are kept. Then the same plan is made in the
-paper's order: every prompt is computed by the same engine, and the kept answers stand in for what it
-would write, so both plans ask the same questions with the same texts.
+paper's order: every prompt is computed by the same engine, and the kept answers stand in for what
+it would write, so both plans ask the same questions with the same texts.
 """
 
 from __future__ import annotations

@@ -105,6 +105,8 @@ def run(
     except ServingError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from error
+    except KeyboardInterrupt as interrupt:
+        raise typer.Exit(130) from interrupt
     usage = _usage_by_role(meters)
     if trace is not None:
         _write_json(trace, {"planner": spec.name, "task": name, "seed": seed, **outcome.trace})

@@ -112,9 +112,7 @@ async def plain_prompt_logprobs(engine, prompt, choices):
     scores = []
     for choice in choices:
         tokens = engine.choice_tokens(choice)
-        drawn = await engine.submit(
-            Draw(encoded.token_ids + tokens, encoded.images, params)
-        )
+        drawn = await engine.submit(Draw(encoded.token_ids + tokens, encoded.images, params))
         assert drawn.cached_tokens == 0
         scores.append(sum(drawn.prompt_logprobs[-len(tokens) :]))
     return scores

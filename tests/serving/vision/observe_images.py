@@ -6,12 +6,8 @@ Run in a process of its own, whose PYTHONPATH makes torchvision importable: see 
 import asyncio
 import io
 import json
-import os
-import sys
 import tempfile
 from pathlib import Path
-
-os.environ["HF_HUB_OFFLINE"] = "1"
 
 import torch
 from PIL import Image as Pillow
@@ -57,6 +53,11 @@ def ask(*images, text=QUESTION):
     return (Message("system", SYSTEM), Message("user", text, images))
 
 
+def ask_in_two_turns(first, second):
+    before = (Message("user", "What is in the room?", (first,)), Message("assistant", "A lamp."))
+    return (Message("system", SYSTEM), *before, Message("user", QUESTION, (second,)))
+
+
 class Observer:
     def __init__(self, engine, model, folder):
         self.engine = engine
@@ -82,8 +83,8 @@ class Observer:
             rows = self.model(**inputs).logits[0, -len(ending) - 1 : -1].log_softmax(-1)
         return float(rows[range(len(ending)), list(ending)].sum())
 
-    async def scores(self, *images):
-        return list((await self.engine.score(ask(*images), CHOICES)).logprobs)
+    async def scores(self, prompt):
+        return list((await self.engine.score(prompt, CHOICES)).logprobs)
 
     async def one_token(self, prompt):
         """Usage of an answer of one token."""
@@ -110,15 +111,26 @@ class Observer:
         return observed
 
     async def likelihoods(self):
-        """Scores of the same choices about different images, and transformers' own."""
+        """Scores of the same choices about different images."""
         return {
-            "wide": await self.scores(WIDE),
-            "wide again": await self.scores(WIDE),
-            "other wide": await self.scores(OTHER_WIDE),
-            "wide, small": await self.scores(WIDE, SMALL),
-            "small, wide": await self.scores(SMALL, WIDE),
-            "peer: wide": [self.peer_score(ask(WIDE), choice) for choice in CHOICES],
-            "peer: wide, small": [self.peer_score(ask(WIDE, SMALL), choice) for choice in CHOICES],
+            "wide": await self.scores(ask(WIDE)),
+            "wide again": await self.scores(ask(WIDE)),
+            "other wide": await self.scores(ask(OTHER_WIDE)),
+            "wide, small": await self.scores(ask(WIDE, SMALL)),
+            "small, wide": await self.scores(ask(SMALL, WIDE)),
+            "two turns": await self.scores(ask_in_two_turns(SMALL, WIDE)),
+        }
+
+    async def peer_likelihoods(self):
+        """The same as transformers computes them."""
+        prompts = {
+            "wide": ask(WIDE),
+            "small, wide": ask(SMALL, WIDE),
+            "two turns": ask_in_two_turns(SMALL, WIDE),
+        }
+        return {
+            name: [self.peer_score(prompt, choice) for choice in CHOICES]
+            for name, prompt in prompts.items()
         }
 
     async def both_ways(self):
@@ -189,18 +201,22 @@ class Observer:
         return steps
 
     async def refusals(self):
-        """What is raised for too many images, and for images that make a prompt too long."""
-        long = ask(WIDE, text="." * (CONTEXT // 2))
-        room = CONTEXT - len(self.engine.encode(long).token_ids)
+        """What is raised for too many images, and for images that make a prompt too long.
+
+        The long prompt and its answer fill the context exactly while the image counts as the one
+        token that is sent for it.
+        """
+        too_many = ask(SMALL, SMALL, SMALL)
+        long = self.engine.encode(ask(WIDE, text="." * (CONTEXT // 2)))
+        room = CONTEXT - len(long.token_ids)
+        request = Request(prompt=long, sampling=Sampling(max_tokens=room))
         return {
-            "three images": await refusal(self.one_token(ask(SMALL, SMALL, SMALL))),
-            "three images, scored": await refusal(self.scores(SMALL, SMALL, SMALL)),
-            "room": room,
-            "image_tokens": self.image_tokens(WIDE),
-            "long": await refusal(
-                self.engine.generate(Request(prompt=long, sampling=Sampling(max_tokens=room)))
-            ),
+            "too many": await refusal(self.one_token(too_many)),
+            "too many, scored": await refusal(self.scores(too_many)),
+            "long": await refusal(self.engine.generate(request)),
             "long, scored": await refusal(self.engine.score(long, ["." * (room - 2)])),
+            "long, as sent": len(long.token_ids),
+            "context": self.engine.context,
         }
 
 
@@ -224,6 +240,7 @@ async def observe(engine, model, folder):
     questions = (
         observer.answers,
         observer.likelihoods,
+        observer.peer_likelihoods,
         observer.both_ways,
         observer.block_offsets,
         observer.prefix_cache,
@@ -250,7 +267,7 @@ def main():
             observations = asyncio.run(observe(engine, model, folder))
         finally:
             engine.close()
-    json.dump(observations, sys.stdout)
+    print(json.dumps(observations))
 
 
 if __name__ == "__main__":

@@ -31,7 +31,6 @@ class MissingOperators(MetaPathFinder):
             for name, signature in OPERATORS.items():
                 if not hasattr(torch.ops.torchvision, name):
                     self.library.define(name + signature)
-        return None
 
 
 sys.meta_path.insert(0, MissingOperators())

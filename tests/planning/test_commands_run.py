@@ -1,0 +1,163 @@
+"""`llm-planning run`, on scripted answers."""
+
+import contextlib
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+import llm_planning.commands.run as run_module
+from llm_planning.cli import app
+from llm_planning.planners.registry import PLANNERS
+from llm_serving.errors import EngineStoppedError
+from llm_serving.scripted import ScriptedEngine
+
+OPTION = {"verb": "mine", "quantity": 3, "item": "oak_log"}
+OTHER = {"verb": "craft", "quantity": 4, "item": "oak_planks"}
+SCORES = dict.fromkeys(
+    (
+        "success_probability",
+        "reward_estimate",
+        "feasibility",
+        "consistency",
+        "relativity",
+        "reachability",
+        "task_specificity",
+        "redundancy",
+    ),
+    0.5,
+)
+NOTHING = {key: [] for key in ("gained", "lost", "blocks", "entities", "equipped", "conditions")}
+
+
+def compact(value):
+    return json.dumps(value, separators=(",", ":"))
+
+
+SCRIPT = {
+    "propose": compact({"options": [{"reasoning": "r", **OPTION}, {"reasoning": "r", **OTHER}]}),
+    "feasibility": compact({"reason": "fine", "action_valid": True}),
+    "dynamics": compact(NOTHING),
+    "reward": compact(SCORES),
+    "termination": compact({"done": False}),
+    "decompose": compact({"options": [{"reasoning": "r", **OPTION}]}),
+}
+SMALL = ("--set", "k=2", "--set", "d=2", "--set", "iter=2")
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """The engines that a command opened, each answering from the script."""
+    engines = {}
+
+    @contextlib.contextmanager
+    def opener(name):
+        engines[name] = ScriptedEngine(SCRIPT)
+        yield engines[name]
+
+    monkeypatch.setattr(run_module, "open_engine", opener)
+    monkeypatch.setattr(run_module, "open_uncached_engine", opener)
+    return engines
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(app, ["run", *arguments])
+
+
+@pytest.mark.parametrize("planner", PLANNERS)
+def test_every_planner_reports_in_one_json_line(opened, planner):
+    settings = SMALL if "k" in PLANNERS[planner].settings.known_keys() else ("--set", "d=2")
+    result = invoke(planner, "--task", "milk-a-cow", "--json", *settings)
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout.splitlines()[-1])
+    assert set(report) == {"success", "metrics", "plan", "seconds", "usage"}
+    assert report["plan"][0] == "mine 3 oak_log"
+    (engine,) = opened.values()
+    total = report["usage"]["total"]
+    assert set(total) == {"calls", "prompt_tokens", "cached_tokens", "completion_tokens"}
+    assert total["calls"] == len(engine.requests) > 0
+    assert total["calls"] == sum(role["calls"] for role in report["usage"]["roles"].values())
+
+
+def test_people_see_the_tree_the_plan_and_the_cost(opened):
+    result = invoke("too", *SMALL)
+    assert result.exit_code == 0, result.output
+    assert "ROOT (N:2" in result.stdout
+    assert "1. mine 3 oak_log" in result.stdout
+    assert "propose" in result.stdout
+    assert "total" in result.stdout
+
+
+def test_two_models_share_the_roles(opened):
+    result = invoke("too", *SMALL, "--model", "one", "--world-model", "two", "--json")
+    assert result.exit_code == 0, result.output
+    roles = {name: {request.role for request in opened[name].requests} for name in opened}
+    assert roles == {
+        "one": {"propose", "feasibility"},
+        "two": {"dynamics", "reward", "termination"},
+    }
+    calls = json.loads(result.stdout.splitlines()[-1])["usage"]["total"]["calls"]
+    assert calls == sum(len(engine.requests) for engine in opened.values())
+
+
+def test_a_trace_is_written_whole(opened, tmp_path):
+    path = tmp_path / "trace.json"
+    assert invoke("too", *SMALL, "--trace", str(path), "--seed", "3").exit_code == 0
+    trace = json.loads(path.read_text())
+    assert trace["seed"] == 3
+    assert trace["planner"] == "too"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("tooo",), "too"),
+        ((), "too"),
+        (("too", "--task", "milk-a-cov"), "milk-a-cow"),
+        (("too", "--set", "gama=0.9"), "gamma"),
+        (("too", "--set", "k=0"), "k='0'"),
+        (("too", "--set", "k"), "key=value"),
+        (("too", "--set", "k=2", "--set", "k=3"), "twice"),
+        (("too", "--trace", "nowhere/at/all.json"), "missing"),
+        (("cot", "--set", "k=3"), "unknown setting 'k'"),
+    ],
+)
+def test_a_wrong_name_costs_nothing_and_is_explained(opened, arguments, says):
+    result = invoke(*arguments)
+    assert result.exit_code == 2
+    assert says in result.stderr
+    assert "Traceback" not in result.output
+    assert not opened
+
+
+def test_a_failing_engine_exits_with_one(monkeypatch):
+    @contextlib.contextmanager
+    def opener(name):
+        def die(request):
+            raise EngineStoppedError("the engine died: out of paper")
+
+        yield ScriptedEngine(die)
+
+    monkeypatch.setattr(run_module, "open_engine", opener)
+    result = invoke("too", *SMALL)
+    assert result.exit_code == 1
+    assert "out of paper" in result.stderr
+
+
+def test_an_unknown_model_is_named():
+    result = invoke("too", *SMALL, "--model", "smollm3-135m-instruct", "--no-cache")
+    assert result.exit_code == 1
+    assert "smollm2-135m-instruct" in result.stderr
+    result = invoke("too", *SMALL, "--model", "missing.yaml", "--no-cache")
+    assert result.exit_code == 1
+    assert "missing.yaml" in result.stderr
+
+
+def test_lists():
+    planners = json.loads(invoke("--list", "--json").stdout)
+    assert {row["name"] for row in planners} == set(PLANNERS)
+    rows = json.loads(invoke("too", "--list", "--json").stdout)
+    assert {"kind": "setting", "name": "gamma", "default": "0.95"} in rows
+    assert sum(row["kind"] == "task" for row in rows) == 8
+    assert "milk-a-cow" in invoke("too", "--list").stdout

@@ -1,0 +1,65 @@
+"""A lower layer never imports a higher one."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LAYERS = {
+    "llm_kernels": ROOT / "kernels" / "llm_kernels",
+    "llm_serving": ROOT / "serving" / "llm_serving",
+    "llm_planning": ROOT / "llm_planning",
+}
+HIGHER = {
+    "llm_kernels": {"llm_serving", "llm_planning"},
+    "llm_serving": {"llm_planning"},
+    "llm_planning": set(),
+}
+
+
+def imported(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module.partition(".")[0]
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_imports_point_downwards(layer):
+    modules = list(LAYERS[layer].rglob("*.py"))
+    assert modules
+    wrong = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in modules
+        for name in imported(path)
+        if name in HIGHER[layer]
+    }
+    assert not wrong
+
+
+def test_the_check_sees_an_upward_import(tmp_path):
+    path = tmp_path / "bad.py"
+    path.write_text("def f():\n    from llm_planning.search import Node\n")
+    assert set(imported(path)) == {"llm_planning"}
+
+
+def test_only_one_module_knows_vllm():
+    """Versions differ in one place; outlines_backend implements vLLM's own interface."""
+    knowing = {
+        path.name
+        for layer in ("llm_kernels", "llm_serving", "llm_planning")
+        for path in LAYERS[layer].rglob("*.py")
+        if "vllm" in imported(path)
+    }
+    assert knowing == {"vllm_adapter.py", "outlines_backend.py"}
+
+
+def test_the_command_line_starts_without_torch():
+    heavy = "{'torch', 'vllm', 'transformers'}"
+    code = f"import sys, llm_planning.cli; print({heavy} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

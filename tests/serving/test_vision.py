@@ -1,0 +1,144 @@
+"""Images, on a tiny random Qwen2.5-VL made on the spot.
+
+The engine runs in a process of its own: Qwen2.5-VL's image processor needs torchvision, which is
+kept away from every other process where only a build for other hardware can be had. The child asks
+its questions once and prints what it saw (`vision/observe_images.py`); each test looks at a part.
+"""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SUPPORT = Path(__file__).parent / "vision"
+KEPT_APART = Path(sys.prefix) / "vision"
+
+pytestmark = [
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(
+        importlib.util.find_spec("torchvision") is None and not KEPT_APART.is_dir(),
+        reason=f"no torchvision, neither installed nor in {KEPT_APART}: run `make setup`",
+    ),
+]
+
+
+def run_with_torchvision(*arguments):
+    """Runs Python where torchvision can be imported, also by the processes it starts."""
+    installed = importlib.util.find_spec("torchvision") is not None
+    folders = [SUPPORT] if installed else [SUPPORT, KEPT_APART]
+    paths = [*map(str, folders), *filter(None, [os.environ.get("PYTHONPATH")])]
+    child = subprocess.run(
+        [sys.executable, *arguments],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths), "HF_HUB_OFFLINE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=570,
+        check=False,
+    )
+    assert child.returncode == 0, child.stderr[-5000:]
+    return child.stdout.splitlines()
+
+
+@pytest.fixture(scope="module")
+def observed():
+    """What the child saw: one entry for each of its questions."""
+    return json.loads(run_with_torchvision(str(SUPPORT / "observe_images.py"))[-1])
+
+
+def near(expected):
+    return pytest.approx(expected, abs=2e-3)
+
+
+def test_a_process_that_wants_no_torchvision_starts_without_torch():
+    lines = run_with_torchvision("-c", "import sys; print('torch' in sys.modules)")
+    assert lines == ["False"]
+
+
+def test_an_image_is_read_as_one_token_for_each_28_x_28_pixels(observed):
+    """90 x 100 pixels are 3 x 4 tokens. 600 x 400 are more than 64 x 28 x 28: scaled down by
+    sqrt(240,000 / 50,176) = 2.187 to 274 x 183, that is 9 x 6 whole ones."""
+    none, wide, small, both = observed["answers"]
+    assert [one["image_tokens"] for one in (none, wide, small, both)] == [[], [54], [12], [54, 12]]
+    for one in (none, wide, small, both):
+        assert one["prompt_tokens"] == one["text_tokens"] + sum(one["image_tokens"])
+        assert one["completion_tokens"] == 6 or one["finish"] == "stop"
+    assert wide["text_tokens"] == small["text_tokens"] == none["text_tokens"] + 2  # its two marks
+
+
+def test_another_image_is_answered_otherwise_and_the_same_one_alike(observed):
+    likelihoods = observed["likelihoods"]
+    assert likelihoods["wide again"] == near(likelihoods["wide"])
+    for one, other in zip(likelihoods["wide"], likelihoods["other wide"], strict=True):
+        assert abs(one - other) > 0.05
+
+
+def test_images_are_read_in_their_order(observed):
+    likelihoods = observed["likelihoods"]
+    for one, other in zip(likelihoods["wide, small"], likelihoods["small, wide"], strict=True):
+        assert abs(one - other) > 0.05
+
+
+@pytest.mark.parametrize("prompt", ["wide", "small, wide", "two turns"])
+def test_scores_about_images_are_those_that_transformers_computes(observed, prompt):
+    assert observed["likelihoods"][prompt] == near(observed["peer_likelihoods"][prompt])
+
+
+def test_both_ways_of_scoring_agree_about_images(observed):
+    ways = observed["both_ways"]
+    assert ways["tail"] == near(ways["trie"])
+    assert ways["warm tail"] == near(ways["trie"])
+    assert ways["trie"] == near(observed["likelihoods"]["small, wide"])
+
+
+@pytest.mark.parametrize("offset", ["31", "0", "1"])
+def test_both_ways_agree_around_the_end_of_a_block(observed, offset):
+    """The prompt's length modulo the block's, counted with the image's tokens."""
+    ways = observed["block_offsets"][offset]
+    assert ways["tail"] == near(ways["trie"])
+
+
+def test_the_prefix_cache_tells_images_apart(observed):
+    cache = observed["prefix_cache"]
+    block = cache["block_size"]
+    assert cache["first"] == 0
+    assert cache["again"] == (cache["prompt_tokens"] - 1) // block * block
+    assert cache["other_prompt_tokens"] == cache["prompt_tokens"]
+    assert cache["other"] == cache["before_image"] // block * block
+    assert 0 < cache["other"] < cache["again"]
+
+
+def test_prompts_with_and_without_images_share_a_batch(observed):
+    assert observed["together"]["batched"] == observed["together"]["alone"]
+
+
+def test_constrained_answers_about_an_image_parse(observed):
+    steps = observed["constrained"]
+    assert {step["finish"] for step in steps} == {"stop"}
+    assert {step["verb"] for step in steps} <= {"open", "take", "go"}
+    assert all(1 <= step["times"] <= 9 for step in steps)
+    assert len({(step["verb"], step["times"]) for step in steps}) > 1
+
+
+@pytest.mark.parametrize("call", ["too many", "too many, scored"])
+def test_more_images_than_configured_are_refused_with_both_numbers(observed, call):
+    refusal = observed["refusals"][call]
+    assert refusal["type"] == "TooManyImagesError"
+    assert refusal["ours"]
+    assert (refusal["images"], refusal["allowed"]) == (3, 2)
+    assert "3 images" in refusal["message"]
+    assert "allows 2" in refusal["message"]
+    assert "images_per_prompt" in refusal["message"]
+
+
+@pytest.mark.parametrize("call", ["long", "long, scored"])
+def test_a_prompt_that_its_image_makes_too_long_is_refused_with_its_real_length(observed, call):
+    """54 tokens take the place of the one that was sent."""
+    refusal, refusals = observed["refusals"][call], observed["refusals"]
+    assert refusal["type"] == "PromptTooLongError"
+    assert refusal["prompt_tokens"] + refusal["answer_tokens"] == refusals["context"] + 53
+    assert refusal["prompt_tokens"] >= refusals["long, as sent"] + 53
+    assert str(refusal["prompt_tokens"]) in refusal["message"]
