@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input -q
+INSTALL := $(PIP) install --no-compile
 EXTRA := $(shell nvidia-smi -L 2>/dev/null | grep -q '^GPU' && echo cuda || echo cpu)
 STAMP := $(VENV)/.installed-$(EXTRA)
 
@@ -20,17 +21,17 @@ setup: $(STAMP)
 # peer llm-reasoners is wanted for its search alone, not for what else it would bring.
 $(VENV)/.installed-cpu: pyproject.toml Makefile
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install 'torch==$(TORCH)+cpu' || $(PIP) install --index-url $(TORCH_CPU_INDEX) 'torch==$(TORCH)'
-	$(PIP) install -e '.[cpu,dev]'
+	$(INSTALL) 'torch==$(TORCH)+cpu' || $(INSTALL) --index-url $(TORCH_CPU_INDEX) 'torch==$(TORCH)'
+	$(INSTALL) -e '.[cpu,dev]'
 	$(PIP) uninstall -y torchvision torchaudio torchcodec
-	$(PIP) install --no-deps --upgrade --target $(VENV)/vision 'torchvision==$(TORCHVISION)'
-	$(PIP) install --no-deps 'llm-reasoners==1.0.2'
+	$(INSTALL) --no-deps --upgrade --target $(VENV)/vision 'torchvision==$(TORCHVISION)'
+	$(INSTALL) --no-deps 'llm-reasoners==1.0.2'
 	touch $@
 
 $(VENV)/.installed-cuda: pyproject.toml Makefile
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install -e '.[cuda,dev]'
-	$(PIP) install --no-deps 'llm-reasoners==1.0.2'
+	$(INSTALL) -e '.[cuda,dev]'
+	$(INSTALL) --no-deps 'llm-reasoners==1.0.2'
 	touch $@
 
 demo: setup

@@ -31,6 +31,12 @@ INITIAL = 1
 """The state before the first token."""
 
 _END = 256
+_MARK = r"\x00"
+"""Closes every text of the compiled language, and occurs in no answer.
+
+outlines_core loses texts that go on, by two bytes or more, from another complete text of the
+language ("abc" beside "a"). Behind a mark no text begins another one.
+"""
 
 
 class TokenVocabulary:
@@ -93,7 +99,7 @@ class OutlinesIndex:
                 vocabulary has no token of its own.
         """
         try:
-            index = outlines_core.Index(regex, _byte_vocabulary())
+            index = outlines_core.Index(f"({regex})" + _MARK, _byte_vocabulary())
         except ValueError as error:
             raise AnswerModelError(
                 f"outlines cannot compile {regex[:200]!r} ({error}): simplify the answer model"
@@ -105,11 +111,11 @@ class OutlinesIndex:
         self.states = len(numbers) + 1
         self._vocabulary = vocabulary
         self._next = np.full((self.states, 256), DEAD, np.int32)
-        self._final = np.zeros(self.states, bool)
         for state, row in transitions.items():
-            self._final[numbers[state]] = index.is_final_state(state)
             row.pop(_END, None)
             self._next[numbers[state], list(row)] = [numbers[follower] for follower in row.values()]
+        self._final = self._next[:, 0] != DEAD
+        self._next[:, 0] = DEAD
         needed = np.flatnonzero(self._next.any(axis=0)).tolist()
         if missing := [one for one in needed if bytes((one,)) not in vocabulary.written_bytes]:
             raise AnswerModelError(

@@ -7,11 +7,13 @@ imported before an engine is opened, since vLLM reads its environment when it is
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import importlib.metadata
 import io
 import os
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from llm_serving.errors import (
@@ -154,6 +156,7 @@ class VllmCore:
         self.prefix_cache = _PrefixCacheStats()
         try:
             vllm_config = EngineArgs(**arguments).create_engine_config()
+            _check_images(config, reads_images=vllm_config.model_config.is_multimodal_model)
             self.engine = LLMEngine.from_vllm_config(
                 vllm_config,
                 stat_loggers=[self.prefix_cache.factory],
@@ -177,7 +180,9 @@ class VllmCore:
         """
         prompt: dict[str, Any] = {"prompt_token_ids": list(job.token_ids)}
         if job.images:
-            prompt["multi_modal_data"] = {"image": [_open(image) for image in job.images]}
+            pictures, names = zip(*(_open(image) for image in job.images), strict=True)
+            prompt["multi_modal_data"] = {"image": list(pictures)}
+            prompt["multi_modal_uuids"] = {"image": list(names)}
         (rendered,) = self.engine.renderer.render_cmpl([prompt])
         prompt_tokens, answer_tokens = len(rendered["prompt_token_ids"]), job.params.max_tokens
         if prompt_tokens + answer_tokens > self.context:
@@ -340,10 +345,17 @@ class _PrefixCacheStats:
 _FINISHES: dict[str, Literal["stop", "length"]] = {"stop": "stop", "length": "length"}
 
 
-def _open(image: Image) -> Any:  # noqa: ANN401 - a Pillow image
+@lru_cache(maxsize=32)
+def _open(image: Image) -> tuple[Any, str]:
+    """A Pillow image, and the name by which vLLM knows it again.
+
+    An image comes once with each of its choices; decoding and hashing its pixels anew would hold
+    the stepping thread up for tens of milliseconds each time.
+    """
     from PIL import Image as Pillow
 
-    return Pillow.open(io.BytesIO(image.data)).convert("RGB")
+    opened = Pillow.open(io.BytesIO(image.data)).convert("RGB")
+    return opened, hashlib.sha256(image.data).hexdigest()
 
 
 def _read(output: Any) -> Drawn:  # noqa: ANN401 - vLLM's RequestOutput
@@ -370,6 +382,14 @@ def _target_logprobs(rows: Any) -> list[float]:  # noqa: ANN401 - vLLM's FlatLog
         rows.logprobs[start] if end > start else float("nan")
         for start, end in zip(rows.start_indices, rows.end_indices, strict=True)
     ]
+
+
+def _check_images(config: EngineConfig, *, reads_images: bool) -> None:
+    if config.images_per_prompt and not reads_images:
+        raise EngineConfigError(
+            f"images_per_prompt={config.images_per_prompt}, but {config.model} reads text only: "
+            "set it to 0"
+        )
 
 
 def _field_names(arguments: Any) -> frozenset[str]:  # noqa: ANN401

@@ -14,9 +14,10 @@ from llm_serving.errors import (
     EngineStoppedError,
     KvCacheMemoryError,
     PromptTooLongError,
+    TooManyImagesError,
     UnknownModelError,
 )
-from llm_serving.request import Message, Request, Sampling
+from llm_serving.request import Image, Message, Request, Sampling
 from llm_serving.vllm_engine import VllmEngine
 
 
@@ -251,11 +252,18 @@ async def test_embeddings_are_unit_vectors_of_meaning(engine):
     assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2] + 0.2
 
 
+async def test_a_text_model_refuses_images(engine):
+    with pytest.raises(TooManyImagesError, match="allows 0"):
+        engine.encode((Message("user", "What is this?", (Image(b""),)),))
+
+
 def test_start_errors_say_what_to_do():
     with pytest.raises(UnknownModelError, match="smollm2-135m-instruct"):
         VllmEngine("smollm2-135m-instuct")
     with pytest.raises(KvCacheMemoryError, match="kv_cache_gib"):
         VllmEngine(EngineConfig(model="smollm2-135m-instruct", context=8192, kv_cache_gib=0.01))
+    with pytest.raises(EngineConfigError, match="images_per_prompt=1"):
+        VllmEngine(EngineConfig(model="smollm2-135m-instruct", images_per_prompt=1))
     with pytest.raises(EngineConfigError, match="max_model_len"):
         VllmEngine(EngineConfig(model="smollm2-135m-instruct", context=1_000_000))
 

@@ -1,0 +1,139 @@
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from llm_serving.errors import UnsupportedEngineError
+from llm_serving.vllm_adapter import prepare_environment
+
+prepare_environment()
+pytest.importorskip("vllm")
+
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers  # noqa: E402
+from transformers import PreTrainedTokenizerFast  # noqa: E402
+from vllm.v1.structured_output.backend_types import StructuredOutputOptions  # noqa: E402
+
+from llm_serving import outlines_backend  # noqa: E402
+from llm_serving.outlines_backend import (  # noqa: E402
+    AnswerState,
+    OutlinesAnswers,
+    install,
+    token_vocabulary,
+)
+from llm_serving.outlines_index import OutlinesIndex, TokenVocabulary  # noqa: E402
+
+END = 256
+VOCABULARY = TokenVocabulary([bytes([byte]) for byte in range(256)] + [b""], terminator=END)
+
+
+def byte_level_tokenizer():
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokens = [*alphabet, "ab", "Ġab"]
+    core = Tokenizer(models.BPE({token: i for i, token in enumerate(tokens)}, [("a", "b")]))
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    core.decoder = decoders.ByteLevel()
+    core.add_special_tokens([AddedToken(name, special=True) for name in ("<end>", "<repo>")])
+    return PreTrainedTokenizerFast(tokenizer_object=core, eos_token="<end>")
+
+
+def answer(regex="ab?"):
+    return AnswerState(OutlinesIndex(regex, VOCABULARY), END)
+
+
+def row(state):
+    import torch
+
+    bitmask = torch.full((2, VOCABULARY.words), -1, dtype=torch.int32)
+    state.fill_bitmask(bitmask, 1)
+    assert bitmask[0].eq(-1).all()
+    bits = np.unpackbits(bitmask[1].numpy().view(np.uint8), bitorder="little")
+    return set(np.flatnonzero(bits).tolist())
+
+
+def test_an_answer_is_followed_token_by_token_to_its_terminator():
+    state = answer()
+    assert row(state) == {ord("a")}
+    assert state.accept_tokens("r", [ord("a")])
+    assert row(state) == {ord("b"), END}
+    assert not state.is_terminated()
+    assert state.accept_tokens("r", [ord("b"), END])
+    assert state.is_terminated()
+    assert state.accept_tokens("r", [ord("x")])  # what follows the terminator is ignored
+
+
+def test_what_is_not_allowed_changes_nothing():
+    state = answer()
+    assert not state.accept_tokens("r", [ord("a"), ord("a")])
+    assert not state.accept_tokens("r", [END])
+    assert row(state) == {ord("a")}
+
+
+def test_tokens_are_validated_without_being_taken_and_taken_back():
+    state = answer()
+    assert state.validate_tokens([ord("a"), ord("b"), END, END]) == [ord("a"), ord("b"), END]
+    assert state.validate_tokens([ord("b")]) == []
+    assert row(state) == {ord("a")}
+    state.accept_tokens("r", [ord("a"), END])
+    state.rollback(1)
+    assert not state.is_terminated()
+    assert row(state) == {ord("b"), END}
+    state.rollback(0)
+    assert row(state) == {ord("b"), END}
+    state.reset()
+    assert row(state) == {ord("a")}
+
+
+def test_the_vocabulary_is_read_without_special_tokens():
+    tokenizer = byte_level_tokenizer()
+    vocabulary = token_vocabulary(tokenizer, 300)
+    written = vocabulary.token_bytes
+    ids = tokenizer.convert_tokens_to_ids(["ab", "Ġab", "<end>", "<repo>"])
+    assert [written[i] for i in ids] == [b"ab", b" ab", b"", b""]
+    assert vocabulary.terminator == ids[2]
+    assert vocabulary.words == 10
+    assert len(vocabulary.written_bytes) == 256
+
+
+def engine_with(backend):
+    model_config = SimpleNamespace(get_vocab_size=lambda: 300)
+    manager = SimpleNamespace(
+        backend=backend,
+        vllm_config=SimpleNamespace(model_config=model_config),
+        tokenizer=byte_level_tokenizer(),
+    )
+    core = SimpleNamespace(structured_output_manager=manager)
+    return SimpleNamespace(engine_core=SimpleNamespace(engine_core=core)), manager
+
+
+def test_installing_takes_the_backend_over_and_remembers_validations(monkeypatch):
+    calls = []
+    monkeypatch.setattr(
+        outlines_backend.backend_outlines, "validate_regex_is_buildable", calls.append
+    )
+    engine, manager = engine_with(None)
+    install(engine)
+    assert isinstance(manager.backend, OutlinesAnswers)
+    assert manager.backend.allocate_token_bitmask(4).shape == (4, 10)
+    for _ in range(3):
+        outlines_backend.backend_outlines.validate_regex_is_buildable("a{1,3}")
+    assert calls == ["a{1,3}"]
+    with pytest.raises(UnsupportedEngineError, match="before the first"):
+        install(engine)
+    with pytest.raises(UnsupportedEngineError, match="in this process"):
+        install(SimpleNamespace(engine_core=SimpleNamespace()))
+
+
+def test_an_expression_is_compiled_once_and_only_expressions_are_taken(monkeypatch):
+    engine, manager = engine_with(None)
+    monkeypatch.setattr(
+        outlines_backend.backend_outlines,
+        "validate_regex_is_buildable",
+        outlines_backend.backend_outlines.validate_regex_is_buildable,
+    )
+    install(engine)
+    regex = StructuredOutputOptions.REGEX
+    first, second = (manager.backend.compile_grammar(regex, "ab?", {1}) for _ in range(2))
+    assert first._index is second._index
+    assert first.accept_tokens("r", [manager.tokenizer.convert_tokens_to_ids("ab")])
+    with pytest.raises(UnsupportedEngineError, match="JSON"):
+        manager.backend.compile_grammar(StructuredOutputOptions.JSON, "{}")
