@@ -21,6 +21,7 @@ from llm_serving.vllm_adapter import Draw
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from llm_serving.vllm_adapter import Drawn
     from llm_serving.vllm_engine import VllmEngine
 
 STATES, TOLERANCE, REPEATS = 8, 2e-2, 3
@@ -34,7 +35,7 @@ ACTIONS = (
 )  # fmt: skip
 
 Scores: TypeAlias = list[list[float]]
-Way: TypeAlias = "Callable[..., Coroutine[None, None, tuple[list[float], object]]]"
+Way: TypeAlias = "Callable[..., Coroutine[None, None, tuple[list[float], list[Drawn]]]]"
 
 
 def prompts() -> list[tuple[Message, ...]]:
@@ -42,7 +43,7 @@ def prompts() -> list[tuple[Message, ...]]:
     rules = (
         "You play a text adventure. Every turn you choose one action that leads to more points. "
     )
-    past = "You walked on, looked around, and found nothing of use so far. " * 24
+    past = "You walked on, looked around, and found nothing of use so far. " * 12
     return [
         (
             Message("system", rules * 4),
@@ -52,31 +53,37 @@ def prompts() -> list[tuple[Message, ...]]:
     ]
 
 
-async def plain(engine: VllmEngine) -> Scores:
-    """One request per action with `prompt_logprobs`, as vLLM offers it."""
+async def plain(engine: VllmEngine) -> tuple[Scores, int]:
+    """One request per action with `prompt_logprobs`, as vLLM offers it.
+
+    Returns:
+        log-probabilities, shape [states][actions], and the number of tokens computed.
+    """
     from vllm import SamplingParams
 
     params = SamplingParams(temperature=0, max_tokens=1, prompt_logprobs=0, flat_logprobs=True)
 
-    async def one(prompt: tuple[Message, ...], action: str) -> float:
+    async def one(prompt: tuple[Message, ...], action: str) -> tuple[float, int]:
         tokens = engine.choice_tokens(action)
         ids = engine.encode(prompt).token_ids + tokens
         drawn = await engine.submit(Draw(ids, (), params))
         assert drawn.prompt_logprobs is not None
-        return sum(drawn.prompt_logprobs[-len(tokens) :])
+        return sum(drawn.prompt_logprobs[-len(tokens) :]), len(ids)
 
-    return await asyncio.gather(
+    rows = await asyncio.gather(
         *(asyncio.gather(*(one(prompt, action) for action in ACTIONS)) for prompt in prompts())
     )
+    return [[score for score, _ in row] for row in rows], sum(n for row in rows for _, n in row)
 
 
-async def ours(engine: VllmEngine, way: Way) -> Scores:
-    """All states at once, the actions of each by one of the exact strategies."""
+async def ours(engine: VllmEngine, way: Way) -> tuple[Scores, int]:
+    """All states at once, the actions of each by one of the exact strategies; as `plain`."""
     sequences = [engine.choice_tokens(action) for action in ACTIONS]
     results = await asyncio.gather(
         *(way(engine.submit, engine.encode(prompt), sequences) for prompt in prompts())
     )
-    return [scores for scores, _ in results]
+    computed = sum(one.prompt_tokens - one.cached_tokens for _, drawn in results for one in drawn)
+    return [scores for scores, _ in results], computed
 
 
 def main() -> None:
@@ -89,11 +96,12 @@ def main() -> None:
             "trie": lambda: ours(opened, trie_scores),
         }
         scores: dict[str, Scores] = {}
+        computed: dict[str, int] = {}
 
         def run(name: str) -> float:
             forget(opened)
             begun = time.perf_counter()
-            scores[name] = asyncio.run(arms[name]())
+            scores[name], computed[name] = asyncio.run(arms[name]())
             return time.perf_counter() - begun
 
         first = {name: run(name) for name in arms}
@@ -115,6 +123,8 @@ def main() -> None:
                 **{f"seconds_{name}": value for name, value in seconds.items()},
                 **{f"gap_nats_{name}": gap for name, gap in gaps.items()},
                 "trie_over_plain": seconds["plain"] / seconds["trie"],
+                **{f"tokens_computed_{name}": count for name, count in computed.items()},
+                "block_size": opened.block_size,
                 "states": STATES,
                 "actions": len(ACTIONS),
                 **sizes,

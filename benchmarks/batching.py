@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from llm_serving.request import Completion, Request
     from llm_serving.vllm_engine import VllmEngine
 
-EXPANSIONS, ALONE = 32, 6
+EXPANSIONS, ALONE = 32, 3
 
 
 class Recorder:
@@ -109,7 +109,7 @@ def main() -> None:
         alone = expansions(opened, ALONE, limit=1)
         many = bare(opened, together.requests, limit=round(together.in_flight))
         few = bare(opened, alone.requests, limit=max(1, round(alone.in_flight)))
-        single = bare(opened, alone.requests[::4], limit=1)
+        single = bare(opened, alone.requests[::6], limit=1)
         sizes = lengths(opened, [one.prompt for one in together.requests])
     quotient = together.rate / alone.rate
     details = {

@@ -37,10 +37,10 @@ OPTIONS = (
 
 
 @contextmanager
-def engine(backend: StructuredBackend = "outlines") -> Iterator[VllmEngine]:
-    """The bundled model without a response cache; float32, so that batch shapes tip no tie."""
+def engine(backend: StructuredBackend = "outlines", *, model: str = MODEL) -> Iterator[VllmEngine]:
+    """A model without a response cache; float32, so that batch shapes tip no tie."""
     opened = VllmEngine(
-        EngineConfig(model=MODEL, dtype="float32", context=8192, structured_backend=backend)
+        EngineConfig(model=model, dtype="float32", context=8192, structured_backend=backend)
     )
     try:
         yield opened

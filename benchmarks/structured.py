@@ -1,12 +1,13 @@
 """What it costs to hold answers to their form: constrained over free decoding, per ToO role.
 
 32 questions of a role in flight, its grammar compiled. Free decoding writes as many tokens for the
-same prompts. The default backend sets the ratio; the others stand beside it.
+same prompts. The default backend sets the ratio; the others stand beside it on two roles.
 """
 
 from __future__ import annotations
 
 import asyncio
+import statistics
 import time
 from typing import TYPE_CHECKING
 
@@ -16,14 +17,17 @@ from harness import Finding, parser, report
 from llm_serving.vllm_adapter import Draw
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from llm_serving.config import StructuredBackend
     from llm_serving.request import Completion, Request
     from llm_serving.vllm_engine import VllmEngine
 
 ROLES = ("propose", "feasibility", "repair", "dynamics", "reward", "termination")
 IN_FLIGHT = 32
-REPEATS = 3
-BACKENDS: tuple[StructuredBackend, ...] = ("outlines", "xgrammar", "guidance")
+DEFAULT: StructuredBackend = "outlines"
+PEERS: tuple[StructuredBackend, ...] = ("xgrammar", "guidance")
+PEER_ROLES = ("feasibility", "dynamics")
 
 
 class Recorder:
@@ -57,15 +61,17 @@ async def free(opened: VllmEngine, asked: list[tuple[Request, Completion]]) -> N
     await asyncio.gather(*(one(request, completion) for request, completion in asked))
 
 
-def measure(backend: StructuredBackend) -> dict[str, dict[str, float]]:
+def measure(
+    backend: StructuredBackend, roles: Sequence[str], *, repeats: int
+) -> dict[str, dict[str, float]]:
     """Per role: ratio, answers per second, tokens per answer and the first compile's seconds."""
     figures: dict[str, dict[str, float]] = {}
     with engine(backend) as opened:
-        for role in ROLES:
+        for role in roles:
             ratios: list[float] = []
             _, first = timed(together(role_calls(opened, role, 1)))
             _, second = timed(together(role_calls(opened, role, 1)))
-            for _ in range(REPEATS):
+            for _ in range(repeats):
                 recorder = Recorder(opened)
                 forget(opened)
                 calls = role_calls(recorder, role, IN_FLIGHT)  # type: ignore[arg-type]
@@ -76,7 +82,7 @@ def measure(backend: StructuredBackend) -> dict[str, dict[str, float]]:
                 ratios.append((time.perf_counter() - begun) / constrained)
             written = sum(done.usage.completion_tokens for _, done in recorder.asked)
             figures[role] = {
-                "ratio": sorted(ratios)[REPEATS // 2],
+                "ratio": statistics.median(ratios),
                 "answers_per_s": IN_FLIGHT / constrained,
                 "tokens_per_answer": written / IN_FLIGHT,
                 "first_answer_extra_s": first - second,
@@ -86,9 +92,13 @@ def measure(backend: StructuredBackend) -> dict[str, dict[str, float]]:
 
 def main() -> None:
     """Measures and reports."""
-    arguments = parser(__doc__).parse_args()
-    by_backend = {backend: measure(backend) for backend in BACKENDS}
-    default = by_backend["outlines"]
+    options = parser(__doc__)
+    options.add_argument("--repeats", type=int, default=3, help="runs per role, the median counts")
+    arguments = options.parse_args()
+    default = measure(DEFAULT, ROLES, repeats=arguments.repeats)
+    by_backend = {DEFAULT: default} | {
+        peer: measure(peer, PEER_ROLES, repeats=arguments.repeats) for peer in PEERS
+    }
     findings = [
         Finding(
             label="constrained over free tokens/s, least of the roles",

@@ -28,7 +28,7 @@ from llm_serving.errors import ServingError
 from llm_serving.request import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Coroutine, Iterator, Mapping
 
     from llm_planning.planners.outcome import Outcome
     from llm_serving.engine import Counters, Engine
@@ -100,7 +100,9 @@ def run(
             if engines.options is engines.world:
                 meters = Engines.both(meters.options)
             begun = time.perf_counter()
-            outcome = asyncio.run(spec.run(name, engines=meters, settings=chosen, seed=seed))
+            outcome = asyncio.run(
+                _watched(spec.run(name, engines=meters, settings=chosen, seed=seed), meters)
+            )
             seconds = time.perf_counter() - begun
     except ServingError as error:
         typer.echo(f"error: {error}", err=True)
@@ -179,6 +181,19 @@ def _open_engines(model: str, world_model: str | None, *, cached: bool) -> Itera
         options = load(model)
         world = options if world_model in {None, model} else load(str(world_model))
         yield Engines(options=options, world=world)
+
+
+async def _watched(planning: Coroutine[Any, Any, Outcome], engines: Engines) -> Outcome:
+    """Awaits a plan; on a terminal, shows what it has cost so far."""
+    running = asyncio.create_task(planning)
+    with Console(stderr=True).status("planning") as status:
+        while not running.done():
+            await asyncio.wait({running}, timeout=0.5)
+            spent = _total(_usage_by_role(engines))
+            status.update(
+                f"planning: {spent.calls} calls, {spent.completion_tokens} tokens written"
+            )
+    return await running
 
 
 def _usage_by_role(engines: Engines) -> dict[str, Usage]:

@@ -29,7 +29,8 @@ class EngineConfig(BaseModel):
         block_size: tokens per block of the prefix cache; a prompt is shared in whole blocks.
             None takes vLLM's own, which is 128 on a CPU and 16 on most GPUs.
         max_batch: sequences that one step may advance.
-        max_batch_tokens: tokens that one step may compute.
+        max_batch_tokens: tokens that one step may compute; on a CPU at least `context`, since a
+            prompt is computed in one step there.
         images_per_prompt: images that one prompt may hold; 0 serves text alone.
         structured_backend: who enforces constrained answers; one backend per engine. "auto" is
             the one that `benchmarks/structured.py` measured fastest on the device's kind.

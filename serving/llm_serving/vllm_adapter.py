@@ -10,8 +10,10 @@ import dataclasses
 import hashlib
 import importlib.metadata
 import io
+import logging
 import os
 import re
+import warnings
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
@@ -107,7 +109,9 @@ def installed_version() -> tuple[int, int]:
 def prepare_environment() -> None:
     """Sets what vLLM reads on import; what the user has set stays."""
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
-    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    if os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR") == "ERROR":
+        logging.getLogger("vllm").setLevel(logging.ERROR)  # it speaks before it reads its level
+        warnings.filterwarnings("ignore", category=FutureWarning, module="vllm")
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     # The limit guards servers against hostile patterns; ours are built from answer models that
@@ -235,9 +239,11 @@ def engine_arguments(config: EngineConfig, path: Path, *, known: frozenset[str])
         "dtype": "float32" if config.dtype == "auto" and emulates_bfloat16() else config.dtype,
         "max_model_len": config.context,
         "max_num_seqs": config.max_batch,
-        "max_num_batched_tokens": config.max_batch_tokens,
         "enable_prefix_caching": True,
-        "enable_chunked_prefill": True,
+        # A step that computes only a part of a prompt draws a token all the same, throws it away
+        # and winds the request's seeded generator back, which only a GPU's generator can: on a CPU
+        # the engine dies. There a prompt is computed in one step.
+        "enable_chunked_prefill": gpu,
         "enforce_eager": config.eager or not gpu,
         "structured_outputs_config": {"backend": resolve_backend(config)},
         "seed": config.seed,
@@ -247,8 +253,11 @@ def engine_arguments(config: EngineConfig, path: Path, *, known: frozenset[str])
     if config.block_size is not None:
         arguments["block_size"] = config.block_size
     if gpu:
+        arguments["max_num_batched_tokens"] = config.max_batch_tokens
         arguments["gpu_memory_utilization"] = config.memory_share
     else:
+        if config.context is not None:
+            arguments["max_num_batched_tokens"] = max(config.max_batch_tokens, config.context)
         arguments["kv_cache_memory_bytes"] = int(config.kv_cache_gib * GIB)
     missing = sorted(set(arguments) - known)
     if missing:

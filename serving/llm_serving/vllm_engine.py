@@ -90,7 +90,6 @@ class VllmEngine:
         self._terminator: int = self._tokenizer.eos_token_id
         self._encoder = SentenceEncoder()
         self._scoring: Literal["auto", "tail", "trie"] = self.config.scoring
-        self._agreement = asyncio.Lock()
 
     @property
     def activity(self) -> Activity:
@@ -243,20 +242,19 @@ class VllmEngine:
     async def _score(
         self, prompt: EncodedPrompt, sequences: Sequence[tuple[int, ...]]
     ) -> tuple[list[float], list[Drawn]]:
-        submit = self.submit
         if self._scoring == "auto":
-            async with self._agreement:
-                if self._scoring == "auto":
-                    return await self._choose_scoring(prompt, sequences)
+            return await self._choose_scoring(prompt, sequences)
         way = tail_scores if self._scoring == "tail" else trie_scores
-        return await way(submit, prompt, sequences)
+        return await way(self.submit, prompt, sequences)
 
     async def _choose_scoring(
         self, prompt: EncodedPrompt, sequences: Sequence[tuple[int, ...]]
     ) -> tuple[list[float], list[Drawn]]:
-        """Scores both ways once; from then on the faster one is taken if they agreed."""
+        """Scores both ways; from then on the faster one is taken if they agreed."""
         checked, drawn = await trie_scores(self.submit, prompt, sequences)
         tail, more = await tail_scores(self.submit, prompt, sequences)
+        if len(more) > len(sequences):  # some of them went the trie's way: nothing to compare
+            return checked, drawn + more
         gap = max(abs(a - b) for a, b in zip(tail, checked, strict=True))
         self._scoring = "tail" if gap <= AGREEMENT else "trie"
         if self._scoring == "trie":

@@ -69,6 +69,21 @@ async def test_seeded_samples_differ_and_repeat(engine):
     assert len({one.text for one in first}) > 1
 
 
+async def test_seeded_draws_after_long_prompts_repeat(engine):
+    """More prompt tokens at once than a step takes: vLLM's CPU build dies of a split prompt."""
+    requests = [
+        Request(
+            prompt=ask(f"{i} " + "a long story about ores and caves " * 60),
+            sampling=Sampling(temperature=1.0, max_tokens=3, seed=3),
+        )
+        for i in range(12)
+    ]
+    first = await asyncio.gather(*(engine.generate(one) for one in requests))
+    again = await asyncio.gather(*(engine.generate(one) for one in requests))
+    assert sum(one.usage.prompt_tokens for one in first) > engine.context
+    assert [one.token_ids for one in first] == [one.token_ids for one in again]
+
+
 async def test_stop_texts_end_an_answer_and_are_left_out(engine):
     request = Request(prompt="1 2 3 4 5 6 7 8", sampling=Sampling(max_tokens=24, stop=("12",)))
     completion = await engine.generate(request)
