@@ -41,7 +41,8 @@ FASTEST_BACKEND: dict[Literal["cpu", "gpu"], StructuredBackend] = {
     "cpu": "outlines",
     "gpu": "outlines",
 }
-"""What `structured_backend: auto` takes; see `structured` in benchmarks/README.md."""
+"""What `structured_backend: auto` takes: measured on a CPU (`structured` in benchmarks/README.md),
+not yet on a GPU, which follows the CPU until it is."""
 
 
 @dataclass(frozen=True, slots=True)
