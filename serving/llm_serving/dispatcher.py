@@ -261,6 +261,9 @@ class _Stopped:
     def __init__(self, reason: EngineStoppedError) -> None:
         self._reason = reason
 
+    def abort(self, tickets: Sequence[int]) -> None:
+        """Nothing runs any more, so there is nothing to drop."""
+
     def __getattr__(self, name: str) -> NoReturn:
         raise self._reason
 

@@ -112,6 +112,18 @@ async def test_a_dead_core_fails_every_waiting_caller_and_all_later_ones():
     assert core.closed
 
 
+async def test_a_caller_that_leaves_as_the_core_dies_hangs_nobody():
+    """The abort lies in the queue when the core dies; the other callers must still hear of it."""
+    dispatcher, _ = start(pace=0.2, dies_at=1)
+    leaving, staying = (asyncio.create_task(dispatcher.submit(100)) for _ in range(2))
+    await asyncio.sleep(0.1)
+    leaving.cancel()
+    outcomes = await asyncio.wait_for(asyncio.gather(leaving, staying, return_exceptions=True), 5)
+    assert isinstance(outcomes[0], asyncio.CancelledError)
+    assert isinstance(outcomes[1], EngineStoppedError)
+    dispatcher.close()
+
+
 async def test_closing_fails_waiting_callers():
     dispatcher, _ = start()
     waiting = [asyncio.create_task(dispatcher.submit(1_000_000)) for _ in range(3)]
