@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from llm_planning.commands import cache, doctor, models
+from llm_planning.commands import cache, doctor, index, models, report, sweep
 from llm_planning.commands.run import quiet_pipes, run
 
 app = typer.Typer(
@@ -16,6 +16,9 @@ app.command()(run)
 app.command()(doctor.doctor)
 app.add_typer(models.app, name="models")
 app.add_typer(cache.app, name="cache")
+app.add_typer(sweep.app, name="sweep")
+app.add_typer(report.app, name="report")
+app.add_typer(index.app, name="index")
 
 
 @app.callback()

@@ -9,6 +9,7 @@ from llm_planning.model_configs import find_config
 from llm_planning.planners.registry import find_planner
 from llm_planning.roles import Engines
 from llm_serving.cache import CachedEngine, ResponseCache, response_cache_path
+from llm_serving.encoder import TextEncoder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def open_engine(model: str) -> Iterator[Engine]:
-    """Loads a model into this process and keeps its answers in the response cache.
+    """Loads a model into this process; its answers and its encoder's vectors are cached.
 
     Args:
         model: a bundled model, a configuration's name, a YAML file, a folder or a hub id.
@@ -30,14 +31,19 @@ def open_engine(model: str) -> Iterator[Engine]:
     Raises:
         ServingError: the model cannot be found, fetched or served.
     """
-    answers = ResponseCache(response_cache_path())
-    with contextlib.closing(answers), open_uncached_engine(model) as engine:
+    from llm_serving.vllm_engine import VllmEngine
+
+    with (
+        contextlib.closing(ResponseCache(response_cache_path())) as answers,
+        contextlib.closing(TextEncoder()) as encoder,
+        contextlib.closing(VllmEngine(find_config(model), encoder=encoder)) as engine,
+    ):
         yield CachedEngine(engine, answers)
 
 
 @contextlib.contextmanager
 def open_uncached_engine(model: str) -> Iterator[Engine]:
-    """The same, with every question put to the model anew."""
+    """The same, with every question put to the model anew and every vector computed."""
     from llm_serving.vllm_engine import VllmEngine
 
     with contextlib.closing(VllmEngine(find_config(model))) as engine:

@@ -1,8 +1,10 @@
-"""What tests share: one engine on the bundled model, started when the first test asks for it."""
+"""What tests share: an engine and an encoder on bundled models, opened when first asked for."""
 
+import pytest
 import pytest_asyncio
 
 from llm_serving.config import EngineConfig
+from llm_serving.encoder import TextEncoder
 from llm_serving.vllm_engine import VllmEngine
 
 
@@ -14,3 +16,11 @@ async def engine():
     )
     yield opened
     await opened.aclose()
+
+
+@pytest.fixture(scope="session")
+def text_encoder(tmp_path_factory):
+    """The real encoder, with a vector cache of its own."""
+    opened = TextEncoder(cache=tmp_path_factory.mktemp("encoder") / "vectors.sqlite")
+    yield opened
+    opened.close()

@@ -1,1 +1,31 @@
 """Similarity search over embedding vectors: the lowest layer, which imports no other."""
+
+from llm_kernels.entries import JsonValue
+from llm_kernels.errors import (
+    BackendError,
+    EntryError,
+    IndexFileError,
+    SimilarityError,
+    VectorError,
+)
+from llm_kernels.index import EmbeddingIndex, Match
+from llm_kernels.oracle import topk_oracle
+from llm_kernels.similarity import available_backends, choose_backend, topk_cosine
+from llm_kernels.vectors import inverse_norms, unit_queries
+
+__all__ = [
+    "BackendError",
+    "EmbeddingIndex",
+    "EntryError",
+    "IndexFileError",
+    "JsonValue",
+    "Match",
+    "SimilarityError",
+    "VectorError",
+    "available_backends",
+    "choose_backend",
+    "inverse_norms",
+    "topk_cosine",
+    "topk_oracle",
+    "unit_queries",
+]

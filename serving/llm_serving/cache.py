@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
+from llm_serving.cache_file import CacheError, UnreadableCacheError, remove_cache_file
 from llm_serving.engine import Counters
 from llm_serving.request import Usage
 from llm_serving.response_store import (
@@ -17,9 +18,6 @@ from llm_serving.response_store import (
     CacheStats,
     ModelShare,
     ResponseCache,
-    ResponseCacheError,
-    UnreadableCacheError,
-    remove_response_cache,
     response_cache_path,
 )
 
@@ -40,14 +38,14 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "CacheError",
     "CacheStats",
     "CachedEngine",
     "ModelShare",
     "ResponseCache",
-    "ResponseCacheError",
     "UnreadableCacheError",
     "generate_key",
-    "remove_response_cache",
+    "remove_cache_file",
     "response_cache_path",
     "score_key",
 ]

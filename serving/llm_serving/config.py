@@ -71,8 +71,10 @@ def load_config(path: Path) -> EngineConfig:
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise EngineConfigError(f"cannot read the model configuration {path}: {error}") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise EngineConfigError(f"{path} is not valid YAML: {error}") from error
+    except RecursionError as error:
+        raise EngineConfigError(f"{path} is not a configuration: it is nested too deep") from error
     if not isinstance(raw, dict):
         raise EngineConfigError(f"{path} must hold `key: value` lines, one of them `model: NAME`")
     try:

@@ -63,3 +63,11 @@ class UnsupportedEngineError(ServingError):
 
 class AnswerModelError(ServingError):
     """An answer model's language is infinite, or too large to be compiled."""
+
+
+class EncoderError(ServingError):
+    """A model that cannot be loaded as a sentence encoder, or that gives no vectors."""
+
+
+class TextError(ServingError, ValueError):
+    """A text that has no embedding: empty, no string, or no valid Unicode."""

@@ -24,6 +24,7 @@ from llm_serving.errors import (
     PromptTooLongError,
     UnsupportedEngineError,
 )
+from llm_serving.vllm_stats import StepStats
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -158,13 +159,13 @@ class VllmCore:
         from vllm.v1.engine.llm_engine import LLMEngine
 
         arguments = engine_arguments(config, path, known=_field_names(EngineArgs))
-        self.prefix_cache = _PrefixCacheStats()
+        self.stats = StepStats()
         try:
             vllm_config = EngineArgs(**arguments).create_engine_config()
             _check_images(config, reads_images=vllm_config.model_config.is_multimodal_model)
             self.engine = LLMEngine.from_vllm_config(
                 vllm_config,
-                stat_loggers=[self.prefix_cache.factory],
+                stat_loggers=[self.stats.logger],
             )
         except (ValueError, RuntimeError, MemoryError) as error:
             raise _start_error(error, config) from error
@@ -174,6 +175,7 @@ class VllmCore:
             outlines_backend.install(self.engine)
         self.context: int = vllm_config.model_config.max_model_len
         self.block_size: int = vllm_config.cache_config.block_size
+        self.capacity: int = vllm_config.scheduler_config.max_num_seqs
         self.dtype = str(vllm_config.model_config.dtype).removeprefix("torch.")
 
     def add(self, ticket: int, job: Draw) -> None:
@@ -323,33 +325,6 @@ def prompt_tail_params() -> Any:  # noqa: ANN401
         flat_logprobs=True,
         output_kind=RequestOutputKind.FINAL_ONLY,
     )
-
-
-class _PrefixCacheStats:
-    """vLLM's own prefix-cache counters: tokens looked up and tokens found."""
-
-    def __init__(self) -> None:
-        self.queries = 0
-        self.hits = 0
-
-    def factory(self, vllm_config: Any, engine_index: int = 0) -> Any:  # noqa: ANN401, ARG002
-        from vllm.v1.metrics.loggers import StatLoggerBase
-
-        stats = self
-
-        class PrefixCacheLogger(StatLoggerBase):  # type: ignore[misc]
-            def __init__(self, *_: object) -> None:
-                pass
-
-            def record(self, scheduler_stats: Any, *_: object, **__: object) -> None:  # noqa: ANN401
-                if scheduler_stats is not None and scheduler_stats.prefix_cache_stats is not None:
-                    stats.queries += scheduler_stats.prefix_cache_stats.queries
-                    stats.hits += scheduler_stats.prefix_cache_stats.hits
-
-            def log_engine_initialized(self) -> None:
-                pass
-
-        return PrefixCacheLogger()
 
 
 _FINISHES: dict[str, Literal["stop", "length"]] = {"stop": "stop", "length": "length"}

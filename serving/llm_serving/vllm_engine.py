@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from llm_serving.config import EngineConfig
 from llm_serving.dispatcher import Dispatcher
-from llm_serving.encoder import SentenceEncoder
+from llm_serving.encoder import TextEncoder
 from llm_serving.engine import Counters
 from llm_serving.errors import PromptTooLongError, RequestFailedError, TooManyImagesError
 from llm_serving.models import resolve
@@ -24,6 +24,7 @@ from llm_serving.request import (
 )
 from llm_serving.scoring import next_token_logprobs, tail_scores, trie_scores
 from llm_serving.vllm_adapter import Draw, Drawn, VllmCore, sampling_params
+from llm_serving.vllm_stats import EngineLoad
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,6 +68,7 @@ class VllmEngine:
 
     Args:
         config: how the model is served, or just the model's name.
+        encoder: embeds texts, and is closed by its owner; None makes one that keeps no vectors.
 
     Raises:
         UnknownModelError: no such model.
@@ -74,7 +76,7 @@ class VllmEngine:
         UnsupportedEngineError: vLLM is missing or of another version.
     """
 
-    def __init__(self, config: EngineConfig | str) -> None:
+    def __init__(self, config: EngineConfig | str, *, encoder: TextEncoder | None = None) -> None:
         self.config = EngineConfig(model=config) if isinstance(config, str) else config
         model = resolve(self.config.model)
         self.counters = Counters()
@@ -88,7 +90,8 @@ class VllmEngine:
         )
         self._tokenizer = _load_tokenizer(model.path)
         self._terminator: int = self._tokenizer.eos_token_id
-        self._encoder = SentenceEncoder()
+        self._owns_encoder = encoder is None
+        self._encoder = encoder or TextEncoder(cache=None)
         self._scoring: Literal["auto", "tail", "trie"] = self.config.scoring
 
     @property
@@ -99,8 +102,20 @@ class VllmEngine:
     @property
     def prefix_cache(self) -> PrefixCacheStats:
         """VLLM's prefix-cache counters since the engine started."""
-        stats = self._dispatcher.core.prefix_cache
-        return PrefixCacheStats(queries=stats.queries, hits=stats.hits)
+        stats = self._dispatcher.core.stats
+        return PrefixCacheStats(queries=stats.prefix_queries, hits=stats.prefix_hits)
+
+    def load(self) -> EngineLoad:
+        """How full the engine is: cheap, and as fresh as the last step."""
+        core, in_flight = self._dispatcher.core, self._dispatcher.in_flight
+        running = min(core.stats.running, in_flight)
+        return EngineLoad(
+            running=running,
+            waiting=in_flight - running,
+            capacity=core.capacity,
+            preempted=core.stats.preempted,
+            kv_usage=core.stats.kv_usage,
+        )
 
     async def forget_prefixes(self) -> bool:
         """Empties the prefix cache; False if requests in flight still hold some of it."""
@@ -224,7 +239,7 @@ class VllmEngine:
         return Scores(logprobs=tuple(logprobs[token] for token in token_ids), usage=usage)
 
     async def embed(self, texts: Sequence[str], *, role: str = "embed") -> NDArray[np.float32]:
-        """Unit vectors of texts, shape [texts, dimension], by the bundled sentence encoder."""
+        """Unit vectors of texts, shape [texts, dimension], by the engine's encoder."""
         begun = time.perf_counter()
         vectors = await self._encoder.embed(texts)
         self.counters.record(role, Usage(calls=1, seconds=time.perf_counter() - begun))
@@ -233,7 +248,8 @@ class VllmEngine:
     def close(self) -> None:
         """Stops the engine; callers still waiting get `EngineStoppedError`."""
         self._dispatcher.close()
-        self._encoder.close()
+        if self._owns_encoder:
+            self._encoder.close()
 
     async def aclose(self) -> None:
         """The same without blocking the event loop, whose callers must hear of the end."""

@@ -4,6 +4,7 @@ import sqlite3
 import sys
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -15,6 +16,7 @@ from llm_serving.models.bundled import bundled_folder
 from llm_serving.models.catalogue import CATALOGUE
 from llm_serving.models.folders import publish
 from llm_serving.request import Completion, ModelIdentity, Usage
+from llm_serving.vector_store import EncoderIdentity, VectorCache
 
 DOCTOR = typer.Typer()
 DOCTOR.command()(doctor_command.doctor)
@@ -63,6 +65,13 @@ def test_show_without_a_file_creates_none(folder):
         "bytes": 0,
         "file_bytes": 0,
         "models": [],
+        "vectors": {
+            "path": str(folder / "vectors.sqlite"),
+            "entries": 0,
+            "bytes": 0,
+            "file_bytes": 0,
+            "encoders": [],
+        },
     }
     assert not folder.exists()
 
@@ -140,6 +149,84 @@ def test_a_cache_that_cannot_be_opened_is_not_deleted(folder):
     assert result.exit_code == 1
     assert "error: the response cache" in result.stderr
     assert (folder / "responses.sqlite").is_dir()
+
+
+def fill_vectors(path, entries=5):
+    cache = VectorCache(path)
+    vectors = {
+        f"thing {number}": np.eye(384, dtype=np.float32)[number] for number in range(entries)
+    }
+    cache.put(EncoderIdentity("mini[lm]", "0123456789abcdef"), vectors)
+    cache.close()
+
+
+def test_vectors_are_shown_beside_the_answers(folder):
+    fill(folder / "responses.sqlite")
+    fill_vectors(folder / "vectors.sqlite")
+    _, shown = ask_cache("show", "--json")
+    assert shown["entries"] == 3
+    vectors = shown["vectors"]
+    assert (vectors["entries"], vectors["bytes"]) == (5, 5 * 1536)
+    assert vectors["file_bytes"] > vectors["bytes"]
+    assert vectors["encoders"] == [
+        {
+            "name": "mini[lm]",
+            "revision": "0123456789abcdef",
+            "dimension": 384,
+            "entries": 5,
+            "bytes": 5 * 1536,
+        }
+    ]
+    result, _ = ask_cache("show")
+    assert "3 answers" in result.stdout
+    assert "5 vectors" in result.stdout
+    assert "mini[lm]" in result.stdout
+
+
+def test_clear_empties_both_or_the_one_that_is_named(folder):
+    fill(folder / "responses.sqlite")
+    fill_vectors(folder / "vectors.sqlite", entries=300)
+    _, cleared = ask_cache("clear", "--only", "vectors", "--json")
+    assert (cleared["removed"], cleared["freed_bytes"]) == (0, 0)
+    assert cleared["vectors"]["removed"] == 300
+    assert cleared["vectors"]["freed_bytes"] > 300 * 1536
+    assert cleared["vectors"]["path"] == str(folder / "vectors.sqlite")
+    shown = ask_cache("show", "--json")[1]
+    assert (shown["entries"], shown["vectors"]["entries"]) == (3, 0)
+    fill_vectors(folder / "vectors.sqlite")
+    _, cleared = ask_cache("clear", "--only", "responses", "--json")
+    assert (cleared["removed"], cleared["vectors"]["removed"]) == (3, 0)
+    fill(folder / "responses.sqlite")
+    _, cleared = ask_cache("clear", "--json")
+    assert (cleared["removed"], cleared["vectors"]["removed"]) == (3, 5)
+    shown = ask_cache("show", "--json")[1]
+    assert (shown["entries"], shown["vectors"]["entries"]) == (0, 0)
+
+
+def test_damaged_vectors_are_told_and_cleared_alone(folder):
+    fill(folder / "responses.sqlite")
+    (folder / "vectors.sqlite").write_bytes(b"no database at all" * 100)
+    shown, _ = ask_cache("show", "--json")
+    assert shown.exit_code == 1
+    assert "llm-planning cache clear --only vectors" in shown.stderr
+    told, cleared = ask_cache("clear", "--only", "vectors", "--json")
+    assert told.exit_code == 0
+    assert (cleared["vectors"]["removed"], cleared["vectors"]["freed_bytes"]) == (None, 1800)
+    assert ask_cache("show", "--json")[1]["entries"] == 3
+
+
+def test_people_are_asked_about_both(folder, monkeypatch):
+    fill(folder / "responses.sqlite")
+    fill_vectors(folder / "vectors.sqlite")
+    terminal = SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr(cache_command, "sys", terminal)
+    refused, _ = ask_cache("clear", input="n\n")
+    assert refused.exit_code == 1
+    assert "3 answers" in refused.stderr
+    assert "5 vectors" in refused.stderr
+    narrowed, _ = ask_cache("clear", "--only", "vectors", input="n\n")
+    assert "answers" not in narrowed.stderr
+    assert ask_cache("show", "--json")[1]["vectors"]["entries"] == 5
 
 
 # --- doctor --------------------------------------------------------------------------------------

@@ -12,11 +12,11 @@ import pytest
 
 from llm_serving.cache import (
     CachedEngine,
+    CacheError,
     ResponseCache,
-    ResponseCacheError,
     UnreadableCacheError,
     generate_key,
-    remove_response_cache,
+    remove_cache_file,
     response_cache_path,
     score_key,
 )
@@ -136,7 +136,7 @@ def test_a_damaged_file_names_the_remedy(tmp_path, content):
         ResponseCache(path)
     assert str(path) in str(caught.value)
     assert path.read_bytes() == content
-    remove_response_cache(path)
+    remove_cache_file(path)
     ResponseCache(path).close()
 
 
@@ -176,7 +176,7 @@ def test_damage_found_while_reading_is_reported(tmp_path):
 
 
 def test_a_folder_in_the_files_place_is_no_cache(tmp_path):
-    with pytest.raises(ResponseCacheError, match="LLM_PLANNING_CACHE") as caught:
+    with pytest.raises(CacheError, match="LLM_PLANNING_CACHE") as caught:
         ResponseCache(tmp_path)
     assert not isinstance(caught.value, UnreadableCacheError)
 
@@ -281,8 +281,8 @@ def test_a_killed_writer_loses_nothing_that_it_had_put(tmp_path):
 
 
 def test_a_forked_child_is_told_to_open_its_own(cache, monkeypatch):
-    monkeypatch.setattr("llm_serving.response_store.os.getpid", lambda: -1)
-    with pytest.raises(ResponseCacheError, match="open it in the child process"):
+    monkeypatch.setattr("llm_serving.cache_file.os.getpid", lambda: -1)
+    with pytest.raises(CacheError, match="open it in the child process"):
         cache.get(b"k" * 32)
 
 

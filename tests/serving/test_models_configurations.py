@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from llm_serving.config import load_config
+from llm_serving.errors import EngineConfigError
 from llm_serving.models import CATALOGUE
 from llm_serving.models.hub import is_hub_id
 
@@ -32,3 +33,11 @@ def test_configuration_is_valid_and_says_how_to_fetch(path):
         assert is_hub_id(config.model)
         assert "HF_HUB_OFFLINE=1" in text
         assert (config.images_per_prompt > 0) == ("-VL-" in config.model)
+
+
+@pytest.mark.parametrize("content", [b"model: \xff\xfe", b"[" * 20_000])
+def test_a_file_that_is_no_yaml_is_refused(tmp_path, content):
+    path = tmp_path / "bad.yaml"
+    path.write_bytes(content)
+    with pytest.raises(EngineConfigError, match=r"bad\.yaml"):
+        load_config(path)

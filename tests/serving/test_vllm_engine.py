@@ -298,3 +298,23 @@ def test_a_closed_engine_fails_its_callers():
             await engine.generate(Request(prompt="More"))
 
     asyncio.run(scenario())
+
+
+async def test_the_load_follows_the_batch(engine):
+    prompts = [f"Count to {number}: one," for number in range(2, 8)]
+    tasks = [
+        asyncio.create_task(
+            engine.generate(Request(prompt=prompt, sampling=Sampling(max_tokens=12)))
+        )
+        for prompt in prompts
+    ]
+    most = 0
+    while not all(task.done() for task in tasks):
+        load = engine.load()
+        assert load.running + load.waiting <= len(prompts)
+        most = max(most, load.running)
+        await asyncio.sleep(0.01)
+    assert most == len(prompts)
+    load = engine.load()
+    assert (load.running, load.waiting, load.preempted) == (0, 0, 0)
+    assert load.capacity == engine.config.max_batch

@@ -1,0 +1,333 @@
+"""Saved indexes: a folder with `index.json` and the file of vectors that it names.
+
+The vectors are a safetensors file whose name carries its SHA-256. `index.json` holds everything
+else, that name and digest, and a digest of its own text. Replacing `index.json` is the one step
+that makes a save take effect: whatever kills a save before it, the old index is complete, and
+after it the new one is. Savers of one folder wait for each other at `index.lock`, which the
+system opens again when one of them dies.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llm_kernels.entries import checked_keys, json_text, payload_texts
+from llm_kernels.errors import EntryError, IndexFileError, VectorError
+from llm_kernels.vectors import blocks, inverse_norms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from io import BufferedWriter
+    from pathlib import Path
+
+    from llm_kernels.entries import JsonValue
+    from llm_kernels.snapshots import Snapshot
+    from llm_kernels.vectors import Floats, Rows
+
+_INDEX = "index.json"
+_LOCK = "index.lock"
+_PARTIAL_INDEX = "index.json.partial"
+_PARTIAL_VECTORS = "vectors.partial"
+_VECTORS = re.compile(r"vectors-[0-9a-f]{32}\.safetensors")
+_FORMAT = "llm-kernels embedding index"
+_VERSION = 1
+# The digest is of all that follows its line, so that no byte of the file is outside it.
+_HEAD = re.compile(rb'\{\n"sha256": "([0-9a-f]{64})",\n(?="format": "%s",\n)' % _FORMAT.encode())
+_NAMED = re.compile(rb'"file": "(vectors-[0-9a-f]{32}\.safetensors)"')
+_DTYPES = {"float32": "F32", "float16": "F16"}
+_BLOCK_BYTES = 1 << 22
+_quoted = json.JSONEncoder(ensure_ascii=False).encode
+_REMEDY = "restore the folder from a copy, or build the index again and save it there"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedIndex:
+    """What a folder held, checked.
+
+    Attributes:
+        metadata: what the index was made with.
+        keys: [N], each once.
+        payloads: JSON texts or None, [N].
+        rows: float32 or float16 [N, D].
+        inverse_norms: float32 [N].
+    """
+
+    metadata: dict[str, JsonValue]
+    keys: list[str]
+    payloads: list[str | None]
+    rows: Rows
+    inverse_norms: Floats
+
+
+def save_index(folder: Path, snapshot: Snapshot, metadata: str) -> None:
+    """Writes the live rows of a snapshot, in place of what the folder held before.
+
+    Needs no memory for the vectors beyond a few megabytes, and the length of `index.json` once
+    or twice. Other savers of the folder wait; loaders do not.
+
+    Args:
+        folder: made if it is missing. Files in it that are not an index' are left alone.
+        snapshot: what to save.
+        metadata: JSON text of an object.
+
+    Raises:
+        IndexFileError: the folder has an `index.json` of something else.
+        OSError: the disk is full or not writable; what was saved before is still there.
+    """
+    from filelock import FileLock
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / _LOCK):
+        _refuse_foreign(folder / _INDEX)
+        try:
+            digest = _write_vectors(folder / _PARTIAL_VECTORS, snapshot)
+            (folder / _PARTIAL_VECTORS).replace(folder / _vectors_name(digest))
+            _write_index(folder / _PARTIAL_INDEX, snapshot, metadata, digest)
+            # The names below must not reach the disk before the file that they name.
+            _sync_folder(folder)
+            (folder / _PARTIAL_INDEX).replace(folder / _INDEX)
+            _sync_folder(folder)
+        finally:
+            _sweep(folder)
+
+
+def load_index(folder: Path) -> SavedIndex:
+    """Reads a folder that `save_index` wrote; changes nothing in it.
+
+    The vectors are in memory once: they are read to where the index keeps them, and the digest is
+    taken of what was read.
+
+    Raises:
+        IndexFileError: the folder holds no index, or one that is truncated, altered, incomplete or
+            of another version.
+    """
+    text = _read_index(folder)
+    while True:
+        content = _checked_content(folder / _INDEX, text)
+        try:
+            return _with_vectors(folder, content)
+        except FileNotFoundError:
+            # A saver may have replaced the index and its vectors after the first was read.
+            newer = _read_index(folder)
+            if newer == text:
+                name = content["vectors"]["file"]
+                raise IndexFileError(
+                    f"{folder / _INDEX} names {name}, which is missing: {_REMEDY}"
+                ) from None
+            text = newer
+
+
+# --- writing -------------------------------------------------------------------------------------
+
+
+def _refuse_foreign(index: Path) -> None:
+    try:
+        with index.open("rb") as file:
+            head = file.read(1024)
+    except FileNotFoundError:
+        return
+    if _HEAD.match(head) is None:
+        raise IndexFileError(
+            f"{index} is not an embedding index, or its beginning is damaged, and would be "
+            "overwritten: save to another folder or remove the file"
+        )
+
+
+def _write_vectors(path: Path, snapshot: Snapshot) -> str:
+    """Writes a safetensors file with one tensor, `vectors`; returns its SHA-256.
+
+    The layout is written here: safetensors' own writer goes through a temporary file of a random
+    name, which nobody would find after a kill, and is readable by its owner only.
+    """
+    digest = hashlib.sha256()
+    with path.open("wb") as file:
+        for block in _vectors_content(snapshot):
+            file.write(block)
+            digest.update(block)
+        _sync(file)
+    return digest.hexdigest()
+
+
+def _vectors_content(snapshot: Snapshot) -> Iterator[memoryview | bytes]:
+    live = snapshot.live_rows()
+    dimension, dtype = snapshot.rows.shape[1], snapshot.rows.dtype
+    yield _vectors_head(len(live), dimension, dtype.name)
+    for part in blocks(len(live), max(1, _BLOCK_BYTES // (dimension * dtype.itemsize))):
+        yield snapshot.rows[live[part]].data.cast("B")
+
+
+def _vectors_head(rows: int, dimension: int, dtype: str) -> bytes:
+    """The beginning of the safetensors file: the header's length in 8 bytes, and the header."""
+    end = rows * dimension * np.dtype(dtype).itemsize
+    tensor = {"dtype": _DTYPES[dtype], "shape": [rows, dimension], "data_offsets": [0, end]}
+    header = json.dumps({"vectors": tensor}, separators=(",", ":")).encode()
+    header = header.ljust(-(-len(header) // 8) * 8)
+    return struct.pack("<Q", len(header)) + header
+
+
+def _vectors_name(digest: str) -> str:
+    return f"vectors-{digest[:32]}.safetensors"
+
+
+def _write_index(path: Path, snapshot: Snapshot, metadata: str, digest: str) -> None:
+    live = snapshot.live_rows().tolist()
+    fields = {
+        "format": json.dumps(_FORMAT),
+        "version": json.dumps(_VERSION),
+        "vectors": json.dumps({"file": _vectors_name(digest), "sha256": digest}),
+        "dtype": json.dumps(snapshot.rows.dtype.name),
+        "dimension": json.dumps(snapshot.rows.shape[1]),
+        "metadata": metadata,
+        "keys": _lines(_quoted(snapshot.keys[row]) for row in live),
+        "payloads": _lines(snapshot.payloads[row] or "null" for row in live),
+    }
+    body = ",\n".join(f'"{name}": {text}' for name, text in fields.items()).encode() + b"\n}\n"
+    with path.open("wb") as file:
+        file.write(b'{\n"sha256": "%s",\n' % hashlib.sha256(body).hexdigest().encode())
+        file.write(body)
+        _sync(file)
+
+
+def _lines(texts: Iterable[str]) -> str:
+    return "[\n" + ",\n".join(texts) + "\n]"
+
+
+def _sync(file: BufferedWriter) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    """Waits until the names in a folder are on the disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _sweep(folder: Path) -> None:
+    """Removes what a save left on its way and the vectors that `index.json` does not name."""
+    for name in (_PARTIAL_INDEX, _PARTIAL_VECTORS):
+        (folder / name).unlink(missing_ok=True)
+    try:
+        with (folder / _INDEX).open("rb") as file:
+            named = _NAMED.search(file.read(1024))
+    except FileNotFoundError:
+        keep = ""
+    else:
+        if named is None:
+            return
+        keep = named[1].decode()
+    for path in folder.iterdir():
+        if _VECTORS.fullmatch(path.name) and path.name != keep:
+            path.unlink(missing_ok=True)
+
+
+# --- reading -------------------------------------------------------------------------------------
+
+
+def _read_index(folder: Path) -> bytes:
+    try:
+        return (folder / _INDEX).read_bytes()
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        if not folder.is_dir():
+            raise IndexFileError(
+                f"there is no folder {folder}: build an index and save it there"
+            ) from None
+        raise IndexFileError(
+            f"{folder} holds no index, as it has no file {_INDEX}: give the folder that an index "
+            "was saved to"
+        ) from None
+
+
+def _checked_content(path: Path, text: bytes) -> dict[str, Any]:
+    """The fields of `index.json`, each of the type that it must have."""
+    head = _HEAD.match(text)
+    if head is None:
+        raise IndexFileError(f"{path} does not begin as an embedding index does: {_REMEDY}")
+    body = memoryview(text)[head.end() :]
+    if hashlib.sha256(body).hexdigest().encode() != head[1]:
+        raise IndexFileError(
+            f"{path} is truncated or was altered, as its digest differs: {_REMEDY}"
+        )
+    try:
+        content = json.loads(text)
+        version = content["version"]
+        if version != _VERSION:
+            raise IndexFileError(
+                f"{path} is of version {version!r} and this release reads version {_VERSION}: "
+                "load it with the release that saved it, or build it again"
+            )
+        _check_types(content)
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        if isinstance(error, IndexFileError):
+            raise
+        raise IndexFileError(f"{path} has wrong fields ({error}): {_REMEDY}") from None
+    return dict(content)
+
+
+def _check_types(content: dict[str, Any]) -> None:
+    """Raises what is left to raise once a digest is right: somebody wrote the file by hand."""
+    dimension, keys, payloads = content["dimension"], content["keys"], content["payloads"]
+    if type(dimension) is not int or dimension < 1:
+        raise ValueError(f"dimension {dimension!r}")
+    if content["dtype"] not in _DTYPES:
+        raise ValueError(f"dtype {content['dtype']!r}")
+    if not isinstance(content["metadata"], dict):
+        raise ValueError("metadata that is not an object")
+    json_text(content["metadata"], "metadata")
+    if not isinstance(keys, list) or not isinstance(payloads, list):
+        raise ValueError("keys or payloads that are not a list")
+    digest = content["vectors"]["sha256"]
+    if content["vectors"]["file"] != _vectors_name(digest):
+        raise ValueError("a file of vectors that is not named by its digest")
+
+
+def _with_vectors(folder: Path, content: dict[str, Any]) -> SavedIndex:
+    path = folder / _vectors_name(content["vectors"]["sha256"])
+    rows = _read_vectors(path, content)
+    try:
+        keys = checked_keys(content["keys"])
+        return SavedIndex(
+            metadata=content["metadata"],
+            keys=keys,
+            payloads=payload_texts(content["payloads"], keys),
+            rows=rows,
+            inverse_norms=inverse_norms(rows, name="vectors"),
+        )
+    except (EntryError, VectorError) as error:
+        raise IndexFileError(
+            f"{folder} holds what no index takes in ({error}): {_REMEDY}"
+        ) from None
+
+
+def _read_vectors(path: Path, content: dict[str, Any]) -> Rows:
+    shape = (len(content["keys"]), content["dimension"])
+    dtype = np.dtype(content["dtype"])
+    head = _vectors_head(*shape, dtype.name)
+    expected = len(head) + shape[0] * shape[1] * dtype.itemsize
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size != expected:
+            raise IndexFileError(
+                f"{path} has {size} bytes instead of {expected}, so it is truncated or was "
+                f"replaced: {_REMEDY}"
+            )
+        digest = hashlib.sha256(file.read(len(head)))
+        rows: Rows = np.empty(shape, dtype)
+        flat = rows.reshape(-1).view(np.uint8)
+        for part in blocks(len(flat), _BLOCK_BYTES):
+            file.readinto(flat[part].data)
+            digest.update(flat[part].data)
+    if digest.hexdigest() != content["vectors"]["sha256"]:
+        raise IndexFileError(f"{path} was altered, as its digest differs: {_REMEDY}")
+    return rows

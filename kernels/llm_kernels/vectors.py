@@ -1,0 +1,200 @@
+"""What a vector must be to be searched: checks, norms and unit rows, for arrays and tensors."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from llm_kernels.errors import VectorError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torch import Tensor
+
+Floats: TypeAlias = NDArray[np.float32]
+Rows: TypeAlias = NDArray[np.float32] | NDArray[np.float16]
+Indices: TypeAlias = NDArray[np.int64]
+# Either kind; a function that takes several takes all of one kind.
+Array: TypeAlias = "NDArray[Any] | Tensor"
+
+_NAMES = {np.dtype(name): name for name in ("float32", "float16", "bool")}
+# A row's norm stays within these, so that no float32 product of the search over- or underflows.
+SMALLEST_NORM = 2.0**-60
+GREATEST_NORM = 2.0**60
+# Rows are converted to float64 this many numbers at a time.
+_CHUNK = 1 << 17
+
+
+def is_tensor(value: object) -> TypeGuard[Tensor]:
+    """Whether a value is a torch tensor; torch itself is not imported for the question."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def check_rows(rows: object, *, name: str) -> None:
+    """Checks that a value is a matrix of floating-point rows that the search can read.
+
+    Args:
+        rows: [N, D] float32 or float16, as a NumPy array or, then also bfloat16, a torch tensor.
+        name: what the message calls it.
+
+    Raises:
+        VectorError: another kind, dtype or shape.
+    """
+    if is_tensor(rows):
+        allowed: tuple[str, ...] = ("float32", "float16", "bfloat16")
+        remedy = "convert it with .float()"
+    elif isinstance(rows, np.ndarray):
+        allowed = ("float32", "float16")
+        remedy = "convert it with .astype(numpy.float32)"
+    else:
+        raise VectorError(
+            f"{name} is a {type(rows).__name__}, not a NumPy array or a torch tensor: "
+            "convert it with numpy.asarray(..., dtype=numpy.float32)"
+        )
+    if rows.ndim != 2:
+        shape = list(rows.shape)
+        raise VectorError(
+            f"{name} has shape {shape}, not [rows, dimension]: "
+            + ("one vector is a matrix of one row, v[None, :]" if rows.ndim == 1 else "reshape it")
+        )
+    if rows.shape[1] == 0:
+        raise VectorError(f"{name} has shape {list(rows.shape)}: a vector needs a dimension > 0")
+    if dtype_name(rows) not in allowed:
+        raise VectorError(
+            f"{name} is of dtype {rows.dtype}, not one of {', '.join(allowed)}: {remedy}"
+        )
+
+
+def dtype_name(array: Array) -> str:
+    """The dtype's name, alike for arrays and tensors: "float32", "bfloat16", "bool"."""
+    if is_tensor(array):
+        return str(array.dtype).removeprefix("torch.")
+    # NumPy spells out a name in ten microseconds, which a small search would notice.
+    return _NAMES.get(array.dtype) or str(array.dtype)
+
+
+@overload
+def inverse_norms(
+    rows: NDArray[Any], *, mask: NDArray[np.bool_] | None = None, name: str = "rows"
+) -> Floats: ...
+@overload
+def inverse_norms(rows: Tensor, *, mask: Tensor | None = None, name: str = "rows") -> Tensor: ...
+def inverse_norms(rows: Array, *, mask: Array | None = None, name: str = "rows") -> Array:
+    """1 / ‖row‖ of every row, computed in float64 and rounded once.
+
+    Args:
+        rows: [N, D] float32 or float16 (torch: also bfloat16), array or tensor.
+        mask: bool [N], True where a row takes part; the others may hold anything and get 0.
+        name: what an error message calls the rows.
+
+    Returns:
+        float32 [N], of the kind and on the device of `rows`. Equal rows have equal norms, and
+        rows that differ by a power of two have norms that do, whatever their neighbours are.
+
+    Raises:
+        VectorError: the first row that holds NaN or Inf, is zero, or is so short or long that
+            float32 products with it could under- or overflow.
+    """
+    check_rows(rows, name=name)
+    if is_tensor(rows) and rows.device.type != "cpu":
+        squares = _device_squares(rows)
+    else:
+        squares = _squares(rows)
+    if mask is not None:
+        left_out = ~(mask.cpu().numpy() if is_tensor(mask) else mask)
+        squares[left_out] = 1.0
+    _refuse_bad(squares, rows, name=name)
+    result = (1.0 / np.sqrt(squares)).astype(np.float32)
+    if mask is not None:
+        result[left_out] = 0.0
+    if is_tensor(rows):
+        return sys.modules["torch"].from_numpy(result).to(rows.device)
+    return result
+
+
+@overload
+def unit_queries(queries: NDArray[Any]) -> Floats: ...
+@overload
+def unit_queries(queries: Tensor) -> Tensor: ...
+def unit_queries(queries: Array) -> Array:
+    """Queries scaled to unit length, computed in float64 and rounded once.
+
+    Args:
+        queries: [Q, D] float32 or float16 (torch: also bfloat16), array or tensor.
+
+    Returns:
+        float32 [Q, D], of the kind and on the device of `queries`.
+
+    Raises:
+        VectorError: as for `inverse_norms`.
+    """
+    check_rows(queries, name="queries")
+    if not is_tensor(queries):
+        wide = queries.astype(np.float64, order="C")
+        squares = np.einsum("qd,qd->q", wide, wide)
+        _refuse_bad(squares, queries, name="queries")
+        wide /= np.sqrt(squares)[:, None]
+        return wide.astype(np.float32)
+    if queries.device.type == "cpu":
+        as_floats = queries.detach().float().numpy()
+        return sys.modules["torch"].from_numpy(unit_queries(as_floats))
+    wide = queries.detach().double()
+    lengths = wide.square().sum(1)
+    _refuse_bad(lengths.cpu().numpy(), queries, name="queries")
+    return (wide / lengths.sqrt()[:, None]).float()
+
+
+def blocks(rows: int, size: int) -> Iterator[slice]:
+    """Slices that cover `rows` rows in order, `size` at a time."""
+    for start in range(0, rows, size):
+        yield slice(start, min(start + size, rows))
+
+
+def _squares(rows: Array) -> NDArray[np.float64]:
+    count, dimension = rows.shape
+    result = np.empty(count, np.float64)
+    for part in blocks(count, max(1, _CHUNK // dimension)):
+        block = rows[part]
+        if is_tensor(block):
+            wide = block.detach().double().contiguous().numpy()
+        else:
+            wide = block.astype(np.float64, order="C")
+        # einsum adds up every row in the same order; a matrix product need not.
+        np.einsum("nd,nd->n", wide, wide, out=result[part])
+    return result
+
+
+def _device_squares(rows: Tensor) -> NDArray[np.float64]:
+    result = np.empty(rows.shape[0], np.float64)
+    for part in blocks(rows.shape[0], max(1, (_CHUNK << 8) // rows.shape[1])):
+        result[part] = rows[part].detach().double().square().sum(1).cpu().numpy()
+    return result
+
+
+def _refuse_bad(squares: NDArray[np.float64], rows: Array, *, name: str) -> None:
+    good = (squares >= SMALLEST_NORM**2) & (squares <= GREATEST_NORM**2)  # False for NaN
+    if good.all():
+        return
+    first = int(np.argmin(good))
+    norm = float(np.sqrt(squares[first]))
+    if not np.isfinite(norm):
+        row = rows[first].detach().double().cpu().numpy() if is_tensor(rows) else rows[first]
+        what = "NaN" if np.isnan(row).any() else "Inf"
+        where = int(np.argmin(np.isfinite(row)))
+        raise VectorError(
+            f"{name}[{first}] holds {what} at position {where}: "
+            "leave the row out or repair what computed it"
+        )
+    if norm == 0.0:
+        raise VectorError(
+            f"{name}[{first}] is zero: a zero vector has no direction, leave the row out"
+        )
+    raise VectorError(
+        f"{name}[{first}] has norm {norm:g}, outside [2^-60, 2^60], where float32 products stay "
+        "exact to rounding: scale the row, as cosine similarity ignores its length"
+    )

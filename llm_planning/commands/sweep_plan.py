@@ -1,0 +1,106 @@
+"""`llm-planning sweep run --dry-run`: what would be run, and what it would cost."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from llm_planning.experiments.display import clock, display_on
+from llm_planning.experiments.estimate import (
+    by_kind,
+    choose_samples,
+    description,
+    estimate,
+    varying,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llm_planning.experiments.estimate import Estimate
+    from llm_planning.experiments.groups import Executor
+    from llm_planning.experiments.trial import Trial
+
+
+def run_samples(trials: Sequence[Trial], count: int, executor: Executor) -> Estimate:
+    """Runs a few trials of a sweep, shows how far they are, and infers what all will cost.
+
+    Raises:
+        ServingError: a model cannot be served, or its engine stopped.
+    """
+    with display_on(Console(stderr=True), name="samples") as display:
+        return estimate(
+            trials, samples=choose_samples(trials, count), executor=executor, watch=display
+        )
+
+
+def list_trials(trials: Sequence[Trial], *, estimated: Estimate | None, as_json: bool) -> None:
+    """Prints the trials of a sweep, those that differ in task and seed alone in one line.
+
+    Args:
+        trials: of the sweep.
+        estimated: what they will cost, if that was asked.
+        as_json: print one JSON object, in which every trial stands by itself.
+    """
+    fields = varying(trials)
+    kinds = [
+        {field: description(same[0]).get(field) for field in fields}
+        | {"tasks": len({trial.task for trial in same}), "trials": len(same)}
+        for same in by_kind(trials).values()
+    ]
+    if as_json:
+        said = {
+            "total": len(trials),
+            "kinds": kinds,
+            "estimate": None if estimated is None else _estimate_json(estimated),
+            "trials": [{"key": trial.key, **trial.to_json()} for trial in trials],
+        }
+        typer.echo(json.dumps(said))
+        return
+    table = Table(*fields, "tasks", "trials")
+    for kind in kinds:
+        table.add_row(*("-" if value is None else str(value) for value in kind.values()))
+    console = Console()
+    console.print(table)
+    console.print(f"{len(trials)} trials")
+    for line in [] if estimated is None else _estimate_lines(estimated):
+        console.print(Text(line), soft_wrap=True)
+
+
+def _estimate_lines(estimated: Estimate) -> list[str]:
+    lines = [
+        f"{count} of {estimated.samples} samples failed: {error}"
+        for error, count in estimated.failed.items()
+    ]
+    cost = estimated.cost
+    if cost is None:
+        return [*lines, "no estimate: no sample ran to its end"]
+    lines.append(
+        f"about {cost.calls:.0f} calls, {cost.prompt_tokens:.0f} tokens read and "
+        f"{cost.completion_tokens:.0f} written, judged by {estimated.samples} trials"
+    )
+    if estimated.seconds is None:
+        lines.append("no estimate of the time: the response cache had every answer already")
+    else:
+        lines.append(
+            f"at most about {clock(estimated.seconds)}: at the speed of {estimated.samples} trials "
+            "at once, which a fuller batch exceeds; answers in the response cache cost nothing"
+        )
+    return lines
+
+
+def _estimate_json(estimated: Estimate) -> dict[str, Any]:
+    cost = estimated.cost
+    return {
+        "samples": estimated.samples,
+        "failed": dict(estimated.failed),
+        "calls": None if cost is None else round(cost.calls),
+        "prompt_tokens": None if cost is None else round(cost.prompt_tokens),
+        "completion_tokens": None if cost is None else round(cost.completion_tokens),
+        "seconds": None if estimated.seconds is None else round(estimated.seconds, 1),
+    }

@@ -1,0 +1,1 @@
+"""Household rearrangement: the words of the apartments of LLM-MCTS."""

@@ -1,0 +1,162 @@
+"""What a sweep will cost, from a few of its trials."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from llm_planning.experiments.groups import run_groups
+from llm_serving.request import Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from llm_planning.experiments.groups import Executor
+    from llm_planning.experiments.progress import Progress
+    from llm_planning.experiments.trial import Trial, TrialResult
+
+Kinds: TypeAlias = "Mapping[str, list[Trial]]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What trials ask of the model: calls, tokens read and tokens written."""
+
+    calls: float
+    prompt_tokens: float
+    completion_tokens: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """What all trials of a sweep are likely to cost.
+
+    Attributes:
+        samples: trials that were run to know.
+        failed: those of them that failed, by their error.
+        cost: of the whole sweep; None if every sample failed.
+        seconds: that it takes at the samples' speed, mostly more than it will, as a fuller batch is
+            faster; None if no sample had to ask the model.
+    """
+
+    samples: int
+    failed: Mapping[str, int]
+    cost: Cost | None
+    seconds: float | None
+
+
+class _Samples:
+    """A ledger that forgets: nothing of a sample is kept but what the response cache has."""
+
+    def __init__(self) -> None:
+        self.results: list[TrialResult] = []
+
+    def record(self, result: TrialResult, *, attempt: int, final: bool) -> None:  # noqa: ARG002
+        self.results.append(result)
+
+    def finished(self) -> frozenset[str]:
+        return frozenset()
+
+    def attempts(self) -> Mapping[str, int]:
+        return {}
+
+
+def by_kind(trials: Iterable[Trial]) -> Kinds:
+    """Trials that differ in task and seed alone, in the order of the sweep."""
+    kinds: dict[str, list[Trial]] = {}
+    for trial in trials:
+        said = trial.to_json()
+        kind = json.dumps([value for key, value in said.items() if key not in {"task", "seed"}])
+        kinds.setdefault(kind, []).append(trial)
+    return kinds
+
+
+def varying(trials: Sequence[Trial]) -> tuple[str, ...]:
+    """The planner, and the other things in which trials of a sweep differ but tasks and seeds."""
+    values: dict[str, set[str]] = {}
+    for trial in trials:
+        for key, value in description(trial).items():
+            values.setdefault(key, set()).add(json.dumps(value))
+    return tuple(key for key, some in values.items() if key == "planner" or len(some) > 1)
+
+
+def description(trial: Trial) -> dict[str, Any]:
+    """Planner, models and settings of a trial, by name."""
+    models = {"model": trial.model, "world_model": trial.world_model}
+    return {"planner": trial.planner, **models, **trial.settings}
+
+
+def choose_samples(trials: Sequence[Trial], count: int) -> list[Trial]:
+    """A few trials, spread evenly over the kinds and over the tasks and seeds of each.
+
+    Args:
+        trials: of the sweep.
+        count: how many; fewer are chosen where a kind has not as many as its share.
+    """
+    kinds = list(by_kind(trials).values())
+    chosen: list[Trial] = []
+    for place, kind in enumerate(kinds):
+        share = (place + 1) * count // len(kinds) - place * count // len(kinds)
+        share = min(share, len(kind))
+        # Kinds start at different places, so that few samples of many kinds meet several tasks.
+        chosen.extend(
+            kind[(turn * len(kinds) + place) * len(kind) // (share * len(kinds))]
+            for turn in range(share)
+        )
+    return chosen
+
+
+def estimate(
+    trials: Sequence[Trial],
+    *,
+    samples: Sequence[Trial],
+    executor: Executor,
+    watch: Callable[[Progress], None],
+) -> Estimate:
+    """Runs a few trials and infers what all of them will cost.
+
+    A kind of trials without a sample takes the mean of its planner's samples, and if there are
+    none, of all samples.
+
+    Args:
+        trials: of the sweep.
+        samples: some of them.
+        executor: where they run.
+        watch: told how far the samples are.
+
+    Raises:
+        ServingError: a model cannot be served, or its engine stopped.
+    """
+    ledger = _Samples()
+    progress = run_groups(samples, executor=executor, ledger=ledger, retries=0, watch=watch)
+    done = [result for result in ledger.results if result.status == "done"]
+    failed: dict[str, int] = {}
+    for result in ledger.results:
+        if result.error is not None:
+            failed[result.error] = failed.get(result.error, 0) + 1
+    cost = _extrapolated(trials, done) if done else None
+    written = progress.load.written_tokens
+    seconds = None
+    if cost is not None and written:
+        seconds = cost.completion_tokens * progress.seconds / written
+    return Estimate(samples=len(ledger.results), failed=failed, cost=cost, seconds=seconds)
+
+
+def _extrapolated(trials: Sequence[Trial], done: Sequence[TrialResult]) -> Cost:
+    by_sampled_kind: dict[str, list[Usage]] = {}
+    by_planner: dict[str, list[Usage]] = {}
+    for result in done:
+        spent = sum(result.usage.values(), start=Usage())
+        (kind,) = by_kind([result.trial])
+        by_sampled_kind.setdefault(kind, []).append(spent)
+        by_planner.setdefault(result.trial.planner, []).append(spent)
+    everything = [usage for some in by_planner.values() for usage in some]
+    calls = read = written = 0.0
+    for kind, same in by_kind(trials).items():
+        like = by_sampled_kind.get(kind) or by_planner.get(same[0].planner) or everything
+        calls += len(same) * fmean(usage.calls for usage in like)
+        read += len(same) * fmean(usage.prompt_tokens for usage in like)
+        written += len(same) * fmean(usage.completion_tokens for usage in like)
+    return Cost(calls=calls, prompt_tokens=read, completion_tokens=written)

@@ -1,0 +1,209 @@
+"""A ledger as one flat table, for pandas, polars, DuckDB and spreadsheets.
+
+One row per finished trial. The columns are the fields of `runs`, under the same names (settings as
+`settings.KEY`, metrics as `metrics.KEY`, usage summed over roles and as `usage.ROLE.KEY`), and
+beside them the trial's key, its plan, its error, when it started, the file of its trace and its
+provenance (`provenance.commit`, `provenance.versions.torch`, ...).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from llm_planning.experiments.ledger_file import LedgerError
+from llm_planning.experiments.runs import row_record
+from llm_planning.experiments.traces import write_durably
+from llm_planning.names import remedy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from llm_planning.experiments.ledger import Ledger, LedgerRow
+
+Kind: TypeAlias = Literal["truth", "integer", "number", "text", "texts", "time"]
+"""What a column holds; every kind may be missing in a row."""
+
+_INTEGERS = range(-(2**63), 2**63)
+
+
+class ExportError(LedgerError):
+    """A table cannot be written where it was asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column of a table.
+
+    Attributes:
+        name: of the field.
+        kind: of its values.
+        values: one per row; None where a row has none.
+    """
+
+    name: str
+    kind: Kind
+    values: Sequence[Any]
+
+
+def columns(ledger: Ledger) -> list[Column]:
+    """The finished trials of a ledger, column by column, rows in the order of the sweep.
+
+    A column has one kind: integers beside other numbers become numbers, and where other kinds meet
+    all values become texts, those that are none their JSON.
+    """
+    provenances = {
+        id_: dict(_leaves("provenance", {k: v for k, v in known.items() if k != "templates"}))
+        for id_, known in ledger.provenances.items()
+    }
+    records = [_record(row, ledger, provenances[row.provenance]) for row in ledger.rows()]
+    names = dict.fromkeys(name for record in records for name in record)
+    return [_column(name, [record.get(name) for record in records]) for name in _grouped(names)]
+
+
+def export(ledger: Ledger, path: Path) -> int:
+    """Writes the finished trials of a ledger to a file, whole or not at all.
+
+    Args:
+        ledger: open for reading or recording.
+        path: ends in `.csv` or `.parquet`; a file that exists is replaced.
+
+    Returns:
+        The number of rows.
+
+    Raises:
+        ExportError: the file's ending is another one, it cannot be written, or no trial has
+            finished yet.
+        LedgerError: the ledger cannot be read.
+    """
+    write = _WRITERS.get(path.suffix.lower())
+    if write is None:
+        raise ExportError(
+            f"cannot export to {path}: unknown ending {path.suffix!r}; "
+            f"{remedy(path.suffix, _WRITERS)}"
+        )
+    if not path.absolute().parent.is_dir():
+        raise ExportError(f"cannot write {path}: the folder {path.absolute().parent} is missing")
+    table = columns(ledger)
+    if not table:
+        raise ExportError(f"no trial in {ledger.folder} has finished yet: export it later")
+    try:
+        write_durably(path, write(table), temporary=path.with_name(f".{path.name}.tmp"))
+    except OSError as error:
+        raise ExportError(
+            f"cannot write {path} ({error}): free disk space there, or name another file"
+        ) from error
+    return len(table[0].values)
+
+
+def to_csv(table: Iterable[Column]) -> bytes:
+    """Comma-separated values in UTF-8 with a head line.
+
+    Missing values are empty, truths `true` and `false`, times ISO 8601 in UTC, lists JSON.
+    """
+    table = list(table)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(column.name for column in table)
+    shown = [[_in_csv(value) for value in column.values] for column in table]
+    writer.writerows(zip(*shown, strict=True))
+    return text.getvalue().encode()
+
+
+def to_parquet(table: Iterable[Column]) -> bytes:
+    """Parquet, each column with its own type: plans as lists of texts, times with their zone."""
+    import pyarrow
+    from pyarrow import parquet
+
+    types = {
+        "truth": pyarrow.bool_(),
+        "integer": pyarrow.int64(),
+        "number": pyarrow.float64(),
+        "text": pyarrow.string(),
+        "texts": pyarrow.list_(pyarrow.string()),
+        "time": pyarrow.timestamp("us", tz="UTC"),
+    }
+    file = io.BytesIO()
+    arrays = {column.name: pyarrow.array(column.values, types[column.kind]) for column in table}
+    parquet.write_table(pyarrow.table(arrays), file, compression="zstd")
+    return file.getvalue()
+
+
+_WRITERS: Mapping[str, Callable[[Iterable[Column]], bytes]] = {
+    ".csv": to_csv,
+    ".parquet": to_parquet,
+}
+
+
+def _record(row: LedgerRow, ledger: Ledger, provenance: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "key": row.trial.key,
+        **row_record(row),
+        "plan": row.plan,
+        "error": row.error,
+        "started": datetime.fromtimestamp(row.started, UTC),
+        "trace": None if row.trace is None else row.trace.relative_to(ledger.folder).as_posix(),
+        "provenance": row.provenance,
+        **provenance,
+    }
+
+
+def _grouped(names: Iterable[str]) -> list[str]:
+    """The names with those of one family side by side, families as they first occur."""
+    families: dict[str, list[str]] = {}
+    for name in names:
+        families.setdefault(name.partition(".")[0], []).append(name)
+    return [name for family in families.values() for name in family]
+
+
+def _leaves(name: str, value: object) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _leaves(f"{name}.{key}", inner)
+    else:
+        yield name, value
+
+
+def _column(name: str, values: list[Any]) -> Column:
+    kind = _kind([value for value in values if value is not None])
+    if kind == "number":
+        values = [None if value is None else float(value) for value in values]
+    elif kind == "text":
+        values = [None if value is None else _as_text(value) for value in values]
+    elif kind == "texts":
+        values = [None if value is None else [_as_text(text) for text in value] for value in values]
+    return Column(name=name, kind=kind, values=values)
+
+
+def _kind(values: Sequence[Any]) -> Kind:
+    """What all values are; text where they differ, or are something that no other kind holds."""
+    types = {type(value) for value in values}
+    if types == {bool}:
+        return "truth"
+    if types and types <= {int, float}:
+        fitting = all(value in _INTEGERS for value in values if isinstance(value, int))
+        return "text" if not fitting else "number" if float in types else "integer"
+    if types == {datetime}:
+        return "time"
+    if types == {tuple} and all(isinstance(text, str) for value in values for text in value):
+        return "texts"
+    return "text"
+
+
+def _as_text(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    # A lone surrogate has no UTF-8.
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _in_csv(value: Any) -> str:  # noqa: ANN401 - a value of any kind
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return value if isinstance(value, str) else json.dumps(value)

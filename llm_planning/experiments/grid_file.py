@@ -1,0 +1,253 @@
+"""One sweep file: its keys, the values that each takes, and what is said about a wrong one."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from itertools import chain
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+    model_validator,
+)
+
+from llm_planning.experiments.grid_errors import SweepConfigError, key_path, shown
+from llm_planning.experiments.grid_yaml import read_mapping
+from llm_planning.model_configs import find_config
+from llm_planning.names import remedy
+from llm_planning.planners.registry import PLANNERS
+from llm_serving.errors import ServingError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from llm_planning.experiments.grid_yaml import Json
+
+MOST_TRIALS = 1_000_000
+"""A larger grid is taken for a slip of the pen."""
+
+_LONGEST_TEXT = 500
+_NAME = r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?$"
+
+
+def _listed(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else [value]
+
+
+def _swept(value: Json) -> Sequence[Json]:
+    """The values of one setting: those of a list or a range, else the value itself."""
+    if isinstance(value, dict):
+        return _range(value)
+    if value == []:
+        raise ValueError("[] leaves nothing to run; give at least one value")
+    return tuple(_listed(value))
+
+
+def _seeds(value: Json) -> Sequence[int]:
+    """The seeds that a list or a range names; a number is how many, from 0 on."""
+    if type(value) is int:
+        if not 0 < value <= MOST_TRIALS:
+            raise ValueError(f"{value} seeds are not possible; give 1 to {MOST_TRIALS}")
+        return range(value)
+    return _seed_values(value)
+
+
+def _seed_values(value: Json) -> Sequence[int]:
+    seeds = _swept(value)
+    for seed in seeds:
+        if type(seed) is not int or seed < 0:
+            raise ValueError(f"{shown(seed)} is no seed; a seed is a whole number, 0 or more")
+    return seeds
+
+
+def _range(value: dict[str, Json]) -> Sequence[int | float]:
+    """`from`, `from + step`, ..., `to`, computed in decimals: 0.1 steps stay 0.1 steps."""
+    for key, bound in value.items():
+        if key not in {"from", "to", "step"}:
+            known = remedy(key, ("from", "to", "step"))
+            raise ValueError(f"unknown key {shown(key)} of a range; {known}")
+        if type(bound) not in {int, float}:
+            raise ValueError(f"{key} {shown(bound)} of a range is no number")
+    if not {"from", "to"} <= value.keys():
+        raise ValueError(f"{shown(value)} is no range: one has `from`, `to` and, if not 1, `step`")
+    first, last = (Decimal(repr(value[key])) for key in ("from", "to"))
+    step = Decimal(repr(value.get("step", 1)))
+    if step <= 0 or last < first:
+        raise ValueError(f"{shown(value)} holds no value; go up, in positive steps")
+    steps = (last - first) / step
+    if steps >= MOST_TRIALS:
+        raise ValueError(f"{shown(value)} holds more than {MOST_TRIALS} values")
+    if first + int(steps) * step != last:
+        raise ValueError(f"{shown(value)} ends at {first + int(steps) * step}, not at its `to`")
+    if all(type(bound) is int for bound in value.values()):
+        return range(int(first), int(last) + 1, int(step))
+    return tuple(float(first + number * step) for number in range(int(steps) + 1))
+
+
+def _by_planner(value: Json) -> Json:
+    """Planner -> own settings, from a mapping, a list of names or one name."""
+    if isinstance(value, dict):
+        return {name: {} if settings is None else settings for name, settings in value.items()}
+    names = _listed(value)
+    for name in names:
+        if not isinstance(name, str):
+            raise ValueError(f"{shown(name)} is no planner's name")
+    return {name: {} for name in names}
+
+
+def _planner(name: str) -> str:
+    if name not in PLANNERS:
+        raise ValueError(f"unknown planner {shown(name)}; {remedy(name, PLANNERS)}")
+    return name
+
+
+def _task(name: str) -> str:
+    known = set(chain(*(spec.tasks for spec in PLANNERS.values())))
+    if name not in known:
+        raise ValueError(f"unknown task {shown(name)}; {remedy(name, known)}")
+    return name
+
+
+def _setting(name: str) -> str:
+    if not _is_setting(name):
+        known = set(chain(*(spec.settings.known_keys() for spec in PLANNERS.values())))
+        raise ValueError(f"unknown setting {shown(name)}; {remedy(name, known)}")
+    return name
+
+
+def _is_setting(name: str) -> bool:
+    return any(name in spec.settings.known_keys() for spec in PLANNERS.values())
+
+
+def _model(name: str) -> str:
+    """Checks a configuration file; whether a model of another name exists, its fetching tells."""
+    _refuse_odd(name, "model's name")
+    if not name.endswith((".yaml", ".yml")):
+        return name
+    try:
+        find_config(name)
+    except (ServingError, OSError, ValueError, RecursionError) as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{shown(name)} cannot be served: {reason}") from error
+    return name
+
+
+def _file_path(path: str) -> str:
+    _refuse_odd(path, "file's path")
+    return path
+
+
+def _refuse_odd(text: str, what: str) -> None:
+    if not text.isprintable() or text != text.strip() or not 0 < len(text) <= _LONGEST_TEXT:
+        raise ValueError(f"{shown(text)} is no {what}")
+
+
+_Planner: TypeAlias = Annotated[StrictStr, AfterValidator(_planner)]
+_Model: TypeAlias = Annotated[StrictStr, AfterValidator(_model)]
+_Task: TypeAlias = Annotated[StrictStr, AfterValidator(_task)]
+_Swept: TypeAlias = Annotated[Any, PlainValidator(_swept)]
+_Setting: TypeAlias = Annotated[StrictStr, AfterValidator(_setting)]
+_OneOrMore = (BeforeValidator(_listed), Field(min_length=1))
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Clause(_Part):
+    """Trials that are left out: those that have, for every key here, one of its values."""
+
+    planner: Annotated[list[_Planner], *_OneOrMore] = []
+    task: Annotated[list[_Task], *_OneOrMore] = []
+    model: Annotated[list[StrictStr], *_OneOrMore] = []
+    world_model: Annotated[list[StrictStr | None], *_OneOrMore] = []
+    seed: Annotated[Any, PlainValidator(_seed_values)] = ()
+    settings: Annotated[dict[_Setting, _Swept], Field(min_length=1)] = {}
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not self.model_fields_set:
+            raise ValueError("{} leaves every trial out; name what to leave out")
+        return self
+
+
+class Block(_Part):
+    """A product of values; keys that are missing come from the file's top, or its parent's."""
+
+    model: Annotated[list[_Model], *_OneOrMore] = []
+    world_model: Annotated[list[_Model | None], *_OneOrMore] = []
+    planners: Annotated[
+        dict[_Planner, dict[_Setting, _Swept]], BeforeValidator(_by_planner), Field(min_length=1)
+    ] = {}
+    tasks: Annotated[list[StrictStr], *_OneOrMore] = []
+    seeds: Annotated[Any, PlainValidator(_seeds)] = ()
+    settings: dict[_Setting, _Swept] = {}
+    exclude: Annotated[list[Clause], BeforeValidator(_listed)] = []
+
+
+class SweepFile(Block):
+    """Everything that one file says."""
+
+    name: Annotated[StrictStr, Field(pattern=_NAME)] = ""
+    extends: Annotated[StrictStr, AfterValidator(_file_path)] = ""
+    retries: Annotated[StrictInt, Field(ge=0, le=100)] = 0
+    grids: Annotated[list[Block], Field(min_length=1)] = []
+
+
+def read_file(path: Path) -> SweepFile:
+    """Reads one file, without what it extends.
+
+    Raises:
+        SweepConfigError: the first thing that is wrong with it.
+    """
+    raw = read_mapping(path)
+    try:
+        return SweepFile.model_validate(raw)
+    except ValidationError as error:
+        raise SweepConfigError(f"{path}: {_explained(error, raw)}") from error
+
+
+def _explained(error: ValidationError, raw: Json) -> str:
+    first = error.errors(include_url=False)[0]
+    location = first["loc"]
+    if first["type"] == "extra_forbidden":
+        model = Clause if "exclude" in location[:-1] else Block if location[1:] else SweepFile
+        key = str(location[-1])
+        path, _ = _followed(location, raw)
+        place = "it is a setting, which stands under `settings`; " if _is_setting(key) else ""
+        return f"{path}: unknown key {shown(key)}; {place}{remedy(key, model.model_fields)}"
+    path, value = _followed(location, raw)
+    if first["type"] == "value_error":
+        return f"{path}: {first['ctx']['error']}"
+    if path == "name":
+        return (
+            f"name: {shown(value)} names no folder; write up to 100 letters, digits, "
+            "`-`, `_` and `.`, a letter or digit first and no `.` last"
+        )
+    return f"{path}: {shown(value)} is not possible: {first['msg']}"
+
+
+def _followed(location: Iterable[int | str], raw: Json) -> tuple[str, Json]:
+    """The key path as the user would write it, and the value there.
+
+    A location also counts what pydantic added: the place in a list that was not written as one.
+    """
+    path = ""
+    for part in location:
+        if isinstance(part, int) and isinstance(raw, list):
+            path += f"[{part}]"
+        elif isinstance(part, str) and isinstance(raw, dict) and part in raw:
+            path = key_path(path, part)
+        else:
+            continue
+        raw = raw[part]
+    return path, raw

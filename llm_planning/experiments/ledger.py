@@ -1,0 +1,402 @@
+"""The ledger of a sweep: one row per finished trial, and nothing lost when the process dies.
+
+A ledger is a folder with a SQLite file in write-ahead mode and the trials' traces. A result is
+recorded in two steps: its trace is put on the disk under its final name, then one transaction
+adds its row. A process that is killed between them, or before, leaves no row: the trial is run
+again, and the next run that writes removes what has no row. Once `record` has returned, the row and
+the trace survive the death of the process and the loss of power.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Self
+
+from filelock import FileLock, Timeout
+
+from llm_planning.experiments import ledger_file
+from llm_planning.experiments.ledger_file import LedgerError
+from llm_planning.experiments.ledger_rows import (
+    SELECT_ROWS,
+    LedgerRow,
+    UnkeepableResultError,
+    canonical,
+    decode_row,
+    encode_result,
+    repeatable,
+)
+from llm_planning.experiments.traces import TraceError, TraceFolder, make_folder
+from llm_planning.experiments.trial import Trial
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+    from types import TracebackType
+
+    from llm_planning.experiments.trial import TrialResult
+
+__all__ = ["LEDGER_FILE", "Ledger", "LedgerError", "LedgerRow", "UnkeepableResultError"]
+
+LEDGER_FILE = "ledger.sqlite"
+"""In the sweep's folder."""
+
+_LOCK_FILE = "ledger.lock"
+_TRACES = "traces"
+
+
+class Ledger:
+    """The results of one sweep.
+
+    Made by `create` or `resume` it is the only one that records; made by `open` it reads, while
+    another process may be recording. Threads may share it.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        connection: sqlite3.Connection,
+        *,
+        lock: FileLock | None = None,
+        provenance: str = "",
+    ) -> None:
+        self.folder = folder
+        self._file = folder / LEDGER_FILE
+        self._connection = connection
+        self._traces = TraceFolder(folder / _TRACES)
+        self._lock = lock
+        self._provenance = provenance
+        self._turn = threading.Lock()
+        self._numbers: dict[str, int] = dict(self._select("SELECT key, number FROM trials"))
+
+    @classmethod
+    def create(
+        cls, folder: Path, sweep: Mapping[str, Any], provenance: Mapping[str, Any]
+    ) -> Ledger:
+        """Begins a ledger and opens it for recording.
+
+        Killed at any moment this leaves either a whole ledger or none, and can be called again.
+
+        Args:
+            folder: of the sweep; made if it is missing.
+            sweep: the resolved sweep as JSON values; `trials` lists each trial's `to_json`.
+            provenance: of the results that will be recorded, as JSON values.
+
+        Raises:
+            LedgerError: the folder has a ledger or traces already, another process is making one,
+                or the disk does not take it.
+            ValueError: two trials are the same.
+        """
+        rest = {key: value for key, value in sweep.items() if key != "trials"}
+        trials = [Trial(**trial) for trial in sweep["trials"]]
+        rows = [(n, trial.key, json.dumps(trial.to_json())) for n, trial in enumerate(trials)]
+        if len({trial.key for trial in trials}) < len(trials):
+            raise ValueError("a sweep has each of its trials once")
+
+        def fill(connection: sqlite3.Connection) -> None:
+            connection.execute("INSERT INTO sweep VALUES (?)", (json.dumps(rest),))
+            connection.executemany("INSERT INTO trials VALUES (?, ?, ?)", rows)
+
+        try:
+            make_folder(folder)
+        except OSError as error:
+            raise ledger_file.explained(folder / LEDGER_FILE, error) from error
+        lock = _locked(folder)
+        try:
+            _refuse_used(folder)
+            ledger_file.build(folder / LEDGER_FILE, fill)
+            return cls._writer(folder, provenance, lock)
+        except BaseException:
+            lock.release()
+            raise
+
+    @classmethod
+    def resume(
+        cls,
+        folder: Path,
+        provenance: Mapping[str, Any],
+        *,
+        sweep: Mapping[str, Any] | None = None,
+    ) -> Ledger:
+        """Opens a ledger for recording what is still missing; removes what a killed run left.
+
+        Args:
+            folder: of the sweep.
+            provenance: of the results that will be recorded from now on.
+            sweep: what the ledger should hold; its trials must be the ledger's.
+
+        Raises:
+            LedgerError: there is no ledger, it is damaged, of another version or of another sweep,
+                another process records, or the disk does not take it.
+        """
+        ledger_file.refuse_missing(folder / LEDGER_FILE)
+        lock = _locked(folder)
+        try:
+            ledger = cls._writer(folder, provenance, lock)
+        except BaseException:
+            lock.release()
+            raise
+        try:
+            if sweep is not None:
+                ledger._refuse_other(sweep)
+            ledger._clean()
+        except BaseException:
+            ledger.close()
+            raise
+        return ledger
+
+    @classmethod
+    def open(cls, folder: Path) -> Ledger:
+        """Opens a ledger for reading, at any time.
+
+        Raises:
+            LedgerError: there is none, or it is damaged or of another version.
+        """
+        return cls._opened(folder, ledger_file.connect_to_read(folder / LEDGER_FILE))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the file and lets others record."""
+        with self._turn:
+            self._connection.close()
+            if self._lock is not None:
+                self._lock.release()
+
+    def record(self, result: TrialResult, *, attempt: int, final: bool) -> None:
+        """Keeps what came of one attempt: on the disk when this returns, as a whole or not at all.
+
+        The trace of an attempt that is not final is not kept.
+
+        Args:
+            result: of a trial of this sweep that has no final row.
+            attempt: which one this was, counted from 1.
+            final: whether this is the trial's row; otherwise it will be tried again.
+
+        Raises:
+            UnkeepableResultError: the result holds something that is no JSON value.
+            LedgerError: the disk does not take it, or the ledger is open for reading only.
+            ValueError: the trial is none of this sweep's, has its row, or had other attempts.
+        """
+        trial = self._numbers.get(result.trial.key)
+        if trial is None:
+            raise ValueError(f"the trial {result.trial.to_json()} is not in the ledger's sweep")
+        if not final and result.status == "done":
+            raise ValueError("a trial that is done is not tried again: its row is final")
+        if self._lock is None:
+            raise LedgerError(f"the ledger {self._file} was opened for reading: resume the sweep")
+        kept = encode_result(result)
+        spent = (result.started, result.seconds, self._provenance)
+        with self._turn, self._explaining():
+            self._refuse_repeated(trial, attempt)
+            if not final:
+                self._insert("failed_attempts", (trial, attempt, kept.usage, kept.error, *spent))
+                return
+            traced: tuple[str | None, int | None] = (None, None)
+            if kept.trace is not None:
+                traced = (kept.trace.sha256, self._traces.write(result.trial.key, kept.trace))
+            came_out = (result.status, result.success, kept.plan, kept.metrics, kept.usage)
+            # A trace whose row fails stays: after an error of the disk only the next opening
+            # knows whether the row has reached it.
+            self._insert("results", (trial, *came_out, kept.error, attempt, *spent, *traced))
+
+    def finished(self) -> frozenset[str]:
+        """Keys of the trials that have their row."""
+        rows = self._select("SELECT key FROM results JOIN trials ON number = trial")
+        return frozenset(key for (key,) in rows)
+
+    def attempts(self) -> Mapping[str, int]:
+        """Key -> number of attempts that failed, of the trials that have no row yet."""
+        rows = self._select(
+            "SELECT key, count(*) FROM failed_attempts JOIN trials ON number = trial "
+            "WHERE trial NOT IN (SELECT trial FROM results) GROUP BY key"
+        )
+        return dict(rows)
+
+    def rows(self) -> Iterator[LedgerRow]:
+        """The trials that have ended, in the order of the sweep, as of now."""
+        for values in self._select(SELECT_ROWS):
+            with self._decoding():
+                row = decode_row(values, self._traces)
+            yield row
+
+    def read_trace(self, row: LedgerRow) -> dict[str, Any]:
+        """Everything that was decided in a trial; empty if its planner left no trace.
+
+        Raises:
+            LedgerError: the trace's file is missing or not the one that the trial left.
+        """
+        if row.trace_sha256 is None:
+            return {}
+        try:
+            return self._traces.read(row.trial.key, row.trace_sha256)
+        except TraceError as error:
+            raise LedgerError(str(error)) from error
+
+    @property
+    def sweep(self) -> Mapping[str, Any]:
+        """The resolved sweep that the ledger was created with."""
+        ((content,),) = self._select("SELECT content FROM sweep")
+        trials = self._select("SELECT content FROM trials ORDER BY number")
+        with self._decoding():
+            parsed: dict[str, Any] = json.loads(content)
+            return parsed | {"trials": [json.loads(trial) for (trial,) in trials]}
+
+    @property
+    def provenances(self) -> Mapping[str, Mapping[str, Any]]:
+        """What results were run with, by id: one for each commit, machine and model used."""
+        rows = self._select("SELECT id, content FROM provenances ORDER BY rowid")
+        with self._decoding():
+            return {id_: json.loads(content) for id_, content in rows}
+
+    def provenance(self, id_: str) -> Mapping[str, Any]:
+        """What the rows with this id were run with.
+
+        Raises:
+            KeyError: no row has it.
+        """
+        return self.provenances[id_]
+
+    def content_digest(self) -> str:
+        """SHA-256 of everything that two runs of a sweep with the same answers have in common.
+
+        That is the sweep, and of each trial its status, success, plan, metrics, error, attempts
+        with their errors, trace, and calls and tokens by role. Left out are times, what was
+        replayed or found in the prefix cache, and the provenance.
+        """
+        failed: dict[str, list[str | None]] = {}
+        for key, error in self._select(
+            "SELECT key, error FROM failed_attempts JOIN trials ON number = trial "
+            "ORDER BY trial, attempt"
+        ):
+            failed.setdefault(key, []).append(error)
+        digest = hashlib.sha256(canonical(self.sweep).encode())
+        for row in self.rows():
+            tried = failed.pop(row.trial.key, [])
+            digest.update(canonical([repeatable(row), tried]).encode())
+        digest.update(canonical(failed).encode())
+        return digest.hexdigest()
+
+    @classmethod
+    def _writer(cls, folder: Path, provenance: Mapping[str, Any], lock: FileLock) -> Ledger:
+        connection = ledger_file.connect_to_write(folder / LEDGER_FILE)
+        content = canonical(provenance)
+        id_ = hashlib.sha256(content.encode()).hexdigest()[:16]
+        ledger = cls._opened(folder, connection, lock=lock, provenance=id_)
+        try:
+            with ledger._explaining():
+                connection.execute(
+                    "INSERT OR IGNORE INTO provenances VALUES (?, ?)", (id_, content)
+                )
+        except BaseException:
+            connection.close()
+            raise
+        return ledger
+
+    @classmethod
+    def _opened(
+        cls,
+        folder: Path,
+        connection: sqlite3.Connection,
+        *,
+        lock: FileLock | None = None,
+        provenance: str = "",
+    ) -> Ledger:
+        try:
+            return cls(folder, connection, lock=lock, provenance=provenance)
+        except BaseException:
+            connection.close()
+            raise
+
+    def _clean(self) -> None:
+        with self._explaining():
+            ledger_file.discard_unfinished(self._file)
+            rows = self._connection.execute(
+                "SELECT key FROM results JOIN trials ON number = trial "
+                "WHERE trace_sha256 IS NOT NULL"
+            )
+            self._traces.clean({key for (key,) in rows})
+
+    def _refuse_other(self, sweep: Mapping[str, Any]) -> None:
+        keys = {Trial(**trial).key for trial in sweep["trials"]}
+        if keys == self._numbers.keys():
+            return
+        raise LedgerError(
+            f"the ledger {self._file} belongs to another sweep: of its {len(self._numbers)} trials "
+            f"{len(self._numbers.keys() - keys)} are not in this one, which has "
+            f"{len(keys - self._numbers.keys())} others; name another folder"
+        )
+
+    def _refuse_repeated(self, trial: int, attempt: int) -> None:
+        ((rows, failed),) = self._connection.execute(
+            "SELECT (SELECT count(*) FROM results WHERE trial = ?1), "
+            "(SELECT count(*) FROM failed_attempts WHERE trial = ?1)",
+            (trial,),
+        )
+        if rows:
+            raise ValueError(f"trial {trial} of the sweep has its row already")
+        if attempt != failed + 1:
+            raise ValueError(
+                f"attempt {attempt} of trial {trial} of the sweep cannot follow {failed} others"
+            )
+
+    def _insert(self, table: str, row: tuple[object, ...]) -> None:
+        # Outside a transaction a statement is one by itself; it has ended when this returns.
+        places = ", ".join("?" * len(row))
+        self._connection.execute(f"INSERT INTO {table} VALUES ({places})", row)
+
+    def _select(self, statement: str) -> list[Any]:
+        with self._turn, self._explaining():
+            return self._connection.execute(statement).fetchall()
+
+    @contextmanager
+    def _explaining(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise ledger_file.explained(self._file, error) from error
+
+    @contextmanager
+    def _decoding(self) -> Iterator[None]:
+        try:
+            yield
+        except (ValueError, TypeError) as error:
+            raise ledger_file.damaged(self._file, str(error)) from error
+
+
+def _locked(folder: Path) -> FileLock:
+    """The right to record in a folder; it ends with this process, however that ends."""
+    lock = FileLock(folder / _LOCK_FILE, timeout=0, thread_local=False)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise LedgerError(
+            f"another process is running the sweep in {folder}: wait for its end or interrupt it; "
+            "its status, report and export can be had meanwhile"
+        ) from error
+    except OSError as error:
+        raise ledger_file.explained(folder / LEDGER_FILE, error) from error
+    return lock
+
+
+def _refuse_used(folder: Path) -> None:
+    path = folder / LEDGER_FILE
+    if path.exists():
+        raise LedgerError(f"{folder} holds a sweep already: resume it, or name another folder")
+    if ledger_file.log_of(path).exists() or TraceFolder(folder / _TRACES).holds_any():
+        raise LedgerError(
+            f"{folder} holds what is left of a sweep whose {LEDGER_FILE} is gone: put that back, "
+            "or name another folder"
+        )

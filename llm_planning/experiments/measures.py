@@ -1,0 +1,178 @@
+"""From runs to one number of a table: what a `Measure` says, with its interval."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from llm_planning.experiments.runs import TRIAL_FIELDS
+from llm_planning.experiments.statistics import (
+    Estimate,
+    mean,
+    mean_of_groups,
+    median,
+    paired_difference,
+    paired_proportions,
+    proportion,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from llm_planning.experiments.published import Comparison, Measure
+    from llm_planning.experiments.runs import Record, Runs
+
+
+class MeasureError(ValueError):
+    """A field does not hold what is to be measured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """A measured number, and the runs that it does without.
+
+    Attributes:
+        estimate: over the runs that have a value.
+        runs: how many have one.
+        groups: how many groups they fall into; None where they are not grouped.
+        without: runs that ended without this value, such as plans that nobody judged.
+        failed: runs that failed for good.
+        pending: runs of the sweep that have no result yet.
+    """
+
+    estimate: Estimate
+    runs: int
+    groups: int | None = None
+    without: int = 0
+    failed: int = 0
+    pending: int = 0
+
+    @property
+    def expected(self) -> int:
+        """Runs that the sweep has for this number."""
+        return self.runs + self.without + self.failed + self.pending
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """First minus second, over pairs of runs that differ in nothing else.
+
+    Attributes:
+        estimate: of the difference; n counts pairs.
+        alone: finished runs whose partner is missing.
+    """
+
+    estimate: Estimate
+    alone: int
+
+
+def measure(runs: Runs, what: Measure) -> Measured:
+    """Measures one number.
+
+    Args:
+        runs: those of its cell.
+        what: which number.
+
+    Raises:
+        UnknownFieldError: no run has the field.
+        MeasureError: the field holds something else than numbers, or truths for a rate.
+    """
+    for field in filter(None, (what.field, what.per)):
+        runs.check_field(field)
+    read = _truth if what.kind == "rate" else _number
+    having = [record for record in runs.done if record.get(what.field) is not None]
+    groups: defaultdict[object, list[float]] = defaultdict(list)
+    for record in having:
+        groups[record.get(what.per) if what.per else None].append(read(record, what.field))
+    return Measured(
+        estimate=_estimate(list(groups.values()), what),
+        runs=len(having),
+        groups=len(groups) if what.per else None,
+        without=len(runs.done) - len(having),
+        failed=len(runs.failed),
+        pending=len(runs.pending),
+    )
+
+
+def compare(runs: Runs, what: Measure, comparison: Comparison) -> Difference:
+    """Measures a difference, paired by task, seed and whatever else the runs have in common.
+
+    Settings that only one side's planner has do not keep a pair apart.
+
+    Args:
+        runs: those of the table and the column.
+        what: the column's measure; of its value for each run.
+        comparison: the two sides.
+
+    Raises:
+        UnknownFieldError: no run has the field.
+        MeasureError: two runs of one side are the same but for fields that nothing pairs.
+    """
+    sides = [
+        runs.select({field: (value,) for field, value in side.items()}).done
+        for side in (comparison.first, comparison.second)
+    ]
+    shared = [
+        {field for record in side for field in record if field.startswith("settings.")}
+        for side in sides
+    ]
+    fields = sorted(({*TRIAL_FIELDS} | (shared[0] & shared[1])) - set(comparison.first))
+    read = _truth if what.kind == "rate" else _number
+    first, second = (_by_pair(side, fields, what.field, read) for side in sides)
+    pairs = [(first[key], second[key]) for key in first if key in second]
+    if what.kind == "rate":
+        estimate = paired_proportions([(bool(one), bool(other)) for one, other in pairs])
+    else:
+        estimate = paired_difference(pairs)
+    return Difference(estimate=estimate, alone=len(first) + len(second) - 2 * len(pairs))
+
+
+def _estimate(groups: list[list[float]], what: Measure) -> Estimate:
+    if what.within == "mean" and what.per is not None:
+        return mean_of_groups(groups)
+    best = max if what.within == "max" else min
+    if what.per is not None:
+        values: list[float] = [best(group) for group in groups]
+    else:
+        values = [value for group in groups for value in group]
+    if what.kind == "rate":
+        return proportion(int(sum(values)), len(values))
+    return median(values) if what.kind == "median" else mean(values)
+
+
+def _by_pair(
+    records: Iterable[Record],
+    fields: list[str],
+    field: str,
+    read: Callable[[Record, str], float],
+) -> Mapping[tuple[Any, ...], float]:
+    values: dict[tuple[Any, ...], float] = {}
+    for record in records:
+        if record.get(field) is None:
+            continue
+        key = tuple(record.get(name) for name in fields)
+        if key in values:
+            raise MeasureError(
+                f"cannot pair {record['planner']} on {record['task']}, seed {record['seed']}: "
+                "several of its runs differ only in settings that the other side has not"
+            )
+        values[key] = read(record, field)
+    return values
+
+
+def _number(record: Record, field: str) -> float:
+    value = record[field]
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        raise MeasureError(f"{field} is {value!r} in a run of {record['planner']}, no number")
+    return float(value)
+
+
+def _truth(record: Record, field: str) -> float:
+    value = record[field]
+    if not isinstance(value, int | float) or value not in {0, 1}:
+        raise MeasureError(
+            f"{field} is {value!r} in a run of {record['planner']}, neither true nor false"
+        )
+    return float(value)

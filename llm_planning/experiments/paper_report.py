@@ -1,0 +1,259 @@
+"""A table or figure of a paper, measured: published figures beside those of a ledger's runs."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from llm_planning.experiments.measures import Difference, Measured, compare, measure
+from llm_planning.experiments.published import Row
+from llm_planning.experiments.runs import Runs, field_values
+from llm_planning.experiments.wording import printed_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from llm_planning.experiments.papers import Paper
+    from llm_planning.experiments.published import Column, Comparison, PublishedTable, Setup, Text
+
+UNSTATED = "not stated"
+"""The paper's value of a setting that it does not name."""
+
+
+class EmptyReportError(ValueError):
+    """A ledger has nothing that a table needs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One figure of a table.
+
+    Attributes:
+        column: what it is a figure of.
+        published: as printed; None where the paper prints none.
+        published_value: the number that this says; None where it says none.
+        measured: the same from the runs; None where it is not measured.
+    """
+
+    column: Column
+    published: Text | None
+    published_value: float | None
+    measured: Measured | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One line of a table.
+
+    Attributes:
+        label: its heading.
+        cited: why none of it is measured; None where it is.
+        fields: field -> value of its runs, where that is a single one.
+        runs: that it is about; a column may take fewer.
+        cells: one for each column.
+    """
+
+    label: str
+    cited: str | None
+    fields: dict[str, Any]
+    runs: Runs
+    cells: tuple[Cell, ...]
+
+    def cell(self, key: str) -> Cell:
+        """The cell of a column."""
+        return next(cell for cell in self.cells if cell.column.key == key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedColumn:
+    """A difference below a table.
+
+    Attributes:
+        column: what differs.
+        first: name of the minuend.
+        second: name of the subtrahend.
+        difference: first minus second.
+    """
+
+    column: Column
+    first: str
+    second: str
+    difference: Difference
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingUsed:
+    """A setting of the paper and of the runs.
+
+    Attributes:
+        label: how the paper calls it, or the field's name.
+        paper: the paper's value.
+        here: the values of the sweep, in order.
+    """
+
+    label: str
+    paper: str
+    here: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaperReport:
+    """Everything that is told about a table.
+
+    Attributes:
+        paper: whose table it is.
+        name: of the table.
+        table: what was published, and how it is measured.
+        lines: of the table, without those that the sweep leaves out.
+        left_out: labels of lines made by `each` that the sweep has no run for.
+        differences: below the table.
+        settings: the paper's beside those of the runs.
+        runs: of the sweep that the table is about.
+        outside: runs of the sweep that no line takes.
+    """
+
+    paper: Paper
+    name: str
+    table: PublishedTable
+    lines: tuple[Line, ...]
+    left_out: tuple[str, ...]
+    differences: tuple[ComparedColumn, ...]
+    settings: tuple[SettingUsed, ...]
+    runs: Runs
+    outside: int
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Of the table."""
+        return self.table.columns
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """How the intervals were found, each method once."""
+        found = [cell.measured for line in self.lines for cell in line.cells]
+        compared = [one.difference.estimate for one in self.differences]
+        estimates = [measured.estimate for measured in found if measured] + compared
+        return tuple(dict.fromkeys(one.method for one in estimates if one.low is not None))
+
+
+def report(paper: Paper, name: str, runs: Runs) -> PaperReport:
+    """Measures a table.
+
+    Args:
+        paper: whose table.
+        name: of the table.
+        runs: of the sweep.
+
+    Raises:
+        PublishedError: the paper has no such table, or its file says something impossible.
+        UnknownFieldError: the table asks for a field that no run has.
+        MeasureError: a field does not hold what is to be measured.
+        EmptyReportError: none of the runs is one that the table needs.
+    """
+    table = paper.table(name)
+    about = runs.select(table.where)
+    lines, left_out = [], []
+    taken: set[int] = set()
+    for written in table.rows:
+        for row in _rows(table, written, about):
+            fitting = about.select(row.where or {})
+            if row.where is not None:
+                taken |= {id(record) for record in fitting.all}
+            if written.each is not None and not fitting.all:
+                left_out.append(str(row.label))
+            else:
+                lines.append(_line(table, row, fitting))
+    if not taken:
+        raise EmptyReportError(
+            f"the ledger holds none of the runs that {paper.name} {name} needs; its planners are "
+            f"{', '.join(sorted({record['planner'] for record in runs.all})) or 'none'}"
+        )
+    return PaperReport(
+        paper=paper,
+        name=name,
+        table=table,
+        lines=tuple(lines),
+        left_out=tuple(left_out),
+        differences=tuple(_compared(table, one, about) for one in table.compare),
+        settings=tuple(_settings((*paper.setup, *table.setup), about)),
+        runs=about,
+        outside=sum(id(record) not in taken for record in runs.all),
+    )
+
+
+def _rows(table: PublishedTable, written: Row, runs: Runs) -> Iterable[Row]:
+    """The row itself, or those that its `each` means."""
+    if written.each is None:
+        yield written
+        return
+    choices = [
+        values if values != "all" else field_values(field, runs)
+        for field, values in written.each.items()
+    ]
+    for combination in itertools.product(*choices):
+        where = dict(zip(written.each, combination, strict=True))
+        label = ", ".join(_value_label(table, field, value) for field, value in where.items())
+        yield Row(label=label, where={field: (value,) for field, value in where.items()})
+
+
+def _value_label(table: PublishedTable, field: str, value: object) -> str:
+    key = field.removeprefix("settings.")
+    return table.name(value) if key == field else f"{key}={table.name(value)}"
+
+
+def _line(table: PublishedTable, row: Row, runs: Runs) -> Line:
+    return Line(
+        label=str(row.label),
+        cited=row.cited,
+        fields={
+            field: values[0] for field, values in (row.where or {}).items() if len(values) == 1
+        },
+        runs=Runs() if row.where is None else runs,
+        cells=tuple(_cell(column, row, runs) for column in table.columns),
+    )
+
+
+def _cell(column: Column, row: Row, runs: Runs) -> Cell:
+    published = row.published.get(column.key)
+    measured = None
+    if row.where is not None and column.measure is not None:
+        measured = measure(runs.select(column.where), column.measure)
+    return Cell(
+        column=column,
+        published=published,
+        published_value=None if published is None else printed_value(published),
+        measured=measured,
+    )
+
+
+def _compared(table: PublishedTable, comparison: Comparison, runs: Runs) -> ComparedColumn:
+    column = table.column(comparison.column)
+    what = column.measure
+    if what is None:  # the published file was checked when it was read
+        raise AssertionError(comparison.column)
+    return ComparedColumn(
+        column=column,
+        first=", ".join(map(table.name, comparison.first.values())),
+        second=", ".join(map(table.name, comparison.second.values())),
+        difference=compare(runs.select(column.where), what, comparison),
+    )
+
+
+def _settings(setups: Iterable[Setup], runs: Runs) -> Iterable[SettingUsed]:
+    """The settings that the paper names, then the others that the runs have."""
+    named = {setup.field: setup for setup in setups}  # a table's own come last
+    for setup in named.values():
+        yield SettingUsed(
+            label=setup.label,
+            paper=UNSTATED if setup.paper is None else str(setup.paper),
+            here=tuple(map(str, field_values(setup.field, runs))),
+        )
+    fields = (field for record in runs.all for field in record if field.startswith("settings."))
+    for field in dict.fromkeys(fields):
+        if field not in named:
+            yield SettingUsed(
+                label=field.removeprefix("settings."),
+                paper=UNSTATED,
+                here=tuple(map(str, field_values(field, runs))),
+            )

@@ -1,0 +1,168 @@
+"""The papers that can be reported: where their files lie, and reading them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import yaml
+from pydantic import BeforeValidator, ValidationError
+
+from llm_planning.experiments.published import (
+    Column,
+    Comparison,
+    Measure,
+    Part,
+    Plot,
+    PublishedTable,
+    Row,
+    Setup,
+    as_tuple,
+)
+from llm_planning.model_configs import config_folder
+from llm_planning.names import remedy
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_PUBLISHED = ".published.yaml"
+
+
+class PublishedError(ValueError):
+    """A paper or table is unknown, or its file says something impossible."""
+
+
+class _About(Part):
+    title: str
+    citation: str
+    setup: Annotated[tuple[Setup, ...], BeforeValidator(as_tuple)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paper:
+    """A paper whose tables can be reported.
+
+    Attributes:
+        name: of its folder.
+        title: of the paper.
+        citation: authors, place, year.
+        setup: of its experiments; a table's own takes its place, field by field.
+        folder: where its files lie.
+    """
+
+    name: str
+    title: str
+    citation: str
+    setup: tuple[Setup, ...]
+    folder: Path
+
+    def tables(self) -> tuple[str, ...]:
+        """Names of its tables and figures, in order."""
+        names = (path.name.removesuffix(_PUBLISHED) for path in self.folder.glob(f"*{_PUBLISHED}"))
+        return tuple(sorted(names, key=_natural))
+
+    def table(self, name: str) -> PublishedTable:
+        """Reads a table.
+
+        Raises:
+            PublishedError: there is none, or its file says something impossible.
+        """
+        if name not in self.tables():
+            raise PublishedError(
+                f"unknown table {name!r} of {self.name}; {remedy(name, self.tables())}"
+            )
+        return load_table(self.folder / f"{name}{_PUBLISHED}")
+
+    def sweeps(self, table: str) -> tuple[Path, ...]:
+        """The sweeps that measure a table: the whole one first, then its variants."""
+        whole = self.folder / f"{table}.yaml"
+        variants = sorted(self.folder.glob(f"{table}-*.yaml"))
+        return tuple(
+            path
+            for path in (whole, *variants)
+            if path.is_file() and not path.name.endswith(_PUBLISHED)
+        )
+
+
+def papers(folder: Path | None = None) -> tuple[str, ...]:
+    """Names of the papers that can be reported.
+
+    Args:
+        folder: of the configurations; this project's own by default.
+    """
+    root = folder or config_folder().parent
+    return tuple(sorted(path.parent.name for path in root.glob("*/paper.yaml")))
+
+
+def find_paper(name: str, folder: Path | None = None) -> Paper:
+    """The paper of this name.
+
+    Args:
+        name: of its folder, such as "too".
+        folder: of the configurations; this project's own by default.
+
+    Raises:
+        PublishedError: there is none; names the nearest.
+    """
+    root = folder or config_folder().parent
+    if name not in papers(root):
+        raise PublishedError(f"unknown paper {name!r}; {remedy(name, papers(root))}")
+    path = root / name / "paper.yaml"
+    try:
+        about = _About.model_validate(_read(path))
+    except ValidationError as error:
+        raise PublishedError(_told(path, error)) from error
+    return Paper(name=name, folder=path.parent, **dict(about))
+
+
+def load_table(path: Path) -> PublishedTable:
+    """Reads a published file.
+
+    Raises:
+        PublishedError: it cannot be read, or says something impossible; names the key.
+    """
+    try:
+        return PublishedTable.model_validate(_read(path))
+    except ValidationError as error:
+        raise PublishedError(_told(path, error)) from error
+
+
+def _read(path: Path) -> object:
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise PublishedError(f"cannot read {path}: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise PublishedError(f"{path} is no YAML: {error}") from error
+
+
+def _told(path: Path, error: ValidationError) -> str:
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"]))
+    message = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "extra_forbidden":
+        message = f"unknown key; {remedy(str(first['loc'][-1]), _keys_at(first['loc']))}"
+    return f"{path}: {where or 'the file'}: {message}"
+
+
+def _keys_at(loc: tuple[int | str, ...]) -> list[str]:
+    """The keys that are known where a key of a published file was not."""
+    parts: dict[str, type[Part]] = {
+        "columns": Column,
+        "measure": Measure,
+        "rows": Row,
+        "compare": Comparison,
+        "setup": Setup,
+        "plot": Plot,
+    }
+    named = [parts[str(step)] for step in loc[:-1] if str(step) in parts]
+    model: type[Part] = named[-1] if named else PublishedTable
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _natural(name: str) -> tuple[str, int]:
+    """Sorts table10 behind table9."""
+    found = re.fullmatch(r"(.*?)(\d*)", name)
+    letters, digits = found.groups() if found else (name, "")
+    return letters, int(digits or 0)

@@ -1,0 +1,256 @@
+"""A measured table as a picture: bars beside the published figures, points, or lines."""
+
+from __future__ import annotations
+
+import io
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from llm_planning.experiments.plot_style import COLOURS, MarkStyle
+from llm_planning.experiments.statistics import Estimate
+from llm_planning.experiments.wording import write_number
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+
+    from llm_planning.experiments.paper_report import Line, PaperReport
+    from llm_planning.experiments.published import Plot
+    from llm_planning.experiments.wording import Form
+
+PICTURES = (".png", ".svg", ".pdf")
+
+_PUBLISHED_COLOUR = "#9a9a9a"
+_LOG_RATIO = 100.0
+"""Values further apart than this are drawn on a logarithmic axis."""
+
+
+class PlotError(ValueError):
+    """There is nothing to draw, or no such kind of picture."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    line: Line
+    x: float
+    y: float
+
+
+def picture(report: PaperReport, ending: str) -> bytes:
+    """Draws a table.
+
+    Args:
+        report: what was measured.
+        ending: of the picture's file, one of `PICTURES`.
+
+    Returns:
+        The bytes of the file; the same report gives the same.
+
+    Raises:
+        PlotError: the ending is another one, or nothing was measured.
+    """
+    import matplotlib as mpl
+
+    kind = ending.lower().removeprefix(".")
+    if f".{kind}" not in PICTURES:
+        raise PlotError(f"no picture ends in {ending!r}; known: {', '.join(PICTURES)}")
+    # No date, and no random names inside an SVG.
+    metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})
+    buffer = io.BytesIO()
+    with mpl.rc_context({"svg.hashsalt": "llm-planning"}):
+        draw(report).savefig(buffer, format=kind, dpi=150, metadata=metadata)
+    return buffer.getvalue()
+
+
+def draw(report: PaperReport) -> Figure:
+    """The picture, on a canvas without a display.
+
+    Raises:
+        PlotError: nothing was measured.
+    """
+    if report.table.plot.kind == "bars":
+        return _bars(report)
+    return _marks(report)
+
+
+def _bars(report: PaperReport) -> Figure:
+    """A panel for each measured column: published and measured bars for every row."""
+    columns = [
+        column
+        for column in report.columns
+        if any(_estimate(line, column.key) is not None for line in report.lines)
+    ]
+    if not columns:
+        raise PlotError(f"{report.paper.name} {report.name}: nothing was measured to draw")
+    figure, panels = _canvas(len(columns), height=1.2 + 0.55 * len(report.lines))
+    positions = range(len(report.lines))
+    for axes, column in zip(panels, columns, strict=True):
+        published = [line.cell(column.key).published_value for line in report.lines]
+        measured = [_estimate(line, column.key) for line in report.lines]
+        drawn = [value for value in published if value is not None]
+        drawn += [one.value for one in measured if one is not None and one.value is not None]
+        _scale(axes, drawn)
+        axes.barh(
+            [place - 0.2 for place in positions],
+            [value or 0.0 for value in published],
+            height=0.38,
+            color=_PUBLISHED_COLOUR,
+            label="paper",
+        )
+        axes.barh(
+            [place + 0.2 for place in positions],
+            [(one.value or 0.0) if one is not None else 0.0 for one in measured],
+            height=0.38,
+            color=COLOURS[0],
+            label="here",
+        )
+        _intervals(
+            axes,
+            [
+                (one, place + 0.2)
+                for place, one in enumerate(measured)
+                if one is not None and one.value is not None
+            ],
+        )
+        _name_axis(report, axes.xaxis, column.key)
+    panels[0].set_yticks(list(positions), [line.label for line in report.lines])
+    panels[0].invert_yaxis()
+    panels[0].legend(loc="best", frameon=False)
+    _title(figure, report)
+    return figure
+
+
+def _marks(report: PaperReport) -> Figure:
+    """One panel: a mark for every row at its measured x and y."""
+    spec = report.table.plot
+    marks = _placed(report, spec)
+    if not marks:
+        raise PlotError(f"{report.paper.name} {report.name}: nothing was measured to draw")
+    figure, (axes,) = _canvas(1, height=4.4)
+    style = MarkStyle(report.table, [mark.line for mark in marks])
+    for mark in marks:
+        axes.scatter(mark.x, mark.y, zorder=3, **style.of(mark.line))
+    _intervals(
+        axes,
+        [
+            (
+                _estimate(mark.line, str(spec.x)) or mark.x,
+                _estimate(mark.line, str(spec.y)) or mark.y,
+            )
+            for mark in marks
+        ],
+    )
+    if spec.kind == "lines":
+        for series in style.series([mark.line for mark in marks]):
+            joined = sorted((mark for mark in marks if mark.line in series), key=lambda one: one.x)
+            axes.plot(
+                [mark.x for mark in joined],
+                [mark.y for mark in joined],
+                color=style.colour(series[0]),
+                linewidth=1.0,
+            )
+    for label, look in style.legend():
+        axes.scatter([], [], label=label, **look)
+    if style.fields:
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize="small")
+    _scale(axes, [mark.x for mark in marks])
+    _name_axis(report, axes.xaxis, str(spec.x))
+    _name_axis(report, axes.yaxis, str(spec.y))
+    _title(figure, report)
+    return figure
+
+
+def _placed(report: PaperReport, spec: Plot) -> list[_Mark]:
+    """The rows that have both coordinates."""
+    marks = []
+    for line in report.lines:
+        x, y = _coordinate(line, str(spec.x)), _coordinate(line, str(spec.y))
+        if x is not None and y is not None:
+            marks.append(_Mark(line, x, y))
+    return marks
+
+
+def _coordinate(line: Line, axis: str) -> float | None:
+    estimate = _estimate(line, axis)
+    if estimate is not None:
+        return estimate.value
+    value = line.fields.get(axis)
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _estimate(line: Line, key: str) -> Estimate | None:
+    """What was measured in a column; None where nothing was, or where there is no such column."""
+    for cell in line.cells:
+        if cell.column.key == key and cell.measured is not None:
+            return cell.measured.estimate if cell.measured.runs else None
+    return None
+
+
+def _intervals(axes: Axes, points: Sequence[tuple[Estimate | float, Estimate | float]]) -> None:
+    """Error bars of whatever has an interval."""
+    axes.errorbar(
+        [_centre(x) for x, _ in points],
+        [_centre(y) for _, y in points],
+        xerr=list(zip(*(_reach(x) for x, _ in points), strict=True)),
+        yerr=list(zip(*(_reach(y) for _, y in points), strict=True)),
+        fmt="none",
+        ecolor="black",
+        alpha=0.4,
+        elinewidth=0.8,
+        capsize=2.0,
+    )
+
+
+def _centre(coordinate: Estimate | float) -> float:
+    if isinstance(coordinate, Estimate):
+        return coordinate.value or 0.0
+    return coordinate
+
+
+def _reach(coordinate: Estimate | float) -> tuple[float, float]:
+    """How far an interval reaches below and above; not a number where there is none."""
+    if not isinstance(coordinate, Estimate):
+        return math.nan, math.nan
+    value, low, high = coordinate.value, coordinate.low, coordinate.high
+    if value is None or low is None or high is None:
+        return math.nan, math.nan
+    return max(0.0, value - low), max(0.0, high - value)
+
+
+def _scale(axes: Axes, values: list[float]) -> None:
+    """Makes the x axis logarithmic if its values lie far apart."""
+    from matplotlib.ticker import NullFormatter
+
+    positive = [value for value in values if value > 0]
+    if len(positive) == len(values) > 0 and max(positive) > _LOG_RATIO * min(positive):
+        axes.set_xscale("log")
+        axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _name_axis(report: PaperReport, axis: Axis, name: str) -> None:
+    """Labels an axis, and writes its numbers like those of the table."""
+    from matplotlib.ticker import FuncFormatter
+
+    column = next((column for column in report.columns if column.key == name), None)
+    form: Form = "number" if column is None else column.form
+    axis.set_label_text(name.removeprefix("settings.") if column is None else column.label)
+    axis.set_major_formatter(FuncFormatter(lambda value, _: write_number(value, form)))
+
+
+def _canvas(panels: int, *, height: float) -> tuple[Figure, list[Axes]]:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(max(6.4, 4.2 * panels), height), layout="constrained")
+    FigureCanvasAgg(figure)
+    # Rows are named once, at the first panel.
+    panel_row = figure.subplots(1, panels, sharey=True, squeeze=False)[0]
+    return figure, list(panel_row)
+
+
+def _title(figure: Figure, report: PaperReport) -> None:
+    figure.suptitle(f"{report.paper.title}: {report.table.title}", fontsize="medium")

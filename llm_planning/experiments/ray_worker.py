@@ -1,0 +1,92 @@
+"""What runs on a worker: a pool of trials with engines of its own, behind an actor's methods."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from llm_planning.experiments.pool import TrialPool
+from llm_planning.experiments.worker_processes import end_workers
+
+if TYPE_CHECKING:
+    from llm_planning.experiments.pool import PoolLoad
+    from llm_planning.experiments.trial import Trial, TrialResult
+
+WorkerRecipe: TypeAlias = Callable[[], AbstractContextManager[TrialPool]]
+"""Opens the engines of one worker and the pool that runs trials on them.
+
+It is pickled and called on the worker, where this project has to be installed as it is here.
+"""
+
+
+class WorkerStartError(RuntimeError):
+    """A worker's engines cannot be opened, and would not be at a second attempt."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What a worker says of itself.
+
+    Attributes:
+        pid: its process.
+        host: its machine.
+        limit: trials that it wants in flight now.
+        load: what its engines are doing.
+    """
+
+    pid: int
+    host: str
+    limit: int
+    load: PoolLoad
+
+
+class Worker:
+    """One actor: opens a pool as the recipe says and runs what it is sent.
+
+    Args:
+        recipe: opens the pool.
+    """
+
+    def __init__(self, recipe: WorkerRecipe) -> None:
+        self._recipe = recipe
+        self._stack = contextlib.ExitStack()
+        self._pool: TrialPool | None = None
+
+    async def start(self) -> Report:
+        """Opens the pool; the first call of all.
+
+        Raises:
+            WorkerStartError: the recipe raised.
+        """
+        try:
+            self._pool = self._stack.enter_context(self._recipe())
+        except Exception as error:
+            # By its text: not every error can be unpickled.
+            raise WorkerStartError(f"{type(error).__name__}: {error}") from None
+        return await self.report()
+
+    async def report(self) -> Report:
+        """How this worker is."""
+        pool = self._opened
+        return Report(pid=os.getpid(), host=platform.node(), limit=pool.limit, load=pool.load())
+
+    async def run(self, trial: Trial) -> TrialResult:
+        """Runs one trial, as `TrialPool.run`."""
+        return await self._opened.run(trial)
+
+    async def close(self) -> None:
+        """Closes the pool and the engines; the last call of all."""
+        with self._stack:
+            await self._opened.aclose()
+        end_workers()
+
+    @property
+    def _opened(self) -> TrialPool:
+        if self._pool is None:
+            raise RuntimeError("the worker was not started")
+        return self._pool

@@ -1,0 +1,230 @@
+"""A measured table as Markdown, CSV and JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import asdict
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import ChoiceLoader, Environment, FileSystemLoader, StrictUndefined, TemplateError
+from jinja2.loaders import FunctionLoader
+
+from llm_planning.experiments.statistics import CONFIDENCE
+from llm_planning.experiments.wording import (
+    NOTHING,
+    write_counts,
+    write_difference,
+    write_measured,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from llm_planning.experiments.measures import Measured
+    from llm_planning.experiments.paper_report import Cell, Line, PaperReport
+    from llm_planning.experiments.statistics import Estimate
+
+DEFAULT_TEMPLATE = "paper_report.md.j2"
+NOT_AS_NUMBERS = "not published as numbers"
+CITED_ONLY = "cited only"
+
+_CSV_COLUMNS = (
+    "paper",
+    "table",
+    "row",
+    "column",
+    "published",
+    "published_value",
+    "measured",
+    "low",
+    "high",
+    "confidence",
+    "method",
+    "no_interval",
+    "runs",
+    "without_value",
+    "failed",
+    "pending",
+    "cited",
+)
+
+
+class TemplateFileError(ValueError):
+    """A table's template cannot be filled."""
+
+
+def markdown(report: PaperReport, about: Mapping[str, Any]) -> str:
+    """The table for people.
+
+    Args:
+        report: what was measured.
+        about: more values for the template: `sweep`, the folder that the runs are from.
+
+    Raises:
+        TemplateFileError: the table has a template of its own, which is wrong.
+    """
+    environment = Environment(
+        loader=ChoiceLoader(
+            [FileSystemLoader(report.paper.folder), FunctionLoader(_packaged_template)]
+        ),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # Markdown, from the project's own files
+    )
+    environment.filters["cell"] = _escaped
+    own = f"{report.name}.md.j2"
+    try:
+        template = environment.select_template([own, DEFAULT_TEMPLATE])
+        return template.render(
+            report=report,
+            header=header(report),
+            lines=[text_line(line) for line in report.lines],
+            difference=write_difference,
+            confidence=f"{100 * CONFIDENCE:g}%",
+            nothing=NOTHING,
+            not_as_numbers=NOT_AS_NUMBERS,
+            **about,
+        )
+    except TemplateError as error:
+        raise TemplateFileError(f"{report.paper.folder / own}: {error}") from error
+
+
+def header(report: PaperReport) -> list[str]:
+    """Headings of a table in which published and measured figures stand side by side."""
+    names = ["", "runs here"]
+    for column in report.columns:
+        if column.paper == "printed":
+            names.append(f"{column.label} ({'paper' if column.measure else CITED_ONLY})")
+        if column.measure is not None:
+            names.append(f"{column.label} (here)")
+    return names
+
+
+def text_line(line: Line) -> list[str]:
+    """The cells of a line, under `header`."""
+    done, failed, pending = len(line.runs.done), len(line.runs.failed), len(line.runs.pending)
+    cells = [line.label, write_counts(done, failed, pending)]
+    if line.cited is not None:
+        cells = [f"{line.label} ({CITED_ONLY})", NOTHING]
+    for cell in line.cells:
+        if cell.column.paper == "printed":
+            cells.append(published_text(cell))
+        if cell.column.measure is not None:
+            cells.append(measured_text(cell, line))
+    return cells
+
+
+def published_text(cell: Cell) -> str:
+    """A published figure as printed."""
+    if cell.column.paper == "drawn":
+        return NOT_AS_NUMBERS
+    return NOTHING if cell.published is None else str(cell.published)
+
+
+def measured_text(cell: Cell, line: Line) -> str:
+    """A measured figure with its interval, or why it has none."""
+    if cell.measured is None:
+        return NOTHING
+    return write_measured(cell.measured, cell.column.form, runs=line.runs)
+
+
+def as_csv(report: PaperReport) -> str:
+    """One line for each cell, with unrounded numbers."""
+    written = io.StringIO()
+    writer = csv.DictWriter(written, _CSV_COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for line in report.lines:
+        for cell in line.cells:
+            writer.writerow(
+                {
+                    "paper": report.paper.name,
+                    "table": report.name,
+                    "row": line.label,
+                    "column": cell.column.key,
+                    "published": None if cell.column.paper == "absent" else published_text(cell),
+                    "published_value": cell.published_value,
+                    "cited": line.cited or cell.column.cited,
+                    **_csv_measured(cell.measured),
+                }
+            )
+    return written.getvalue()
+
+
+def as_json(report: PaperReport) -> dict[str, Any]:
+    """Everything that the report says, as JSON values."""
+    return {
+        "paper": report.paper.name,
+        "citation": report.paper.citation,
+        "table": report.name,
+        "title": report.table.title,
+        "confidence": CONFIDENCE,
+        "rows": [
+            {
+                "label": line.label,
+                "cited": line.cited,
+                "fields": line.fields,
+                "cells": {cell.column.key: _json_cell(cell) for cell in line.cells},
+            }
+            for line in report.lines
+        ],
+        "left_out": list(report.left_out),
+        "differences": [
+            {
+                "column": one.column.key,
+                "first": one.first,
+                "second": one.second,
+                **asdict(one.difference),
+            }
+            for one in report.differences
+        ],
+        "settings": [asdict(setting) for setting in report.settings],
+        "runs": {
+            "done": len(report.runs.done),
+            "failed": len(report.runs.failed),
+            "pending": len(report.runs.pending),
+            "outside": report.outside,
+        },
+        "notes": list(report.table.notes),
+    }
+
+
+def _json_cell(cell: Cell) -> dict[str, Any]:
+    return {
+        "published": cell.published,
+        "published_value": cell.published_value,
+        "in_paper": cell.column.paper,
+        "cited": cell.column.cited,
+        "measured": None if cell.measured is None else asdict(cell.measured),
+    }
+
+
+def _csv_measured(measured: Measured | None) -> dict[str, Any]:
+    if measured is None:
+        return {}
+    estimate: Estimate = measured.estimate
+    return {
+        "measured": estimate.value,
+        "low": estimate.low,
+        "high": estimate.high,
+        "confidence": CONFIDENCE,
+        "method": estimate.method,
+        "no_interval": estimate.reason,
+        "runs": measured.runs,
+        "without_value": measured.without,
+        "failed": measured.failed,
+        "pending": measured.pending,
+    }
+
+
+def _packaged_template(name: str) -> str | None:
+    template = files(__package__) / "templates" / name
+    return template.read_text(encoding="utf-8") if template.is_file() else None
+
+
+def _escaped(text: object) -> str:
+    """A text inside a Markdown table's cell."""
+    return " ".join(str(text).split()).replace("|", "\\|")

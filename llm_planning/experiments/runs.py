@@ -1,0 +1,196 @@
+"""The runs of a sweep as flat records: what reports select from and count.
+
+The fields of a record:
+
+    planner, environment, task, model, world_model, seed, settings.KEY    of the trial
+    status, success, options, seconds, attempts, metrics.KEY              of its result
+    calls, prompt_tokens, cached_tokens, completion_tokens, replayed      summed over roles
+    tokens                                                                read and written
+    usage.ROLE.calls, usage.ROLE.tokens, ...                              of one role
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from llm_planning.experiments.trial import Trial
+from llm_planning.names import remedy
+from llm_serving.request import Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from llm_planning.experiments.ledger import Ledger, LedgerRow
+
+Record: TypeAlias = "Mapping[str, Any]"
+Where: TypeAlias = "Mapping[str, tuple[Any, ...]]"
+"""Field -> the values that it may have."""
+
+TRIAL_FIELDS = ("planner", "environment", "task", "model", "world_model", "seed")
+_SPENT = (
+    "calls",
+    "tokens",
+    "prompt_tokens",
+    "cached_tokens",
+    "completion_tokens",
+    "replayed",
+)
+RESULT_FIELDS = ("status", "success", "options", "seconds", "attempts", *_SPENT)
+_FAMILIES = ("settings.", "metrics.", "usage.")
+
+
+class UnknownFieldError(ValueError):
+    """No record has a field of this name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runs:
+    """The trials of a sweep, or some of them.
+
+    Attributes:
+        done: records of the trials that ran to their end.
+        failed: records of those that failed for good.
+        pending: those without a result; their records hold the trial's fields alone.
+    """
+
+    done: tuple[Record, ...] = ()
+    failed: tuple[Record, ...] = ()
+    pending: tuple[Record, ...] = ()
+
+    @property
+    def all(self) -> tuple[Record, ...]:
+        """Every record."""
+        return self.done + self.failed + self.pending
+
+    def select(self, where: Where) -> Runs:
+        """The runs that fit every field.
+
+        What a result says (its success, its metrics) can only be asked of runs that have one: it
+        selects among the done, and leaves the failed and the pending as they are.
+        """
+        of_trial = {field: values for field, values in where.items() if is_trial_field(field)}
+        return Runs(
+            done=_fitting(self.done, where),
+            failed=_fitting(self.failed, of_trial),
+            pending=_fitting(self.pending, of_trial),
+        )
+
+    def check_field(self, field: str) -> None:
+        """Makes sure that these runs can be asked for a field.
+
+        Raises:
+            UnknownFieldError: none of them has it; names the nearest.
+        """
+        check_field_name(field)
+        records = self.all if is_trial_field(field) else self.done
+        # A run that is still to come may be the first that has a metric.
+        unsure = not is_trial_field(field) and (self.failed or self.pending)
+        if not field.startswith(_FAMILIES) or unsure or not records:
+            return
+        known = {name for record in records for name in record}
+        if field not in known:
+            family = field.partition(".")[0]
+            listed = [name for name in known if name.startswith(f"{family}.")]
+            raise UnknownFieldError(f"no run has {field!r}; {remedy(field, listed)}")
+
+
+def field_values(field: str, runs: Runs) -> tuple[Any, ...]:
+    """The different values that runs have in a field: numbers by size, then others by name."""
+    values = {record[field] for record in runs.all if record.get(field) is not None}
+    numbers = [value for value in values if isinstance(value, int | float)]
+    others = [value for value in values if not isinstance(value, int | float)]
+    return (*sorted(numbers), *sorted(others, key=str))
+
+
+def is_trial_field(field: str) -> bool:
+    """Whether a field is the trial's own, known before it runs."""
+    return field in TRIAL_FIELDS or field.startswith("settings.")
+
+
+def check_field_name(field: str) -> None:
+    """Makes sure that records can have a field of this name.
+
+    Raises:
+        UnknownFieldError: they never do; names the nearest.
+    """
+    known = (*TRIAL_FIELDS, *RESULT_FIELDS)
+    if field not in known and not field.startswith(_FAMILIES):
+        families = [f"{family}KEY" for family in _FAMILIES]
+        raise UnknownFieldError(f"unknown field {field!r}; {remedy(field, [*known, *families])}")
+
+
+def read_runs(ledger: Ledger) -> Runs:
+    """Every trial of a ledger's sweep, in the sweep's order."""
+    trials = [Trial(**trial) for trial in ledger.sweep["trials"]]
+    return collect_runs(ledger.rows(), expected=trials)
+
+
+def collect_runs(rows: Iterable[LedgerRow], *, expected: Iterable[Trial] = ()) -> Runs:
+    """The runs of some rows.
+
+    Args:
+        rows: final ones.
+        expected: trials of the sweep; those without a row are pending.
+    """
+    done: list[Record] = []
+    failed: list[Record] = []
+    finished = set()
+    for row in rows:
+        finished.add(row.trial.key)
+        (done if row.status == "done" else failed).append(row_record(row))
+    pending = [trial_record(trial) for trial in expected if trial.key not in finished]
+    return Runs(done=tuple(done), failed=tuple(failed), pending=tuple(pending))
+
+
+def trial_record(trial: Trial) -> dict[str, Any]:
+    """The fields of a trial."""
+    named = {field: getattr(trial, field) for field in TRIAL_FIELDS}
+    return named | {f"settings.{key}": value for key, value in trial.settings.items()}
+
+
+def row_record(row: LedgerRow) -> dict[str, Any]:
+    """The fields of a trial and its result."""
+    total = sum(row.usage.values(), start=Usage())
+    return {
+        **trial_record(row.trial),
+        "status": row.status,
+        "success": row.success,
+        "options": len(row.plan),
+        "seconds": row.seconds,
+        "attempts": row.attempts,
+        **_spent(total),
+        **{f"metrics.{key}": value for key, value in row.metrics.items()},
+        **{
+            f"usage.{role}.{field}": value
+            for role, usage in row.usage.items()
+            for field, value in _spent(usage).items()
+        },
+    }
+
+
+def _spent(usage: Usage) -> dict[str, int]:
+    return {
+        "calls": usage.calls,
+        "tokens": usage.prompt_tokens + usage.completion_tokens,
+        "prompt_tokens": usage.prompt_tokens,
+        "cached_tokens": usage.cached_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "replayed": usage.replayed,
+    }
+
+
+def _fitting(records: tuple[Record, ...], where: Where) -> tuple[Record, ...]:
+    return tuple(
+        record
+        for record in records
+        if all(
+            any(_same(record.get(field), value) for value in values)
+            for field, values in where.items()
+        )
+    )
+
+
+def _same(one: object, other: object) -> bool:
+    # Python takes True for 1; a seed is no success.
+    return one == other and isinstance(one, bool) == isinstance(other, bool)

@@ -1,0 +1,147 @@
+"""Runs in groups, a line each: what a sweep's own report shows, whatever its planners."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from llm_planning.experiments.measures import Measured, measure
+from llm_planning.experiments.published import Measure
+from llm_planning.experiments.runs import (
+    TRIAL_FIELDS,
+    UnknownFieldError,
+    collect_runs,
+    is_trial_field,
+)
+from llm_planning.experiments.wording import NOTHING, write_estimate
+from llm_planning.names import remedy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from llm_planning.experiments.ledger import LedgerRow
+    from llm_planning.experiments.runs import Runs
+    from llm_planning.experiments.trial import Trial
+    from llm_planning.experiments.wording import Form
+
+_QUANTITIES: Mapping[str, tuple[Measure, Form]] = {
+    "success": (Measure(rate="success"), "percent"),
+    "options": (Measure(mean="options"), "number"),
+    "calls": (Measure(mean="calls"), "number"),
+    "tokens": (Measure(mean="tokens"), "number"),
+    "seconds": (Measure(mean="seconds"), "number"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Runs that have the grouping fields in common.
+
+    Attributes:
+        values: of these fields; None where a planner has no such setting.
+        done: runs that ended.
+        failed: runs that failed for good.
+        pending: runs without a result.
+        measured: quantity -> its estimate, for every quantity of the summary.
+    """
+
+    values: tuple[Any, ...]
+    done: int
+    failed: int
+    pending: int
+    measured: Mapping[str, Measured]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """A table of groups.
+
+    Attributes:
+        by: the grouping fields.
+        groups: in the order of the sweep.
+    """
+
+    by: tuple[str, ...]
+    groups: tuple[Group, ...]
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        """Headings of the cells."""
+        by = (field.removeprefix("settings.") for field in self.by)
+        return (*by, "done", "failed", "not run", *_QUANTITIES)
+
+    @property
+    def cells(self) -> tuple[tuple[str, ...], ...]:
+        """A line for each group, as texts."""
+        return tuple(
+            (
+                *(NOTHING if value is None else str(value) for value in group.values),
+                str(group.done),
+                str(group.failed),
+                str(group.pending),
+                *(_text(group.measured[name], form) for name, (_, form) in _QUANTITIES.items()),
+            )
+            for group in self.groups
+        )
+
+
+def summary(
+    rows: Iterable[LedgerRow],
+    *,
+    by: Sequence[str] | None = None,
+    expected: Iterable[Trial] = (),
+) -> Summary:
+    """Groups runs and measures each group: success, options, calls, tokens and seconds.
+
+    Args:
+        rows: final ones, of any planners.
+        by: fields of trials, such as `planner` and `settings.k`, or `k` for short; by default the
+            planner and whatever else the trials differ in, tasks and seeds apart.
+        expected: the sweep's trials; those without a row are counted as not run.
+
+    Raises:
+        UnknownFieldError: no trial has the field; names the nearest.
+    """
+    runs = collect_runs(rows, expected=expected)
+    fields = _varying(runs) if by is None else tuple(_full_name(field, runs) for field in by)
+    groups: dict[tuple[Any, ...], None] = dict.fromkeys(
+        tuple(record.get(field) for field in fields) for record in runs.all
+    )
+    return Summary(by=fields, groups=tuple(_group(fields, values, runs) for values in groups))
+
+
+def _group(fields: tuple[str, ...], values: tuple[Any, ...], runs: Runs) -> Group:
+    mine = runs.select({field: (value,) for field, value in zip(fields, values, strict=True)})
+    return Group(
+        values=values,
+        done=len(mine.done),
+        failed=len(mine.failed),
+        pending=len(mine.pending),
+        measured={name: measure(mine, what) for name, (what, _) in _QUANTITIES.items()},
+    )
+
+
+def _varying(runs: Runs) -> tuple[str, ...]:
+    """The planner, and the fields that have several values."""
+    values: dict[str, set[Any]] = {}
+    for record in runs.all:
+        for field, value in record.items():
+            if is_trial_field(field) and field not in {"task", "seed"} and value is not None:
+                values.setdefault(field, set()).add(value)
+    return tuple(field for field, some in values.items() if field == "planner" or len(some) > 1)
+
+
+def _full_name(field: str, runs: Runs) -> str:
+    settings = {name for record in runs.all for name in record if name.startswith("settings.")}
+    known = {*TRIAL_FIELDS, *settings}
+    for name in (field, f"settings.{field}"):
+        if name in known:
+            return name
+    raise UnknownFieldError(f"trials have no {field!r} to group by; {remedy(field, known)}")
+
+
+def _text(measured: Measured, form: Form) -> str:
+    text = write_estimate(measured.estimate, form)
+    if measured.without and not measured.runs:
+        return "not judged"
+    return f"{text} ({measured.without} without)" if measured.without else text

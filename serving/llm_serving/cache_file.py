@@ -1,0 +1,207 @@
+"""A cache's SQLite file: opened safely, shared by threads and processes, refused when foreign."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from llm_serving.errors import ServingError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+_BUSY_SECONDS = 30.0
+
+
+class CacheError(ServingError):
+    """A cache file cannot be opened, read or written."""
+
+
+class UnreadableCacheError(CacheError):
+    """The file is damaged or is not a cache of this kind and version: clearing it helps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheLayout:
+    """What one kind of cache file looks like.
+
+    Attributes:
+        name: of the kind, as errors say it: "response cache".
+        clear: what `llm-planning cache clear --only` calls it.
+        application_id: marks files of this kind among all SQLite databases.
+        version: of the tables; another one is refused.
+        tables: statements that create them.
+    """
+
+    name: str
+    clear: str
+    application_id: int
+    version: int
+    tables: tuple[str, ...]
+
+
+class CacheFile:
+    """One SQLite file that outlives the death of any process that uses it.
+
+    Any number of threads may share one object, and any number of processes one file: it is in
+    write-ahead mode, and a process killed at any moment leaves every transaction that it had
+    ended. An object does not survive `fork`: a child opens its own.
+
+    Raises:
+        UnreadableCacheError: the file is damaged, foreign or of another version.
+        CacheError: it cannot be opened or written (permissions, a full disk).
+    """
+
+    def __init__(self, path: Path, layout: CacheLayout) -> None:
+        self.path = path
+        self._layout = layout
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(
+                path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            )
+        except (OSError, sqlite3.Error) as error:
+            raise self._explained(error) from error
+        try:
+            self._prepare()
+        except sqlite3.Error as error:
+            self._connection.close()
+            raise self._explained(error) from error
+        except CacheError:
+            self._connection.close()
+            raise
+
+    @property
+    def disk_bytes(self) -> int:
+        """Size on disk, keys, free pages and the write-ahead log included."""
+        files = (self.path, self.path.with_name(self.path.name + "-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
+
+    def run(self, statement: str, values: Sequence[object] = ()) -> list[Any]:
+        """Carries one statement out and returns its rows; on disk when this returns."""
+        with self._connected() as connection:
+            return connection.execute(statement, values).fetchall()
+
+    def run_many(self, statement: str, rows: Sequence[Sequence[object]]) -> int:
+        """Carries one statement out for many rows of values: all of them or none.
+
+        Returns:
+            The number of rows that were written.
+        """
+        with self._connected() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                written = connection.executemany(statement, rows).rowcount
+                connection.execute("COMMIT")
+            except BaseException:
+                # A full disk has rolled it back already.
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+            return written
+
+    def shrink(self) -> None:
+        """Gives the disk space of removed rows back."""
+        self.run("VACUUM")
+        self.run("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def unreadable(self, reason: str) -> UnreadableCacheError:
+        """The error that says what is wrong with this file and how to be rid of it."""
+        return UnreadableCacheError(
+            f"the {self._layout.name} {self.path} {reason}: remove it with "
+            f"`llm-planning cache clear --only {self._layout.clear}`, or run with `--no-cache`"
+        )
+
+    def close(self) -> None:
+        """Closes the file; the object cannot be used any more."""
+        with self._lock:
+            self._connection.close()
+
+    @contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        if os.getpid() != self._pid:
+            raise CacheError(
+                f"the {self._layout.name} {self.path} was opened before this process was forked: "
+                "open it in the child process"
+            )
+        try:
+            with self._lock:
+                yield self._connection
+        except sqlite3.Error as error:
+            raise self._explained(error) from error
+
+    def _prepare(self) -> None:
+        """Creates the tables in an empty file and refuses any other that is not a cache."""
+        if self._is_empty():
+            # Several processes may come here at once; changing the journal's mode fails at once,
+            # without the busy timeout, while another connection does the same.
+            deadline = time.monotonic() + _BUSY_SECONDS
+            while not self._enter_wal():
+                if time.monotonic() > deadline:
+                    raise CacheError(
+                        f"the {self._layout.name} {self.path} is held by another process: end it"
+                    )
+                time.sleep(0.005)
+            self._connection.execute("BEGIN IMMEDIATE")
+            if self._is_empty():
+                for statement in self._layout.tables:
+                    self._connection.execute(statement)
+                self._connection.execute(f"PRAGMA application_id = {self._layout.application_id}")
+                self._connection.execute(f"PRAGMA user_version = {self._layout.version}")
+            self._connection.execute("COMMIT")
+        application, version = self._marks()
+        if application != self._layout.application_id:
+            raise self.unreadable("is another program's SQLite database")
+        if version != self._layout.version:
+            raise self.unreadable(
+                f"has version {version}, and this program reads {self._layout.version}"
+            )
+        # With the write-ahead log, a commit that is not flushed survives the death of the process
+        # and only the last ones are lost with the machine's power: no entry is worth an fsync.
+        self._connection.execute("PRAGMA synchronous = NORMAL")
+
+    def _marks(self) -> tuple[int, int]:
+        (application,) = self._connection.execute("PRAGMA application_id").fetchone()
+        (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+        return application, version
+
+    def _is_empty(self) -> bool:
+        (tables,) = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        return tables == 0 and self._marks() == (0, 0)
+
+    def _enter_wal(self) -> bool:
+        try:
+            self._connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if _code(error) == sqlite3.SQLITE_BUSY:
+                return False
+            raise
+        return True
+
+    def _explained(self, error: BaseException) -> CacheError:
+        if _code(error) in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
+            return self.unreadable(f"is damaged or no SQLite database ({error})")
+        return CacheError(
+            f"the {self._layout.name} {self.path} cannot be used ({error}): make its folder "
+            "writable and free disk space there, set LLM_PLANNING_CACHE to another folder, or run "
+            "with `--no-cache`"
+        )
+
+
+def remove_cache_file(path: Path) -> None:
+    """Deletes a cache's files, readable or not; a missing one is no error."""
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+def _code(error: BaseException) -> int:
+    """SQLite's primary result code; 0 if the error does not come from SQLite itself."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF

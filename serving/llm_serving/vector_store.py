@@ -1,0 +1,217 @@
+"""The vector cache's file: unit vectors of texts in SQLite, shared by threads and processes."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from llm_serving.cache_file import CacheFile, CacheLayout
+from llm_serving.models.folders import cache_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+_LAYOUT = CacheLayout(
+    name="vector cache",
+    clear="vectors",
+    application_id=0x4C4C4D56,  # "LLMV"
+    version=1,
+    tables=(
+        """CREATE TABLE encoders (
+            id INTEGER PRIMARY KEY,
+            name TEXT NOT NULL,
+            revision TEXT NOT NULL UNIQUE,
+            dimension INTEGER NOT NULL
+        )""",
+        """CREATE TABLE vectors (
+            id INTEGER PRIMARY KEY,
+            encoder INTEGER NOT NULL REFERENCES encoders (id),
+            text BLOB NOT NULL,
+            vector BLOB NOT NULL,
+            size INTEGER GENERATED ALWAYS AS (length(vector)) VIRTUAL,
+            UNIQUE (encoder, text)
+        )""",
+    ),
+)
+
+# Below the number of parameters that any build of SQLite allows in one statement.
+_ASKED_AT_ONCE = 500
+# A vector that is further from length 1 was damaged on the disk.
+_LENGTH_ERROR = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderIdentity:
+    """Which weights embed.
+
+    Attributes:
+        name: bundled name, absolute folder or hub id; says where they were found.
+        revision: tells these weights from any others, whatever they are called.
+    """
+
+    name: str
+    revision: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncoderShare:
+    """What the cache holds of one encoder.
+
+    Attributes:
+        name: under which the encoder was first asked.
+        revision: of its weights.
+        dimension: of its vectors.
+        entries: vectors kept.
+        bytes: their size, as stored.
+    """
+
+    name: str
+    revision: str
+    dimension: int
+    entries: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorStats:
+    """What a vector cache holds.
+
+    Attributes:
+        entries: vectors kept.
+        bytes: their size, as stored.
+        file_bytes: size on disk, keys, free pages and the write-ahead log included.
+        encoders: the share of each encoder, the largest first.
+    """
+
+    entries: int
+    bytes: int
+    file_bytes: int
+    encoders: tuple[EncoderShare, ...]
+
+
+def vector_cache_path() -> Path:
+    """The vector cache's file in the cache folder."""
+    return cache_folder() / "vectors.sqlite"
+
+
+class VectorCache:
+    """Unit vectors by the encoder's revision and the text's SHA-256, in one SQLite file.
+
+    Any number of threads may share one object, and any number of processes one file: each `put` is
+    one transaction, and a process killed at any moment leaves the vectors that it had put. An
+    object does not survive `fork`: a child opens its own.
+
+    Raises:
+        UnreadableCacheError: the file is damaged, foreign or of another version.
+        CacheError: it cannot be opened or written (permissions, a full disk).
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._encoder_ids: dict[str, int] = {}
+        self._file = CacheFile(path, _LAYOUT)
+
+    def dimension(self, encoder: EncoderIdentity) -> int | None:
+        """The dimension of an encoder's vectors; None before its first."""
+        rows = self._file.run(
+            "SELECT dimension FROM encoders WHERE revision = ?", (encoder.revision,)
+        )
+        return int(rows[0][0]) if rows else None
+
+    def get(self, encoder: EncoderIdentity, texts: Iterable[str]) -> dict[str, NDArray[np.float32]]:
+        """The vectors kept of some texts, bit for bit as they were put; others are left out."""
+        asked = {_digest(text): text for text in texts}
+        digests = list(asked)
+        kept: dict[str, NDArray[np.float32]] = {}
+        for start in range(0, len(digests), _ASKED_AT_ONCE):
+            some = digests[start : start + _ASKED_AT_ONCE]
+            rows = self._file.run(
+                "SELECT text, vector, dimension FROM vectors "
+                "JOIN encoders ON encoders.id = vectors.encoder "
+                f"WHERE revision = ? AND text IN ({', '.join('?' * len(some))})",
+                (encoder.revision, *some),
+            )
+            if rows:
+                vectors = self._unpacked([row[1] for row in rows], rows[0][2])
+                kept.update(zip((asked[row[0]] for row in rows), vectors, strict=True))
+        return kept
+
+    def put(
+        self, encoder: EncoderIdentity, vectors: Mapping[str, NDArray[np.float32]]
+    ) -> dict[str, NDArray[np.float32]]:
+        """Keeps vectors, on disk when this returns, where a text has none already.
+
+        Returns:
+            The vectors that stand: another process may have put its own in the meantime, which
+            differ in the last bits, and a rerun must see what this run saw.
+        """
+        standing = dict(vectors)
+        if not standing:
+            return standing
+        (dimension,) = next(iter(standing.values())).shape
+        number = self._encoder_ids.get(encoder.revision) or self._register(encoder, dimension)
+        written = self._file.run_many(
+            "INSERT OR IGNORE INTO vectors (encoder, text, vector) VALUES (?, ?, ?)",
+            [(number, _digest(t), v.astype("<f4").tobytes()) for t, v in standing.items()],
+        )
+        return standing if written == len(standing) else standing | self.get(encoder, standing)
+
+    def stats(self) -> VectorStats:
+        """Counts what is kept, encoder by encoder."""
+        rows = self._file.run(
+            "SELECT name, revision, dimension, count(*), sum(size) FROM vectors "
+            "JOIN encoders ON encoders.id = vectors.encoder "
+            "GROUP BY encoders.id ORDER BY 5 DESC, 1, 2"
+        )
+        encoders = tuple(
+            EncoderShare(
+                name=name, revision=revision, dimension=dimension, entries=entries, bytes=size
+            )
+            for name, revision, dimension, entries, size in rows
+        )
+        return VectorStats(
+            entries=sum(encoder.entries for encoder in encoders),
+            bytes=sum(encoder.bytes for encoder in encoders),
+            file_bytes=self._file.disk_bytes,
+            encoders=encoders,
+        )
+
+    def clear(self) -> None:
+        """Removes every vector and gives the disk space back; others may go on using the file."""
+        # The encoders stay: other processes remember their numbers.
+        self._file.run("DELETE FROM vectors")
+        self._file.shrink()
+
+    def close(self) -> None:
+        """Closes the file; the object cannot be used any more."""
+        self._file.close()
+
+    def _register(self, encoder: EncoderIdentity, dimension: int) -> int:
+        self._file.run(
+            "INSERT OR IGNORE INTO encoders (name, revision, dimension) VALUES (?, ?, ?)",
+            (encoder.name, encoder.revision, dimension),
+        )
+        ((number,),) = self._file.run(
+            "SELECT id FROM encoders WHERE revision = ?", (encoder.revision,)
+        )
+        self._encoder_ids[encoder.revision] = number
+        return int(number)
+
+    def _unpacked(self, blobs: list[bytes], dimension: int) -> NDArray[np.float32]:
+        if any(len(blob) != 4 * dimension for blob in blobs):
+            raise self._file.unreadable("holds a damaged vector")
+        vectors = np.frombuffer(b"".join(blobs), "<f4").reshape(len(blobs), dimension)
+        lengths = np.linalg.norm(vectors.astype(np.float64), axis=1)
+        # Written this way round, a NaN is damage too.
+        if not (np.abs(lengths - 1) < _LENGTH_ERROR).all():
+            raise self._file.unreadable("holds a damaged vector")
+        return vectors.astype(np.float32, copy=False)
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()

@@ -1,0 +1,68 @@
+"""What vLLM says of itself after every step: load of its batch, prefix cache, preemptions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineLoad:
+    """How full the engine is.
+
+    Attributes:
+        running: requests in the batch of the last step.
+        waiting: requests that were not in it: new ones, and those that had no room.
+        capacity: requests that one step may advance.
+        preempted: requests thrown out of a batch for want of KV cache, since the engine started.
+        kv_usage: share of the KV cache in use.
+    """
+
+    running: int
+    waiting: int
+    capacity: int
+    preempted: int
+    kv_usage: float
+
+
+@dataclass(slots=True)
+class StepStats:
+    """Sums and last values over the steps so far; written by the stepping thread alone."""
+
+    prefix_queries: int = 0
+    prefix_hits: int = 0
+    running: int = 0
+    preempted: int = 0
+    kv_usage: float = 0.0
+
+    def logger(self, vllm_config: Any, engine_index: int = 0) -> Any:  # noqa: ANN401, ARG002
+        """A stat logger for vLLM's own hook that writes here."""
+        from vllm.v1.metrics.loggers import StatLoggerBase
+
+        stats = self
+
+        class StepLogger(StatLoggerBase):  # type: ignore[misc]
+            def __init__(self, *_: object) -> None:
+                pass
+
+            def record(
+                self,
+                scheduler_stats: Any,  # noqa: ANN401
+                iteration_stats: Any,  # noqa: ANN401
+                *_: object,
+                **__: object,
+            ) -> None:
+                if iteration_stats is not None:
+                    stats.preempted += iteration_stats.num_preempted_reqs
+                if scheduler_stats is None:
+                    return
+                stats.running = scheduler_stats.num_running_reqs
+                stats.kv_usage = scheduler_stats.kv_cache_usage
+                if scheduler_stats.prefix_cache_stats is not None:
+                    stats.prefix_queries += scheduler_stats.prefix_cache_stats.queries
+                    stats.prefix_hits += scheduler_stats.prefix_cache_stats.hits
+
+            def log_engine_initialized(self) -> None:
+                pass
+
+        return StepLogger()

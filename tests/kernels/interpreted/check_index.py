@@ -1,0 +1,28 @@
+"""An index on the Triton backend; needs TRITON_INTERPRET=1 before Triton is imported."""
+
+import numpy as np
+import pytest
+
+from llm_kernels.index import EmbeddingIndex
+from llm_kernels.mirror import DeviceMirror
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_the_index_answers_as_with_numpy(mirrored):
+    rng = np.random.default_rng(0)
+    # Signs in 16 dimensions: unit rows and their products are exact, and there are many ties.
+    vectors = rng.choice([-1, 1], size=(26, 16))
+    queries = rng.choice([-1, 1], size=(2, 16))
+    indexes = [EmbeddingIndex(16, backend=backend) for backend in ("triton", "numpy")]
+    if mirrored:
+        indexes[0]._searcher._mirror = DeviceMirror("cpu")
+    found = []
+    for index in indexes:
+        assert index.search_batch(queries, 3) == ((), ())
+        index.add([str(row) for row in range(18)], vectors[:18])
+        first = index.search(queries[1], 4)
+        index.remove(["0", "7", "17"])
+        index.add([str(row) for row in range(18, 26)], vectors[18:])
+        found.append((first, *index.search_batch(queries, 30)))
+    assert found[0] == found[1]
+    assert [len(answer) for answer in found[0]] == [4, 23, 23]

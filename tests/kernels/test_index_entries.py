@@ -1,0 +1,156 @@
+import enum
+import math
+
+import numpy as np
+import pytest
+
+from llm_kernels.errors import EntryError, SimilarityError, VectorError
+from llm_kernels.index import EmbeddingIndex
+
+ONE, TWO = [[1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]]
+
+
+class Name(enum.StrEnum):
+    PLATE = "plate"
+
+
+def deep(levels):
+    value = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.fixture
+def index():
+    index = EmbeddingIndex(2)
+    index.add(["a", "b"], TWO, [{"n": 1}, None])
+    return index
+
+
+@pytest.mark.parametrize(
+    ("keys", "vectors", "payloads", "message"),
+    [
+        (["c", "a"], TWO, None, "key 'a' is in the index already: use update"),
+        (["c", "c"], TWO, None, "key 'c' comes twice"),
+        ("cd", TWO, None, r"string 'cd', not a list of keys: pass \['cd'\]"),
+        ([3], ONE, None, "key 3 is a int: keys are strings"),
+        (["c\udc80"], ONE, None, r"key 'c\\udc80' cannot be written as UTF-8"),
+        (["c"], TWO, None, "2 vectors for 1 keys"),
+        (["c", "d"], ONE, None, "1 vectors for 2 keys"),
+        (["c"], [1.0, 0.0], None, "one vector is a matrix of one row"),
+        (["c"], [[1.0, 0.0, 0.0]], None, r"\[1, 3\] instead of \[rows, 2\]"),
+        (["c", "d"], [[1.0, 0.0], [0.0, 0.0]], None, "the vector of key 'd' is zero"),
+        (["c", "d"], [[1.0, 0.0], [0.0, math.nan]], None, "key 'd' holds NaN at position 1"),
+        (["c", "d"], [[1.0, 0.0], [math.inf, 0.0]], None, "key 'd' holds Inf at position 0"),
+        (["c"], [[1e-30, 0.0]], None, "key 'c' has norm 1e-30, outside"),
+        (["c"], [[1e200, 0.0]], None, "key 'c' has norm inf, outside"),
+        (["c"], [[1.0], [1.0, 2.0]], None, "not an array of numbers"),
+        (["c"], [["1", "0"]], None, "dtype <U1, not real numbers"),
+        (["c"], [[1j, 0]], None, "dtype complex128, not real numbers"),
+        (["c"], ONE, [1, 2], "2 payloads for 1 keys"),
+        (["c"], ONE, {"c": 1}, "payloads is a dict, not a list"),
+        (["c"], ONE, "x", "payloads is a str, not a list"),
+        (["c"], ONE, [math.nan], "payload of key 'c' is not a JSON value"),
+        (["c"], ONE, [{"x": {1, 2}}], "payload of key 'c' is not a JSON value"),
+        (["c"], ONE, [{"x": [(1, 2)]}], "payload of key 'c' is .* JSON cannot give back"),
+        (["c"], ONE, [{1: 2}], "payload of key 'c' is .* JSON cannot give back"),
+        (["c"], ONE, ["\ud800"], "payload of key 'c' cannot be written as UTF-8"),
+        (["c"], ONE, [deep(101)], "payload of key 'c' is nested more than 100 levels"),
+        (["c"], ONE, [deep(100_000)], "payload of key 'c' is not a JSON value"),
+    ],
+)
+def test_what_add_refuses_changes_nothing(index, keys, vectors, payloads, message):
+    before = index._table.snapshot
+    with pytest.raises(SimilarityError, match=message) as caught:
+        index.add(keys, vectors, payloads)
+    assert isinstance(caught.value, EntryError | VectorError)
+    assert index._table.snapshot is before
+    assert index.keys == ("a", "b")
+    assert "c" not in index
+
+
+@pytest.mark.parametrize(
+    ("keys", "vectors", "payloads", "message"),
+    [
+        (["a", "z"], TWO, None, "key 'z' is not in the index: use add"),
+        (["a", "a"], TWO, None, "key 'a' comes twice"),
+        (["a", "b"], [[1.0, 0.0], [0.0, 0.0]], None, "key 'b' is zero"),
+        (["a"], ONE, [object()], "key 'a' is not a JSON value"),
+    ],
+)
+def test_what_update_refuses_changes_nothing(index, keys, vectors, payloads, message):
+    before = index._table.snapshot
+    with pytest.raises(SimilarityError, match=message):
+        index.update(keys, vectors, payloads)
+    assert index._table.snapshot is before
+    assert index.payload("a") == {"n": 1}
+
+
+def test_what_remove_refuses_changes_nothing(index):
+    before = index._table.snapshot
+    for keys, message in (
+        (["a", "z"], "key 'z' is not in the index"),
+        (["a", "a"], "key 'a' comes twice"),
+        ("a", "not a list of keys"),
+    ):
+        with pytest.raises(EntryError, match=message):
+            index.remove(keys)
+    assert index._table.snapshot is before
+
+
+def test_looking_up_a_key_that_is_not_there(index):
+    index.remove(["b"])
+    for key in ("b", "z"):
+        with pytest.raises(EntryError, match=f"key '{key}' is not in the index"):
+            index.vector(key)
+        with pytest.raises(EntryError, match=f"key '{key}' is not in the index"):
+            index.payload(key)
+        assert key not in index
+    assert 3 not in index
+
+
+def test_metadata_must_be_json():
+    with pytest.raises(EntryError, match="metadata is not a JSON value"):
+        EmbeddingIndex(2, metadata={"x": object()})
+
+
+def test_a_bad_row_is_found_in_any_block():
+    vectors = np.ones((3 * 1024, 128))
+    index = EmbeddingIndex(128)
+    for row in (0, 1023, 1024, 3071):
+        bad = vectors.copy()
+        bad[row] = 0
+        with pytest.raises(VectorError, match=f"key '{row}' is zero"):
+            index.add([str(number) for number in range(len(bad))], bad)
+
+
+def test_keys_are_kept_as_plain_strings():
+    index = EmbeddingIndex(2)
+    index.add([np.str_("bowl"), Name.PLATE], TWO)
+    assert index.keys == ("bowl", "plate")
+    assert [type(key) for key in index.keys] == [str, str]
+    assert "plate" in index
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        0,
+        False,
+        -0.0,
+        1e-320,
+        2**80,
+        "",
+        "é\x00\u2028\U0001f600",
+        [],
+        {},
+        [None],
+        {"": [1, {"a": None}]},
+        deep(90),
+    ],
+)
+def test_payloads_come_back_equal_and_of_their_type(index, payload):
+    index.update(["a"], ONE, [payload])
+    found = index.payload("a")
+    assert repr(found) == repr(payload)

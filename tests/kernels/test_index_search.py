@@ -1,0 +1,284 @@
+import numpy as np
+import pytest
+
+from llm_kernels.errors import BackendError, VectorError
+from llm_kernels.index import EmbeddingIndex, Match
+from llm_kernels.oracle import topk_oracle
+
+BACKENDS = ("numpy", "torch", "faiss", "auto")
+
+
+def normal(rows, dimension, *, seed=0):
+    return np.random.default_rng(seed).normal(size=(rows, dimension)).astype(np.float32)
+
+
+def names(rows, *, prefix="k"):
+    return [f"{prefix}{row}" for row in range(rows)]
+
+
+def test_scores_are_cosines_of_vectors_of_any_length():
+    index = EmbeddingIndex(2)
+    index.add(["east", "north", "north-east"], [[5, 0], [0, 0.01], [3, 3]], [1, None, {"d": [45]}])
+    matches = index.search([2, 0], 3)
+    assert [match.key for match in matches] == ["east", "north-east", "north"]
+    assert [match.score for match in matches] == pytest.approx([1, 2**-0.5, 0], abs=1e-7)
+    assert [match.payload for match in matches] == [1, {"d": [45]}, None]
+    assert index.search([-1, 0], 1)[0] == Match("north", 0.0, None)
+
+
+def test_an_index_of_another_age_answers_with_what_it_holds():
+    index = EmbeddingIndex(3)
+    assert len(index) == 0
+    assert index.keys == ()
+    assert index.search([1, 0, 0], 4) == ()
+    assert index.search_batch(np.eye(3), 4) == ((), (), ())
+    assert index.search_batch(np.empty((0, 3)), 4) == ()
+    index.add(["a", "b"], np.eye(3)[:2])
+    assert len(index.search([1, 0, 0], 4)) == 2
+    assert len(index.search([1, 0, 0], 1)) == 1
+    index.add([], np.empty((0, 3)))
+    index.remove([])
+    assert index.keys == ("a", "b")
+    index.remove(["b", "a"])
+    assert index.search([1, 0, 0], 4) == ()
+    assert "a" not in index
+
+
+def test_update_moves_an_entry_and_keeps_its_payload_unless_there_is_a_new_one():
+    index = EmbeddingIndex(2)
+    index.add(["a", "b", "c"], [[1, 0], [1, 0], [0, 1]], ["pa", "pb", "pc"])
+    assert [match.key for match in index.search([1, 0], 3)] == ["a", "b", "c"]
+    index.update(["a"], [[3, 0]])
+    # Equal scores by age, and an updated entry is a new one.
+    assert [match.key for match in index.search([1, 0], 3)] == ["b", "a", "c"]
+    assert index.keys == ("b", "c", "a")
+    assert index.payload("a") == "pa"
+    index.update(["b", "a"], [[0, 1], [0, 2]], [None, {"new": True}])
+    assert [match.key for match in index.search([0, 1], 3)] == ["c", "b", "a"]
+    assert (index.payload("a"), index.payload("b")) == ({"new": True}, None)
+    assert index.vector("a").tolist() == [0, 1]
+    assert len(index) == 3
+
+
+def test_a_removed_key_can_come_back():
+    index = EmbeddingIndex(2)
+    index.add(["a", "b", "c"], [[1, 0], [1, 0], [1, 0]])
+    index.remove(["a"])
+    assert "a" not in index
+    assert [match.key for match in index.search([1, 0], 3)] == ["b", "c"]
+    index.add(["a"], [[0, 1]])
+    assert "a" in index
+    assert index.vector("a").tolist() == [0, 1]
+    assert [match.key for match in index.search([1, 0], 3)] == ["b", "c", "a"]
+
+
+def test_payloads_cannot_be_changed_from_outside():
+    payload = {"steps": ["mine"]}
+    index = EmbeddingIndex(2, metadata={"encoder": {"name": "e"}})
+    index.add(["a"], [[1, 0]], [payload])
+    payload["steps"].append("craft")
+    index.search([1, 0], 1)[0].payload["steps"].clear()
+    index.payload("a")["steps"].clear()
+    index.metadata["encoder"]["name"] = "other"
+    assert index.payload("a") == index.search([1, 0], 1)[0].payload == {"steps": ["mine"]}
+    assert index.metadata == {"encoder": {"name": "e"}}
+
+
+def test_vectors_handed_out_are_copies():
+    index = EmbeddingIndex(2)
+    given = np.array([[3.0, 4.0]])
+    index.add(["a"], given)
+    given[:] = 0
+    index.vector("a")[:] = 7
+    np.testing.assert_array_equal(index.vector("a"), np.float32([0.6, 0.8]))
+    assert index.vector("a").dtype == np.float32
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_backends_agree_with_the_oracle_also_on_ties(backend, dtype):
+    corpus = normal(300, 24)
+    corpus[100:200] = corpus[:100]  # ties
+    corpus[200:250] = 4 * corpus[:50]
+    index = EmbeddingIndex(24, dtype=dtype, backend=backend)
+    index.add(names(300), corpus)
+    gone = list(range(0, 300, 3))
+    index.remove([f"k{row}" for row in gone])
+    alive = [row for row in range(300) if row % 3]
+    stored = np.stack([index.vector(f"k{row}") for row in alive])
+    queries = np.concatenate((normal(5, 24, seed=1), 3 * corpus[:3]))
+    for k in (1, 7, 250):
+        scores, rows = topk_oracle(queries, stored, k)
+        found = index.search_batch(queries, k)
+        assert [len(answer) for answer in found] == [min(k, 200)] * 8
+        expected = [[f"k{alive[row]}" for row in answer] for answer in rows]
+        assert [[match.key for match in answer] for answer in found] == expected
+        graded = [[match.score for match in answer] for answer in found]
+        np.testing.assert_array_equal(np.float32(graded), scores)
+        assert index.search(queries[0], k) == found[0]
+
+
+def test_float16_halves_the_rows_and_is_right_to_three_digits():
+    corpus, queries = normal(50, 64), normal(4, 64, seed=1)
+    single, half = (EmbeddingIndex(64, dtype=dtype) for dtype in ("float32", "float16"))
+    for index in (single, half):
+        index.add(names(50), corpus)
+    assert half.dtype == "float16"
+    assert half._table.snapshot.rows.nbytes * 2 == single._table.snapshot.rows.nbytes
+    for one, other in zip(
+        single.search_batch(queries, 50), half.search_batch(queries, 50), strict=True
+    ):
+        exact = {match.key: match.score for match in one}
+        assert all(abs(match.score - exact[match.key]) < 1e-3 for match in other)
+    np.testing.assert_allclose(half.vector("k3"), single.vector("k3"), atol=1e-3)
+
+
+def test_vectors_are_unit_rows_whatever_kind_they_come_as():
+    torch = pytest.importorskip("torch")
+    values = [[1, 2, 2], [0, 0, -3]]
+    kinds = [
+        values,
+        np.array(values, np.int8),
+        np.array(values, np.float64) * 2**50,
+        np.asfortranarray(np.array(values, np.float16)),
+        torch.tensor(values, dtype=torch.bfloat16),
+        torch.tensor(values, dtype=torch.float64, requires_grad=True),
+    ]
+    for kind in kinds:
+        index = EmbeddingIndex(3)
+        index.add(["a", "b"], kind)
+        np.testing.assert_array_equal(index.vector("a"), np.float32([1 / 3, 2 / 3, 2 / 3]))
+        np.testing.assert_array_equal(index.vector("b"), np.float32([0, 0, -1]))
+        assert index.search(kind[0], 1)[0].key == "a"
+
+
+def test_growth_is_amortised():
+    index = EmbeddingIndex(4)
+    buffers, copied = [], 0
+    for number, row in enumerate(normal(1000, 4)):
+        index.add([str(number)], row[None])
+        buffer = index._table.snapshot.rows
+        if not buffers or buffer is not buffers[-1]:
+            buffers.append(buffer)
+            copied += number
+    assert len(buffers) == 11  # 1, 2, 4, ... 1024 rows
+    assert copied < 2 * 1000
+    bulk = EmbeddingIndex(4)
+    bulk.add(names(1000), normal(1000, 4))
+    assert len(bulk._table.snapshot.rows) == 1000  # no room to spare before it is needed
+
+
+def test_removed_rows_are_given_up_when_they_are_most():
+    index = EmbeddingIndex(4, backend="numpy")
+    corpus = normal(100, 4)
+    index.add(names(100), corpus, list(range(100)))
+    index.remove(names(50))
+    assert index._table.snapshot.count == 100
+    before = index._table.snapshot
+    index.remove(["k50"])
+    after = index._table.snapshot
+    assert (after.count, after.live, len(after.rows)) == (49, 49, 49)
+    assert after.generation == before.generation + 1
+    assert (before.count, before.live) == (100, 50)  # a reader that has it goes on with it
+    assert before.keys[99] == "k99"
+    assert index.keys == tuple(f"k{row}" for row in range(51, 100))
+    assert [index.payload(key) for key in index.keys] == list(range(51, 100))
+    assert index.search(corpus[77], 1)[0].key == "k77"
+    for _ in range(300):  # one entry updated over and over
+        index.update(["k60"], corpus[60][None])
+    assert index._table.snapshot.count <= 99
+    assert index.search(corpus[60], 1)[0] == Match("k60", pytest.approx(1), 60)
+
+
+def test_an_interrupted_write_leaves_no_trace(monkeypatch):
+    index = EmbeddingIndex(2)
+    index.add(["a"], [[1, 0]], ["kept"])
+    index.add(["b"], [[0, 1]])
+    index.remove(["b"])  # room in the buffers, rows to write over
+
+    def interrupt(after):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(index._table, "_publish", interrupt)
+        for write in (
+            lambda: index.add(["lost", "too"], [[0, 1], [1, 1]], ["x", "y"]),
+            lambda: index.update(["a"], [[0, 1]], ["new"]),
+        ):
+            with pytest.raises(KeyboardInterrupt):
+                write()
+    assert index.keys == ("a",)
+    assert "lost" not in index
+    assert index.payload("a") == "kept"
+    index.add(["c", "lost"], [[0, 1], [0, 1]], ["pc", "pl"])
+    assert [(match.key, match.payload) for match in index.search([0, 1], 3)] == [
+        ("c", "pc"),
+        ("lost", "pl"),
+        ("a", "kept"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"backend": "annoy"}, "annoy.*choose one of auto"),
+        ({"backend": "triton"}, "triton.*cannot search here.*choose one of"),
+        ({"device": "tpu"}, "no device is called 'tpu'"),
+        ({"device": "cuda:99"}, "'cuda:99' is not here.*use device 'cpu'"),
+    ],
+)
+def test_backends_and_devices_that_are_not_here(options, message):
+    with pytest.raises(BackendError, match=message):
+        EmbeddingIndex(3, **options)
+
+
+def test_an_array_backend_has_no_device(monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    for backend in ("numpy", "faiss"):
+        with pytest.raises(BackendError, match=f"'{backend}' cannot search here.*CPU"):
+            EmbeddingIndex(3, backend=backend, device="cuda")
+
+
+@pytest.mark.parametrize(
+    ("dimension", "dtype", "message"),
+    [
+        (0, "float32", "dimension is 0"),
+        (2.5, "float32", "dimension is 2.5"),
+        (3, "int8", "dtype is 'int8': choose one of float32, float16"),
+    ],
+)
+def test_what_no_index_has(dimension, dtype, message):
+    with pytest.raises(VectorError, match=message):
+        EmbeddingIndex(dimension, dtype=dtype)
+
+
+@pytest.mark.parametrize(
+    ("query", "k", "message"),
+    [
+        ([1, 0, 0], 0, "k is 0: it must be at least 1"),
+        ([1, 0, 0], 1.0, "k is 1.0: it must be a whole number"),
+        ([0, 0, 0], 1, "query 0 is zero"),
+        ([1, np.nan, 0], 1, "query 0 holds NaN at position 1"),
+        ([1, 0, -np.inf], 1, "query 0 holds Inf at position 2"),
+        ([1, 0], 1, r"shape \[1, 2\] instead of \[rows, 3\]"),
+        ([[1, 0, 0]], 1, "use search_batch"),
+        (["x", "y", "z"], 1, "not real numbers"),
+    ],
+)
+def test_queries_that_are_refused(query, k, message):
+    index = EmbeddingIndex(3)
+    for index_of_any_size in (index, filled := EmbeddingIndex(3)):
+        if index_of_any_size is filled:
+            filled.add(["a"], [[1, 0, 0]])
+        with pytest.raises(VectorError, match=message):
+            index_of_any_size.search(query, k)
+
+
+def test_the_position_of_a_bad_query_in_a_batch_is_named():
+    index = EmbeddingIndex(3)
+    index.add(["a"], [[1, 0, 0]])
+    with pytest.raises(VectorError, match="query 2 is zero"):
+        index.search_batch([[1, 0, 0], [0, 1, 0], [0, 0, 0]], 1)
+    with pytest.raises(VectorError, match="one vector is a matrix of one row"):
+        index.search_batch([1, 0, 0], 1)

@@ -1,0 +1,235 @@
+"""Every backend on the CPU gives the oracle's answer: the same bits, ties included."""
+
+from unittest import mock
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from llm_kernels import (
+    candidates,
+    faiss_search,
+    inverse_norms,
+    numpy_search,
+    screen,
+    topk_oracle,
+    torch_search,
+    unit_queries,
+)
+
+
+def by_torch(queries, corpus, norms, k):
+    found = torch_search.search(
+        torch.from_numpy(queries), torch.from_numpy(corpus), torch.from_numpy(norms), k
+    )
+    return tuple(side.numpy() for side in found)
+
+
+def by_torch_as_on_a_device(queries, corpus, norms, k):
+    """What runs on a GPU: matrix product, top k and merge in torch."""
+    source = torch_search.TensorSource(torch.from_numpy(corpus), torch.from_numpy(norms))
+    with mock.patch.object(torch_search, "_BLOCK", 1 << 10):
+        return torch_search.search_on_device(torch.from_numpy(queries), source, k)
+
+
+def by_faiss_in_blocks(queries, corpus, norms, k):
+    with mock.patch.object(faiss_search, "_COPIED", 1 << 8):
+        return faiss_search.search(queries, corpus, norms, k)
+
+
+def by_numpy_in_blocks(queries, corpus, norms, k):
+    """Blocks so small that thresholds, pruning and groups of queries come into play."""
+    with (
+        mock.patch.multiple(screen, _BLOCK_SCORES=96, _QUERIES=3, _SMALL_SCORES=0, _FEW_ROWS=0),
+        mock.patch.multiple(candidates, _TABLE=16, _TOGETHER=7),
+    ):
+        return numpy_search.search(queries, corpus, norms, k)
+
+
+BACKENDS = {
+    "numpy": numpy_search.search,
+    "numpy in blocks": by_numpy_in_blocks,
+    "torch": by_torch,
+    "torch as on a device": by_torch_as_on_a_device,
+    "faiss": faiss_search.search,
+    "faiss in blocks": by_faiss_in_blocks,
+}
+
+
+def normal(rng, rows, dimension):
+    return rng.standard_normal((rows, dimension)).astype(np.float32)
+
+
+def small_integers(rng, rows, dimension):
+    """Few distinct scores, each shared by many rows."""
+    drawn = rng.integers(-1, 2, (rows, dimension)).astype(np.float32)
+    drawn[:, 0] = 1
+    return drawn
+
+
+def repeated(rng, rows, dimension):
+    return normal(rng, 3, dimension)[rng.integers(0, 3, rows)]
+
+
+def almost_equal(rng, rows, dimension):
+    """Scores that differ by less than a float32 product rounds."""
+    noise = rng.standard_normal((rows, dimension)) * 1e-7
+    return (rng.standard_normal(dimension) + noise).astype(np.float32)
+
+
+def unit(rng, rows, dimension):
+    return unit_queries(normal(rng, rows, dimension))
+
+
+def one_hot(rng, rows, dimension):
+    """Most scores are exactly zero."""
+    return np.eye(dimension, dtype=np.float32)[rng.integers(0, dimension, rows)]
+
+
+def assert_same(expected, found, what):
+    np.testing.assert_array_equal(found[1], expected[1], err_msg=what)
+    np.testing.assert_array_equal(found[0], expected[0], err_msg=what)
+    assert found[0].dtype == np.float32
+    assert found[1].dtype == np.int64
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    queries=st.integers(1, 9),
+    rows=st.integers(1, 120),
+    dimension=st.integers(1, 48),
+    k=st.integers(1, 140),
+    draw=st.sampled_from((normal, small_integers, repeated, almost_equal, unit, one_hot)),
+    half=st.booleans(),
+    masked=st.sampled_from((0.0, 0.4, 0.95)),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_all_backends_agree_with_the_oracle(queries, rows, dimension, k, draw, half, masked, seed):
+    rng = np.random.default_rng(seed)
+    corpus = draw(rng, rows, dimension)
+    if half:
+        corpus = corpus.astype(np.float16)
+    norms = inverse_norms(corpus)
+    norms[rng.random(rows) < masked] = 0.0
+    norms[rng.integers(rows)] = inverse_norms(np.ones((1, dimension), np.float32))[0]
+    norms[norms > 0] = inverse_norms(corpus)[norms > 0]
+    corpus[norms == 0] = np.nan
+    drawn = draw(rng, queries, dimension)
+    asked = unit_queries(drawn)
+    taking_part = np.count_nonzero(norms)
+    expected = topk_oracle(drawn, corpus, k, inverse_norms=norms)
+    assert expected[0].shape == (queries, min(k, taking_part))
+    for name, search in BACKENDS.items():
+        assert_same(expected, search(asked, corpus, norms, min(k, taking_part)), name)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    queries=st.sampled_from((1, 2, 40)),
+    rows=st.integers(1_000, 4_000),
+    dimension=st.integers(1, 24),
+    k=st.integers(1, 12),
+    draw=st.sampled_from((normal, small_integers, repeated, almost_equal)),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_corpora_of_thousands(queries, rows, dimension, k, draw, seed):
+    rng = np.random.default_rng(seed)
+    corpus = draw(rng, rows, dimension)
+    norms = inverse_norms(corpus)
+    drawn = draw(rng, queries, dimension)
+    asked = unit_queries(drawn)
+    expected = topk_oracle(drawn, corpus, k, inverse_norms=norms)
+    for name in ("numpy", "torch", "torch as on a device", "faiss"):
+        assert_same(expected, BACKENDS[name](asked, corpus, norms, k), name)
+
+
+def test_scores_by_hand():
+    corpus = np.float32([[1, 0], [3, 4], [0, -2], [-1, 0]])
+    asked = np.float32([[1, 0], [0, 1]])
+    for name, search in BACKENDS.items():
+        scores, indices = search(asked, corpus, inverse_norms(corpus), 4)
+        expected = np.float32([[1, 0.6, 0, -1], [0.8, 0, 0, -1]])
+        np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-7, err_msg=name)
+        np.testing.assert_array_equal(indices, [[0, 1, 2, 3], [1, 0, 3, 2]], err_msg=name)
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize("queries", [1, 5])
+def test_identical_rows_come_in_order(name, queries):
+    corpus = np.tile(np.float32([[0.1, -0.7, 0.3]]), (3_000, 1))
+    norms = inverse_norms(corpus)
+    norms[[0, 2]] = 0.0
+    asked = unit_queries(normal(np.random.default_rng(0), queries, 3))
+    scores, indices = BACKENDS[name](asked, corpus, norms, 5)
+    np.testing.assert_array_equal(indices, np.tile([1, 3, 4, 5, 6], (queries, 1)))
+    assert np.all(scores == scores[:, :1])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_torch_reads_every_dtype(dtype):
+    rng = np.random.default_rng(2)
+    corpus = torch.from_numpy(normal(rng, 700, 33)).to(dtype)
+    norms = inverse_norms(corpus)
+    drawn = normal(rng, 4, 33)
+    asked = unit_queries(drawn)
+    expected = topk_oracle(drawn, corpus.float().numpy(), 7, inverse_norms=norms.numpy())
+    with mock.patch.object(torch_search, "_CONVERTED", 1 << 10):
+        found = torch_search.search(torch.from_numpy(asked), corpus, norms, 7)
+    assert_same(expected, [side.numpy() for side in found], str(dtype))
+    source = torch_search.TensorSource(corpus, norms)
+    found = torch_search.search_on_device(torch.from_numpy(asked), source, 7)
+    assert_same(expected, found, str(dtype))
+
+
+def rounded_to_tf32(scores_of):
+    """A matrix product as with 10 bits of mantissa."""
+
+    def product(block, transposed, *, out):
+        short = [
+            (side.contiguous().view(torch.int32) & ~0x1FFF).view(torch.float32)
+            for side in (block, transposed)
+        ]
+        return scores_of(*short, out=out)
+
+    return product
+
+
+def test_coarser_products_cost_no_answers():
+    rng = np.random.default_rng(3)
+    corpus = unit_queries(
+        (rng.standard_normal(64) + 0.02 * rng.standard_normal((3_000, 64))).astype(np.float32)
+    )
+    norms = inverse_norms(corpus)
+    drawn = corpus[:3] * np.float32(3)
+    asked = unit_queries(drawn)
+    expected = topk_oracle(drawn, corpus, 10, inverse_norms=norms)
+    assert torch_search._input_error("cpu") == 0.0
+    with mock.patch.object(torch, "mm", rounded_to_tf32(torch.mm)):
+        misled = by_torch(asked, corpus, norms, 10)
+        assert not np.array_equal(misled[1], expected[1])
+        torch.backends.mkldnn.matmul.fp32_precision = "tf32"
+        try:
+            assert torch_search._input_error("cpu") == 2.0**-11
+            assert_same(expected, by_torch(asked, corpus, norms, 10), "TF32")
+        finally:
+            torch.backends.mkldnn.matmul.fp32_precision = "none"
+
+
+def test_memory_does_not_grow_with_the_corpus():
+    """100,000 rows, all candidates of 8 queries: neither all scores nor all pairs are held."""
+    import tracemalloc
+
+    corpus = np.ones((100_000, 2), np.float32)
+    norms = inverse_norms(corpus)
+    asked = unit_queries(normal(np.random.default_rng(0), 8, 2))
+    with mock.patch.object(screen, "_BLOCK_SCORES", 1 << 14):
+        tracemalloc.start()
+        try:
+            _, indices = numpy_search.search(asked, corpus, norms, 3)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    np.testing.assert_array_equal(indices, np.tile([0, 1, 2], (8, 1)))
+    assert peak < 8 * 100_000 * 4

@@ -1,0 +1,224 @@
+import numpy as np
+import pytest
+import torch
+
+from llm_kernels import (
+    BackendError,
+    VectorError,
+    available_backends,
+    choose_backend,
+    inverse_norms,
+    similarity,
+    topk_cosine,
+    topk_oracle,
+)
+
+RNG = np.random.default_rng(0)
+QUERIES = RNG.standard_normal((3, 20), dtype=np.float32)
+CORPUS = RNG.standard_normal((50, 20), dtype=np.float32)
+CPU_BACKENDS = ("auto", "numpy", "torch", "faiss")
+
+
+@pytest.mark.parametrize("backend", CPU_BACKENDS)
+def test_arrays_in_arrays_out(backend):
+    scores, indices = topk_cosine(QUERIES, CORPUS, 7, backend=backend)
+    expected = topk_oracle(QUERIES, CORPUS, 7)
+    np.testing.assert_array_equal(scores, expected[0])
+    np.testing.assert_array_equal(indices, expected[1])
+
+
+@pytest.mark.parametrize("backend", CPU_BACKENDS)
+def test_tensors_in_tensors_out(backend):
+    queries = torch.from_numpy(QUERIES.copy()).requires_grad_()
+    scores, indices = topk_cosine(queries, torch.from_numpy(CORPUS), 7, backend=backend)
+    assert (scores.dtype, indices.dtype) == (torch.float32, torch.int64)
+    assert not scores.requires_grad
+    expected = topk_oracle(QUERIES, CORPUS, 7)
+    np.testing.assert_array_equal(scores.numpy(), expected[0])
+    np.testing.assert_array_equal(indices.numpy(), expected[1])
+
+
+@pytest.mark.parametrize("backend", CPU_BACKENDS)
+def test_length_does_not_matter(backend):
+    powers = 2.0 ** RNG.integers(-20, 20, (50, 1))
+    long_and_short = (CORPUS * powers).astype(np.float32)
+    scores, indices = topk_cosine(QUERIES * np.float32(4), long_and_short, 7, backend=backend)
+    expected = topk_cosine(QUERIES, CORPUS, 7, backend=backend)
+    np.testing.assert_array_equal(scores, expected[0])
+    np.testing.assert_array_equal(indices, expected[1])
+
+
+@pytest.mark.parametrize("backend", CPU_BACKENDS)
+@pytest.mark.parametrize("as_kind", [np.asarray, torch.from_numpy])
+def test_masked_rows_take_no_part(backend, as_kind):
+    corpus = CORPUS.copy()
+    corpus[::2] = np.nan
+    mask = np.arange(50) % 2 == 1
+    scores, indices = topk_cosine(
+        as_kind(QUERIES), as_kind(corpus), 30, mask=as_kind(mask), backend=backend
+    )
+    assert tuple(indices.shape) == (3, 25)
+    expected = topk_oracle(QUERIES, CORPUS[1::2], 30)
+    np.testing.assert_array_equal(np.asarray(indices), 2 * expected[1] + 1)
+    np.testing.assert_array_equal(np.asarray(scores), expected[0])
+
+
+@pytest.mark.parametrize("as_kind", [np.asarray, torch.from_numpy])
+def test_mask_and_given_norms_both_leave_out(as_kind):
+    norms = inverse_norms(CORPUS)
+    norms[:20] = 0
+    mask = np.arange(50) < 30
+    _, indices = topk_cosine(
+        as_kind(QUERIES), as_kind(CORPUS), 50, mask=as_kind(mask), inverse_norms=as_kind(norms)
+    )
+    assert sorted(np.asarray(indices)[0].tolist()) == list(range(20, 30))
+    assert np.count_nonzero(norms) == 30
+
+
+@pytest.mark.parametrize("backend", CPU_BACKENDS)
+def test_fewer_rows_than_asked_for_show_in_the_shape(backend):
+    scores, indices = topk_cosine(QUERIES, CORPUS[:4], 10, backend=backend)
+    assert scores.shape == indices.shape == (3, 4)
+
+
+@pytest.mark.parametrize("as_kind", [np.asarray, torch.from_numpy])
+def test_nothing_to_search(as_kind):
+    empty = np.empty((0, 20), np.float32)
+    for queries, corpus, shape in (
+        (QUERIES, empty, (3, 0)),
+        (empty, CORPUS, (0, 5)),
+        (empty, empty, (0, 0)),
+    ):
+        scores, indices = topk_cosine(as_kind(queries), as_kind(corpus), 5)
+        assert tuple(scores.shape) == tuple(indices.shape) == shape
+        assert str(scores.dtype).endswith("float32")
+        assert str(indices.dtype).endswith("int64")
+    nobody = np.zeros(50, bool)
+    scores, _ = topk_cosine(as_kind(QUERIES), as_kind(CORPUS), 5, mask=as_kind(nobody))
+    assert tuple(scores.shape) == (3, 0)
+
+
+@pytest.mark.parametrize("backend", CPU_BACKENDS)
+def test_read_only_and_strided_arrays(backend, recwarn):
+    wide = np.repeat(CORPUS, 2, axis=1)
+    strided = wide[:, ::2]
+    strided.flags.writeable = False
+    expected = topk_oracle(QUERIES, CORPUS, 7)
+    for corpus in (strided, np.asfortranarray(CORPUS)):
+        _, indices = topk_cosine(QUERIES, corpus, 7, backend=backend)
+        np.testing.assert_array_equal(indices, expected[1])
+    assert not recwarn
+
+
+def test_bfloat16_goes_to_torch():
+    corpus = torch.from_numpy(CORPUS).bfloat16()
+    _, indices = topk_cosine(torch.from_numpy(QUERIES), corpus, 7)
+    expected = topk_oracle(QUERIES, corpus.float().numpy(), 7)
+    np.testing.assert_array_equal(indices.numpy(), expected[1])
+    for backend in ("numpy", "faiss"):
+        with pytest.raises(BackendError, match=r"no bfloat16.*'torch'.*\.float\(\)"):
+            topk_cosine(torch.from_numpy(QUERIES), corpus, 7, backend=backend)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"queries": QUERIES[0]}, r"queries has shape \[20\].*v\[None, :\]"),
+        ({"queries": QUERIES[:, :19]}, "queries has dimension 19 and corpus 20: .* one encoder"),
+        ({"queries": torch.from_numpy(QUERIES)}, "a torch tensor and corpus a NumPy array: conv"),
+        ({"corpus": CORPUS.astype(np.float64)}, r"corpus is of dtype float64.*\.astype"),
+        ({"k": 0}, "k is 0: ask for at least 1"),
+        ({"k": -3}, "k is -3: ask for at least 1"),
+        ({"k": 2.5}, r"k is 2\.5, not a whole number"),
+        ({"mask": np.ones(49, bool)}, r"mask has shape \[49\], the corpus \[50, 20\].*\[50\]"),
+        ({"mask": np.ones(50)}, "mask is of dtype float64: convert it to bool"),
+        ({"mask": [True] * 50}, "mask is a list, the corpus a NumPy array: convert mask"),
+        ({"mask": torch.ones(50, dtype=torch.bool)}, "mask is a Tensor, the corpus a NumPy array"),
+        ({"inverse_norms": np.ones(50)}, "inverse_norms is of dtype float64: .* float32"),
+        ({"inverse_norms": np.ones((50, 1), np.float32)}, r"inverse_norms has shape \[50, 1\]"),
+    ],
+)
+def test_wrong_arguments(changes, message):
+    arguments = {"queries": QUERIES, "corpus": CORPUS, "k": 5, **changes}
+    with pytest.raises(VectorError, match=message):
+        topk_cosine(**arguments)
+
+
+def test_tensors_of_different_devices():
+    queries, corpus = torch.from_numpy(QUERIES), torch.from_numpy(CORPUS)
+    with pytest.raises(VectorError, match=r"queries is on cpu and corpus on meta: move .*'meta'"):
+        topk_cosine(queries, corpus.to("meta"), 5)
+    with pytest.raises(VectorError, match=r"mask is on meta and corpus on cpu: move .*'cpu'"):
+        topk_cosine(queries, corpus, 5, mask=torch.ones(50, dtype=torch.bool, device="meta"))
+
+
+def test_bad_vectors_are_named():
+    corpus = CORPUS.copy()
+    corpus[31] = 0
+    with pytest.raises(VectorError, match=r"corpus\[31\] is zero.*leave the row out"):
+        topk_cosine(QUERIES, corpus, 5)
+    with pytest.raises(VectorError, match=r"queries\[1\] holds NaN at position 0"):
+        topk_cosine(np.where(np.arange(3)[:, None] == 1, np.nan, QUERIES), CORPUS, 5)
+
+
+def test_backends_that_do_not_exist_or_cannot_run(monkeypatch):
+    with pytest.raises(BackendError, match="no backend is called 'faise': choose one of auto, "):
+        topk_cosine(QUERIES, CORPUS, 5, backend="faise")
+    monkeypatch.setattr(similarity, "find_spec", lambda name: None)
+    with pytest.raises(BackendError, match=r"'faiss' cannot search here: .* pip install faiss-cpu"):
+        topk_cosine(QUERIES, CORPUS, 5, backend="faiss")
+    assert available_backends() == ("numpy",)
+    with pytest.raises(BackendError, match=r"on the CPU and the vectors are on cuda.*\.cpu\(\)"):
+        similarity.check_backend("numpy", "cuda:1")
+
+
+def test_what_there_is():
+    assert available_backends()[-3:] == ("faiss", "torch", "numpy")
+    assert "numpy" not in available_backends(device="cuda:0")
+    assert "torch" in available_backends(device="cuda:0")
+
+
+@pytest.mark.parametrize(("triton_runs", "expected"), [(True, "triton"), (False, "torch")])
+def test_the_choice_on_a_gpu(monkeypatch, triton_runs, expected):
+    from llm_kernels import triton_search
+
+    monkeypatch.setattr(
+        triton_search, "unavailable", lambda: None if triton_runs else "no GPU is here"
+    )
+    size = {"device": "cuda:1", "rows": 1_000, "queries": 1}
+    assert choose_backend(**size, k=64, dimension=1024) == expected
+    assert choose_backend(**size, k=65, dimension=1024) == "torch"
+    assert choose_backend(**size, k=64, dimension=1025) == "torch"
+
+
+@pytest.mark.parametrize(
+    ("rows", "dtype", "expected"),
+    [
+        (10, "float32", "numpy"),
+        (1_000_000, "float32", "numpy"),
+        (1_000, "float16", "numpy"),
+        (10_000, "float16", "torch"),
+        (10, "bfloat16", "torch"),
+    ],
+)
+def test_the_choice_on_the_cpu(rows, dtype, expected):
+    size = {"device": "cpu", "rows": rows, "queries": 1, "dimension": 384}
+    assert choose_backend(**size, dtype=dtype) == expected
+
+
+def test_float16_without_torch(monkeypatch):
+    monkeypatch.setattr(similarity, "find_spec", lambda name: None)
+    size = {"device": "cpu", "rows": 10_000, "queries": 1, "dimension": 384}
+    assert choose_backend(**size, dtype="float16") == "numpy"
+
+
+def test_importing_the_layer_imports_no_backend():
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, llm_kernels; llm_kernels.available_backends;"
+        "print([name for name in ('torch', 'faiss', 'triton') if name in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"

@@ -1,0 +1,160 @@
+"""Every kernel that an index launches, compiled for three generations of GPUs without one."""
+
+import multiprocessing
+import re
+import subprocess
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from llm_kernels import triton_search
+
+SHARED_BYTES = {80: 166912, 90: 232448, 100: 232448}  # opt-in maximum of A100, H100, B200
+DTYPES = {"fp16": 2, "bf16": 2, "fp32": 4}
+CONSTANTS = ("D", "K", "SLOTS", "PARTS", "QUERIES", "ROWS", "CHUNK", "STAGES")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    kernel: str
+    capability: int
+    dtype: str
+    dimension: int
+    k: int
+    shape: triton_search.Shape | None
+
+    def __str__(self):
+        return f"{self.kernel} sm_{self.capability} {self.dtype} D={self.dimension} k={self.k}"
+
+
+@dataclass(frozen=True)
+class Built:
+    registers: int
+    spilled_bytes: int
+    shared_bytes: int
+    asynchronous_copies: int
+    tensor_core_instructions: int
+
+
+def wanted():
+    cases = [("fp16", 384, 1, 10), ("fp16", 384, 32, 10), ("fp16", 384, 512, 10)]
+    cases += [("fp32", 384, 1, 10), ("fp32", 384, 512, 10), ("bf16", 768, 16, 10)]
+    cases += [("fp16", 384, 1, 64), ("fp16", 384, 512, 64), ("fp16", 1024, 1, 10)]
+    for capability, shared in SHARED_BYTES.items():
+        for dtype, dimension, queries, k in cases:
+            shape = triton_search.shape_for(
+                queries=queries,
+                dimension=dimension,
+                itemsize=DTYPES[dtype],
+                k=k,
+                shared_bytes=shared,
+            )
+            kernel = "scan_stream" if shape.streams else "scan_gemm"
+            yield Wanted(kernel, capability, dtype, dimension, k, shape)
+        yield Wanted("merge", capability, "fp32", 0, 64, None)
+
+
+def build(case):
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    from llm_kernels import triton_kernels
+
+    slots = 1 << (case.k - 1).bit_length()
+    if case.shape is None:
+        types = ["*fp32", "*i32", "*fp32", "*i64", "i32"]
+        constants = {"K": case.k, "SLOTS": slots, "CANDIDATES": 1024}
+    else:
+        pointer = f"*{case.dtype}"
+        types = [pointer, pointer, "*fp32", "*fp32", "*i32", "i32", "i32", "i32"]
+        parts = triton_search.parts_of(DTYPES[case.dtype])
+        shape = case.shape
+        values = (case.dimension, case.k, slots, parts, shape.queries, shape.rows, shape.chunk)
+        constants = dict(zip(CONSTANTS, (*values, shape.stages), strict=True))
+    kernel = getattr(triton_kernels, case.kernel)
+    names = kernel.arg_names
+    source = ASTSource(
+        fn=kernel,
+        signature=dict(zip(names, types, strict=False)) | dict.fromkeys(constants, "constexpr"),
+        constexprs=constants,
+        # The launcher finds the same: allocations are aligned, and slabs are multiples of 16 rows.
+        attrs={
+            (place,): [["tt.divisibility", 16]]
+            for place, kind in enumerate(types)
+            if kind[0] == "*" or names[place] == "slab_rows"
+        },
+    )
+    compiled = triton.compile(
+        source,
+        target=GPUTarget("cuda", case.capability, 32),
+        options={"num_warps": 4 if case.shape is None else case.shape.warps},
+    )
+    return _usage(compiled)
+
+
+def _usage(compiled):
+    import tempfile
+
+    import triton
+
+    tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(compiled.asm["cubin"])
+        file.flush()
+        text = subprocess.run(
+            [str(tool), "--dump-resource-usage", file.name],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+    usage = {name: int(value) for name, value in re.findall(r"(REG|STACK|LOCAL):(\d+)", text)}
+    ptx = compiled.asm["ptx"]
+    return Built(
+        registers=usage["REG"],
+        spilled_bytes=usage["STACK"] + usage["LOCAL"],
+        shared_bytes=compiled.metadata.shared,
+        asynchronous_copies=ptx.count("cp.async.cg"),
+        tensor_core_instructions=len(re.findall(r"mma\.sync|wgmma\.mma|tcgen05\.mma", ptx)),
+    )
+
+
+@pytest.fixture(scope="module")
+def builds():
+    cases = list(dict.fromkeys(wanted()))
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return dict(zip(cases, pool.map(build, cases), strict=True))
+
+
+def test_no_build_spills_registers(builds):
+    assert {str(case) for case in builds if case.shape} >= {
+        f"{kernel} sm_{capability} fp16 D=384 k=10"
+        for kernel in ("scan_stream", "scan_gemm")
+        for capability in SHARED_BYTES
+    }
+    assert {str(case): built for case, built in builds.items() if built.spilled_bytes} == {}
+
+
+def test_every_build_fits_its_device(builds):
+    too_big = {
+        str(case): built.shared_bytes
+        for case, built in builds.items()
+        if built.shared_bytes > SHARED_BYTES[case.capability]
+    }
+    assert too_big == {}
+
+
+def test_the_estimate_of_shared_memory_is_not_far_below_the_truth(builds):
+    for case, built in builds.items():
+        if case.shape is not None:
+            estimate = case.shape.shared_bytes(case.dimension, DTYPES[case.dtype])
+            assert built.shared_bytes <= estimate + 8192, str(case)
+
+
+def test_scans_prefetch_and_use_the_tensor_cores(builds):
+    for case, built in builds.items():
+        if case.shape is not None:
+            assert built.asynchronous_copies > 0, str(case)
+            assert built.tensor_core_instructions > 0, str(case)

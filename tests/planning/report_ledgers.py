@@ -1,0 +1,48 @@
+"""Ledgers made by hand, for the tests of reports."""
+
+from llm_planning.experiments.ledger import Ledger
+from llm_planning.experiments.trial import Trial, TrialResult
+from llm_serving.request import Usage
+
+PROVENANCE = {"commit": "0123abc", "model": {"name": "scripted"}}
+
+
+def trial_of(planner, *, task="mine", seed=0, **settings):
+    return Trial(
+        planner=planner,
+        environment="minecraft",
+        task=task,
+        model="small",
+        seed=seed,
+        settings=settings,
+    )
+
+
+def result_of(trial, *, calls=1, success=None, failed=False, plan=("a", "b"), **metrics):
+    """A result whose calls read 100 tokens and write 10 each."""
+    return TrialResult(
+        trial=trial,
+        status="failed" if failed else "done",
+        success=success,
+        plan=() if failed else plan,
+        metrics=metrics,
+        usage={
+            "propose": Usage(
+                calls=calls, prompt_tokens=100 * calls, completion_tokens=10 * calls, seconds=0.5
+            )
+        },
+        trace={},
+        error="ValueError: no" if failed else None,
+        started=1.0,
+        seconds=2.0,
+    )
+
+
+def write_ledger(folder, results, *, pending=()):
+    """A ledger with these results, and trials that were not run."""
+    trials = [*(result.trial for result in results), *pending]
+    sweep = {"name": "by-hand", "retries": 0, "trials": [trial.to_json() for trial in trials]}
+    with Ledger.create(folder, sweep, PROVENANCE) as ledger:
+        for result in results:
+            ledger.record(result, attempt=1, final=True)
+    return folder

@@ -1,0 +1,333 @@
+"""`llm-planning sweep`, on scripted answers."""
+
+import contextlib
+import csv
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import llm_planning.commands.sweep as sweep_module
+import llm_planning.experiments.scheduler as scheduler_module
+from llm_planning.cli import app
+from llm_planning.experiments import opening
+from llm_planning.experiments.ledger import Ledger, LedgerError
+from llm_planning.experiments.ray_pool import RayPool
+from llm_serving.errors import EngineStoppedError, UnknownModelError
+from llm_serving.request import ModelIdentity
+from llm_serving.scripted import ScriptedEngine
+
+OPTION = {"reasoning": "r", "verb": "mine", "quantity": 3, "item": "oak_log"}
+ANSWER = json.dumps({"options": [OPTION]}, separators=(",", ":"))
+SWEEP = """
+name: small
+planners: cot
+tasks: [milk-a-cow, cook-meat]
+seeds: 3
+settings: {d: [2, 3]}
+retries: 1
+"""
+
+
+class Served:
+    """Stands in for vLLM: the configurations that were opened, and the script of each engine."""
+
+    def __init__(self):
+        self.script = {"decompose": ANSWER}
+        self.delay = None
+        self.configs = []
+        self.engines = []
+        self.forgotten = 0
+
+    @contextlib.contextmanager
+    def __call__(self, config, encoder):
+        identity = ModelIdentity(name=config.model, revision="1", dtype="float32")
+        engine = ScriptedEngine(self.script, delay=self.delay, identity=identity)
+        engine.forget_prefixes = self.forget
+        self.configs.append(config)
+        self.engines.append(engine)
+        yield engine
+
+    async def forget(self):
+        self.forgotten += 1
+
+    @property
+    def asked(self):
+        return sum(len(engine.requests) for engine in self.engines)
+
+
+def identify(model):
+    return ModelIdentity(name=model, revision="1", dtype="auto")
+
+
+@pytest.fixture
+def served(monkeypatch, tmp_path):
+    stand_in = Served()
+    monkeypatch.setattr(opening, "serve", stand_in)
+    monkeypatch.setattr(sweep_module, "identify", identify)
+    monkeypatch.setattr(scheduler_module, "RETRY_AFTER", 0.01)
+    monkeypatch.setenv("LLM_PLANNING_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    return stand_in
+
+
+@pytest.fixture
+def file(served, tmp_path):
+    path = tmp_path / "small.yaml"
+    path.write_text(SWEEP)
+    return path
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(app, ["sweep", *map(str, arguments)])
+
+
+def digest_of(folder):
+    with Ledger.open(Path(folder)) as ledger:
+        return ledger.content_digest()
+
+
+def test_a_sweep_runs_and_its_results_are_shown_and_exported(served, file, tmp_path):
+    result = invoke("run", file)
+    assert result.exit_code == 0, result.output
+    assert "small: all 12 trials finished; 12 done and 0 failed" in result.stdout
+    state = json.loads(invoke("status", "sweeps/small", "--json").stdout)
+    assert (state["total"], state["done"], state["left"]) == (12, 12, 0)
+    assert state["calls"] == 12
+    report = json.loads(invoke("report", "sweeps/small", "--json").stdout)
+    assert [group["by"]["settings.d"] for group in report["groups"]] == [2, 3]
+    assert [group["done"] for group in report["groups"]] == [6, 6]
+    assert report["groups"][0]["calls"]["value"] == 1
+    by_task = json.loads(invoke("report", "sweeps/small", "--by", "task", "--json").stdout)
+    assert [group["by"]["task"] for group in by_task["groups"]] == ["milk-a-cow", "cook-meat"]
+    assert "milk-a-cow" in invoke("report", "sweeps/small", "--by", "task").stdout
+    assert invoke("export", "sweeps/small", "--out", tmp_path / "all.csv").exit_code == 0
+    with (tmp_path / "all.csv").open() as lines:
+        assert len(list(csv.DictReader(lines))) == 12
+
+
+def test_a_second_run_has_nothing_to_do_and_loads_no_model(served, file):
+    assert invoke("run", file).exit_code == 0
+    result = invoke("run", file, "--json")
+    assert result.exit_code == 0, result.output
+    said = json.loads(result.stdout)
+    assert (said["total"], said["kept"], said["done"]) == (12, 12, 0)
+    assert len(served.configs) == 1
+
+
+def test_another_sweep_s_folder_is_refused(served, file, tmp_path):
+    assert invoke("run", file).exit_code == 0
+    other = tmp_path / "other.yaml"
+    other.write_text(SWEEP.replace("seeds: 3", "seeds: 4"))
+    result = invoke("run", other)
+    assert result.exit_code == 1
+    assert "error:" in result.stderr
+    assert len(served.configs) == 1
+
+
+def test_with_the_cache_a_sweep_run_twice_is_identical_and_asks_nothing(served, file):
+    assert invoke("run", file, "--out", "one").exit_code == 0
+    first = served.asked
+    assert invoke("run", file, "--out", "two").exit_code == 0
+    assert served.asked == first > 0
+    assert digest_of("one") == digest_of("two")
+    assert invoke("run", file, "--out", "three", "--no-cache").exit_code == 0
+    assert served.asked == first + 12
+
+
+def test_models_take_turns(served, file, tmp_path):
+    file.write_text(SWEEP + "model: [smollm2-135m-instruct, qwen2.5-7b-instruct]\n")
+    result = invoke("run", file, "--no-cache", "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["done"] == 24
+    assert len(served.configs) == 2
+    assert [len(engine.requests) for engine in served.engines] == [12, 12]
+    with Ledger.open(tmp_path / "sweeps" / "small") as ledger:
+        (provenance,) = ledger.provenances.values()
+    assert set(provenance["models"]) == {"smollm2-135m-instruct", "qwen2.5-7b-instruct"}
+
+
+def test_failing_trials_are_told_and_stop_nothing(served, file):
+    def cows_fail(request):
+        if "ilk" in request.prompt[-1].content:
+            raise ValueError("no cow")
+        return ANSWER
+
+    served.script = cows_fail
+    result = invoke("run", file, "--no-cache")
+    assert result.exit_code == 0, result.output
+    assert "6 done and 6 failed" in result.stdout
+    state = json.loads(invoke("status", "sweeps/small", "--json").stdout)
+    assert state["errors"] == {"ValueError: no cow": 6}
+    assert "6 x ValueError: no cow" in invoke("status", "sweeps/small").stdout
+    assert served.asked == 6 + 2 * 6
+
+
+def test_an_engine_that_dies_leaves_what_had_ended(served, file):
+    def fifth_kills(request):
+        if served.asked >= 5:
+            raise EngineStoppedError("the engine died: out of paper")
+        return ANSWER
+
+    served.script = fifth_kills
+    result = invoke("run", file, "--no-cache", "--concurrency", "1")
+    assert result.exit_code == 1
+    assert "out of paper" in result.stderr
+    assert "4 of 12 trials are recorded" in result.stderr
+    served.script = {"decompose": ANSWER}
+    assert invoke("resume", "sweeps/small", "--no-cache").exit_code == 0
+    assert served.asked == 5 + 8
+
+
+def test_a_full_disk_ends_the_sweep_and_says_what_is_kept(served, file, monkeypatch):
+    record = Ledger.record
+
+    def full_after_three(ledger, result, **how):
+        if len(ledger.finished()) >= 3:
+            raise LedgerError("the disk is full: free some space")
+        record(ledger, result, **how)
+
+    monkeypatch.setattr(Ledger, "record", full_after_three)
+    result = invoke("run", file, "--no-cache")
+    assert result.exit_code == 1
+    assert "error: the disk is full" in result.stderr
+    assert "3 of 12 trials are recorded" in result.stderr
+    monkeypatch.setattr(Ledger, "record", record)
+    resumed = invoke("resume", "sweeps/small", "--no-cache", "--json")
+    assert json.loads(resumed.stdout)["kept"] == 3
+
+
+def test_a_dry_run_lists_and_estimates_and_records_nothing(served, file, tmp_path):
+    result = invoke("run", file, "--dry-run", "--samples", "2", "--json")
+    assert result.exit_code == 0, result.output
+    said = json.loads(result.stdout)
+    assert said["total"] == len(said["trials"]) == 12
+    assert said["kinds"] == [
+        {"planner": "cot", "d": 2, "tasks": 2, "trials": 6},
+        {"planner": "cot", "d": 3, "tasks": 2, "trials": 6},
+    ]
+    assert said["estimate"]["calls"] == 12
+    assert said["estimate"]["completion_tokens"] == 12 * (len(ANSWER) + 1)
+    assert served.asked == 2
+    assert not (tmp_path / "sweeps").exists()
+    # Of twelve questions two are in the response cache.
+    assert invoke("run", file).exit_code == 0
+    assert served.asked == 12
+
+
+def test_a_dry_run_without_samples_needs_no_model(served, file):
+    result = invoke("run", file, "--dry-run", "--samples", "0")
+    assert result.exit_code == 0, result.output
+    assert "12 trials" in result.stdout
+    assert not served.configs
+
+
+def test_deterministic_without_such_kernels_is_one_question_at_a_time(served, file, monkeypatch):
+    monkeypatch.setattr(opening, "use_invariant_kernels", lambda: False)
+    assert invoke("run", file, "--out", "one").exit_code == 0
+    result = invoke("run", file, "--out", "two", "--deterministic")
+    assert result.exit_code == 0, result.output
+    assert [config.max_batch for config in served.configs] == [64, 1]
+    assert served.forgotten == 12
+    assert len(served.engines[1].requests) == 12
+    with Ledger.open(Path("two")) as ledger:
+        (provenance,) = ledger.provenances.values()
+    assert provenance["deterministic"] is True
+
+
+def test_deterministic_with_such_kernels_keeps_the_batch(served, file, monkeypatch):
+    monkeypatch.setattr(opening, "use_invariant_kernels", lambda: True)
+    assert invoke("run", file, "--deterministic").exit_code == 0
+    assert [config.max_batch for config in served.configs] == [64]
+    assert served.forgotten == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("run", "missing.yaml"), "missing.yaml"),
+        (("run", "{file}", "--ray-workers", "2"), "--executor ray"),
+        (("report", "sweeps/small", "--by", "tasc"), "task"),
+    ],
+)
+def test_what_does_not_exist_is_explained(served, file, arguments, says):
+    assert invoke("run", file).exit_code == 0
+    result = invoke(*(argument.replace("{file}", str(file)) for argument in arguments))
+    assert result.exit_code == 2
+    assert says in result.stderr
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("command", [("status",), ("resume",), ("report",)])
+def test_a_folder_without_a_ledger_is_named(served, tmp_path, command):
+    result = invoke(*command, tmp_path / "nowhere")
+    assert result.exit_code == 1
+    assert "nowhere" in result.stderr
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_model_that_does_not_exist_leaves_no_ledger(served, file, monkeypatch, tmp_path):
+    def unknown(model):
+        raise UnknownModelError(f"no model {model}")
+
+    monkeypatch.setattr(sweep_module, "identify", unknown)
+    result = invoke("run", file)
+    assert result.exit_code == 1
+    assert "no model smollm2-135m-instruct" in result.stderr
+    assert not (tmp_path / "sweeps").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_sweep_leaves_cleanly_and_goes_on(served, file, number):
+    served.delay = lambda request: 0.0 if served.asked <= 4 else 60.0
+
+    def interrupt():
+        while served.asked < 8:
+            time.sleep(0.01)
+        time.sleep(0.1)
+        os.kill(os.getpid(), number)
+
+    thread = threading.Thread(target=interrupt, daemon=True)
+    thread.start()
+    result = invoke("run", file, "--no-cache", "--concurrency", "4")
+    thread.join()
+    assert result.exit_code == 130, result.output
+    assert "4 of 12 trials are recorded" in result.stderr
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    served.delay = None
+    assert json.loads(invoke("resume", "sweeps/small", "--no-cache", "--json").stdout)["kept"] == 4
+
+
+def test_ray_workers_open_what_this_process_would(served, file, monkeypatch):
+    """The recipe that goes to the workers survives pickling; here it is followed on the spot."""
+    opened = {}
+
+    async def open_here(*, recipe, **options):
+        opened.update(options)
+        with pickle.loads(pickle.dumps(recipe))() as pool:
+            return pool
+
+    monkeypatch.setattr(RayPool, "open", open_here)
+    arguments = ("--executor", "ray", "--ray-workers", "2", "--concurrency", "3", "--no-cache")
+    result = invoke("run", file, *arguments, "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["done"] == 12
+    assert (opened["workers"], opened["address"], opened["cpus_per_worker"]) == (2, None, 8)
+
+
+def test_the_sweep_commands_start_without_torch():
+    heavy = "{'torch', 'vllm', 'transformers', 'ray', 'scipy', 'matplotlib'}"
+    code = (
+        "import sys, llm_planning.commands.sweep, llm_planning.experiments.scheduler; "
+        f"print({heavy} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

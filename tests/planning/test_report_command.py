@@ -1,0 +1,128 @@
+"""`llm-planning report paper`."""
+
+import csv
+import json
+
+import pytest
+from report_ledgers import PROVENANCE, result_of, trial_of, write_ledger
+from typer.testing import CliRunner
+
+from llm_planning.commands.report import app
+
+RUNNER = CliRunner()
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """The working directory."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def swept(here):
+    """The default folder of Table 2, with its sweep."""
+    results = [
+        result_of(trial_of(planner, seed=seed), calls=calls)
+        for planner, calls in (("cot", 1), ("tot-mcts", 60), ("too", 90))
+        for seed in range(2)
+    ]
+    return write_ledger(here / "sweeps" / "too-table2", results)
+
+
+def told(*arguments):
+    return RUNNER.invoke(app, ["paper", *arguments], env={"COLUMNS": "200"})
+
+
+def test_lists_tables_with_what_is_measured(here):
+    result = told("too")
+    assert result.exit_code == 0
+    for text in ("table2", "figure3", "planning #APIs", "pass@B", "ReAct-Option"):
+        assert text in result.stdout
+    assert "llm-planning sweep run" in result.stdout
+    assert "table2-small.yaml" in result.stdout
+
+
+def test_lists_tables_as_json(here):
+    listed = json.loads(told("too", "--json").stdout)
+    assert [table["name"] for table in listed["tables"]] == ["figure3", "table2"]
+    assert listed["tables"][1]["cited_rows"] == ["ReAct-Option"]
+
+
+def test_prints_markdown(swept):
+    result = told("too", "table2")
+    assert result.exit_code == 0
+    assert "| ToO | 2 runs | 0.9k | 0.09k [0.09k, 0.09k] |" in result.stdout
+    assert "| ReAct-Option (cited only) | – | 0.03k | – |" in result.stdout
+    assert "(sweeps/too-table2)" in result.stdout
+
+
+def test_reads_another_folder(swept, here):
+    swept.rename(here / "elsewhere")
+    result = told("too", "table2", "--from", "elsewhere")
+    assert result.exit_code == 0
+    assert "| ToO | 2 runs |" in result.stdout
+
+
+def test_prints_json_with_provenance(swept):
+    result = told("too", "table2", "--json")
+    (line,) = result.stdout.splitlines()
+    report = json.loads(line)
+    assert list(report["provenance"].values()) == [PROVENANCE]
+    assert report["rows"][3]["cells"]["planning-calls"]["measured"]["runs"] == 2
+
+
+def test_writes_csv_and_picture(swept, here):
+    (here / "t.csv").write_text("old")
+    result = told("too", "table2", "--csv", "t.csv", "--plot", "t.png")
+    assert result.exit_code == 0
+    with (here / "t.csv").open() as file:
+        assert len(list(csv.DictReader(file))) == 4 * 6
+    assert (here / "t.png").read_bytes().startswith(b"\x89PNG\r\n")
+    assert sorted(path.name for path in here.iterdir()) == ["sweeps", "t.csv", "t.png"]
+
+
+def test_writes_to_what_is_no_file(swept):
+    result = told("too", "table2", "--csv", "/dev/null")
+    assert result.exit_code == 0
+
+
+def test_a_sweep_that_was_not_run(here):
+    result = told("too", "table2")
+    assert result.exit_code == 1
+    assert "no sweep was run in sweeps/too-table2" in result.stderr
+    lines = [line for line in result.stderr.splitlines() if "llm-planning sweep run" in line]
+    assert [line.rpartition("/")[2] for line in lines] == ["table2.yaml", "table2-small.yaml"]
+    assert result.stdout == ""
+
+
+def test_a_smaller_sweep_that_was_run_is_proposed(here):
+    write_ledger(here / "sweeps" / "too-table2-small", [result_of(trial_of("too"))])
+    assert "--from sweeps/too-table2-small" in told("too", "table2").stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("tou",), 2, "unknown paper 'tou'; did you mean too"),
+        (("too", "table3"), 2, "unknown table 'table3' of too; did you mean table2"),
+        (("too", "table2", "--plot", "x.gif"), 2, "a picture's name ends in .png, .svg, .pdf"),
+        (("too", "table2", "--csv", "no/x.csv"), 2, "--csv no/x.csv: the folder"),
+        (("too", "table2", "--from", "nowhere"), 1, "no sweep was run in nowhere"),
+        (("too", "table2", "--from", "empty"), 1, "empty"),
+    ],
+)
+def test_errors_are_one_message(here, arguments, code, said):
+    (here / "empty").mkdir()
+    result = told(*arguments)
+    assert result.exit_code == code
+    assert result.stderr.startswith("error: ")
+    assert said in result.stderr
+    assert result.stdout == ""
+
+
+def test_a_ledger_of_another_sweep(here):
+    write_ledger(here / "other", [result_of(trial_of("xenon"))])
+    result = told("too", "table2", "--from", "other")
+    assert result.exit_code == 1
+    assert "none of the runs that too table2 needs; its planners are xenon" in result.stderr

@@ -1,0 +1,363 @@
+"""Tables of papers: selecting runs, measuring cells, and the Markdown, CSV and JSON of a report."""
+
+import csv
+import io
+import json
+import textwrap
+
+import pytest
+from report_ledgers import result_of, trial_of, write_ledger
+
+from llm_planning.experiments.ledger import Ledger
+from llm_planning.experiments.measures import MeasureError
+from llm_planning.experiments.paper_report import EmptyReportError, report
+from llm_planning.experiments.papers import PublishedError, find_paper, papers
+from llm_planning.experiments.report_text import TemplateFileError, as_csv, as_json, markdown
+from llm_planning.experiments.runs import UnknownFieldError, read_runs
+
+TABLE = """
+title: Cost of plans (Table 9)
+names: {too: ToO, cot: CoT}
+columns:
+  - {key: calls, label: "#APIs", measure: {mean: calls, per: task}}
+  - {key: rate, label: SR, measure: {rate: success}, as: percent, paper: drawn}
+  - {key: run, label: Execution, cited: nothing is executed}
+rows:
+  - {label: CoT, where: {planner: cot}, published: {calls: 1, run: 0.06k}}
+  - {label: ReAct, cited: not implemented here, published: {calls: 0.03k}}
+  - {label: ToO, where: {planner: too}, published: {calls: 0.9k, run: 0.03k}}
+compare:
+  - {column: calls, first: {planner: too}, second: {planner: cot}}
+setup:
+  - {label: factor k, field: settings.k, paper: 5}
+notes: [Only planning is measured.]
+"""
+
+GOLDEN = """\
+## A Paper: Cost of plans (Table 9)
+
+A. Author, 2026
+
+|  | runs here | #APIs (paper) | #APIs (here) | SR (here) | Execution (cited only) |
+| --- | --- | --- | --- | --- | --- |
+| CoT | 4 runs | 1 | 1 [1, 1] | – (4 without a value) | 0.06k |
+| ReAct (cited only) | – | 0.03k | – | – | – |
+| ToO | 3 runs, 1 failed, 1 not run yet | 0.9k | 35 (no interval: one run only in 1 of 2 groups) | 66.7% [20.8%, 93.9%] | 0.03k |
+
+Differences, paired by task and seed:
+
+| | first − second |
+| --- | --- |
+| #APIs: ToO − CoT | 29 [-20.7, 78.7] (3 pairs, 1 run without a partner) |
+
+- Runs: 7 done, 1 failed, 1 not run yet (sweeps/made).
+- In brackets: 95% intervals (Student's t over repeats within groups that weigh alike; \
+Wilson score; Student's t).
+- SR of the paper: not published as numbers.
+- ReAct: cited only, not implemented here.
+- Execution: cited only, nothing is executed.
+
+| setting | paper | here |
+| --- | --- | --- |
+| model | gpt-4 | small |
+| factor k | 5 | 1, 3 |
+| d | not stated | 2 |
+
+- Only planning is measured.
+"""  # noqa: E501
+
+
+@pytest.fixture
+def configs(tmp_path):
+    """A folder of configurations with one paper, and a way to add tables to it."""
+    folder = tmp_path / "configs"
+    (folder / "paper").mkdir(parents=True)
+    (folder / "paper" / "paper.yaml").write_text(
+        "title: A Paper\ncitation: A. Author, 2026\n"
+        "setup:\n"
+        "  - {label: model, field: model, paper: gpt-4}\n"
+        "  - {label: k, field: settings.k, paper: 3}\n"
+    )
+    (folder / "paper" / "table9.published.yaml").write_text(TABLE)
+    return folder
+
+
+def add_table(configs, text, name="table9"):
+    (configs / "paper" / f"{name}.published.yaml").write_text(textwrap.dedent(text))
+
+
+def cot(*, seed=0, task="mine", **result):
+    return result_of(trial_of("cot", task=task, seed=seed, d=2), **result)
+
+
+def too(*, seed=0, task="mine", k=3, **result):
+    return result_of(trial_of("too", task=task, seed=seed, d=2, k=k), **result)
+
+
+RESULTS = (
+    cot(),
+    cot(seed=1),
+    cot(task="cook"),
+    cot(task="cook", seed=1),
+    too(calls=10, success=True),
+    too(seed=1, calls=30, success=False),
+    too(task="cook", calls=50, success=True),
+    too(task="cook", seed=1, failed=True),
+)
+PENDING = (trial_of("too", task="cook", seed=2, d=2, k=1),)
+
+
+def measured(configs, folder, results=RESULTS, pending=PENDING, table="table9"):
+    """The report of a table on a ledger of these results."""
+    write_ledger(folder, results, pending=pending)
+    with Ledger.open(folder) as ledger:
+        return report(find_paper("paper", configs), table, read_runs(ledger))
+
+
+def test_golden_markdown(configs, tmp_path):
+    made = measured(configs, tmp_path / "sweep")
+    assert markdown(made, {"sweep": "sweeps/made"}) == GOLDEN
+
+
+def test_cells_count_what_is_missing(configs, tmp_path):
+    line = measured(configs, tmp_path / "sweep").lines[2]
+    calls, rate = line.cell("calls").measured, line.cell("rate").measured
+    assert calls.estimate.value == 35.0  # tasks weigh alike: (20 + 50) / 2
+    assert (calls.runs, calls.groups, calls.without) == (3, 2, 0)
+    assert (calls.failed, calls.pending, calls.expected) == (1, 1, 5)
+    assert (rate.estimate.value, rate.runs) == (pytest.approx(2 / 3), 3)
+
+
+def test_csv_holds_every_cell_unrounded(configs, tmp_path):
+    made = measured(configs, tmp_path / "sweep")
+    rows = list(csv.DictReader(io.StringIO(as_csv(made))))
+    assert len(rows) == 9
+    assert {(row["paper"], row["table"]) for row in rows} == {("paper", "table9")}
+    of = {(row["row"], row["column"]): row for row in rows}
+    assert of["ToO", "rate"]["published"] == "not published as numbers"
+    assert float(of["ToO", "rate"]["measured"]) == 2 / 3
+    assert float(of["ToO", "rate"]["low"]) == pytest.approx(0.20766, abs=1e-5)
+    assert (of["ToO", "calls"]["runs"], of["ToO", "calls"]["failed"]) == ("3", "1")
+    assert (of["ToO", "calls"]["published"], of["ToO", "calls"]["published_value"]) == (
+        "0.9k",
+        "900.0",
+    )
+    assert of["ReAct", "calls"]["cited"] == "not implemented here"
+    assert of["ToO", "run"]["cited"] == "nothing is executed"
+    assert of["ToO", "run"]["measured"] == ""
+
+
+def test_json_says_the_same(configs, tmp_path):
+    made = measured(configs, tmp_path / "sweep")
+    told = json.loads(json.dumps(as_json(made)))
+    assert told["runs"] == {"done": 7, "failed": 1, "pending": 1, "outside": 0}
+    cell = told["rows"][2]["cells"]["calls"]
+    assert (cell["published"], cell["published_value"]) == ("0.9k", 900.0)
+    assert cell["measured"]["estimate"]["reason"] == "one run only in 1 of 2 groups"
+    assert told["differences"][0]["estimate"]["value"] == 29.0
+    assert told["settings"][1] == {"label": "factor k", "paper": "5", "here": ["1", "3"]}
+
+
+def test_rows_of_each_take_the_values_that_the_runs_have(configs, tmp_path):
+    add_table(
+        configs,
+        """
+        title: Grid
+        names: {too: ToO}
+        columns: [{key: calls, label: calls, measure: {mean: calls}, paper: absent}]
+        rows: [{each: {planner: [too], settings.k: all, settings.d: [2, 4]}}]
+        """,
+    )
+    results = [too(k=1, calls=4), too(k=3, calls=8), cot()]
+    made = measured(configs, tmp_path / "sweep", results, ())
+    assert [line.label for line in made.lines] == ["ToO, k=1, d=2", "ToO, k=3, d=2"]
+    assert [line.cell("calls").measured.estimate.value for line in made.lines] == [4, 8]
+    assert made.left_out == ("ToO, k=1, d=4", "ToO, k=3, d=4")
+    assert made.outside == 1
+    text = markdown(made, {"sweep": "s"})
+    assert "Not in this sweep: 2 of 4 rows" in text
+    assert "1 of the sweep belong to no row" in text
+
+
+def test_tasks_may_be_rows_and_methods_columns(configs, tmp_path):
+    add_table(
+        configs,
+        """
+        title: Turned
+        columns:
+          - {key: too, label: ToO, where: {planner: too}, measure: {median: tokens}}
+          - {key: cot, label: CoT, where: {planner: cot}, measure: {mean: options}}
+        rows:
+          - {label: Mine, where: {task: mine}, published: {too: 5, cot: 2 / 3}}
+          - {label: Cook, where: {task: cook}}
+        """,
+    )
+    mine, cook = measured(configs, tmp_path / "sweep").lines
+    assert mine.cell("too").measured.estimate.value == 110 * 20
+    assert mine.cell("cot").published_value == pytest.approx(2 / 3)
+    assert cook.cell("cot").measured.estimate.value == 2.0
+    # A column that takes part of its line's runs says how many.
+    made = measured(configs, tmp_path / "sweep2")
+    assert "(2 runs)" in markdown(made, {"sweep": "s"})
+
+
+def test_the_best_run_of_each_task(configs, tmp_path):
+    add_table(
+        configs,
+        """
+        title: Passed
+        where: {planner: too}
+        columns:
+          - {key: passed, label: pass, measure: {rate: success, per: task, within: max}}
+          - {key: best, label: best, measure: {mean: metrics.score, per: task, within: max}}
+        rows: [{label: all, where: {}}]
+        """,
+    )
+    results = [
+        too(success=False, score=1),
+        too(seed=1, success=True, score=5),
+        too(task="cook", success=False, score=2),
+    ]
+    (line,) = measured(configs, tmp_path / "sweep", results, ()).lines
+    passed, best = line.cell("passed").measured, line.cell("best").measured
+    assert (passed.estimate.value, passed.estimate.n, passed.runs) == (0.5, 2, 3)
+    assert best.estimate.value == 3.5
+
+
+def test_a_result_selects_among_the_done_only(configs, tmp_path):
+    add_table(
+        configs,
+        """
+        title: Of successes
+        columns: [{key: calls, label: calls, measure: {mean: calls}, where: {success: true}}]
+        rows: [{label: ToO, where: {planner: too}}]
+        """,
+    )
+    (line,) = measured(configs, tmp_path / "sweep").lines
+    calls = line.cell("calls").measured
+    assert (calls.estimate.value, calls.runs, calls.failed, calls.pending) == (30.0, 2, 1, 1)
+
+
+def test_success_rates_are_compared_in_pairs(configs, tmp_path):
+    add_table(
+        configs,
+        """
+        title: Compared
+        columns: [{key: rate, label: SR, measure: {rate: success}, as: percent}]
+        rows: [{label: all, where: {}}]
+        compare: [{column: rate, first: {settings.k: 3}, second: {settings.k: 1}}]
+        """,
+    )
+    results = [
+        *(too(seed=seed, k=3, success=True) for seed in range(3)),
+        *(too(seed=seed, k=1, success=seed == 0) for seed in range(2)),
+    ]
+    (compared,) = measured(configs, tmp_path / "sweep", results, ()).differences
+    assert compared.difference.estimate.value == 0.5
+    assert (compared.difference.estimate.n, compared.difference.alone) == (2, 1)
+
+
+def test_a_template_of_its_own(configs, tmp_path):
+    (configs / "paper" / "table9.md.j2").write_text(
+        '{% extends "paper_report.md.j2" %}{% block heading %}# Mine\n{% endblock %}'
+    )
+    made = measured(configs, tmp_path / "sweep")
+    text = markdown(made, {"sweep": "s"})
+    assert text.startswith("# Mine\n")
+    assert "| ToO | 3 runs" in text
+    (configs / "paper" / "table9.md.j2").write_text("{{ nothing.there.is }}")
+    with pytest.raises(TemplateFileError, match=r"table9\.md\.j2"):
+        markdown(made, {"sweep": "s"})
+
+
+def test_bars_in_labels_do_not_break_the_table(configs, tmp_path):
+    add_table(
+        configs,
+        """
+        title: Bars
+        columns: [{key: calls, label: a|b, measure: {mean: calls}}]
+        rows: [{label: x|y, where: {planner: cot}}]
+        """,
+    )
+    text = markdown(measured(configs, tmp_path / "sweep"), {"sweep": "s"})
+    assert "| a\\|b (here) |" in text
+    assert "| x\\|y |" in text
+
+
+def test_a_metric_that_no_run_has(configs, tmp_path):
+    add_table(
+        configs,
+        """
+        title: Typing error
+        columns: [{key: a, label: a, measure: {mean: metrics.nodez}}]
+        rows: [{label: all, where: {}}]
+        """,
+    )
+    with pytest.raises(UnknownFieldError, match=r"'metrics\.nodez'; did you mean metrics\.nodes"):
+        measured(configs, tmp_path / "sweep", [cot(nodes=3)], ())
+    # While runs are missing, one of them may still have it.
+    (line,) = measured(configs, tmp_path / "other", [cot(nodes=3)]).lines
+    assert line.cell("a").measured.estimate.value is None
+
+
+@pytest.mark.parametrize(
+    ("metrics", "measure", "said"),
+    [
+        ({"x": "high"}, "mean: metrics.x", "'high' in a run of cot, no number"),
+        ({"x": float("nan")}, "mean: metrics.x", "nan in a run of cot, no number"),
+        ({"x": 0.5}, "rate: metrics.x", "0.5 in a run of cot, neither true nor false"),
+    ],
+)
+def test_what_cannot_be_measured(configs, tmp_path, metrics, measure, said):
+    add_table(
+        configs,
+        f"""
+        title: Words
+        columns: [{{key: a, label: a, measure: {{{measure}}}}}]
+        rows: [{{label: all, where: {{}}}}]
+        """,
+    )
+    with pytest.raises(MeasureError, match=said):
+        measured(configs, tmp_path / "sweep", [cot(**metrics)], ())
+
+
+def test_a_ledger_of_something_else(configs, tmp_path):
+    other = [result_of(trial_of("xenon", k=1))]
+    with pytest.raises(EmptyReportError, match=r"none of the runs that paper table9 needs.*xenon"):
+        measured(configs, tmp_path / "sweep", other, ())
+
+
+def test_nothing_was_run_yet(configs, tmp_path):
+    made = measured(configs, tmp_path / "sweep", (), PENDING)
+    assert "| ToO | 0 runs, 1 not run yet |" in markdown(made, {"sweep": "s"})
+
+
+def test_pairs_that_differ_in_more_than_is_paired_are_refused(configs, tmp_path):
+    results = [cot(), too(k=1), too(k=3)]
+    with pytest.raises(MeasureError, match="cannot pair too on mine, seed 0"):
+        measured(configs, tmp_path / "sweep", results, ())
+
+
+def test_unknown_names_are_told_the_nearest(configs):
+    assert papers(configs) == ("paper",)
+    with pytest.raises(PublishedError, match="unknown paper 'papper'; did you mean paper"):
+        find_paper("papper", configs)
+    with pytest.raises(
+        PublishedError, match="unknown table 'tabel9' of paper; did you mean table9"
+    ):
+        find_paper("paper", configs).table("tabel9")
+
+
+def test_sweeps_of_a_table(configs):
+    names = ("table9-small.yaml", "table9.yaml", "table9-x.published.yaml", "table99.yaml")
+    for name in names:
+        (configs / "paper" / name).write_text("name: x")
+    paper = find_paper("paper", configs)
+    assert [path.name for path in paper.sweeps("table9")] == ["table9.yaml", "table9-small.yaml"]
+    assert paper.sweeps("table8") == ()
+
+
+def test_tables_are_listed_in_their_order(configs):
+    for name in ("table10", "figure2"):
+        add_table(configs, TABLE, name)
+    assert find_paper("paper", configs).tables() == ("figure2", "table9", "table10")

@@ -1,0 +1,83 @@
+"""Runs in groups, whatever their planners."""
+
+import pytest
+from report_ledgers import result_of, trial_of
+
+from llm_planning.experiments.ledger import LedgerRow
+from llm_planning.experiments.runs import UnknownFieldError
+from llm_planning.experiments.summary import summary
+
+
+def row_of(result):
+    return LedgerRow(
+        trial=result.trial,
+        status=result.status,
+        success=result.success,
+        plan=result.plan,
+        metrics=result.metrics,
+        usage=result.usage,
+        error=result.error,
+        attempts=1,
+        started=result.started,
+        seconds=result.seconds,
+        provenance="p",
+        trace=None,
+        trace_sha256=None,
+    )
+
+
+RESULTS = (
+    result_of(trial_of("cot", d=2)),
+    result_of(trial_of("too", k=1, d=2), calls=10, success=True),
+    result_of(trial_of("too", k=1, d=2, seed=1), calls=30, success=False),
+    result_of(trial_of("too", k=3, d=2), calls=50, success=True),
+    result_of(trial_of("too", k=3, d=2, seed=1), failed=True),
+)
+ROWS = [row_of(result) for result in RESULTS]
+EXPECTED = [*(result.trial for result in RESULTS), trial_of("too", k=3, d=2, seed=2)]
+
+
+def test_groups_by_whatever_differs_but_tasks_and_seeds():
+    told = summary(ROWS, expected=EXPECTED)
+    assert told.by == ("planner", "settings.k")
+    assert told.header == (
+        *("planner", "k", "done", "failed", "not run"),
+        *("success", "options", "calls", "tokens", "seconds"),
+    )
+    assert [group.values for group in told.groups] == [("cot", None), ("too", 1), ("too", 3)]
+    assert [(group.done, group.failed, group.pending) for group in told.groups] == [
+        (1, 0, 0),
+        (2, 0, 0),
+        (1, 1, 1),
+    ]
+    calls = told.groups[1].measured["calls"].estimate
+    assert (calls.value, calls.n) == (20.0, 2)
+    assert calls.high == pytest.approx(20 + 12.706205 * 10, rel=1e-6)  # t_{0.975, 1} s/√2
+
+
+def test_cells_are_texts():
+    told = summary(ROWS, expected=EXPECTED)
+    assert told.cells[0] == ("cot", "–", "1", "0", "0", "not judged", "2", "1", "110", "2")
+    assert told.cells[2] == ("too", "3", "1", "1", "1", "100%", "2", "50", "5,500", "2")
+    assert all(len(cells) == len(told.header) for cells in told.cells)
+
+
+def test_groups_by_what_is_asked_in_short_names_too():
+    told = summary(ROWS, by=["k", "task"])
+    assert told.by == ("settings.k", "task")
+    assert [group.values for group in told.groups] == [(None, "mine"), (1, "mine"), (3, "mine")]
+
+
+def test_some_runs_that_nobody_judged():
+    (group,) = summary(ROWS, by=["environment"]).cells
+    assert group[4].startswith("66.7% [")
+    assert group[4].endswith("] (1 without)")
+
+
+def test_an_unknown_field():
+    with pytest.raises(UnknownFieldError, match="no 'planer' to group by; did you mean planner"):
+        summary(ROWS, by=["planer"])
+
+
+def test_no_rows():
+    assert summary([]).groups == ()

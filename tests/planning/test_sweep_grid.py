@@ -1,0 +1,541 @@
+"""From a sweep file to trials: products counted by hand, exclusions, inheritance, clear errors."""
+
+import json
+import textwrap
+
+import pytest
+
+from llm_planning.environments.minecraft.tasks import TASKS
+from llm_planning.experiments import grid
+from llm_planning.experiments.grid import SweepConfigError, load_sweep
+from llm_planning.planners.registry import PLANNERS
+
+MODEL = "smollm2-135m-instruct"
+
+
+@pytest.fixture
+def load(tmp_path):
+    """Writes files, the last of which is loaded."""
+
+    def write_and_load(**files):
+        for stem, text in files.items():
+            path = tmp_path / f"{stem}.yaml"
+            path.write_text(textwrap.dedent(text), encoding="utf-8")
+        return load_sweep(path)
+
+    return write_and_load
+
+
+def cells(sweep, *keys):
+    return [tuple(trial.settings[key] for key in keys) for trial in sweep.trials]
+
+
+def test_the_smallest_sweep_is_one_trial_with_all_its_settings(load):
+    sweep = load(small="{planners: too, tasks: cook-meat}")
+    (trial,) = sweep.trials
+    assert (sweep.name, sweep.retries) == ("small", 2)
+    assert (trial.planner, trial.environment, trial.task) == ("too", "minecraft", "cook-meat")
+    assert (trial.model, trial.world_model, trial.seed) == (MODEL, None, 0)
+    assert trial.settings == PLANNERS["too"].settings.read({}).to_json()
+    assert trial.settings["iter"] == 10
+
+
+def test_a_table_of_planners_by_tasks_by_seeds(load):
+    sweep = load(table="{planners: [cot, tot-mcts, too], tasks: all, seeds: 5, retries: 0}")
+    assert len(sweep.trials) == 3 * 8 * 5
+    assert len({trial.key for trial in sweep.trials}) == 120
+    assert [trial.seed for trial in sweep.trials[:6]] == [0, 1, 2, 3, 4, 0]
+    assert [trial.task for trial in sweep.trials[:40:5]] == list(TASKS)
+    assert [trial.planner for trial in sweep.trials[::40]] == ["cot", "tot-mcts", "too"]
+    assert sweep.retries == 0
+
+
+def test_a_scaling_figure_of_two_planners_of_which_one_lacks_a_setting(load):
+    sweep = load(
+        figure="""
+        planners: {too: {infeasible: [repair, drop]}, tot-mcts: {}}
+        tasks: craft-a-diamond-pickaxe
+        settings: {k: [1, 3], d: {from: 8, to: 16, step: 4}, iter: [5, 10, 15]}
+        """
+    )
+    assert len(sweep.trials) == (2 + 1) * 2 * 3 * 3
+    points = cells(sweep, "k", "d", "iter")
+    assert points[:4] == [(1, 8, 5), (1, 8, 5), (1, 8, 10), (1, 8, 10)]
+    assert points[-1] == (3, 16, 15)
+    assert [t.settings["infeasible"] for t in sweep.trials[:2]] == ["repair", "drop"]
+    assert "infeasible" not in sweep.trials[-1].settings
+
+
+def test_a_planners_own_settings_take_the_place_of_the_shared_ones(load):
+    sweep = load(
+        own="""
+        planners: {too: {return: mean, d: [2, 3]}, cot: }
+        tasks: cook-meat
+        settings: {d: 8}
+        """
+    )
+    assert [(t.planner, t.settings["d"]) for t in sweep.trials] == [
+        ("too", 2),
+        ("too", 3),
+        ("cot", 8),
+    ]
+    assert sweep.trials[0].settings["return"] == "mean"
+
+
+def test_models_and_world_models_are_a_product_too(load):
+    sweep = load(
+        models=f"""
+        model: [{MODEL}, other/model]
+        world_model: [null, other/model]
+        planners: cot
+        tasks: cook-meat
+        """
+    )
+    assert [(t.model, t.world_model) for t in sweep.trials] == [
+        (MODEL, None),
+        (MODEL, "other/model"),
+        ("other/model", None),
+    ], "a world model that is the model itself is the same trial as none"
+
+
+@pytest.mark.parametrize(
+    ("seeds", "expected"),
+    [
+        ("3", [0, 1, 2]),
+        ("[7, 3, 7]", [7, 3]),
+        ("{from: 5, to: 7}", [5, 6, 7]),
+        ("{from: 0, to: 20, step: 10}", [0, 10, 20]),
+        ("[9223372036854775807]", None),
+    ],
+)
+def test_seeds_are_a_count_a_list_or_a_range(load, seeds, expected):
+    text = f"{{planners: cot, tasks: cook-meat, seeds: {seeds}}}"
+    if expected is None:
+        with pytest.raises(SweepConfigError, match="too long"):
+            load(seeds=text)
+    else:
+        assert [trial.seed for trial in load(seeds=text).trials] == expected
+
+
+def test_a_range_of_tenths_stays_in_tenths(load):
+    sweep = load(
+        tenths="""
+        planners: too
+        tasks: cook-meat
+        settings: {gamma: {from: 0.1, to: 0.7, step: 0.1}}
+        """
+    )
+    assert cells(sweep, "gamma") == [(0.1,), (0.2,), (0.3,), (0.4,), (0.5,), (0.6,), (0.7,)]
+
+
+def test_numbers_are_read_as_the_newer_yaml_has_them(load):
+    sweep = load(core="{planners: too, tasks: cook-meat, settings: {c: 1e-3, gamma: 1}}")
+    assert cells(sweep, "c", "gamma") == [(0.001, 1.0)]
+
+
+def test_equal_trials_are_run_once_however_they_are_written(load):
+    sweep = load(
+        twice="""
+        tasks: cook-meat
+        grids:
+          - {planners: too, settings: {gamma: [1, 1.0]}}
+          - {planners: too, settings: {gamma: 1.0, k: 3}}
+          - {planners: too, settings: {gamma: 1.0, k: 4}}
+        """
+    )
+    assert cells(sweep, "gamma", "k") == [(1.0, 3), (1.0, 4)]
+
+
+def test_blocks_take_what_they_do_not_say_from_the_top(load):
+    sweep = load(
+        blocks="""
+        tasks: [cook-meat, milk-a-cow]
+        seeds: 3
+        settings: {d: [8, 12]}
+        grids:
+          - {planners: [too, tot-mcts], settings: {k: [1, 3]}}
+          - {planners: cot, seeds: 1}
+          - {planners: cot, tasks: shear-a-sheep, settings: {d: 4}}
+        """
+    )
+    counts = [2 * 2 * 2 * 2 * 3, 2 * 2, 3]
+    assert len(sweep.trials) == sum(counts) == 55
+    assert {t.settings["d"] for t in sweep.trials[:-3]} == {8, 12}
+    assert {(t.task, t.settings["d"]) for t in sweep.trials[-3:]} == {("shear-a-sheep", 4)}
+
+
+EXCLUSIONS = [
+    ("{planner: too}", 12),
+    ("{seed: [0, 2]}", 24 - 16),
+    ("{seed: {from: 1, to: 2}}", 8),
+    ("{settings: {k: 1}}", 12),
+    ("{settings: {k: 3.0}}", 12),
+    ("{settings: {gamma: 0.95, k: 1}}", 12),
+    ("{settings: {infeasible: repair}}", 12),
+    ("{planner: too, settings: {k: [1, 3]}, task: cook-meat}", 24 - 6),
+    ("{planner: too, settings: {k: 1}, task: cook-meat, seed: 1}", 23),
+    ("[{planner: too, seed: 0}, {task: cook-meat, seed: [0, 1]}]", 24 - 4 - 8 + 2),
+    (f"{{model: {MODEL}, world_model: null, seed: 0}}", 16),
+    ("[]", 24),
+]
+
+
+@pytest.mark.parametrize(("exclude", "left"), EXCLUSIONS)
+def test_exclusions_counted_by_hand(load, exclude, left):
+    sweep = load(
+        exclusions=f"""
+        planners: [too, tot-mcts]
+        tasks: [cook-meat, milk-a-cow]
+        seeds: 3
+        settings: {{k: [1, 3]}}
+        exclude: {exclude}
+        """
+    )
+    assert len(sweep.trials) == left
+
+
+def test_an_exclusion_leaves_exactly_the_others(load):
+    text = "{planners: too, tasks: cook-meat, seeds: 2, settings: {k: [1, 2]}%s}"
+    whole = load(whole=text % "").trials
+    left = load(left=text % ", exclude: {settings: {k: 2}, seed: 0}").trials
+    assert [t.key for t in whole if (t.settings["k"], t.seed) != (2, 0)] == [t.key for t in left]
+
+
+def test_an_exclusion_of_the_top_holds_in_the_blocks_that_it_concerns(load):
+    sweep = load(
+        top="""
+        tasks: cook-meat
+        seeds: 2
+        exclude: [{planner: cot, seed: 1}]
+        grids: [{planners: cot}, {planners: too}, {planners: cot, settings: {d: 3}, exclude: []}]
+        """
+    )
+    assert [(t.planner, t.seed) for t in sweep.trials] == [
+        ("cot", 0),
+        ("too", 0),
+        ("too", 1),
+        ("cot", 0),
+        ("cot", 1),
+    ]
+
+
+def test_what_is_excluded_need_not_be_possible(load):
+    text = "{planners: too, tasks: cook-meat, settings: {k: [1, 99]}%s}"
+    assert cells(load(fine=text % ", exclude: {settings: {k: 99}}"), "k") == [(1,)]
+    with pytest.raises(SweepConfigError, match=r"settings\.k: 99 is not possible for too"):
+        load(bad=text % ", exclude: {settings: {k: 1}}")
+
+
+def test_a_child_takes_what_it_does_not_say_from_its_parents(load):
+    sweep = load(
+        oldest="{model: one/model, planners: [too, cot], tasks: all, retries: 7, name: oldest}",
+        middle="{extends: oldest.yaml, planners: too, settings: {k: [1, 2], d: 3}, seeds: 2}",
+        child="{extends: middle.yaml, settings: {d: [4, 5]}, tasks: cook-meat}",
+    )
+    assert sweep.name == "child"
+    assert sweep.retries == 7
+    assert {trial.model for trial in sweep.trials} == {"one/model"}
+    assert {trial.planner for trial in sweep.trials} == {"too"}
+    assert cells(sweep, "k", "d")[::2] == [(1, 4), (1, 5), (2, 4), (2, 5)]
+    assert len(sweep.trials) == 2 * 2 * 2
+
+
+def test_a_childs_keys_hold_in_the_blocks_of_its_parent(load):
+    sweep = load(
+        parent="{tasks: cook-meat, seeds: 4, grids: [{planners: too}, {planners: cot, seeds: 1}]}",
+        child="{extends: parent.yaml, model: my/model, seeds: 2}",
+    )
+    assert [(t.planner, t.model, t.seed) for t in sweep.trials] == [
+        ("too", "my/model", 0),
+        ("too", "my/model", 1),
+        ("cot", "my/model", 0),
+    ]
+
+
+def test_a_childs_blocks_take_the_place_of_its_parents_grid(load):
+    sweep = load(
+        parent="{planners: [too, cot], tasks: all, seeds: 9}",
+        child="{extends: parent.yaml, tasks: cook-meat, grids: [{planners: cot, seeds: 2}]}",
+    )
+    assert [(t.planner, t.task, t.seed) for t in sweep.trials] == [
+        ("cot", "cook-meat", 0),
+        ("cot", "cook-meat", 1),
+    ]
+
+
+def test_a_parent_is_found_from_its_childs_folder(tmp_path):
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "base.yaml").write_text("{planners: cot, tasks: cook-meat}")
+    child = tmp_path / "deep" / "child.yaml"
+    child.write_text("extends: ../base.yaml")
+    assert len(load_sweep(str(child)).trials) == 1
+
+
+def test_circles_are_refused(load, tmp_path):
+    with pytest.raises(SweepConfigError, match=r"extends: goes in a circle: .* -> .* -> "):
+        load(one="extends: two.yaml", two="extends: one.yaml")
+    with pytest.raises(SweepConfigError, match="circle"):
+        load(itself="extends: ./itself.yaml")
+    (tmp_path / "link.yaml").symlink_to(tmp_path / "target.yaml")
+    with pytest.raises(SweepConfigError, match="circle"):
+        load(target="extends: link.yaml")
+
+
+def test_the_example_of_the_documentation_is_one(load):
+    blocks = grid.__doc__.split("\n\n")
+    example, joined = (block for block in blocks if block.startswith("    "))
+    sweep = load(base="retries: 5", example=example)
+    too, tot = 2 * 2 * 3, 2 * 3 - 2
+    assert len(sweep.trials) == (too + tot) * (2 * 3 - 1) == 80
+    assert (sweep.name, sweep.retries) == ("too-scaling", 2)
+    assert {trial.settings["return"] for trial in sweep.trials} == {"mean"}
+    sweep = load(joined=f"tasks: cook-meat\nseeds: 2\n{textwrap.dedent(joined)}")
+    assert len(sweep.trials) == 2 * 2 * 2 * 2 + 2
+
+
+def test_the_source_gives_the_same_trials_again(load, tmp_path):
+    sweep = load(
+        parent="{tasks: all, seeds: {from: 3, to: 9, step: 2}, exclude: {planner: cot, seed: 5}}",
+        child="""
+        extends: parent.yaml
+        settings: {d: [8, 12]}
+        grids: [{planners: {too: {gamma: {from: 0.5, to: 0.9, step: 0.2}}}}, {planners: cot}]
+        """,
+    )
+    again = tmp_path / "again.yaml"
+    again.write_text(sweep.source, encoding="utf-8")
+    assert load_sweep(again) == sweep
+    document = json.loads(json.dumps(sweep.to_json()))
+    assert document["trials"] == [trial.to_json() for trial in sweep.trials]
+    assert document["grids"][0]["exclude"] == []
+    assert len(sweep.trials) == 8 * 4 * 2 * 3 + 8 * 3 * 2
+
+
+def test_settings_are_shared_but_a_trial_is_its_own_json(load):
+    first, second = load(two="{planners: cot, tasks: cook-meat, seeds: 2}").trials
+    first.to_json()["settings"]["d"] = 99
+    assert second.settings["d"] == 12
+
+
+GOOD = "planners: too\ntasks: cook-meat\n"
+REFUSED = {
+    "unknown key": (GOOD + "seedz: 3", ["seedz: unknown key 'seedz'", "did you mean seeds"]),
+    "setting beside the settings": (
+        GOOD + "k: 3",
+        ["k: unknown key 'k'; it is a setting, which stands under `settings`"],
+    ),
+    "unknown key of a block": (
+        "grids: [{planners: too, task: cook-meat}]",
+        ["grids[0].task: unknown key", "did you mean tasks"],
+    ),
+    "unknown key of a clause": (
+        GOOD + "exclude: [{seed: 0}, {planners: too}]",
+        ["exclude[1].planners: unknown key", "did you mean planner"],
+    ),
+    "unknown planner": ("planners: tooo", ["planners: unknown planner 'tooo'", "mean too"]),
+    "unknown planner of a mapping": (
+        "planners: {cott: {}}",
+        ["planners.cott: unknown planner 'cott'", "did you mean cot"],
+    ),
+    "unknown task": (
+        "{planners: too, tasks: [cook-meet]}",
+        ["tasks: planner too has no task 'cook-meet'", "did you mean cook-meat"],
+    ),
+    "unknown task of a clause": (
+        GOOD + "exclude: {task: cook-meet}",
+        ["exclude.task: unknown task 'cook-meet'", "did you mean cook-meat"],
+    ),
+    "unknown setting": (
+        GOOD + "settings: {iterations: 3}",
+        ["settings.iterations: unknown setting", "did you mean iter"],
+    ),
+    "unknown setting of one planner": (
+        "planners: {too: {retrun: mean}}",
+        ["planners.too.retrun: unknown setting", "did you mean return"],
+    ),
+    "setting that a planner lacks": (
+        "{planners: [too, cot], tasks: all, settings: {k: 3}}",
+        ["settings.k: planner cot has no setting 'k'", "known: d, layout, vocabulary"],
+    ),
+    "impossible setting": (
+        GOOD + "settings: {d: [8, 64]}",
+        ["settings.d: 64 is not possible for too", "less than or equal to 32"],
+    ),
+    "impossible setting of one planner": (
+        "planners: {too: {gamma: 1.5}}\ntasks: all",
+        ["planners.too.gamma: 1.5 is not possible for too"],
+    ),
+    "text for a number": (
+        GOOD + "settings: {k: '3'}",
+        ["settings.k: '3' is a text, but k of too is a number: write 3"],
+    ),
+    "truth value for a number": (GOOD + "settings: {k: true}", ["True is a truth value"]),
+    "mapping for a setting": (
+        GOOD + "settings: {k: {a: 1}}",
+        ["settings.k: unknown key 'a' of a range"],
+    ),
+    "half a range": (GOOD + "settings: {k: {from: 1}}", ["settings.k: {'from': 1} is no range"]),
+    "range of texts": (GOOD + "seeds: {from: a, to: b}", ["seeds: from 'a' of a range"]),
+    "range downwards": (GOOD + "seeds: {from: 3, to: 1}", ["seeds:", "holds no value"]),
+    "range without end": (GOOD + "seeds: {from: 1, to: 3, step: 0}", ["seeds:", "positive steps"]),
+    "range that misses its end": (
+        GOOD + "settings: {d: {from: 8, to: 15, step: 4}}",
+        ["settings.d:", "ends at 12"],
+    ),
+    "endless range": (GOOD + "seeds: {from: 0, to: 1e300}", ["seeds:", "more than 1000000"]),
+    "no seed": (GOOD + "seeds: 0", ["seeds: 0 seeds are not possible"]),
+    "negative seed": (GOOD + "seeds: [-1]", ["seeds: -1 is no seed"]),
+    "seed with a fraction": (GOOD + "seeds: [1.5]", ["seeds: 1.5 is no seed"]),
+    "truth value for a seed": (GOOD + "seeds: true", ["seeds: True is no seed"]),
+    "empty list": (GOOD + "model: []", ["model: [] is not possible"]),
+    "no values": (GOOD + "settings: {k: []}", ["settings.k: [] leaves nothing to run"]),
+    "no planner": ("planners: {}\ntasks: all", ["planners: {} is not possible"]),
+    "planners missing": ("tasks: all", ["says no `planners`"]),
+    "tasks missing": ("grids: [{planners: too}]", ["grids[0]: says no `tasks`"]),
+    "no block": (GOOD + "grids: []", ["grids: [] is not possible"]),
+    "null": (GOOD + "seeds: ", ["seeds: None is no seed"]),
+    "everything excluded": (GOOD + "exclude: {seed: 0}", ["exclude: leaves no trial"]),
+    "empty clause": (GOOD + "exclude: [{}]", ["exclude[0]: {} leaves every trial out"]),
+    "idle clause": (
+        GOOD + "exclude: [{seed: 7}]",
+        ["exclude[0]: {'seed': [7]} matches no trial"],
+    ),
+    "idle key": (
+        GOOD + "grids: [{planners: cot}]",
+        ["planners: has no effect: every block"],
+    ),
+    "idle setting": (
+        "{planners: {too: {k: 1}}, tasks: all, settings: {k: 2}}",
+        ["settings.k: has no effect: every planner"],
+    ),
+    "too large": (
+        "{planners: too, tasks: all, seeds: 1000000}",
+        ["8000000 trials", "at most 1000000"],
+    ),
+    "far too large": (
+        GOOD + "settings: {iter: {from: 1, to: 900000}, width: {from: 1, to: 900000}}",
+        ["810000000000 trials"],
+    ),
+    "too many seeds": (GOOD + "seeds: 1000000000000", ["seeds: 1000000000000 seeds are not"]),
+    "folder in the name": (GOOD + "name: ../up", ["name: '../up' names no folder"]),
+    "dots for a name": (GOOD + "name: ..", ["name: '..' names no folder"]),
+    "name that ends in a line": (GOOD + 'name: "a\\n"', ["name: 'a\\n' names no folder"]),
+    "long name": (GOOD + "name: " + 101 * "a", ["names no folder"]),
+    "retries": (GOOD + "retries: -1", ["retries: -1 is not possible"]),
+    "retries as a text": (GOOD + "retries: '2'", ["retries: '2' is not possible"]),
+    "model's file": (GOOD + "model: none.yaml", ["model: 'none.yaml' cannot be served"]),
+    "no model": (GOOD + "model: ''", ["model: '' is no model's name"]),
+    "model of numbers": (GOOD + "model: [a, 3]", ["model[1]: 3 is not possible"]),
+    "parent": (
+        GOOD + "extends: none.yaml",
+        ["sweep.yaml: extends: ", "none.yaml: there is no such file"],
+    ),
+    "parent with no path": (GOOD + 'extends: "a\\0b"', ["extends: 'a\\x00b' is no file's path"]),
+    "list": ("[1, 2]", ["holds [1, 2]; a sweep is a mapping"]),
+    "nothing": ("# nothing", ["holds None; a sweep is a mapping"]),
+    "duplicate key": (GOOD + "planners: cot", ["'planners' is given twice", "line 3, column 1"]),
+    "duplicate inside": (GOOD + "settings: {k: 1, k: 2}", ["the key 'k' is given twice"]),
+    "key that is a number": (GOOD + "1: 2", ["the key 1 is no text"]),
+    "key that is a list": (GOOD + "? [a]\n: 2", ["the key ['a'] is no text"]),
+    "merge key": (GOOD + "<<: {seeds: 1}", ["unknown key '<<'"]),
+    "tag": (GOOD + "seeds: !!python/name:os.system 1", ["tags have no use"]),
+    "not a number": (GOOD + "settings: {c: .nan}", ["'.nan' is not finite", "line 3"]),
+    "infinite": (GOOD + "settings: {c: -.inf}", ["is not finite"]),
+    "overflow": (GOOD + "settings: {c: 1e999}", ["is not finite"]),
+    "long number": (GOOD + "seeds: [" + 5000 * "9" + "]", ["is too long"]),
+    "two documents": (GOOD + "---\na: 1", ["several YAML documents"]),
+    "syntax": (GOOD + "seeds: [1", ["is not YAML", "line 4"]),
+    "control character": (GOOD + "name: \x01", ["control characters are not allowed"]),
+    "deep": (GOOD + "seeds: " + 50_000 * "[" + 50_000 * "]", ["nested more than 16 deep"]),
+    "recursive alias": (GOOD + "seeds: &a [*a]", ["*a stands inside the value"]),
+    "unknown alias": (GOOD + "seeds: *b", ["*b repeats nothing"]),
+    "laughs": (
+        "a: &a [1,1,1,1,1,1,1,1,1,1]\n"
+        + "".join(
+            f"{b}: &{b} [{','.join(10 * [f'*{a}'])}]\n"
+            for a, b in zip("abcdefgh", "bcdefghi", strict=True)
+        ),
+        ["more than 100000 values"],
+    ),
+    "laughs in depth": (
+        "a: &a [[[[[[[[1]]]]]]]]\nb: &b [[[[[[*a]]]]]]\nc: [[[[*b]]]]",
+        ["nested more than 16 deep", "line 3"],
+    ),
+    "large file": ("# " + (1 << 20) * "x", ["larger than 1048576 bytes"]),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_each_error_names_the_key_the_value_and_the_remedy(tmp_path, case):
+    text, expected = REFUSED[case]
+    path = tmp_path / "sweep.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(SweepConfigError) as caught:
+        load_sweep(path)
+    message = str(caught.value)
+    assert message.startswith(f"{tmp_path}")
+    assert message.isprintable()
+    for part in expected:
+        assert part in message
+    assert len(message) < 1500
+
+
+def test_an_inherited_mistake_is_reported_where_it_was_written(load, tmp_path):
+    with pytest.raises(SweepConfigError, match=r"child\.yaml: extends: .*parent\.yaml: seedz: unk"):
+        load(parent="{planners: too, seedz: 3}", child="extends: parent.yaml")
+    with pytest.raises(SweepConfigError) as caught:
+        load(
+            parent="{planners: {too: {k: 99}}, tasks: cook-meat}",
+            child="{extends: parent.yaml, seeds: 2}",
+        )
+    assert str(caught.value).startswith(f"{tmp_path / 'parent.yaml'}: planners.too.k: 99 is not")
+
+
+def test_what_is_no_readable_file_is_refused(tmp_path):
+    with pytest.raises(SweepConfigError, match="is a folder"):
+        load_sweep(tmp_path)
+    with pytest.raises(SweepConfigError, match="there is no such file"):
+        load_sweep(tmp_path / "none.yaml")
+    with pytest.raises(SweepConfigError, match="there is no such file"):
+        load_sweep("nul\0l.yaml")
+    with pytest.raises(SweepConfigError, match="cannot be read: File name too long"):
+        load_sweep(tmp_path / f"{300 * 'a'}.yaml")
+    with pytest.raises(SweepConfigError, match="there is no such file"):
+        load_sweep("/dev/null")
+    path = tmp_path / "latin.yaml"
+    path.write_bytes(GOOD.encode() + b"name: \xe9")
+    with pytest.raises(SweepConfigError, match=f"byte {len(GOOD) + 6} is not UTF-8"):
+        load_sweep(path)
+    path = tmp_path / "two words.yaml"
+    path.write_text(GOOD)
+    with pytest.raises(SweepConfigError, match="the file's own name, 'two words', names no folder"):
+        load_sweep(path)
+
+
+def test_a_models_own_file_is_checked(load, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.yaml").write_text("{model: some/model, context: 512}")
+    (trial,) = load(fine=GOOD + "model: mine.yaml").trials
+    assert trial.model == "mine.yaml"
+    (tmp_path / "mine.yaml").write_text("{model: some/model, contxt: 512}")
+    with pytest.raises(SweepConfigError, match=r"model: 'mine.yaml' cannot .*mean `context`"):
+        load(bad=GOOD + "model: mine.yaml")
+    (tmp_path / "mine.yaml").write_bytes(b"\xff\xfe")
+    with pytest.raises(SweepConfigError, match=r"model: 'mine.yaml' cannot be served"):
+        load(bad=GOOD + "model: mine.yaml")
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path):
+    path = tmp_path / "mark.yaml"
+    path.write_bytes(b"\xef\xbb\xbf" + GOOD.encode())
+    assert len(load_sweep(path).trials) == 1
+
+
+def test_anchors_may_be_repeated(load):
+    sweep = load(anchors="{planners: {too: &own {k: [1, 2]}, tot-mcts: *own}, tasks: cook-meat}")
+    assert [(t.planner, t.settings["k"]) for t in sweep.trials] == [
+        ("too", 1),
+        ("too", 2),
+        ("tot-mcts", 1),
+        ("tot-mcts", 2),
+    ]

@@ -1,0 +1,194 @@
+"""Trials as coroutines on one engine, and the limit that follows the engine's load."""
+
+import asyncio
+import json
+import time
+
+import pytest
+
+import llm_planning.experiments.local_pool as pool_module
+from llm_planning.experiments.local_pool import LocalPool, run_trial
+from llm_planning.experiments.pace import BLIND
+from llm_planning.experiments.pool import WorkerLostError
+from llm_planning.experiments.trial import Trial
+from llm_planning.planners.registry import find_planner
+from llm_planning.roles import Engines
+from llm_serving.errors import EngineStoppedError
+from llm_serving.scripted import ScriptedEngine
+from llm_serving.vllm_stats import EngineLoad
+
+OPTION = {"reasoning": "r", "verb": "mine", "quantity": 3, "item": "oak_log"}
+SCRIPT = {"decompose": json.dumps({"options": [OPTION]}, separators=(",", ":"))}
+
+
+def cot(seed=0, **changes):
+    settings = find_planner("cot").settings.read({"d": 2}).to_json()
+    values = {
+        "planner": "cot",
+        "environment": "minecraft",
+        "task": "milk-a-cow",
+        "model": "m",
+        "seed": seed,
+        "settings": settings,
+    }
+    return Trial(**values | changes)
+
+
+class LoadedEngine(ScriptedEngine):
+    """A scripted engine that tells how full it is: as vLLM's, with room for eight requests."""
+
+    def __init__(self, script, **options):
+        super().__init__(script, **options)
+        self.in_flight = 0
+        self.preempted = 0
+
+    async def generate(self, request):
+        self.in_flight += 1
+        try:
+            return await super().generate(request)
+        finally:
+            self.in_flight -= 1
+
+    def load(self):
+        running = min(8, self.in_flight)
+        return EngineLoad(
+            running=running,
+            waiting=self.in_flight - running,
+            capacity=8,
+            preempted=self.preempted,
+            kv_usage=0.1,
+        )
+
+
+async def test_a_trial_s_result_is_its_planner_s_and_its_own_usage():
+    engine = ScriptedEngine(SCRIPT)
+    before = time.time()
+    one, other = await asyncio.gather(
+        run_trial(cot(0), Engines.both(engine)), run_trial(cot(1), Engines.both(engine))
+    )
+    assert one.trial == cot(0)
+    assert (one.status, one.success, one.plan, one.error) == (
+        "done",
+        None,
+        ("mine 3 oak_log",),
+        None,
+    )
+    assert one.metrics["options_planned"] == 1
+    assert one.usage["decompose"].calls == other.usage["decompose"].calls == 1
+    assert one.trace["plan"] == ("mine 3 oak_log",)
+    assert before <= one.started <= time.time()
+    assert 0 < one.seconds < 60
+
+
+async def test_two_engines_add_up_and_may_depend_on_the_trial():
+    engines = {name: ScriptedEngine(SCRIPT) for name in ("m", "n")}
+    pool = LocalPool(
+        lambda trial: Engines.both(engines[trial.model]), most=2, gauges=tuple(engines.values())
+    )
+    await asyncio.gather(pool.run(cot()), pool.run(cot(model="n")), pool.run(cot(1, model="n")))
+    assert [len(engine.requests) for engine in engines.values()] == [1, 2]
+    written = sum(engine.counters.total.completion_tokens for engine in engines.values())
+    assert pool.load().written_tokens == written
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"planner": "coat"}, "UnknownPlannerError: unknown planner 'coat'"),
+        ({"settings": {"d": 0}}, "SettingsError: setting d=0"),
+        ({"task": "fly"}, "UnknownTaskError"),
+    ],
+)
+async def test_what_a_planner_raises_is_a_failed_result(changes, says):
+    result = await run_trial(cot(**changes), Engines.both(ScriptedEngine(SCRIPT)))
+    assert result.status == "failed"
+    assert result.error.startswith(says)
+    assert any("Traceback" in line for line in result.trace["raised"])
+    json.dumps(result.trace)
+
+
+async def test_usage_of_a_trial_that_failed_in_the_middle_is_kept():
+    def second_fails(request):
+        if len(engine.requests) > 1:
+            raise ValueError("out of ideas")
+        return SCRIPT["decompose"]
+
+    engine = ScriptedEngine(second_fails)
+    pool = LocalPool(Engines.both(engine), most=1)
+    assert (await pool.run(cot(0))).usage["decompose"].calls == 1
+    failed = await pool.run(cot(1))
+    assert failed.error == "ValueError: out of ideas"
+    assert failed.usage == {}
+
+
+@pytest.mark.parametrize("error", [EngineStoppedError("over"), WorkerLostError("gone")])
+async def test_the_end_of_an_engine_or_a_worker_is_no_trial_s_failure(error):
+    def end(request):
+        raise error
+
+    with pytest.raises(type(error)):
+        await run_trial(cot(), Engines.both(ScriptedEngine(end)))
+
+
+async def test_a_cancel_inside_a_planner_is_its_failure_and_one_of_the_trial_is_not():
+    def cancelled(request):
+        raise asyncio.CancelledError
+
+    result = await run_trial(cot(), Engines.both(ScriptedEngine(cancelled)))
+    assert result.error.startswith("CancelledError")
+    engine = ScriptedEngine(SCRIPT, delay=lambda request: 60)
+    running = asyncio.ensure_future(run_trial(cot(), Engines.both(engine)))
+    await asyncio.sleep(0.01)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+async def test_without_a_load_the_limit_is_fixed():
+    engine = ScriptedEngine(SCRIPT)
+    assert LocalPool(Engines.both(engine), most=100).limit == BLIND
+    assert LocalPool(Engines.both(engine), most=3).limit == 3
+    assert LocalPool(Engines.both(engine), most=100, least=40).limit == 40
+
+
+async def run_for_a_while(pool, engine, samples):
+    """Keeps as many trials in flight as the pool wants."""
+    tasks, limits = set(), []
+    for _ in range(samples):
+        limits.append(pool.limit)
+        while len(tasks) < pool.limit:
+            task = asyncio.ensure_future(pool.run(cot(len(engine.requests))))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+        await asyncio.sleep(0.005)
+    await asyncio.gather(*tasks)
+    return limits
+
+
+async def test_the_limit_fills_the_batch(monkeypatch):
+    monkeypatch.setattr(pool_module, "SAMPLE_EVERY", 0.004)
+    engine = LoadedEngine(SCRIPT, delay=lambda request: 0.02)
+    pool = LocalPool(Engines.both(engine), most=100, gauges=(engine,))
+    limits = await run_for_a_while(pool, engine, 60)
+    assert limits[0] == 4
+    assert 7 <= limits[-1] <= 12
+    assert pool.load().running == 0
+
+
+async def test_a_preemption_lowers_the_limit(monkeypatch):
+    monkeypatch.setattr(pool_module, "SAMPLE_EVERY", 0.0)
+    engine = LoadedEngine(SCRIPT, delay=lambda request: 0.02)
+    pool = LocalPool(Engines.both(engine), most=100, gauges=(engine,))
+    before = pool.limit
+    engine.preempted = 1
+    assert pool.limit == before - 1
+    assert pool.load().preempted == 1
+
+
+async def test_counts_begin_with_the_pool():
+    engine = ScriptedEngine(SCRIPT)
+    await run_trial(cot(), Engines.both(engine))
+    pool = LocalPool(Engines.both(engine), most=1, gauges=(engine,))
+    assert pool.load().written_tokens == 0
+    await pool.run(cot(1))
+    assert pool.load().written_tokens == engine.counters.total.completion_tokens / 2 > 0

@@ -1,0 +1,104 @@
+import hashlib
+import importlib.metadata
+import json
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from llm_planning.experiments import provenance
+from llm_planning.experiments.provenance import checkout, gather, template_hashes, versions
+from llm_planning.planners import registry
+from llm_planning.planners.registry import PLANNERS, UnknownPlannerError
+from llm_serving.request import ModelIdentity
+
+PACKAGE = Path(registry.__file__).parent / "tree_of_options"
+needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="asks git")
+
+
+def git(folder, *command):
+    named = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
+    done = subprocess.run(
+        ["git", "-C", folder, *named, *command], check=True, capture_output=True, text=True
+    )
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def repository(tmp_path):
+    root = tmp_path / "repository"
+    (root / "llm_planning").mkdir(parents=True)
+    (root / "llm_planning" / "cli.py").write_text("one = 1\n")
+    git(root.parent, "init", "-q", str(root))
+    git(root, "add", ".")
+    git(root, "commit", "-q", "-m", "first")
+    return root
+
+
+def test_everything_that_a_result_depends_on_is_gathered():
+    models = [ModelIdentity(name="tiny", revision="r1", dtype="float32")]
+    known = gather(models=models, planners=["too", "cot"], deterministic=True)
+    assert json.loads(json.dumps(known)) == known
+    assert known["models"] == {"tiny": {"revision": "r1", "dtype": "float32"}}
+    assert known["deterministic"] is True
+    assert known["templates"] == template_hashes(["too"])
+    assert known["versions"] == versions()
+    assert known["system"] == platform.platform()
+    assert known["cpu"]
+    assert isinstance(known["gpus"], list)
+    assert gather(models=models, planners=["cot", "too"], deterministic=True) == known
+
+
+def test_versions_are_those_of_the_installed_libraries():
+    found = versions()
+    assert found["python"] == platform.python_version()
+    for library in ("llm-planning", "outlines-core"):
+        assert found[library] == importlib.metadata.version(library)
+    assert None not in found.values()
+
+
+@pytest.mark.parametrize("planner", PLANNERS)
+def test_every_planner_has_prompts_to_hash(planner):
+    """Where a new planner's prompts are worded in other places, say so in `provenance`."""
+    assert template_hashes([planner])
+
+
+def test_the_hashes_cover_templates_and_the_modules_that_word_prompts():
+    hashes = template_hashes(["too"])
+    templates = {f"tree_of_options/templates/{one.name}" for one in PACKAGE.rglob("*.j2")}
+    modules = {f"tree_of_options/{name}.py" for name in ("prompts", "answers")}
+    assert set(hashes) == templates | modules
+    content = (PACKAGE / "templates" / "propose.j2").read_bytes()
+    assert hashes["tree_of_options/templates/propose.j2"] == hashlib.sha256(content).hexdigest()
+    assert list(hashes) == sorted(hashes)
+    with pytest.raises(UnknownPlannerError, match="did you mean too"):
+        template_hashes(["tooo"])
+
+
+@needs_git
+def test_a_checkout_knows_its_commit_and_whether_its_sources_changed(repository):
+    commit = git(repository, "rev-parse", "HEAD")
+    assert checkout(repository) == (commit, False)
+    (repository / "notes.txt").write_text("a sweep's results beside the sources")
+    assert checkout(repository) == (commit, False)
+    added = repository / "llm_planning" / "new.py"
+    added.write_text("")
+    assert checkout(repository) == (commit, True)
+    added.unlink()
+    (repository / "llm_planning" / "cli.py").write_text("one = 2\n")
+    assert checkout(repository) == (commit, True)
+
+
+@needs_git
+def test_a_package_installed_inside_another_repository_is_no_checkout(repository):
+    inside = repository / ".venv" / "site-packages"
+    inside.mkdir(parents=True)
+    assert checkout(inside) == (None, None)
+
+
+def test_without_a_repository_or_without_git_there_is_no_commit(tmp_path, monkeypatch):
+    assert checkout(tmp_path) == (None, None)
+    monkeypatch.setattr(provenance.shutil, "which", lambda name: None)
+    assert checkout(Path(__file__).parents[2]) == (None, None)
