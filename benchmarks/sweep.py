@@ -1,6 +1,6 @@
 """Whether a sweep keeps the engine as busy as bare requests would, and what its book-keeping costs.
 
-64 ToO planning trials (k=2, d=1, iter=1; eight tasks, eight seeds) run as a sweep, with ledger and
+64 ToO planning trials (k=1, d=1, iter=1; eight tasks, eight seeds) run as a sweep, with ledger and
 display, and eight of them, one for each task, one after the other. One trial keeps several requests
 in flight by itself, so the quotient of their trials per minute is divided by the engine's own
 quotient of tokens per second between the numbers of requests that the two arms had in flight.
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from llm_serving.request import Request
     from llm_serving.vllm_engine import VllmEngine
 
-SETTINGS = {"k": 2, "d": 1, "iter": 1}
+SETTINGS = {"k": 1, "d": 1, "iter": 1}
 SEEDS = 8
 
 

@@ -80,7 +80,7 @@ class Candidates:
         self._parts.append(pairs)
         if self._size() <= self._limit:
             return
-        # Pruning sorts; of so many, most are sure to stay.
+        # Pruning sorts; where that many came at once, it would keep most of them anyway.
         if self._size() <= 4 * self._limit:
             self.prune()
         if self._size() > self._limit // 2:

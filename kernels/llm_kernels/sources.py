@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from llm_kernels.vectors import Floats, Indices, Rows
 
 _UNIT_ROUNDOFF = 2.0**-24
-# Numbers of a float16 piece that is converted at a time: one megabyte of float32.
-_CONVERTED = 1 << 18
+# Numbers of a float16 piece that is converted at a time: four megabytes of float32.
+_CONVERTED = 1 << 20
 
 
 class Source(Protocol):
@@ -80,6 +80,21 @@ class ArraySource:
             np.matmul(block[piece].astype(np.float32), queries.T, out=out[piece])
 
 
+def product_error(dimension: int, *, input_error: float = 0.0) -> float:
+    """How far an approximate score of unit vectors can be off.
+
+    A float32 dot product of unit vectors, in any order of summation, errs by at most
+    D u / (1 - D u), u = 2^-24 (Higham, Accuracy and Stability of Numerical Algorithms, 3.1);
+    scaling and the last rounding add a few u.
+
+    Args:
+        dimension: D.
+        input_error: how much the product rounds its inputs beforehand, relative to them.
+    """
+    rounding = (dimension + 8) * _UNIT_ROUNDOFF
+    return rounding / (1.0 - rounding) + input_error * (2.0 + input_error)
+
+
 @dataclass(frozen=True, slots=True)
 class Scaling:
     """How approximate scores of a corpus come about, and how far they are off.
@@ -98,10 +113,8 @@ class Scaling:
     def of(cls, inverse_norms: Floats, dimension: int, *, input_error: float = 0.0) -> Scaling:
         """Looks at the norms.
 
-        A float32 dot product of unit vectors, in any order of summation, errs by at most
-        D u / (1 - D u), u = 2^-24 (Higham, Accuracy and Stability of Numerical Algorithms, 3.1);
-        scaling and the last rounding add a few u. Rows whose norms differ from 1 by no more than
-        that are not scaled: the difference counts as error.
+        Rows whose norms differ from 1 by no more than a product rounds are not scaled: the
+        difference counts as error.
 
         Args:
             inverse_norms: float32 [N], N >= 1, at least one of them positive.
@@ -115,8 +128,7 @@ class Scaling:
             lowest = float(inverse_norms[inverse_norms > 0.0].min())
         norm_error = max(greatest - 1.0, 1.0 - lowest)
         unit = norm_error <= dimension * _UNIT_ROUNDOFF
-        rounding = (dimension + 8) * _UNIT_ROUNDOFF
-        error = rounding / (1.0 - rounding) + input_error * (2.0 + input_error)
+        error = product_error(dimension, input_error=input_error)
         if unit:
             error += norm_error
         # Both the row and the k-th best may err.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from llm_kernels.rescore import rank_screened
 from llm_kernels.screen import screen
-from llm_kernels.sources import Scaling
+from llm_kernels.sources import product_error
 from llm_kernels.vectors import blocks
 
 if TYPE_CHECKING:
@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 
 # Asked for beyond k on a device, so that the answer is nearly always among them.
 _SPARE = 32
-# Numbers of a 16-bit piece that is converted at a time on the host: four megabytes of float32.
-_CONVERTED = 1 << 20
+# Numbers of a 16-bit piece that is converted at a time on the host: 16 megabytes of float32. Every
+# piece is one more hand-over between threads, which a busy machine makes slow.
+_CONVERTED = 1 << 22
 # Numbers of a block, and of its scores, on a device: half a gigabyte of float32.
 _BLOCK = 1 << 27
 # What a float32 product does to its inputs first, by torch's own settings, relative to them.
-_INPUT_ERROR = {"ieee": 0.0, "none": 0.0, "tf32": 2.0**-11, "bf16": 2.0**-8}
+_INPUT_ERROR = {"ieee": 0.0, "tf32": 2.0**-11, "bf16": 2.0**-8}
 
 
 def search(queries: Tensor, corpus: Tensor, inverse_norms: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -89,19 +90,15 @@ class TensorSource:
         """A block times the queries, where the corpus is."""
         torch = sys.modules["torch"]
         block = self.corpus[part]
+        on_host = block.device.type == "cpu"
         transposed = torch.from_numpy(queries).to(block.device).T
         product = torch.from_numpy(out)
-        if block.device.type != "cpu":
-            product.copy_(block.float() @ transposed)
-            return
-        if block.dtype == torch.float32:
+        if on_host and block.dtype == torch.float32:
             torch.mm(block, transposed, out=product)
             return
-        size = min(len(block), max(1, _CONVERTED // block.shape[1]))
-        converted = torch.empty((size, block.shape[1]))
-        for piece in blocks(len(block), size):
-            rows = converted[: piece.stop - piece.start].copy_(block[piece])
-            torch.mm(rows, transposed, out=product[piece])
+        numbers = _CONVERTED if on_host else _BLOCK
+        for piece in blocks(len(block), max(1, numbers // block.shape[1])):
+            product[piece] = torch.mm(block[piece].float(), transposed)
 
     def _place(self, index: Indices | slice) -> Tensor | slice:
         if isinstance(index, slice):
@@ -119,12 +116,10 @@ def search_on_device(queries: Tensor, source: TensorSource, k: int) -> tuple[Flo
     """
     rows, dimension = source.shape
     error = _input_error(queries.device.type)
-    scaling = Scaling.of(source.inverse_norms(slice(0, rows)), dimension, input_error=error)
     found, rows_found = _topk(queries, source, min(rows, k + _SPARE))
     asked, candidates, worst = (side.cpu().numpy() for side in (queries, rows_found, found[:, -1]))
-    scores, indices, doubtful = rank_screened(
-        asked, source, candidates, worst, k, margin=scaling.margin
-    )
+    margin = 2.0 * product_error(dimension, input_error=error)
+    scores, indices, doubtful = rank_screened(asked, source, candidates, worst, k, margin=margin)
     if len(doubtful):
         scores[doubtful], indices[doubtful] = screen(asked[doubtful], source, k, input_error=error)
     return scores, indices
@@ -152,6 +147,8 @@ def _topk(queries: Tensor, source: TensorSource, width: int) -> tuple[Tensor, Te
 def _input_error(device: str) -> float:
     backends = sys.modules["torch"].backends
     own = backends.mkldnn if device == "cpu" else backends.cuda
-    settings = (own.matmul.fp32_precision, backends.fp32_precision)
-    chosen = next((setting for setting in settings if setting != "none"), "none")
-    return _INPUT_ERROR[chosen]
+    for setting in (own.matmul, own, backends):
+        precision = getattr(setting, "fp32_precision", "none")
+        if precision != "none":
+            return _INPUT_ERROR[precision]
+    return 0.0
