@@ -141,7 +141,7 @@ def measured(
         What was searched, for people, and the seconds of each arm.
     """
     compare(arms, corpus, queries)
-    backend = choose_backend(device="cpu", rows=len(corpus), queries=len(queries), k=K)
+    backend = choose_backend(device="cpu", rows=len(corpus), k=K)
     seconds = medians(
         {name: timed(search, queries) for name, search in arms.items()}, repeats=repeats
     )

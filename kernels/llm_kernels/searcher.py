@@ -26,7 +26,7 @@ class Searcher:
     """One backend on one device.
 
     Args:
-        backend: "auto" chooses anew for every search, by device, size and number of queries.
+        backend: "auto" chooses anew for every search, by device, size and dtype.
         device: "cpu", "cuda" or "cuda:1" and the like.
 
     Raises:
@@ -67,7 +67,7 @@ class Searcher:
         if kept == 0:
             nothing = (len(queries), 0)
             return snapshot, np.empty(nothing, np.float32), np.empty(nothing, np.int64)
-        backend = self._backend_for(snapshot, len(queries), kept)
+        backend = self._backend_for(snapshot, kept)
         search = import_module(f"llm_kernels.{backend}_search").search
         if backend in _ARRAY_BACKENDS:
             scores, rows = search(queries, corpus, inverse_norms, kept)
@@ -80,15 +80,15 @@ class Searcher:
         scores, rows = search(asked, corpus, inverse_norms, kept)
         return snapshot, scores.cpu().numpy(), rows.cpu().numpy()
 
-    def _backend_for(self, snapshot: Snapshot, queries: int, k: int) -> str:
+    def _backend_for(self, snapshot: Snapshot, k: int) -> str:
         if self._backend != "auto":
             return self._backend
         return similarity.choose_backend(
             device=self._device,
             rows=snapshot.count,
-            queries=queries,
             k=k,
             dimension=snapshot.rows.shape[1],
+            dtype=str(snapshot.rows.dtype),
         )
 
 

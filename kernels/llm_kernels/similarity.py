@@ -96,7 +96,6 @@ def topk_cosine(
         backend = choose_backend(
             device=device,
             rows=corpus.shape[0],
-            queries=len(queries),
             k=kept,
             dimension=corpus.shape[1],
             dtype=vectors.dtype_name(corpus),
@@ -122,15 +121,14 @@ def choose_backend(
     *,
     device: str,
     rows: int,
-    queries: int,  # noqa: ARG001
     k: int = 1,
     dimension: int = 1,
     dtype: str = "float32",
 ) -> str:
     """The backend that `auto` stands for.
 
-    On the CPU: `numpy` for float32, at every size measured, and `torch` for 16 bits, which NumPy
-    converts slowly, unless the corpus is small. Milliseconds of one search with D = 384, k = 10,
+    On the CPU, whatever the number of queries: `numpy` for float32, at every size measured, and
+    `torch` for 16 bits, which NumPy converts slowly, unless the corpus is small. Milliseconds of one search with D = 384, k = 10,
     float32 unit rows, on two cores of an AMD EPYC (AVX2), NumPy's OpenBLAS, torch 2.13 with MKL,
     faiss 1.15, medians, the backends in turn:
 
@@ -159,7 +157,6 @@ def choose_backend(
     Args:
         device: "cpu", "cuda" or "cuda:1" and the like.
         rows: N.
-        queries: Q; it changed no choice that was measured.
         k: results per query.
         dimension: D.
         dtype: of the corpus: "float32", "float16" or "bfloat16".

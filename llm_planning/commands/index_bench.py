@@ -144,7 +144,11 @@ def _compared(
                     f"{len(index)} rows: nothing is timed"
                 )
             chosen = choose_backend(
-                device=device, rows=len(index), queries=number, k=k, dimension=index.dimension
+                device=device,
+                rows=len(index),
+                k=k,
+                dimension=index.dimension,
+                dtype=index.dtype,
             )
             yield Measurement(
                 rows=len(index),

@@ -185,7 +185,7 @@ def test_the_choice_on_a_gpu(monkeypatch, triton_runs, expected):
     monkeypatch.setattr(
         triton_search, "unavailable", lambda: None if triton_runs else "no GPU is here"
     )
-    size = {"device": "cuda:1", "rows": 1_000, "queries": 1}
+    size = {"device": "cuda:1", "rows": 1_000}
     assert choose_backend(**size, k=64, dimension=1024) == expected
     assert choose_backend(**size, k=65, dimension=1024) == "torch"
     assert choose_backend(**size, k=64, dimension=1025) == "torch"
@@ -202,13 +202,13 @@ def test_the_choice_on_a_gpu(monkeypatch, triton_runs, expected):
     ],
 )
 def test_the_choice_on_the_cpu(rows, dtype, expected):
-    size = {"device": "cpu", "rows": rows, "queries": 1, "dimension": 384}
+    size = {"device": "cpu", "rows": rows, "dimension": 384}
     assert choose_backend(**size, dtype=dtype) == expected
 
 
 def test_float16_without_torch(monkeypatch):
     monkeypatch.setattr(similarity, "find_spec", lambda name: None)
-    size = {"device": "cpu", "rows": 10_000, "queries": 1, "dimension": 384}
+    size = {"device": "cpu", "rows": 10_000, "dimension": 384}
     assert choose_backend(**size, dtype="float16") == "numpy"
 
 
