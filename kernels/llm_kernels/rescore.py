@@ -40,7 +40,8 @@ def rank(queries: Floats, source: Source, candidates: Indices, k: int) -> tuple[
     """
     exact = _exact_scores(queries, source, candidates)
     order = np.lexsort((candidates, -exact))[:, :k]
-    order += np.arange(len(order))[:, None] * candidates.shape[1]
+    if len(order) > 1:
+        order += np.arange(len(order))[:, None] * candidates.shape[1]
     return exact.ravel()[order], candidates.ravel()[order]
 
 

@@ -128,9 +128,9 @@ def choose_backend(
     """The backend that `auto` stands for.
 
     On the CPU, whatever the number of queries: `numpy` for float32, at every size measured, and
-    `torch` for 16 bits, which NumPy converts slowly, unless the corpus is small. Milliseconds of one search with D = 384, k = 10,
-    float32 unit rows, on two cores of an AMD EPYC (AVX2), NumPy's OpenBLAS, torch 2.13 with MKL,
-    faiss 1.15, medians, the backends in turn:
+    `torch` for 16 bits, which NumPy converts slowly, unless the corpus is small. Milliseconds of
+    one search with D = 384, k = 10, float32 unit rows, on two cores of an AMD EPYC (AVX2), NumPy's
+    OpenBLAS, torch 2.13 with MKL, faiss 1.15, medians, the backends in turn:
 
     | N | Q | numpy | torch | faiss |
     | --- | --- | --- | --- | --- |

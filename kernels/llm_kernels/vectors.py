@@ -177,9 +177,11 @@ def _device_squares(rows: Tensor) -> NDArray[np.float64]:
 
 
 def _refuse_bad(squares: NDArray[np.float64], rows: Array, *, name: str) -> None:
-    good = (squares >= SMALLEST_NORM**2) & (squares <= GREATEST_NORM**2)  # False for NaN
-    if good.all():
+    lowest, greatest = SMALLEST_NORM**2, GREATEST_NORM**2
+    # The extremes of what holds NaN are NaN, which no comparison finds good.
+    if not len(squares) or (squares.min() >= lowest and squares.max() <= greatest):
         return
+    good = (squares >= lowest) & (squares <= greatest)
     first = int(np.argmin(good))
     norm = float(np.sqrt(squares[first]))
     if not np.isfinite(norm):

@@ -17,13 +17,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from llm_planning.metering import metered, usage_by_role
 from llm_planning.model_configs import DEFAULT_MODEL
 from llm_planning.names import remedy
 from llm_planning.planners.registry import PLANNERS, PlannerSpec, UnknownPlannerError, find_planner
 from llm_planning.planners.settings import SettingsError
 from llm_planning.roles import Engines
 from llm_planning.session import open_engine, open_uncached_engine
-from llm_serving.engine import MeteredEngine
 from llm_serving.errors import ServingError
 from llm_serving.request import Usage
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Mapping
 
     from llm_planning.planners.outcome import Outcome
-    from llm_serving.engine import Counters, Engine
+    from llm_serving.engine import Engine
 
 PlannerArgument = Annotated[
     str | None, typer.Argument(metavar="PLANNER", help="A name from `run --list`.")
@@ -94,11 +94,7 @@ def run(
         raise typer.Exit(2) from error
     try:
         with _open_engines(model, world_model, cached=cache) as engines:
-            meters = Engines(
-                options=MeteredEngine(engines.options), world=MeteredEngine(engines.world)
-            )
-            if engines.options is engines.world:
-                meters = Engines.both(meters.options)
+            meters = metered(engines)
             begun = time.perf_counter()
             outcome = asyncio.run(
                 _watched(spec.run(name, engines=meters, settings=chosen, seed=seed), meters)
@@ -109,7 +105,7 @@ def run(
         raise typer.Exit(1) from error
     except KeyboardInterrupt as interrupt:
         raise typer.Exit(130) from interrupt
-    usage = _usage_by_role(meters)
+    usage = usage_by_role(meters)
     if trace is not None:
         _write_json(trace, {"planner": spec.name, "task": name, "seed": seed, **outcome.trace})
     if as_json:
@@ -189,18 +185,11 @@ async def _watched(planning: Coroutine[Any, Any, Outcome], engines: Engines) -> 
     with Console(stderr=True).status("planning") as status:
         while not running.done():
             await asyncio.wait({running}, timeout=0.5)
-            spent = _total(_usage_by_role(engines))
+            spent = _total(usage_by_role(engines))
             status.update(
                 f"planning: {spent.calls} calls, {spent.completion_tokens} tokens written"
             )
     return await running
-
-
-def _usage_by_role(engines: Engines) -> dict[str, Usage]:
-    meters: list[Counters] = [engines.options.counters]
-    if engines.world is not engines.options:
-        meters.append(engines.world.counters)
-    return {role: usage for meter in meters for role, usage in meter.roles.items()}
 
 
 def _report(outcome: Outcome, usage: Mapping[str, Usage], seconds: float) -> dict[str, Any]:

@@ -218,6 +218,25 @@ async def test_a_shared_prompt_is_read_from_the_prefix_cache(engine):
     assert third.text == second.text
 
 
+async def test_the_load_follows_the_batch(engine):
+    prompts = [f"Count to {number}: one," for number in range(2, 8)]
+    tasks = [
+        asyncio.create_task(
+            engine.generate(Request(prompt=prompt, sampling=Sampling(max_tokens=12)))
+        )
+        for prompt in prompts
+    ]
+    most = 0
+    while not all(task.done() for task in tasks):
+        load = engine.load()
+        assert load.running + load.waiting <= len(prompts)
+        most = max(most, load.running)
+        await asyncio.sleep(0.01)
+    assert most == len(prompts)
+    load = engine.load()
+    assert (load.running, load.waiting, load.preempted) == (0, 0, 0)
+    assert load.capacity == engine.config.max_batch
+
 async def test_cancelling_a_caller_frees_its_request_in_vllm(engine):
     request = Request(prompt="Once upon a time", sampling=Sampling(max_tokens=2000))
     task = asyncio.create_task(engine.generate(request))
@@ -298,23 +317,3 @@ def test_a_closed_engine_fails_its_callers():
             await engine.generate(Request(prompt="More"))
 
     asyncio.run(scenario())
-
-
-async def test_the_load_follows_the_batch(engine):
-    prompts = [f"Count to {number}: one," for number in range(2, 8)]
-    tasks = [
-        asyncio.create_task(
-            engine.generate(Request(prompt=prompt, sampling=Sampling(max_tokens=12)))
-        )
-        for prompt in prompts
-    ]
-    most = 0
-    while not all(task.done() for task in tasks):
-        load = engine.load()
-        assert load.running + load.waiting <= len(prompts)
-        most = max(most, load.running)
-        await asyncio.sleep(0.01)
-    assert most == len(prompts)
-    load = engine.load()
-    assert (load.running, load.waiting, load.preempted) == (0, 0, 0)
-    assert load.capacity == engine.config.max_batch
