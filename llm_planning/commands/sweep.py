@@ -247,7 +247,14 @@ def _recording(folder: Path, sweep: Mapping[str, Any], provenance: Mapping[str, 
 @contextmanager
 def _sigterm_as_ctrl_c() -> Iterator[None]:
     """Lets whoever ends this process politely have the same clean end as Ctrl-C."""
-    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+
+    def end(*_: object) -> None:
+        # A shell lets its background jobs ignore SIGINT; nothing would come of raising it there.
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
+
+    before = signal.signal(signal.SIGTERM, end)
     try:
         yield
     finally:

@@ -285,8 +285,16 @@ def test_a_model_that_does_not_exist_leaves_no_ledger(served, file, monkeypatch,
     assert not (tmp_path / "sweeps").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_sweep_leaves_cleanly_and_goes_on(served, file, number):
+@pytest.mark.parametrize(
+    ("number", "on_sigint"),
+    [
+        (signal.SIGINT, signal.default_int_handler),
+        (signal.SIGTERM, signal.default_int_handler),
+        (signal.SIGTERM, signal.SIG_IGN),
+    ],
+    ids=["ctrl-c", "sigterm", "sigterm-in-the-background"],
+)
+def test_an_interrupted_sweep_leaves_cleanly_and_goes_on(served, file, number, on_sigint):
     served.delay = lambda request: 0.0 if served.asked <= 4 else 60.0
 
     def interrupt():
@@ -296,8 +304,12 @@ def test_an_interrupted_sweep_leaves_cleanly_and_goes_on(served, file, number):
         os.kill(os.getpid(), number)
 
     thread = threading.Thread(target=interrupt, daemon=True)
-    thread.start()
-    result = invoke("run", file, "--no-cache", "--concurrency", "4")
+    before = signal.signal(signal.SIGINT, on_sigint)
+    try:
+        thread.start()
+        result = invoke("run", file, "--no-cache", "--concurrency", "4")
+    finally:
+        signal.signal(signal.SIGINT, before)
     thread.join()
     assert result.exit_code == 130, result.output
     assert "4 of 12 trials are recorded" in result.stderr

@@ -237,6 +237,7 @@ async def test_the_load_follows_the_batch(engine):
     assert (load.running, load.waiting, load.preempted) == (0, 0, 0)
     assert load.capacity == engine.config.max_batch
 
+
 async def test_cancelling_a_caller_frees_its_request_in_vllm(engine):
     request = Request(prompt="Once upon a time", sampling=Sampling(max_tokens=2000))
     task = asyncio.create_task(engine.generate(request))
