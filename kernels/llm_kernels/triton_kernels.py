@@ -157,7 +157,7 @@ def scan_stream(
         list_scores: [n_queries, slabs, K] float32, written.
         list_rows: [n_queries, slabs, K] int32, written.
         n_queries: Q.
-        n_rows: N, below 2^31 - 64.
+        n_rows: N, at most 2^30.
         slab_rows: rows per program, a multiple of ROWS; the grid is (ceil(Q / QUERIES), slabs).
         D: dimension.
         K: length of the lists.

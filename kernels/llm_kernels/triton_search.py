@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 MAX_DIMENSION = 1024
 MAX_K = 64
-MAX_ROWS = 2**31 - 64
+# A slab may end up to half as far again behind the last row, and row numbers are 32-bit.
+MAX_ROWS = 2**30
 _DTYPES = ("float32", "float16", "bfloat16")
 _STREAMED_QUERIES = 16
 _MERGED_TOGETHER = 1024
