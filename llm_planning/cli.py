@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from llm_planning.commands import cache, doctor, index, models, report, sweep
+from llm_planning.commands import cache, doctor, index, minecraft, models, report, sweep
 from llm_planning.commands.run import quiet_pipes, run
 
 app = typer.Typer(
@@ -19,6 +19,7 @@ app.add_typer(cache.app, name="cache")
 app.add_typer(sweep.app, name="sweep")
 app.add_typer(report.app, name="report")
 app.add_typer(index.app, name="index")
+app.add_typer(minecraft.app, name="minecraft")
 
 
 @app.callback()

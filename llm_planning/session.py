@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from llm_planning.model_configs import find_config
@@ -10,12 +11,39 @@ from llm_planning.planners.registry import find_planner
 from llm_planning.roles import Engines
 from llm_serving.cache import CachedEngine, ResponseCache, response_cache_path
 from llm_serving.encoder import TextEncoder
+from llm_serving.encoder_engine import NO_MODEL, EncoderEngine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from llm_planning.planners.outcome import Outcome
     from llm_serving.engine import Engine
+    from llm_serving.vllm_engine import VllmEngine
+
+
+@contextlib.contextmanager
+def serve(
+    model: str, encoder: TextEncoder | None, *, limits: Mapping[str, object]
+) -> Iterator[VllmEngine | EncoderEngine]:
+    """One model, closed at the end.
+
+    Args:
+        model: any name that `find_config` takes, or "none".
+        encoder: whose vectors are cached; None for one of the engine's own.
+        limits: fields of the configuration to replace.
+
+    Raises:
+        ServingError: it cannot be found, fetched or served.
+    """
+    if model == NO_MODEL:
+        with closing(EncoderEngine(encoder)) as lone:
+            yield lone
+        return
+    from llm_serving.vllm_engine import VllmEngine
+
+    config = find_config(model).model_copy(update=limits)
+    with closing(VllmEngine(config, encoder=encoder)) as engine:
+        yield engine
 
 
 @contextlib.contextmanager
@@ -31,12 +59,10 @@ def open_engine(model: str) -> Iterator[Engine]:
     Raises:
         ServingError: the model cannot be found, fetched or served.
     """
-    from llm_serving.vllm_engine import VllmEngine
-
     with (
-        contextlib.closing(ResponseCache(response_cache_path())) as answers,
-        contextlib.closing(TextEncoder()) as encoder,
-        contextlib.closing(VllmEngine(find_config(model), encoder=encoder)) as engine,
+        closing(ResponseCache(response_cache_path())) as answers,
+        closing(TextEncoder()) as encoder,
+        serve(model, encoder, limits={}) as engine,
     ):
         yield CachedEngine(engine, answers)
 
@@ -44,9 +70,7 @@ def open_engine(model: str) -> Iterator[Engine]:
 @contextlib.contextmanager
 def open_uncached_engine(model: str) -> Iterator[Engine]:
     """The same, with every question put to the model anew and every vector computed."""
-    from llm_serving.vllm_engine import VllmEngine
-
-    with contextlib.closing(VllmEngine(find_config(model))) as engine:
+    with serve(model, None, limits={}) as engine:
         yield engine
 
 

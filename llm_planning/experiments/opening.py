@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING
 from llm_planning.experiments.local_pool import LocalPool
 from llm_planning.model_configs import find_config
 from llm_planning.roles import Engines
+from llm_planning.session import serve
 from llm_serving.cache import CachedEngine, ResponseCache, response_cache_path
 from llm_serving.encoder import TextEncoder
+from llm_serving.encoder_engine import NO_MODEL, EncoderEngine
 from llm_serving.request import ModelIdentity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from llm_planning.experiments.pool import TrialPool
     from llm_planning.experiments.trial import Trial, TrialResult
-    from llm_serving.config import EngineConfig
     from llm_serving.engine import Engine
     from llm_serving.vllm_engine import VllmEngine
 
@@ -71,9 +72,9 @@ class Models:
 class LonePool(LocalPool):
     """One trial at a time, from an empty prefix cache: nothing that ran before can be felt."""
 
-    def __init__(self, engines: Engines, *, gauges: tuple[VllmEngine, ...]) -> None:
+    def __init__(self, engines: Engines, *, gauges: tuple[VllmEngine | EncoderEngine, ...]) -> None:
         super().__init__(engines, least=1, most=1, gauges=gauges)
-        self._served = gauges
+        self._served = [one for one in gauges if not isinstance(one, EncoderEngine)]
 
     async def run(self, trial: Trial) -> TrialResult:
         """Runs one trial, as `LocalPool` does."""
@@ -106,8 +107,7 @@ def open_pool(models: Models, *, answers: Answers, most: int | None) -> Iterator
             answers_cache = opened.enter_context(closing(ResponseCache(response_cache_path())))
             encoder = opened.enter_context(closing(TextEncoder()))
         served = {
-            name: opened.enter_context(serve(_config(name, limits), encoder))
-            for name in models.names
+            name: opened.enter_context(serve(name, encoder, limits=limits)) for name in models.names
         }
         asked: dict[str, Engine] = dict(served)
         if answers_cache is not None:
@@ -130,18 +130,11 @@ def identify(model: str) -> ModelIdentity:
     """
     from llm_serving.models import resolve
 
+    if model == NO_MODEL:
+        return EncoderEngine.identity
     config = find_config(model)
     found = resolve(config.model)
     return ModelIdentity(name=found.name, revision=found.revision, dtype=config.dtype)
-
-
-@contextlib.contextmanager
-def serve(config: EngineConfig, encoder: TextEncoder | None) -> Iterator[VllmEngine]:
-    """One model, closed at the end; its encoder's vectors are cached if it is given one."""
-    from llm_serving.vllm_engine import VllmEngine
-
-    with closing(VllmEngine(config, encoder=encoder)) as engine:
-        yield engine
 
 
 def use_invariant_kernels() -> bool:
@@ -155,7 +148,3 @@ def use_invariant_kernels() -> bool:
         return False
     os.environ["VLLM_BATCH_INVARIANT"] = "1"
     return True
-
-
-def _config(model: str, limits: Mapping[str, object]) -> EngineConfig:
-    return find_config(model).model_copy(update=limits)

@@ -13,6 +13,7 @@ from llm_planning.experiments.published import (
     Column,
     Comparison,
     Measure,
+    Panel,
     Part,
     Plot,
     PublishedTable,
@@ -155,6 +156,7 @@ def _keys_at(loc: tuple[int | str, ...]) -> list[str]:
         "compare": Comparison,
         "setup": Setup,
         "plot": Plot,
+        "panels": Panel,
     }
     named = [parts[str(step)] for step in loc[:-1] if str(step) in parts]
     model: type[Part] = named[-1] if named else PublishedTable

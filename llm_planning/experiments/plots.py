@@ -1,11 +1,11 @@
-"""A measured table as a picture: bars beside the published figures, points, or lines."""
+"""A measured table as a picture: bars beside the published figures, points, lines or curves."""
 
 from __future__ import annotations
 
 import io
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llm_planning.experiments.plot_style import COLOURS, MarkStyle
 from llm_planning.experiments.statistics import Estimate
@@ -19,14 +19,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from llm_planning.experiments.paper_report import Line, PaperReport
-    from llm_planning.experiments.published import Plot
+    from llm_planning.experiments.published import Panel, Plot
     from llm_planning.experiments.wording import Form
+
+_Colour: TypeAlias = str | tuple[float, float, float]
 
 PICTURES = (".png", ".svg", ".pdf")
 
 _PUBLISHED_COLOUR = "#9a9a9a"
 _LOG_RATIO = 100.0
 """Values further apart than this are drawn on a logarithmic axis."""
+_PANELS_ABREAST = 4
 
 
 class PlotError(ValueError):
@@ -38,6 +41,21 @@ class _Mark:
     line: Line
     x: float
     y: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Curve:
+    """A row in a panel.
+
+    Attributes:
+        line: the row.
+        measured: by x, ascending.
+        published: figures that the paper prints, by x.
+    """
+
+    line: Line
+    measured: tuple[tuple[float, Estimate], ...]
+    published: tuple[tuple[float, float], ...]
 
 
 def picture(report: PaperReport, ending: str) -> bytes:
@@ -72,9 +90,13 @@ def draw(report: PaperReport) -> Figure:
     Raises:
         PlotError: nothing was measured.
     """
-    if report.table.plot.kind == "bars":
-        return _bars(report)
-    return _marks(report)
+    match report.table.plot.kind:
+        case "bars":
+            return _bars(report)
+        case "curves":
+            return _curves(report)
+        case _:
+            return _marks(report)
 
 
 def _bars(report: PaperReport) -> Figure:
@@ -164,6 +186,95 @@ def _marks(report: PaperReport) -> Figure:
     return figure
 
 
+def _curves(report: PaperReport) -> Figure:
+    """Panels in which every row is a line through the columns that have an x."""
+    from matplotlib.ticker import MaxNLocator
+
+    spec = report.table.plot
+    panels = [(panel, _curves_of(report, panel)) for panel in spec.panels]
+    drawn = [curve.line for _, curves in panels for curve in curves if curve.measured]
+    if not drawn:
+        raise PlotError(f"{report.paper.name} {report.name}: nothing was measured to draw")
+    figure, canvases = _canvas(len(panels), height=3.8)
+    style = MarkStyle(report.table, drawn)
+    field = spec.colour or ""
+    for axes, (panel, curves) in zip(canvases, panels, strict=True):
+        for rank, curve in enumerate(curves):
+            if field in curve.line.fields:
+                label = report.table.name(curve.line.fields[field])
+                _draw_curve(axes, curve, style.colour(curve.line), label)
+            else:
+                _draw_curve(axes, curve, COLOURS[rank % len(COLOURS)], curve.line.label)
+        if any(curve.published for curve in curves):
+            axes.scatter([], [], label="paper", **_published_look("black"))
+        if curves:
+            axes.legend(loc="best", frameon=False, fontsize="x-small")
+        axes.set_title(panel.title, fontsize="small")
+        axes.set_xlabel(str(spec.x))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        place = axes.get_subplotspec()
+        if place is not None and place.is_first_col():
+            axes.set_ylabel(str(spec.y))
+    _title(figure, report)
+    return figure
+
+
+def _curves_of(report: PaperReport, panel: Panel) -> list[_Curve]:
+    """The rows of a panel that have anything to draw."""
+    columns = sorted(
+        (float(column.x), column.key)
+        for column in report.columns
+        if column.x is not None and column.key in (panel.columns or (column.key,))
+    )
+    curves = []
+    for line in report.lines:
+        if any(line.fields.get(field) not in values for field, values in panel.where.items()):
+            continue
+        measured = [(x, _estimate(line, key)) for x, key in columns]
+        published = [(x, line.cell(key).published_value) for x, key in columns]
+        curve = _Curve(
+            line,
+            tuple((x, one) for x, one in measured if one is not None and one.value is not None),
+            tuple((x, value) for x, value in published if value is not None),
+        )
+        if curve.measured or curve.published:
+            curves.append(curve)
+    return curves
+
+
+def _draw_curve(axes: Axes, curve: _Curve, colour: _Colour, label: str) -> None:
+    """A line through the measured values, their intervals as a band, published figures as marks."""
+    steps = [x for x, _ in curve.measured]
+    around = [(_centre(one), *_reach(one)) for _, one in curve.measured]
+    axes.plot(
+        steps,
+        [value for value, _, _ in around],
+        color=colour,
+        linewidth=1.2,
+        marker="o",
+        markersize=2.5,
+        label=label,
+    )
+    axes.fill_between(
+        steps,
+        [value - below for value, below, _ in around],
+        [value + above for value, _, above in around],
+        color=colour,
+        alpha=0.15,
+        linewidth=0.0,
+    )
+    axes.scatter(
+        [x for x, _ in curve.published],
+        [value for _, value in curve.published],
+        zorder=3,
+        **_published_look(colour),
+    )
+
+
+def _published_look(colour: _Colour) -> dict[str, Any]:
+    return {"marker": "D", "s": 26.0, "facecolors": "none", "edgecolors": colour}
+
+
 def _placed(report: PaperReport, spec: Plot) -> list[_Mark]:
     """The rows that have both coordinates."""
     marks = []
@@ -245,11 +356,16 @@ def _canvas(panels: int, *, height: float) -> tuple[Figure, list[Axes]]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(max(6.4, 4.2 * panels), height), layout="constrained")
+    down = math.ceil(panels / _PANELS_ABREAST)
+    across = math.ceil(panels / down)
+    size = (max(6.4, 4.2 * across), height * down)
+    figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
-    # Rows are named once, at the first panel.
-    panel_row = figure.subplots(1, panels, sharey=True, squeeze=False)[0]
-    return figure, list(panel_row)
+    # Rows are named once, at the first panel of each row of panels.
+    grid = list(figure.subplots(down, across, sharey=True, squeeze=False).flat)
+    for unused in grid[panels:]:
+        unused.remove()
+    return figure, grid[:panels]
 
 
 def _title(figure: Figure, report: PaperReport) -> None:

@@ -24,6 +24,7 @@ A published file, with every key (see `PublishedTable` for what each means):
     setup:
       - {label: branching factor k, field: settings.k, paper: 3}
     plot: {kind: points, x: calls, y: score, colour: planner, marker: settings.k}
+    plot: {kind: curves, x: steps, y: EGA, panels: [{title: A, where: {seed: 1}, columns: [c]}]}
     notes: ["..."]
 
 `where` may stand at the table, a row and a column; a cell measures the runs that fit all three.
@@ -32,9 +33,9 @@ A published file, with every key (see `PublishedTable` for what each means):
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from llm_planning.experiments.runs import check_field_name, is_trial_field
 from llm_planning.names import remedy
@@ -42,6 +43,11 @@ from llm_planning.names import remedy
 Text: TypeAlias = str | int | float
 Scalar: TypeAlias = str | int | float | bool | None
 Values: TypeAlias = dict[str, tuple[Scalar, ...]]
+
+
+def as_tuple(values: object) -> object:
+    """A list of a file as the tuple that it becomes."""
+    return tuple(values) if isinstance(values, list) else values
 
 
 class Part(BaseModel):
@@ -120,6 +126,7 @@ class Column(_Selecting):
         paper: whether the paper has it `printed` as numbers, `drawn` only, or not at all
             (`absent`).
         form: key `as`: how measured values are written.
+        x: where it stands on the x axis of curves; None where it is none of their points.
     """
 
     key: str
@@ -128,11 +135,14 @@ class Column(_Selecting):
     cited: str | None = None
     paper: Literal["printed", "drawn", "absent"] = "printed"
     form: Literal["number", "thousands", "percent"] = Field("number", alias="as")
+    x: int | float | None = None
 
     @model_validator(mode="after")
     def _either(self) -> Column:
         if (self.measure is None) == (self.cited is None):
             raise ValueError("give it either measure or cited, the reason why it has none")
+        if self.x is not None and self.measure is None:
+            raise ValueError("x is for curves, which go through measured columns; leave it out")
         return self
 
 
@@ -230,35 +240,59 @@ class Setup(Part):
         return field
 
 
+class Panel(_Selecting):
+    """One picture of several, in which some of the rows are curves.
+
+    Attributes:
+        title: above it.
+        where: which rows it shows, by their fields; every row if left out.
+        columns: keys of those that its curves go through; all that have an `x` if left out.
+    """
+
+    title: str = ""
+    columns: Annotated[tuple[str, ...], BeforeValidator(as_tuple)] = ()
+
+
 class Plot(Part):
     """How a table is drawn.
 
     Attributes:
         kind: `bars`: every measured column beside the published figures; `points`: one mark a row
-            at (x, y); `lines`: the same, joined along x.
-        x: a column, or for lines and points also a field of the rows.
-        y: a column.
+            at (x, y); `lines`: the same, joined along x; `curves`: every row is a line through
+            the columns that have an `x`, published figures are marks beside it.
+        x: a column, or for lines and points also a field of the rows; for curves what the `x` of
+            the columns counts, in words.
+        y: a column; for curves what these columns measure, in words.
         colour: the field of the rows that colours them.
         shade: the field that makes a colour darker with its value.
         marker: the field that gives them shapes.
         size: the field that makes marks larger with its value.
+        panels: the pictures side by side that curves are drawn in.
     """
 
-    kind: Literal["bars", "points", "lines"] = "bars"
+    kind: Literal["bars", "points", "lines", "curves"] = "bars"
     x: str | None = None
     y: str | None = None
     colour: str | None = None
     shade: str | None = None
     marker: str | None = None
     size: str | None = None
+    panels: Annotated[tuple[Panel, ...], BeforeValidator(as_tuple)] = (Panel(),)
 
     @model_validator(mode="after")
     def _axes(self) -> Plot:
         if self.kind == "bars":
             if self.model_fields_set - {"kind"}:
-                raise ValueError("bars take no axes and no marks")
+                raise ValueError("bars take no axes, no marks and no panels")
         elif self.x is None or self.y is None:
             raise ValueError(f"{self.kind} need x and y")
+        if self.kind == "curves":
+            if self.model_fields_set & {"shade", "marker", "size"}:
+                raise ValueError("curves take a colour and no other marks")
+            if not self.panels:
+                raise ValueError("panels: give at least one, or leave them out")
+        elif "panels" in self.model_fields_set:
+            raise ValueError("panels are for curves")
         return self
 
 
@@ -307,14 +341,31 @@ class PublishedTable(_Selecting):
         for comparison in self.compare:
             if self.column(comparison.column).measure is None:
                 raise ValueError(f"compare: the column {comparison.column!r} is not measured")
-        for axis in (self.plot.x, self.plot.y):
+        self._check_plot()
+        return self
+
+    def _check_plot(self) -> None:
+        """Makes sure that what is drawn is there and measured."""
+        plot = self.plot
+        placed = [column.key for column in self.columns if column.x is not None]
+        if plot.kind == "curves":
+            if not placed:
+                raise ValueError("plot: curves go through columns that have an x; give one")
+            for key in (key for panel in plot.panels for key in panel.columns):
+                if key not in placed:
+                    raise ValueError(f"plot: no column {key!r} has an x; {remedy(key, placed)}")
+            return
+        if placed:
+            raise ValueError(f"the x of column {placed[0]!r} is for a plot of the kind curves")
+        if plot.kind == "bars":
+            return
+        keys = [column.key for column in self.columns]
+        for axis in (plot.x, plot.y):
             if axis in keys and self.column(str(axis)).measure is None:
                 raise ValueError(f"plot: the column {axis!r} is not measured")
-        if self.plot.kind != "bars":
-            self.column(str(self.plot.y))
-            if self.plot.x not in keys and not is_trial_field(str(self.plot.x)):
-                raise ValueError(f"plot: x={self.plot.x!r} is neither a column nor a trial's field")
-        return self
+        self.column(str(plot.y))
+        if plot.x not in keys and not is_trial_field(str(plot.x)):
+            raise ValueError(f"plot: x={plot.x!r} is neither a column nor a trial's field")
 
     def column(self, key: str) -> Column:
         """The column of this key.
@@ -331,11 +382,6 @@ class PublishedTable(_Selecting):
     def name(self, value: object) -> str:
         """How a value is called."""
         return self.names.get(str(value), str(value))
-
-
-def as_tuple(values: object) -> object:
-    """A list of a file as the tuple that it becomes."""
-    return tuple(values) if isinstance(values, list) else values
 
 
 def _tuples(where: object) -> object:

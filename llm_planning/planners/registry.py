@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from llm_planning.environments.minecraft.goals import GOAL_SETS
 from llm_planning.environments.minecraft.tasks import TASKS
 from llm_planning.names import remedy
 from llm_planning.planners.tree_of_options import baselines
@@ -13,8 +14,14 @@ from llm_planning.planners.tree_of_options.settings import (
     PromptSettings,
     SearchSettings,
 )
+from llm_planning.planners.xenon import cooking
+from llm_planning.planners.xenon.agents import AGENTS, INFORMED_AGENTS
+from llm_planning.planners.xenon.learning import LearningRun
+from llm_planning.planners.xenon.settings import InformedSettings, LearningSettings
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from llm_planning.planners.outcome import Outcome
     from llm_planning.planners.settings import PlannerSettings
     from llm_planning.roles import Engines
@@ -71,6 +78,47 @@ def _minecraft(name: str, summary: str, settings: type[PlannerSettings], run: Ru
     )
 
 
+def _cooking(name: str, summary: str, settings: type[PlannerSettings], run: Run) -> PlannerSpec:
+    return PlannerSpec(
+        name=name,
+        summary=summary,
+        environment="cooking",
+        tasks=cooking.COOKING_TASKS,
+        settings=settings,
+        run=run,
+    )
+
+
+_LEARNERS = {
+    "xenon": "XENON: requirements revised by analogy, actions by failures, goals by difficulty",
+    "sc": "LLM self-correction of requirements and actions",
+    "adam": "ADAM: every unknown item requires 8 of all resources",
+    "deckard": "DECKARD: requirements as predicted, successful actions kept",
+    "rand": "RAND: requirements as predicted, no memory, random goals",
+    "xenon-self-actions": "XENON with LLM self-correction of actions",
+    "xenon-no-actions": "XENON without correction of actions",
+    "xenon-self-dependencies": "XENON with LLM self-correction of requirements",
+    "xenon-no-dependencies": "XENON without correction of requirements",
+    "xenon-no-correction": "XENON without any correction",
+    "xenon-names": "XENON that knows the names of all items",
+    "xenon-names-mined": "the same, and whatever was gathered counts as a resource",
+    "xenon-names-mined-closed": "the same, and the model's answers are held to known names",
+    "xenon-plus": "XENON+: the same, and log-probabilities propose further requirements",
+}
+
+
+def _learners() -> Iterator[PlannerSpec]:
+    for name, composition in (AGENTS | INFORMED_AGENTS).items():
+        yield PlannerSpec(
+            name=name,
+            summary=_LEARNERS[name],
+            environment="minecraft",
+            tasks=tuple(GOAL_SETS),
+            settings=InformedSettings if name in INFORMED_AGENTS else LearningSettings,
+            run=LearningRun(composition),
+        )
+
+
 PLANNERS = {
     spec.name: spec
     for spec in (
@@ -103,6 +151,25 @@ PLANNERS = {
             "Chain of Thought: one answer breaks the goal down into options",
             PromptSettings,
             baselines.chain_of_thought,
+        ),
+        *_learners(),
+        _cooking(
+            "xenon-cooking",
+            "XENON in TextWorld Cooking: a tool for each direction of the cookbook, and FAM",
+            cooking.XenonCookingSettings,
+            cooking.xenon_cooking,
+        ),
+        _cooking(
+            "sc-cooking",
+            "LLM self-correction in TextWorld Cooking",
+            cooking.CookingSettings,
+            cooking.sc_cooking,
+        ),
+        _cooking(
+            "deckard-cooking",
+            "DECKARD in TextWorld Cooking: nothing is corrected",
+            cooking.CookingSettings,
+            cooking.deckard_cooking,
         ),
     )
 }

@@ -64,7 +64,9 @@ def invoke(*arguments):
     return CliRunner().invoke(app, ["run", *arguments])
 
 
-@pytest.mark.parametrize("planner", PLANNERS)
+@pytest.mark.parametrize(
+    "planner", [name for name, spec in PLANNERS.items() if "milk-a-cow" in spec.tasks]
+)
 def test_every_planner_reports_in_one_json_line(opened, planner):
     settings = SMALL if "k" in PLANNERS[planner].settings.known_keys() else ("--set", "d=2")
     result = invoke(planner, "--task", "milk-a-cow", "--json", *settings)

@@ -1,6 +1,7 @@
 """Pictures of tables, as matplotlib wrote them."""
 
 import io
+import re
 
 import pytest
 from PIL import Image
@@ -8,7 +9,7 @@ from report_ledgers import result_of, trial_of, write_ledger
 
 from llm_planning.experiments.ledger import Ledger
 from llm_planning.experiments.paper_report import report
-from llm_planning.experiments.papers import find_paper
+from llm_planning.experiments.papers import PublishedError, find_paper
 from llm_planning.experiments.plots import PlotError, draw, picture
 from llm_planning.experiments.runs import read_runs
 
@@ -141,3 +142,110 @@ def test_nothing_to_draw(tmp_path):
 def test_no_such_picture(table2):
     with pytest.raises(PlotError, match=r"'\.gif'; known: \.png, \.svg, \.pdf"):
         picture(table2, ".gif")
+
+
+CURVES = """
+title: t
+names: {too: ToO}
+columns:
+  - {key: late, label: late, measure: {mean: metrics.late}, x: 10}
+  - {key: early, label: early, measure: {mean: metrics.early}, paper: drawn, x: 5}
+  - {key: calls, label: calls, measure: {mean: calls}, paper: absent}
+rows:
+  - {label: A, where: {planner: too}, published: {late: 0.55}}
+  - {label: B, where: {planner: tot-mcts}}
+"""
+
+
+def curves_report(folder, plot, *, table=CURVES, seeds=2):
+    """Two agents whose values at 5 and 10 differ by seed for the first alone."""
+    configs = folder / "configs" / "p"
+    configs.mkdir(parents=True)
+    (configs / "paper.yaml").write_text("title: P\ncitation: c")
+    (configs / "f1.published.yaml").write_text(f"{table}plot: {plot}\n")
+    results = [
+        result_of(trial_of(planner, seed=seed), early=early + seed * step, late=late + seed * step)
+        for planner, early, late, step in (("too", 0.0, 0.4, 0.2), ("tot-mcts", 0.1, 0.3, 0.0))
+        for seed in range(seeds)
+    ]
+    write_ledger(folder / "sweep", results)
+    with Ledger.open(folder / "sweep") as ledger:
+        return report(find_paper("p", folder / "configs"), "f1", read_runs(ledger))
+
+
+def drawn_lines(axes):
+    return [line.get_xydata().ravel().round(6).tolist() for line in axes.lines]
+
+
+def test_curves_go_through_the_columns_in_the_order_of_their_x(tmp_path):
+    made = curves_report(
+        tmp_path,
+        "{kind: curves, x: steps, y: EGA, colour: planner, panels: "
+        "[{title: both}, {title: A late, where: {planner: too}, columns: [late]}]}",
+    )
+    both, late = draw(made).axes
+    assert drawn_lines(both) == [[5, 0.1, 10, 0.5], [5, 0.1, 10, 0.3]]
+    assert drawn_lines(late) == [[10, 0.5]]
+    assert [axes.get_title() for axes in (both, late)] == ["both", "A late"]
+    assert (both.get_xlabel(), both.get_ylabel()) == ("steps", "EGA")
+    assert [text.get_text() for text in both.get_legend().get_texts()] == [
+        *("ToO", "tot-mcts", "paper")
+    ]
+    assert late.lines[0].get_color() == both.lines[0].get_color() != both.lines[1].get_color()
+
+
+def test_curves_show_intervals_and_what_is_published(tmp_path):
+    axes = draw(curves_report(tmp_path, "{kind: curves, x: steps, y: EGA}")).axes[0]
+    band = axes.collections[0].get_paths()[0].vertices[:, 1]
+    half = 12.706205 * 0.1  # Student's t of two values that are 0.2 apart
+    assert (band.min(), band.max()) == pytest.approx((0.1 - half, 0.5 + half), abs=1e-5)
+    points = [tuple(at) for marks in axes.collections[1:] for at in marks.get_offsets().tolist()]
+    assert (10.0, 0.55) in points
+    # Without a field that colours them, rows are called by their labels.
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["A", "B", "paper"]
+
+
+def test_a_curve_of_single_runs_has_no_band(tmp_path):
+    axes = draw(curves_report(tmp_path, "{kind: curves, x: steps, y: EGA}", seeds=1)).axes[0]
+    assert drawn_lines(axes) == [[5, 0, 10, 0.4], [5, 0.1, 10, 0.3]]
+    assert not axes.collections[0].get_paths()
+
+
+@pytest.mark.parametrize(("panels", "shape"), [(1, (1, 1)), (4, (1, 4)), (5, (2, 3)), (8, (2, 4))])
+def test_many_panels_stand_in_rows(tmp_path, panels, shape):
+    titles = ", ".join(f"{{title: p{number}}}" for number in range(panels))
+    made = curves_report(tmp_path, f"{{kind: curves, x: s, y: e, panels: [{titles}]}}")
+    axes = draw(made).axes
+    assert len(axes) == panels
+    assert axes[0].get_subplotspec().get_gridspec().get_geometry() == shape
+
+
+@pytest.mark.parametrize(
+    ("plot", "said"),
+    [
+        ("{kind: bars}", "the x of column 'late' is for a plot of the kind curves"),
+        ("{kind: curves, x: s}", "plot: curves need x and y"),
+        ("{kind: curves, x: s, y: e, size: seed}", "plot: curves take a colour and no other marks"),
+        ("{kind: curves, x: s, y: e, panels: []}", "plot: panels: give at least one"),
+        (
+            "{kind: curves, x: s, y: e, panels: [{columns: [calls]}]}",
+            "plot: no column 'calls' has an x; known: early, late",
+        ),
+        (
+            "{kind: curves, x: s, y: e, panels: [{column: [late]}]}",
+            "plot.panels.0.column: unknown key; did you mean columns",
+        ),
+        ("{kind: points, x: late, y: early, panels: [{}]}", "plot: panels are for curves"),
+    ],
+)
+def test_curves_that_cannot_be_drawn(tmp_path, plot, said):
+    with pytest.raises(PublishedError, match=re.escape(said)):
+        curves_report(tmp_path, plot)
+
+
+def test_an_x_that_nothing_is_measured_at(tmp_path):
+    cited = (
+        "title: t\ncolumns: [{key: a, label: A, cited: c, x: 1}]\nrows: [{label: r, where: {}}]\n"
+    )
+    with pytest.raises(PublishedError, match=r"columns\.0: x is for curves"):
+        curves_report(tmp_path, "{kind: curves, x: s, y: e}", table=cited)

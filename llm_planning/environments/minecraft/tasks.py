@@ -64,6 +64,9 @@ _GOALS = {
 TASKS = {name: Task(name=name, goal=goal, start=PLAINS) for name, goal in _GOALS.items()}
 """Every task by name."""
 
+MINE_A_DIAMOND = Task(name="mine-a-diamond", goal="Mine 1 diamond.", start=PLAINS)
+"""The task of DRIP (Section 4.2), from bare hands; not one of the eight."""
+
 
 def find_task(name: str) -> Task:
     """The task of this name.

@@ -1,0 +1,211 @@
+"""One real game with everything at hand, and the episodes that are played in it.
+
+Refused subgoals never reach the game, so the states that any episode can visit lie on one line: the
+kitchen at the beginning, then after each direction of the cookbook. A kitchen plays that line once
+and remembers what the game answered. The game is deterministic, so an episode that comes to the
+same place gets the same answer without asking again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from llm_planning.environments.cooking.recipes import (
+    ACTIONS,
+    RULES,
+    TOOLS,
+    CookingError,
+    command,
+    fits,
+    read_cookbook,
+)
+from llm_planning.names import remedy
+
+if TYPE_CHECKING:
+    from llm_planning.environments.cooking.recipes import Direction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What the game says to a command.
+
+    Attributes:
+        text: its answer.
+        score: points so far.
+        inventory: what the player carries, in the game's words.
+        won: the meal was eaten.
+        lost: it cannot be made any more.
+    """
+
+    text: str
+    score: int
+    inventory: str
+    won: bool
+    lost: bool
+
+
+class Game(Protocol):
+    """A game that was begun."""
+
+    name: str
+
+    def send(self, command: str) -> Reply:
+        """Plays one command."""
+        ...
+
+
+class Kitchen:
+    """A game whose player holds all ingredients and the knife and has read the cookbook.
+
+    The competent controller of Appendix A.1: its work is done before an episode's first step.
+
+    Args:
+        game: just begun, in a kitchen with all tools; the ingredients are in the inventory.
+
+    Attributes:
+        recipe: the plan of its cookbook, the meal's eating included.
+        played: commands that the game was given for directions of the recipe.
+
+    Raises:
+        CookingError: the cookbook cannot be read, or something is not at hand.
+    """
+
+    def __init__(self, game: Game) -> None:
+        self._game = game
+        self.recipe = read_cookbook(game.send("examine cookbook").text)
+        self.played = 0
+        self._answers: list[Reply] = []
+        ready = game.send("take knife")
+        wanted = {"knife", *(food for _, food in self.recipe[:-2])}
+        missing = sorted(item for item in wanted if item not in ready.inventory)
+        if missing or ready.lost:
+            raise CookingError(
+                f"{game.name} begins without {', '.join(missing)} at hand: {ready.inventory!r}"
+            )
+        self._score = ready.score
+
+    @property
+    def name(self) -> str:
+        """Of the game."""
+        return self._game.name
+
+    def carry_out(self, position: int, tool: str) -> Reply:
+        """Carries out the direction at a position, those before it having been carried out.
+
+        Args:
+            position: in the recipe, from 0.
+            tool: one that fits.
+
+        Returns:
+            The game's answer, remembered from the first time.
+
+        Raises:
+            CookingError: the game did not give the point that the direction is worth.
+        """
+        if position == len(self._answers):
+            self._play(self.recipe[position], tool)
+        return self._answers[position]
+
+    def _play(self, direction: Direction, tool: str) -> None:
+        """Plays the next direction; every one of them is worth a point to the game."""
+        told = command(direction, tool)
+        reply = self._game.send(told)
+        self.played += 1
+        last = len(self._answers) + 1 == len(self.recipe)
+        if reply.lost or reply.score != self._score + len(self._answers) + 1 or reply.won != last:
+            raise CookingError(
+                f"{self.name} does not do {told!r} as its cookbook says (score {reply.score}): "
+                f"{reply.text!r}"
+            )
+        self._answers.append(reply)
+
+
+class EpisodeOverError(RuntimeError):
+    """A step was taken after the end of the episode."""
+
+
+class CookingWorld:
+    """One episode: subgoals (executable action, ingredient, tool) against a cookbook's plan.
+
+    A subgoal counts for the direction that is next. One that is not valid for it is refused: it
+    costs a step and does not reach the game, where it could ruin the meal for good.
+
+    Args:
+        kitchen: shared by all episodes of one game.
+        max_steps: timesteps after which the episode ends.
+
+    Attributes:
+        steps: timesteps so far, refused ones included.
+        position: directions carried out so far.
+    """
+
+    def __init__(self, kitchen: Kitchen, *, max_steps: int = 50) -> None:
+        self._kitchen = kitchen
+        self.max_steps = max_steps
+        self.steps = 0
+        self.position = 0
+
+    @property
+    def name(self) -> str:
+        """Of the game."""
+        return self._kitchen.name
+
+    @property
+    def recipe(self) -> tuple[Direction, ...]:
+        """The plan: (cookbook action, ingredient) pairs."""
+        return self._kitchen.recipe
+
+    @property
+    def direction(self) -> Direction:
+        """The pair that is next.
+
+        Raises:
+            EpisodeOverError: there is none.
+        """
+        if self.done:
+            raise EpisodeOverError(f"the episode in {self.name} is over: begin another")
+        return self.recipe[self.position]
+
+    @property
+    def success(self) -> bool:
+        """Whether the plan is completed and the meal eaten."""
+        return self.position == len(self.recipe)
+
+    @property
+    def done(self) -> bool:
+        """Whether the episode is over."""
+        return self.success or self.steps >= self.max_steps
+
+    def step(self, action: str, ingredient: str, tool: str) -> bool:
+        """Tries a subgoal.
+
+        Args:
+            action: one of `ACTIONS`.
+            ingredient: what it is done to.
+            tool: one of `TOOLS`.
+
+        Returns:
+            Whether it was valid for the direction that is next, and was done in the game.
+
+        Raises:
+            EpisodeOverError: the episode has ended.
+            ValueError: the action or the tool does not exist.
+            CookingError: the game did not do what its cookbook says.
+        """
+        direction = self.direction
+        for word, known in ((action, ACTIONS), (tool, TOOLS)):
+            if word not in known:
+                raise ValueError(f"no action or tool is called {word!r}; {remedy(word, known)}")
+        self.steps += 1
+        if ingredient != direction.ingredient or not fits(direction, action, tool):
+            return False
+        self._kitchen.carry_out(self.position, tool)
+        self.position += 1
+        return True
+
+
+def solution(direction: Direction) -> tuple[str, str, str]:
+    """The subgoal (action, ingredient, tool) that carries a direction out."""
+    rule = RULES[direction.action]
+    return rule.action, direction.ingredient, rule.tools[0]

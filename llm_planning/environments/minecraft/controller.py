@@ -1,0 +1,239 @@
+"""A text world with an imperfect controller: gathering takes time, and can fail, stall or run out.
+
+Stands in for MineRL and Mineflayer, which need a display and a trained low-level policy. The rules
+are those of the text world; on top of them come the time and the luck of whoever carries a subgoal
+out. Whatever is measured here must be labelled 'simulated controller'. All numbers are in
+`controller_data`, with their sources.
+
+What is left out: the controller stalls only on turning to another item, reprompting is never
+needless, and crafting always takes the same time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from llm_planning.environments.minecraft.controller_data import HORIZONS, PROFILES
+from llm_planning.environments.minecraft.goals import GOAL_GROUPS_67
+from llm_planning.names import remedy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from llm_planning.environments.minecraft.controller_data import Gathering, Profile
+    from llm_planning.environments.minecraft.text_world import TextWorld
+
+LABEL: Final = "simulated controller"
+"""What tables made with such a world say."""
+
+_AT_ONCE = frozenset({"craft", "smelt"})
+
+
+class UnknownProfileError(ValueError):
+    """No controller has this name."""
+
+
+class UnknownGoalError(ValueError):
+    """The benchmark has no such goal."""
+
+
+def find_profile(name: str) -> Profile:
+    """The controller of this name.
+
+    Raises:
+        UnknownProfileError: there is none; the message proposes the nearest names.
+    """
+    try:
+        return PROFILES[name]
+    except KeyError:
+        raise UnknownProfileError(
+            f"unknown controller {name!r}; {remedy(name, PROFILES)}"
+        ) from None
+
+
+def group_of(goal: str) -> str:
+    """The group of Table 10 that a goal belongs to.
+
+    Raises:
+        UnknownGoalError: it is none of the 67 goals; the message proposes the nearest.
+    """
+    for group, goals in GOAL_GROUPS_67.items():
+        if goal in goals:
+            return group
+    known = [name for goals in GOAL_GROUPS_67.values() for name in goals]
+    raise UnknownGoalError(f"unknown goal {goal!r}; {remedy(goal, known)}")
+
+
+def planning_horizon(goal: str) -> int:
+    """Environment steps of an episode in which this goal is given (Appendix J.2.4).
+
+    Raises:
+        UnknownGoalError: it is none of the 67 goals.
+    """
+    return HORIZONS[group_of(goal)]
+
+
+class SimulatedWorld:
+    """A `World` whose controller needs time and luck.
+
+    Craft and smelt succeed if they can (Appendix J.2.2). Any other verb gathers:
+    an attempt that the rules do not allow is given up after `Profile.vain` steps; one that they
+    allow takes `find` steps when the controller turns to another item and `take` steps for each
+    unit. On turning it can stall: it then makes no progress at all until it is rescued or the
+    episode ends. What the episode has no more of is looked for until its end. Gathering is cut
+    short by the horizon, without result.
+
+    Args:
+        world: the rules and the action set; copied.
+        profile: name of the controller in `PROFILES`.
+        seed: of its luck; the same calls after the same seed have the same results.
+        horizon: environment steps of an episode.
+        patience: steps after which an attempt that stalled is handed back. None: nobody watches,
+            the attempt lasts until the episode's end.
+
+    Raises:
+        UnknownProfileError: no controller has this name.
+
+    Attributes:
+        items: every name of this world, in a fixed order.
+        verbs: the action set 𝒜.
+        steps: environment steps since the episode began; never above the horizon.
+        inventory: item -> count above 0; read it, never write it.
+        horizon: as given.
+        stalled: whether the controller is stuck.
+    """
+
+    items: tuple[str, ...]
+    verbs: tuple[str, ...]
+    steps: int
+    inventory: Mapping[str, int]
+
+    def __init__(
+        self,
+        world: TextWorld,
+        *,
+        profile: str,
+        seed: int,
+        horizon: int,
+        patience: int | None = None,
+    ) -> None:
+        if horizon < 1 or (patience is not None and patience < 1):
+            raise ValueError(f"horizon={horizon} and patience={patience} must be at least 1")
+        self._world = world.clone()
+        self._profile = find_profile(profile)
+        self._rng = np.random.default_rng(seed)
+        self._patience = patience
+        self.horizon = horizon
+        self.items = world.items
+        self.verbs = world.verbs
+        self.reset()
+
+    def reset(self) -> None:
+        """Begins an episode: empty inventory, step 0, another part of the world."""
+        self._world.reset()
+        self.inventory = self._world.inventory
+        self.steps = 0
+        self.stalled = False
+        self._hopeless = False
+        self._pursued: str | None = None
+        self._near = False
+        self._left = {
+            item: int(self._rng.binomial(gathering.supply.chances, gathering.supply.share))
+            for item, gathering in self._profile.items.items()
+            if gathering.supply is not None
+        }
+
+    def step(self, action: str, item: str) -> Mapping[str, int] | None:
+        """Tries to obtain an item once; see `World.step`.
+
+        Returns:
+            None if it failed: only the clock has moved, by more than one step perhaps. Otherwise
+            what left the inventory. At the horizon nothing succeeds any more.
+
+        Raises:
+            UnknownActionError: the action is none of the verbs.
+        """
+        after = self._world.clone()
+        used = after.step(action, item)
+        if action in _AT_ONCE:
+            done = self._wait(self._profile.make) and used is not None
+        else:
+            done = self._gather(item, possible=used is not None)
+        if not done:
+            return None
+        self._world = after
+        self.inventory = after.inventory
+        return used
+
+    def rescue(self) -> bool:
+        """Gives the controller another prompt for a moment (CRe, Appendix H).
+
+        A stall can be ended once, with probability `Profile.rescue`; where that has failed, the
+        controller is stuck for good.
+
+        Returns:
+            Whether it is free to go on.
+        """
+        if self.stalled and not self._hopeless:
+            self.stalled = bool(self._rng.random() >= self._profile.rescue)
+            self._hopeless = self.stalled
+        return not self.stalled
+
+    def view(self) -> str:
+        """What a picture of the moment would show, in a sentence."""
+        if not self.stalled:
+            return "The player is on its way through open country and can move freely."
+        if self._tier() == 0:
+            return "The player floats in deep water; there is no land, no tree and no stone nearby."
+        return "The player is at the bottom of a dark flooded pit and does not move."
+
+    def _gather(self, item: str, *, possible: bool) -> bool:
+        if self.stalled:
+            return self._stuck()
+        if not possible:
+            return self._in_vain()
+        gathering = self._profile.gathering(item, self._world.book.tier(item))
+        if item != self._pursued:
+            self._pursued, self._near = item, False
+            fate = self._rng.random()
+            if fate < gathering.stall:
+                self.stalled, self._hopeless = True, False
+                return self._stuck()
+            if fate < gathering.stall + gathering.miss:
+                return self._in_vain()
+        return self._take(item, gathering)
+
+    def _take(self, item: str, gathering: Gathering) -> bool:
+        """Takes one unit, found already or not; what has run out is looked for until the end."""
+        if self._left.get(item, 1) < 1:
+            self.steps = self.horizon
+            return False
+        time = self._rng.exponential(gathering.take)
+        if not self._near:
+            time += self._rng.exponential(gathering.find)
+        if not self._wait(max(1, round(time))):
+            return False
+        self._near = True
+        if item in self._left:
+            self._left[item] -= 1
+        return True
+
+    def _stuck(self) -> bool:
+        self._wait(self.horizon if self._patience is None else self._patience)
+        return False
+
+    def _in_vain(self) -> bool:
+        self._pursued = None
+        self._wait(self._profile.vain)
+        return False
+
+    def _wait(self, steps: int) -> bool:
+        """Lets time pass: False if the episode ended before."""
+        in_time = self.steps + steps <= self.horizon
+        self.steps = min(self.steps + steps, self.horizon)
+        return in_time
+
+    def _tier(self) -> int:
+        return 0 if self._pursued is None else self._world.book.tier(self._pursued)

@@ -1,0 +1,57 @@
+"""What verbs hand to the world: an attempt, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from llm_planning.environments.minecraft.state import Change
+
+if TYPE_CHECKING:
+    from llm_planning.environments.minecraft.surroundings import View
+
+
+class Option(Protocol):
+    """An option ω = [verb] [quantity] [item] (Tree of Options, Appendix A.2)."""
+
+    @property
+    def verb(self) -> str:
+        """What is done."""
+        ...
+
+    @property
+    def quantity(self) -> int:
+        """How often, or how many are wanted."""
+        ...
+
+    @property
+    def item(self) -> str:
+        """To what."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """What an attempt does, time, hunger and monsters left aside.
+
+    Attributes:
+        change: to the state.
+        ticks: time it takes; a second has 20.
+        exhaustion: as the game counts it; 4 take half a drumstick.
+        gone: kinds of block and entity that are in view no longer.
+        moved_to: where the player got, and all that is in view there; None where they stayed.
+        shortfall: why less was reached than the option says; None if all of it was.
+    """
+
+    change: Change = field(default_factory=Change)
+    ticks: float
+    exhaustion: float = 0.0
+    gone: tuple[str, ...] = ()
+    moved_to: View | None = None
+    shortfall: str | None = None
+
+
+Attempt: TypeAlias = Callable[[Random], Effect]
+"""A feasible option, ready to be carried out with its draws."""

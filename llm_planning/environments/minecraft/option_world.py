@@ -1,0 +1,240 @@
+"""Minecraft carried out option by option: what ToO's and DRIP's plans meet.
+
+A state is the record of Appendix A.1 of Tree of Options, complete: the world keeps nothing else. An
+option's draws are seeded by the world's seed, the state and the option, so that a step is a
+function: the same option in the same state of the same world leads to the same outcome, whatever
+happened before. States are immutable, hence cloning is free, and they are read from and written to
+JSON as they are.
+
+What the papers leave to the game itself is written down where it is decided: `surroundings` (what
+is where), `option_loot` (what things give), `option_life` (hunger, monsters, time) and
+`option_verbs` (what an option needs and does).
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from random import Random
+from struct import pack
+from typing import TYPE_CHECKING, Any, Final
+
+from llm_planning.environments.minecraft.option_life import live
+from llm_planning.environments.minecraft.option_loot import MEAT
+from llm_planning.environments.minecraft.option_rules import OptionRules, holds
+from llm_planning.environments.minecraft.option_verbs import VERBS
+from llm_planning.environments.minecraft.state import Change
+from llm_planning.environments.minecraft.tasks import PLAINS, UnknownTaskError
+from llm_planning.names import remedy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from llm_planning.environments.minecraft.option_effects import Attempt, Effect, Option
+    from llm_planning.environments.minecraft.option_life import Hour
+    from llm_planning.environments.minecraft.rulebook import RuleBook
+    from llm_planning.environments.minecraft.state import Equipment, State
+    from llm_planning.environments.minecraft.tasks import Task
+
+MOST: Final = 64
+"""Largest quantity of an option: a stack."""
+
+SPAWN_RADIUS: Final = 10.0
+"""A player begins again within so many blocks of the start, along x and z."""
+
+GOALS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
+    "obtain-leather": (("leather",),),
+    "cook-meat": (MEAT,),
+    # A sheep that is killed leaves wool, too; the shears tell the difference as far as a state can.
+    "shear-a-sheep": (("white_wool",), ("shears",)),
+    "milk-a-cow": (("milk_bucket",),),
+    "collect-a-lava-bucket": (("lava_bucket",),),
+    "craft-a-golden-sword": (("golden_sword",),),
+    "craft-a-compass": (("compass",),),
+    "craft-a-diamond-pickaxe": (("diamond_pickaxe",),),
+    "mine-a-diamond": (("diamond",),),
+}
+"""Task -> groups of items; one item of each group must be held."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of an option.
+
+    Attributes:
+        state: after it.
+        obstacle: why the option was not carried out, or fell short; None if all of it was done.
+        change: the difference to the state before, as far as a `Change` can say it. What it cannot
+            say, only `state` does: x and z, what is in view no longer, what is worn no longer.
+    """
+
+    state: State
+    obstacle: str | None = None
+    change: Change = field(default_factory=Change)
+
+    @property
+    def success(self) -> bool:
+        """Whether all of the option was done."""
+        return self.obstacle is None
+
+
+class OptionWorld:
+    """The world of one seed.
+
+    Args:
+        book: recipes and tools.
+        seed: of everything that is drawn.
+        spawn: a player who died begins again beside its position, with nothing but its
+            surroundings; the time of day goes on.
+    """
+
+    def __init__(self, book: RuleBook, *, seed: int, spawn: State = PLAINS) -> None:
+        self._rules = OptionRules(book)
+        self._seed = seed
+        self._spawn = spawn
+
+    def reseeded(self, seed: int) -> OptionWorld:
+        """The same rules with other draws."""
+        world = copy(self)
+        world._seed = seed
+        return world
+
+    def start(self, task: Task) -> State:
+        """s_0 of a task."""
+        return task.start
+
+    def feasible(self, state: State, option: Option) -> str | None:
+        """What keeps an option from being carried out in a state.
+
+        A feasible option may still fall short: nothing is seen on the way, a vein is small, the
+        player dies.
+
+        Returns:
+            The obstacle in words; None if the option is feasible.
+        """
+        attempt = self._attempt(state, option)
+        return attempt if isinstance(attempt, str) else None
+
+    def step(self, state: State, option: Option) -> Outcome:
+        """Carries an option out.
+
+        Returns:
+            The outcome. Where the option is infeasible, its state is the given one.
+        """
+        attempt = self._attempt(state, option)
+        if isinstance(attempt, str):
+            return Outcome(state=state, obstacle=attempt)
+        draw = _draws(self._seed, state, option)
+        effect = attempt(draw)
+        hour = live(state, effect, draw=draw)
+        if hour.health <= 0:
+            return self._dead(state, hour, draw)
+        change = _change(state, effect, hour)
+        after = _next(state, effect, change, hour.monster)
+        return Outcome(state=after, obstacle=effect.shortfall, change=change)
+
+    def achieved(self, state: State, task: Task) -> bool:
+        """Whether a task's goal is reached.
+
+        Raises:
+            UnknownTaskError: nobody wrote down what the task needs.
+        """
+        try:
+            goal = GOALS[task.name]
+        except KeyError:
+            raise UnknownTaskError(
+                f"unknown Minecraft task {task.name!r}; {remedy(task.name, GOALS)}"
+            ) from None
+        return all(any(holds(state, item) for item in kinds) for kinds in goal)
+
+    def _attempt(self, state: State, option: Option) -> Attempt | str:
+        verb = VERBS.get(option.verb)
+        if verb is None:
+            return f"unknown verb {option.verb!r}; {remedy(option.verb, VERBS)}"
+        if state.health <= 0:
+            return "the player is dead"
+        if not 1 <= option.quantity <= MOST:
+            return f"the quantity must be between 1 and {MOST}, not {option.quantity}"
+        return verb(self._rules, state, option)
+
+    def _dead(self, before: State, hour: Hour, draw: Random) -> Outcome:
+        x, y, z = self._spawn.position
+        # Somewhere else each time, or the same death would be met again and again.
+        place = (x + _strayed(draw), y, z + _strayed(draw))
+        spawn = replace(
+            self._spawn, time=hour.time, position=place, inventory={}, equipment=_NOTHING_WORN
+        )
+        change = Change(
+            lost=dict(before.inventory),
+            biome=spawn.biome,
+            time=spawn.time,
+            height=spawn.position[1],
+            health=spawn.health,
+            hunger=spawn.hunger,
+        )
+        obstacle = f"killed by a {hour.monster}; back at the start with nothing"
+        return Outcome(state=spawn, obstacle=obstacle, change=change)
+
+
+def _change(before: State, effect: Effect, hour: Hour) -> Change:
+    """The effect of an option and of the time that it took."""
+    change, new = effect.change, dict[str, Any]()
+    if hour.meal is not None:
+        new["lost"] = {**change.lost, hour.meal: change.lost.get(hour.meal, 0) + 1}
+    if hour.monster is not None:
+        new["entities"] = (*change.entities, hour.monster)
+    for name in ("time", "health", "hunger"):
+        value = getattr(hour, name)
+        if value != getattr(before, name):
+            new[name] = value
+    return replace(change, **new) if new else change
+
+
+def _next(before: State, effect: Effect, change: Change, monster: str | None) -> State:
+    """The state after a change, with what a change cannot say."""
+    state = before.apply(change)
+    there = effect.moved_to
+    if there is not None:
+        here = there.entities if monster is None else (*there.entities, monster)
+        state = replace(
+            state, position=there.position, nearby_blocks=there.blocks, nearby_entities=here
+        )
+    if effect.gone:
+        state = replace(
+            state,
+            nearby_blocks=_without(state.nearby_blocks, effect.gone),
+            nearby_entities=_without(state.nearby_entities, effect.gone),
+        )
+    if change.lost and any(item in change.lost for item in state.equipment):
+        state = replace(state, equipment=_still_worn(state, change))
+    return state
+
+
+def _strayed(draw: Random) -> float:
+    return round(draw.uniform(-SPAWN_RADIUS, SPAWN_RADIUS), 1)
+
+
+def _without(names: tuple[str, ...], gone: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in names if name not in gone)
+
+
+def _still_worn(after: State, change: Change) -> Equipment:
+    """The equipment without what left the inventory."""
+    head, torso, legs, feet, hand, off_hand = (
+        None if item in change.lost and item not in after.inventory else item
+        for item in after.equipment
+    )
+    return (head, torso, legs, feet, hand, off_hand)
+
+
+_NOTHING_WORN: Equipment = (None, None, None, None, None, None)
+
+
+def _draws(seed: int, state: State, option: Option) -> Random:
+    """The draws of one option in one state; from JSON or not, equal states draw alike."""
+    words = f"{seed} {option.verb} {option.quantity} {option.item} {state.time}"
+    belongings = sorted(state.inventory.items())
+    numbers = pack("<5d", *state.position, state.health, state.hunger)
+    digest = blake2b(f"{words} {belongings}".encode() + numbers, digest_size=8).digest()
+    return Random(int.from_bytes(digest, "big"))

@@ -1,0 +1,273 @@
+"""The rules of the game: what each item needs, and which action obtains it.
+
+The rules lie in `rules.json` beside this module, which `scripts/minecraft_rules.py` writes from the
+data of Minecraft 1.16; the file names its sources. A rule book is the true dependency graph 𝒢* of
+XENON (Section 3): its items are the nodes, and `RuleBook.requirements` is R(v, 𝒢*) of a node v.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Quantities: TypeAlias = Mapping[str, int]
+"""item -> count, above 0."""
+
+STATIONS: Final = ("crafting_table", "furnace")
+"""What is placed, used and picked up again."""
+
+MATERIAL_TIERS: Final = {"wooden": 1, "golden": 1, "stone": 2, "iron": 3, "diamond": 4}
+"""Material of a tool -> its tier. In the game a golden pickaxe mines what a wooden one mines."""
+
+PICKAXE_TIERS: Final = {f"{material}_pickaxe": tier for material, tier in MATERIAL_TIERS.items()}
+"""Pickaxe -> its tier."""
+
+GRADED_TOOLS: Final = ("pickaxe", "shovel")
+"""Kinds of tool whose better ones do the work of the lesser."""
+
+
+class UnknownItemError(ValueError):
+    """The rule book has no such item."""
+
+
+class EmptyGoalSetError(ValueError):
+    """A set of goals has no goal in it."""
+
+
+class CyclicRuleBookError(ValueError):
+    """An item would need itself."""
+
+
+class DamagedRulesError(ValueError):
+    """A file of rules cannot be read, or says something impossible."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """How one item is obtained.
+
+    Attributes:
+        item: v.
+        action: the one action that obtains it.
+        consumed: what is used up.
+        kept: stations and tools, which must be there and stay. A better tool of the kind does too.
+        makes: how many one execution yields.
+        source: where it comes from. "block:<name>" is broken, "entity:<name>" is killed;
+            "shear:<name>", "milk:<name>" and "fill:<name>" say what is done to the thing named;
+            "recipe:<name>" is a recipe of the game.
+    """
+
+    item: str
+    action: str
+    consumed: Quantities = field(default_factory=dict, hash=False)
+    kept: Quantities = field(default_factory=dict, hash=False)
+    makes: int = 1
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        if min(self.makes, *self.consumed.values(), *self.kept.values(), 1) < 1:
+            raise ValueError(f"the rule of {self.item!r} has a quantity below 1")
+        both = self.consumed.keys() & self.kept.keys()
+        if both:
+            raise ValueError(f"the rule of {self.item!r} uses up and keeps {sorted(both)}")
+
+    @property
+    def requirements(self) -> dict[str, int]:
+        """R(v, 𝒢*): all that is needed."""
+        return {**self.consumed, **self.kept}
+
+    @property
+    def seen(self) -> dict[str, int]:
+        """What is seen to leave the inventory: materials and stations, but not tools."""
+        stations = {item: count for item, count in self.kept.items() if item in STATIONS}
+        return {**self.consumed, **stations}
+
+    @property
+    def tier(self) -> int:
+        """The tier of the pickaxe that this rule keeps in hand; 0 without one."""
+        return max((PICKAXE_TIERS.get(item, 0) for item in self.kept), default=0)
+
+
+def servants(tool: str) -> tuple[str, ...]:
+    """The items that do the work of a kept item: itself, and better tools of its kind.
+
+    Of "stone_pickaxe" these are the stone, iron and diamond pickaxe; of "furnace" it alone.
+    """
+    material, _, kind = tool.rpartition("_")
+    if kind not in GRADED_TOOLS or material not in MATERIAL_TIERS:
+        return (tool,)
+    least = MATERIAL_TIERS[material]
+    return tuple(f"{name}_{kind}" for name, tier in MATERIAL_TIERS.items() if tier >= least)
+
+
+@dataclass(frozen=True, slots=True)
+class RuleBook:
+    """One rule per item, without cycles, and with a rule for everything that a rule needs.
+
+    Attributes:
+        rules: item -> its rule.
+
+    Raises:
+        UnknownItemError: a rule needs an item that has no rule.
+        CyclicRuleBookError: an item needs itself; the message shows the circle.
+    """
+
+    rules: Mapping[str, Rule]
+    _order: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    _tiers: Mapping[str, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        rules = MappingProxyType(dict(self.rules))
+        for item, rule in rules.items():
+            if rule.item != item:
+                raise ValueError(f"the rule listed as {item!r} is that of {rule.item!r}")
+            for needed in rule.requirements:
+                if needed not in rules:
+                    raise UnknownItemError(f"{item!r} needs {needed!r}, which has no rule")
+        order = _ordered(rules)
+        tiers: dict[str, int] = {}
+        for item in order:
+            rule = rules[item]
+            tiers[item] = max([rule.tier, *(tiers[needed] for needed in rule.requirements)])
+        object.__setattr__(self, "rules", rules)
+        object.__setattr__(self, "_order", order)
+        object.__setattr__(self, "_tiers", MappingProxyType(tiers))
+
+    def __contains__(self, item: object) -> bool:
+        return item in self.rules
+
+    def __len__(self) -> int:
+        return len(self.rules)
+
+    def rule(self, item: str) -> Rule:
+        """How an item is obtained.
+
+        Raises:
+            UnknownItemError: there is no such item; the message proposes the nearest names.
+        """
+        try:
+            return self.rules[item]
+        except KeyError:
+            raise UnknownItemError(f"unknown item {item!r}; {self._remedy(item)}") from None
+
+    def requirements(self, item: str) -> dict[str, int]:
+        """R(v, 𝒢*): required item -> quantity, tools and stations included.
+
+        Raises:
+            UnknownItemError: there is no such item.
+        """
+        return self.rule(item).requirements
+
+    def tier(self, item: str) -> int:
+        """The best pickaxe on the way to an item.
+
+        Returns:
+            0 if no pickaxe is needed anywhere in its closure, 1 if wooden ones do, 2 for stone, 3
+            for iron, 4 for diamond.
+
+        Raises:
+            UnknownItemError: there is no such item.
+        """
+        return self._tiers[self.rule(item).item]
+
+    def closure(self, goals: Iterable[str]) -> tuple[str, ...]:
+        """The goals and everything they need, in topological order: requirements come first.
+
+        Raises:
+            EmptyGoalSetError: there is no goal.
+            UnknownItemError: a goal is no item.
+        """
+        found: set[str] = set()
+        waiting = list(goals)
+        if not waiting:
+            raise EmptyGoalSetError("the set of goals is empty; name at least one item")
+        while waiting:
+            item = waiting.pop()
+            if item not in found:
+                found.add(item)
+                waiting.extend(self.rule(item).requirements)
+        return tuple(item for item in self._order if item in found)
+
+    def replaced(self, rules: Iterable[Rule]) -> RuleBook:
+        """A book in which these rules take the place of those for the same items.
+
+        Raises:
+            CyclicRuleBookError: an item would need itself.
+            UnknownItemError: a rule is for, or needs, an item that this book does not have.
+        """
+        others = {rule.item: rule for rule in rules}
+        for item in others:
+            self.rule(item)
+        return RuleBook({**self.rules, **others})
+
+    @classmethod
+    def load(cls, path: Path | None = None) -> Self:
+        """Reads a file of rules.
+
+        Args:
+            path: as the generator writes it; without one, the rules of Minecraft 1.16.
+
+        Raises:
+            DamagedRulesError: it cannot be read or does not hold rules; names the file and why.
+            UnknownItemError: a rule needs an item that has no rule.
+            CyclicRuleBookError: an item needs itself.
+        """
+        file = RULES_FILE if path is None else path
+        try:
+            record = _File.model_validate_json(file.read_bytes())
+            rules = {item: Rule(item=item, **vars(entry)) for item, entry in record.rules.items()}
+        except ValidationError as error:
+            first = error.errors()[0]
+            complaint = ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
+            raise DamagedRulesError(f"{file}: {complaint}; {_REMEDY}") from error
+        except (OSError, ValueError) as error:
+            raise DamagedRulesError(f"{file}: {error}; {_REMEDY}") from error
+        return cls(rules)
+
+    def _remedy(self, name: str) -> str:
+        near = get_close_matches(name, self.rules, n=3, cutoff=0.5)
+        if near:
+            return f"did you mean {' or '.join(near)}?"
+        return f"items are named as in Minecraft 1.16; {RULES_FILE.name} lists all {len(self)}"
+
+
+def _ordered(rules: Mapping[str, Rule]) -> tuple[str, ...]:
+    graph = {item: tuple(rule.requirements) for item, rule in rules.items()}
+    try:
+        return tuple(TopologicalSorter(graph).static_order())
+    except CycleError as error:
+        # graphlib walks from what is needed to what needs it.
+        circle = " needs ".join(repr(item) for item in reversed(error.args[1]))
+        raise CyclicRuleBookError(f"the rules go in a circle: {circle}") from None
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    action: str
+    consumed: dict[str, PositiveInt] = {}
+    kept: dict[str, PositiveInt] = {}
+    makes: PositiveInt = 1
+    source: str
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    rules: dict[str, _Entry]
+
+
+RULES_FILE: Final = Path(__file__).with_name("rules.json")
+"""The rules of Minecraft 1.16."""
+
+_REMEDY = "the rules of the game are written by scripts/minecraft_rules.py"

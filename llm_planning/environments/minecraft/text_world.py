@@ -1,0 +1,180 @@
+"""The text world: an action on an item succeeds at once if the rules allow it (XENON, App. J.4).
+
+What is observed is the inventory; an action is a verb and an item. Steps are cheap, since a search
+or a sweep takes millions of them: every rule is laid out once for the checks that a step makes, and
+clones share that layout.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+from llm_planning.environments.minecraft.goals import GOALS_67
+from llm_planning.environments.minecraft.rulebook import servants
+from llm_planning.environments.minecraft.verbs import VERBS
+from llm_planning.names import remedy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from llm_planning.environments.minecraft.rulebook import Rule, RuleBook
+
+
+class UnknownActionError(ValueError):
+    """The action set of this world has no such verb."""
+
+
+class _Slots(NamedTuple):
+    """A rule, laid out for `TextWorld.step`.
+
+    Attributes:
+        needed: (item, count) pairs of which that many must be held.
+        tools: for each tool, the items any of which does its work.
+        consumed: (item, count) pairs that are taken away.
+        makes: how many of the item are added.
+        seen: what a step returns.
+    """
+
+    needed: tuple[tuple[str, int], ...]
+    tools: tuple[tuple[str, ...], ...]
+    consumed: tuple[tuple[str, int], ...]
+    makes: int
+    seen: Mapping[str, int]
+
+
+class TextWorld:
+    """A `World` without space or chance.
+
+    Attributes:
+        items: the goals and everything they need, requirements first; other names cannot be
+            obtained. Rules that change may add items at the end, but never take one away.
+        verbs: the action set 𝒜.
+        steps: environment steps since the episode began.
+        inventory: item -> count above 0; read it, never write it.
+    """
+
+    __slots__ = ("_book", "_goals", "_held", "_slots", "inventory", "items", "steps", "verbs")
+
+    items: tuple[str, ...]
+    verbs: tuple[str, ...]
+    steps: int
+    inventory: Mapping[str, int]
+    _held: dict[str, int]
+    _slots: dict[str, dict[str, _Slots]]
+
+    def __init__(
+        self,
+        book: RuleBook,
+        *,
+        goals: Iterable[str] = GOALS_67,
+        verbs: Iterable[str] = VERBS[:3],
+    ) -> None:
+        """Begins an episode: empty inventory, step 0.
+
+        Args:
+            book: the rules.
+            goals: what the world is about.
+            verbs: the action set; an item whose rule asks for another action cannot be obtained.
+
+        Raises:
+            UnknownItemError: a goal is not in the book.
+            EmptyGoalSetError: there is no goal.
+        """
+        self._goals = tuple(goals)
+        self.verbs = tuple(verbs)
+        self.items = ()
+        self.change(book)
+        self.reset()
+
+    @property
+    def book(self) -> RuleBook:
+        """The rules in force."""
+        return self._book
+
+    def change(self, book: RuleBook) -> None:
+        """Puts other rules in force; inventory and clock stay (Appendix K.6).
+
+        Raises:
+            UnknownItemError: an item of this world is not in the book.
+        """
+        items = tuple(dict.fromkeys((*self.items, *book.closure(self._goals))))
+        # Clones share the layout of the rules that they were made under, so it is never altered.
+        slots: dict[str, dict[str, _Slots]] = {verb: {} for verb in self.verbs}
+        for item in items:
+            rule = book.rule(item)
+            if rule.action in slots:
+                slots[rule.action][item] = _laid_out(rule)
+        self._book, self.items, self._slots = book, items, slots
+
+    def reset(self) -> None:
+        """Begins an episode: empty inventory, step 0."""
+        self.steps = 0
+        self._held = {}
+        self.inventory = self._held
+
+    def step(self, action: str, item: str) -> Mapping[str, int] | None:
+        """Tries to obtain an item once.
+
+        Args:
+            action: one of the verbs.
+            item: any name.
+
+        Returns:
+            None if it failed; otherwise what was seen to leave the inventory (see `World.step`).
+
+        Raises:
+            UnknownActionError: the action is none of the verbs.
+        """
+        try:
+            slots = self._slots[action].get(item)
+        except KeyError:
+            raise UnknownActionError(
+                f"unknown action {action!r}; {remedy(action, self.verbs)}"
+            ) from None
+        self.steps += 1
+        if slots is None:
+            return None
+        needed, tools, consumed, makes, seen = slots
+        held = self._held
+        for name, count in needed:
+            if name not in held or held[name] < count:
+                return None
+        for accepted in tools:
+            for name in accepted:
+                if name in held:
+                    break
+            else:
+                return None
+        for name, count in consumed:
+            left = held[name] - count
+            if left:
+                held[name] = left
+            else:
+                del held[name]
+        held[item] = held.get(item, 0) + makes
+        return seen
+
+    def clone(self) -> TextWorld:
+        """An independent world in the same state, under the same rules."""
+        other = object.__new__(TextWorld)
+        other._book = self._book
+        other._goals = self._goals
+        other._slots = self._slots
+        other.items = self.items
+        other.verbs = self.verbs
+        other.steps = self.steps
+        other._held = other.inventory = self._held.copy()
+        return other
+
+
+def _laid_out(rule: Rule) -> _Slots:
+    graded = {item: servants(item) for item in rule.kept if len(servants(item)) > 1}
+    stations = {item: count for item, count in rule.kept.items() if item not in graded}
+    return _Slots(
+        needed=(*rule.consumed.items(), *stations.items()),
+        tools=tuple(graded.values()),
+        consumed=tuple(rule.consumed.items()),
+        makes=rule.makes,
+        seen=MappingProxyType(rule.seen),
+    )

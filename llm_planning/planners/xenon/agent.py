@@ -1,0 +1,147 @@
+"""The loop of XENON and its baselines (Algorithm 1): choose a goal, plan, act, learn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from llm_planning.planners.xenon.aggregate import aggregate
+from llm_planning.planners.xenon.knowledge import experienced
+from llm_planning.planners.xenon.roles import Attempt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from random import Random
+
+    from llm_planning.environments.minecraft.world import World
+    from llm_planning.planners.xenon.choosing import ActionPolicy
+    from llm_planning.planners.xenon.goals import SelectGoal
+    from llm_planning.planners.xenon.knowledge import Knowledge
+    from llm_planning.planners.xenon.revision import DependencyStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What an agent is made of (Table 8).
+
+    Attributes:
+        knowledge: what it has learnt.
+        dependencies: keeps and revises Ĝ.
+        actions: chooses and learns actions.
+        select_goal: chooses the next goal.
+    """
+
+    knowledge: Knowledge
+    dependencies: DependencyStore
+    actions: ActionPolicy
+    select_goal: SelectGoal
+
+
+class Agent:
+    """Learns what items require, and how they are obtained, by trying.
+
+    Args:
+        parts: what it is made of.
+        rng: of its goals.
+    """
+
+    def __init__(self, parts: Parts, *, rng: Random) -> None:
+        self.knowledge = parts.knowledge
+        self._dependencies = parts.dependencies
+        self._actions = parts.actions
+        self._select_goal = parts.select_goal
+        self._rng = rng
+        self._failures: defaultdict[str, list[Attempt]] = defaultdict(list)
+
+    async def learn(self, world: World, *, until: int, watch: Callable[[], None]) -> None:
+        """Pursues one goal after the other (Algorithm 1, lines 4 to 18).
+
+        Args:
+            world: where it acts; the inventory is what it is.
+            until: the step at which to stop; earlier if nothing is left to try.
+            watch: called after each goal.
+        """
+        while world.steps < until:
+            goal = self._select_goal(self.knowledge, self._rng)
+            if goal is None:
+                return
+            attempts = self.knowledge.attempts
+            attempts[goal] = attempts.get(goal, 0) + 1
+            await self.pursue(goal, world, until=until)
+            watch()
+            # Answers that need no waiting would otherwise keep every other trial waiting.
+            await asyncio.sleep(0)
+
+    async def pursue(self, goal: str, world: World, *, until: int) -> bool:
+        """Plans and acts until the goal is reached, or its requirements were reconsidered.
+
+        Args:
+            goal: v_g.
+            world: where it acts.
+            until: the step at which to stop.
+
+        Returns:
+            Whether the goal was reached.
+        """
+        self._dependencies.expect(goal)
+        while world.steps < until:
+            failed = await self.carry_out(goal, world, until=until)
+            if failed is None:
+                return True
+            self._actions.failed(failed)
+            self._failures[failed.item].append(failed)
+            if self._actions.exhausted(failed.item):
+                if failed.item in self.knowledge.obtained:
+                    setbacks = self.knowledge.setbacks
+                    setbacks[goal] = setbacks.get(goal, 0) + 1
+                await self._dependencies.revise(failed.item, self._failures.pop(failed.item))
+                self._actions.reset(failed.item)
+                return False
+        return False
+
+    async def carry_out(self, goal: str, world: World, *, until: int) -> Attempt | None:
+        """Carries out one plan for the goal, subgoal by subgoal.
+
+        Returns:
+            The subgoal that failed; None if the goal was reached, or the time was up.
+        """
+        known = self.knowledge
+        for quantity, item in aggregate(known.graph, goal, world.inventory, kept=known.kept):
+            action = await self._actions.choose(item, quantity)
+            if not self._execute(action, quantity, item, world, until=until):
+                return Attempt(
+                    item=item,
+                    action=action,
+                    believed=known.graph.requirements(item),
+                    inventory=dict(world.inventory),
+                )
+            if world.steps >= until:
+                return None
+            self._actions.succeeded(action, item)
+        return None
+
+    def forget(self, items: Iterable[str]) -> None:
+        """Is told that the rules of these items have changed, not how (Appendix K.6)."""
+        self.knowledge.forget(items)
+        for item in items:
+            self._actions.reset(item)
+            self._failures.pop(item, None)
+
+    def _execute(self, action: str, quantity: int, item: str, world: World, *, until: int) -> bool:
+        """Repeats (a, v) until q more of v are held: False at the first failure."""
+        target = world.inventory.get(item, 0) + quantity
+        while world.inventory.get(item, 0) < target and world.steps < until:
+            learning = item not in self.knowledge.obtained
+            before = dict(world.inventory) if learning else {}
+            used = world.step(action, item)
+            if used is None:
+                return False
+            if learning:
+                after = world.inventory
+                r_exp, kept = experienced(used, before, after)
+                self.knowledge.obtain(
+                    item, r_exp, makes=after.get(item, 0) - before.get(item, 0), kept=kept
+                )
+        return True

@@ -1,0 +1,253 @@
+"""XENON, what it is compared with, and its ablations: each a composition (Tables 1, 5 and 8).
+
+                          requirements      actions            goals
+    xenon                 analogy           FAM                DEX
+    sc                    self-correction   self-reflection    any unobtained
+    adam                  8 x resources     successes only     any unobtained
+    deckard               as predicted      successes only     frontier, then obtained
+    rand                  as predicted      none               any unobtained
+    xenon-self-actions         analogy           self-reflection    DEX     (Table 5, row 2)
+    xenon-no-actions           analogy           successes only     DEX     (row 3)
+    xenon-self-dependencies    self-correction   FAM                DEX     (row 4)
+    xenon-no-dependencies      as predicted      FAM                DEX     (row 5)
+    xenon-no-correction        as predicted      successes only     DEX     (row 6)
+
+XENON+ is XENON with the names of the world known, whatever was gathered taken as a resource, the
+model's answers held to known names, and its log-probabilities over them asked for more candidates;
+`xenon-names`, `xenon-names-mined` and `xenon-names-mined-closed` add these one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from llm_planning.planners.xenon.choosing import (
+    FailureAware,
+    Forgetful,
+    SelfReflecting,
+    SuccessOnly,
+)
+from llm_planning.planners.xenon.goals import dex, less_explored_frontier, unobtained
+from llm_planning.planners.xenon.initial import Initial, predict_requirements
+from llm_planning.planners.xenon.revision import (
+    AnalogyStore,
+    EightOfEverything,
+    RankedAnalogyStore,
+    Scales,
+    SelfCorrection,
+    StaticStore,
+    consumed,
+    consumed_or_gathered,
+)
+
+if TYPE_CHECKING:
+    from llm_planning.planners.xenon.choosing import ActionPolicy
+    from llm_planning.planners.xenon.goals import SelectGoal
+    from llm_planning.planners.xenon.knowledge import Knowledge
+    from llm_planning.planners.xenon.memory import ActionMemory
+    from llm_planning.planners.xenon.revision import DependencyStore
+    from llm_planning.planners.xenon.roles import Roles
+    from llm_planning.planners.xenon.settings import LearningSettings
+    from llm_planning.planners.xenon.similarity import Similar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ingredients:
+    """What the parts of one agent share.
+
+    Attributes:
+        knowledge: what the agent has learnt.
+        memory: its action memory.
+        similar: ranks items by their names.
+        roles: whom it asks.
+        settings: of the run.
+    """
+
+    knowledge: Knowledge
+    memory: ActionMemory
+    similar: Similar
+    roles: Roles
+    settings: LearningSettings
+
+    @property
+    def scales(self) -> Scales:
+        """c_0, α_s, α_i and K."""
+        given = self.settings
+        return Scales(c0=given.c0, alpha_s=given.alpha_s, alpha_i=given.alpha_i, k=given.k)
+
+
+Guess: TypeAlias = Callable[[Ingredients], Awaitable[Initial]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Composition:
+    """An agent, as a row of Table 8.
+
+    Attributes:
+        dependencies: keeps and revises Ĝ.
+        actions: chooses actions and learns from outcomes.
+        goals: chooses goals.
+        guess: fills Ĝ before the agent acts.
+        held: to known names are the answers of a model held.
+    """
+
+    dependencies: Callable[[Ingredients], DependencyStore]
+    actions: Callable[[Ingredients], ActionPolicy]
+    goals: Callable[[Ingredients], SelectGoal]
+    guess: Guess
+    held: bool = False
+
+
+# Dependencies -------------------------------------------------------------------------------------
+
+
+def analogy(given: Ingredients) -> AnalogyStore:
+    """○: RevisionByAnalogy."""
+    return AnalogyStore(
+        given.knowledge, similar=given.similar, scales=given.scales, resources=consumed
+    )
+
+
+def analogy_gathered(given: Ingredients) -> AnalogyStore:
+    """RevisionByAnalogy with whatever was gathered as a resource."""
+    return AnalogyStore(
+        given.knowledge, similar=given.similar, scales=given.scales, resources=consumed_or_gathered
+    )
+
+
+def analogy_ranked(given: Ingredients) -> RankedAnalogyStore:
+    """The same, with candidates by log-probability."""
+    return RankedAnalogyStore(
+        given.knowledge,
+        similar=given.similar,
+        scales=given.scales,
+        resources=consumed_or_gathered,
+        rank=given.roles.rank,
+    )
+
+
+def self_correction(given: Ingredients) -> SelfCorrection:
+    """△: the LLM predicts again."""
+    return SelfCorrection(
+        given.knowledge,
+        similar=given.similar,
+        correct=given.roles.correct,
+        k=given.settings.k,
+    )
+
+
+def as_predicted(given: Ingredients) -> StaticStore:
+    """×: never revised."""
+    return StaticStore(given.knowledge)
+
+
+def eight_of_everything(given: Ingredients) -> EightOfEverything:
+    """8 x resources."""
+    return EightOfEverything(given.knowledge, alpha_i=given.settings.alpha_i)
+
+
+# Actions ------------------------------------------------------------------------------------------
+
+
+def fam(given: Ingredients) -> FailureAware:
+    """○: Failure-aware Action Memory."""
+    return FailureAware(
+        given.memory, similar=given.similar, ask=given.roles.choose, k=given.settings.k
+    )
+
+
+def self_reflection(given: Ingredients) -> SelfReflecting:
+    """△: the LLM reflects on failures."""
+    return SelfReflecting(
+        given.memory,
+        similar=given.similar,
+        ask=given.roles.choose,
+        analyse=given.roles.analyse,
+        k=given.settings.k,
+    )
+
+
+def successes_only(given: Ingredients) -> SuccessOnly:
+    """×: what worked is reused."""
+    return SuccessOnly(
+        given.memory, similar=given.similar, ask=given.roles.choose, k=given.settings.k
+    )
+
+
+def no_memory(given: Ingredients) -> Forgetful:
+    """None: the LLM is asked every time."""
+    return Forgetful(
+        given.memory, similar=given.similar, ask=given.roles.choose, k=given.settings.k
+    )
+
+
+# Goals, and what is guessed beforehand ------------------------------------------------------------
+
+
+def by_dex(given: Ingredients) -> SelectGoal:
+    """Difficulty-based exploration."""
+    return dex
+
+
+def at_random(given: Ingredients) -> SelectGoal:
+    """Any item that was not obtained."""
+    return unobtained
+
+
+def by_frontier(given: Ingredients) -> SelectGoal:
+    """DECKARD's frontier, and obtained items when that is explored."""
+    return less_explored_frontier(given.settings.c0)
+
+
+async def predicted(given: Ingredients) -> Initial:
+    """The requirements of all items are predicted (Algorithm 2)."""
+    return await predict_requirements(
+        given.knowledge,
+        predict=given.roles.predict,
+        similar=given.similar,
+        k=given.settings.k,
+        most=given.settings.most,
+    )
+
+
+async def nothing(given: Ingredients) -> Initial:
+    """Nothing is predicted."""
+    return Initial({}, (), ())
+
+
+XENON = Composition(dependencies=analogy, actions=fam, goals=by_dex, guess=predicted)
+
+AGENTS = {
+    "xenon": XENON,
+    "sc": Composition(
+        dependencies=self_correction, actions=self_reflection, goals=at_random, guess=predicted
+    ),
+    "adam": Composition(
+        dependencies=eight_of_everything, actions=successes_only, goals=at_random, guess=nothing
+    ),
+    "deckard": Composition(
+        dependencies=as_predicted, actions=successes_only, goals=by_frontier, guess=predicted
+    ),
+    "rand": Composition(
+        dependencies=as_predicted, actions=no_memory, goals=at_random, guess=predicted
+    ),
+    "xenon-self-actions": replace(XENON, actions=self_reflection),
+    "xenon-no-actions": replace(XENON, actions=successes_only),
+    "xenon-self-dependencies": replace(XENON, dependencies=self_correction),
+    "xenon-no-dependencies": replace(XENON, dependencies=as_predicted),
+    "xenon-no-correction": replace(XENON, dependencies=as_predicted, actions=successes_only),
+}
+"""The agents of the paper by planner name."""
+
+MINED = replace(XENON, dependencies=analogy_gathered)
+CLOSED = replace(MINED, held=True)
+
+INFORMED_AGENTS = {
+    "xenon-names": XENON,
+    "xenon-names-mined": MINED,
+    "xenon-names-mined-closed": CLOSED,
+    "xenon-plus": replace(CLOSED, dependencies=analogy_ranked),
+}
+"""XENON+ and its ablation; these are told all names unless the settings say otherwise."""

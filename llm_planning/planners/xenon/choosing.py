@@ -1,0 +1,203 @@
+"""How a subgoal gets its action: step-by-step planning with FAM, and without it.
+
+FailureAware    FAM prunes what failed, reuses what worked    XENON          (Algorithm 4)
+SelfReflecting  the LLM is told why earlier attempts failed   SC             (Figure 12)
+SuccessOnly     what worked is reused                         DECKARD, ADAM  (Table 8)
+Forgetful       the LLM is asked every time                   RAND
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from llm_planning.planners.xenon.memory import ActionMemory
+    from llm_planning.planners.xenon.roles import AnalyseFailure, Attempt, ChooseAction
+    from llm_planning.planners.xenon.similarity import Similar
+
+
+class ActionPolicy(Protocol):
+    """Chooses actions and learns from their outcomes."""
+
+    async def choose(self, item: str, quantity: int) -> str:
+        """The action a of the subgoal (a, q, v)."""
+        ...
+
+    def succeeded(self, action: str, item: str) -> None:
+        """Is told that a subgoal was reached."""
+        ...
+
+    def failed(self, attempt: Attempt) -> None:
+        """Is told that a subgoal failed."""
+        ...
+
+    def exhausted(self, item: str) -> bool:
+        """Whether it is time to doubt what the item requires rather than how it is obtained."""
+        ...
+
+    def reset(self, item: str) -> None:
+        """Explores an item's actions afresh."""
+        ...
+
+
+class FailureAware:
+    """Algorithm 4, and lines 12 to 16 of Algorithm 1.
+
+    Args:
+        memory: FAM.
+        similar: ranks items by their names.
+        ask: the planner LLM.
+        k: K, examples it is given.
+    """
+
+    def __init__(
+        self, memory: ActionMemory, *, similar: Similar, ask: ChooseAction, k: int
+    ) -> None:
+        self._memory = memory
+        self._similar = similar
+        self._ask = ask
+        self._k = k
+
+    async def choose(self, item: str, quantity: int) -> str:
+        """Reuses the valid action, or asks for one that has not repeatedly failed."""
+        reused = self._memory.valid(item)
+        if reused is not None:
+            return reused
+        candidates = self._memory.candidates(item)
+        if len(candidates) == 1:
+            return candidates[0]
+        known = self._memory.known()
+        alike = await self._similar.top(item, known, self._k)
+        return await self._ask(
+            item,
+            quantity=quantity,
+            examples=[(u, known[u]) for u in alike],
+            options=candidates,
+            analyses=(),
+        )
+
+    def succeeded(self, action: str, item: str) -> None:
+        """S(a, v) += 1."""
+        self._memory.record(action, item, True)
+
+    def failed(self, attempt: Attempt) -> None:
+        """F(a, v) += 1."""
+        self._memory.record(attempt.action, attempt.item, False)
+
+    def exhausted(self, item: str) -> bool:
+        """All actions are empirically invalid."""
+        return self._memory.exhausted(item)
+
+    def reset(self, item: str) -> None:
+        """M[v, .] <- (0, 0)."""
+        self._memory.reset(item)
+
+
+class SuccessOnly:
+    """Remembers what worked; no failure is held against an action.
+
+    Without failures nothing tells when an item's requirements are to be doubted. It is then done
+    after as many failures as FAM needs at most to rule out all actions, x_0 |𝒜|.
+
+    Args:
+        memory: of successes.
+        similar: ranks items by their names.
+        ask: the planner LLM.
+        k: examples it is given.
+    """
+
+    def __init__(
+        self, memory: ActionMemory, *, similar: Similar, ask: ChooseAction, k: int
+    ) -> None:
+        self._memory = memory
+        self._similar = similar
+        self._ask = ask
+        self._k = k
+        self._in_vain: defaultdict[str, int] = defaultdict(int)
+
+    async def choose(self, item: str, quantity: int) -> str:
+        """Reuses what worked, or asks."""
+        known = self._memory.known()
+        if item in known:
+            return known[item]
+        alike = await self._similar.top(item, known, self._k)
+        return await self._ask(
+            item,
+            quantity=quantity,
+            examples=[(u, known[u]) for u in alike],
+            options=self._memory.actions,
+            analyses=await self.analyses(item),
+        )
+
+    async def analyses(self, item: str) -> tuple[str, ...]:  # noqa: ARG002
+        """What is known of earlier failures: nothing."""
+        return ()
+
+    def succeeded(self, action: str, item: str) -> None:
+        """Keeps the action for the item."""
+        self._memory.record(action, item, True)
+
+    def failed(self, attempt: Attempt) -> None:
+        """Counts that something failed, whatever it was."""
+        self._in_vain[attempt.item] += 1
+
+    def exhausted(self, item: str) -> bool:
+        """x_0 |𝒜| attempts failed since the last revision."""
+        return self._in_vain[item] >= self._memory.x0 * len(self._memory.actions)
+
+    def reset(self, item: str) -> None:
+        """Begins to count afresh; what worked once stays remembered."""
+        self._in_vain.pop(item, None)
+
+
+class SelfReflecting(SuccessOnly):
+    """The LLM reflects on what failed, and reads its reflections when it is asked again (△).
+
+    Args:
+        memory: of successes.
+        similar: ranks items by their names.
+        ask: the planner LLM.
+        analyse: explains a failure.
+        k: examples it is given.
+    """
+
+    def __init__(
+        self,
+        memory: ActionMemory,
+        *,
+        similar: Similar,
+        ask: ChooseAction,
+        analyse: AnalyseFailure,
+        k: int,
+    ) -> None:
+        super().__init__(memory, similar=similar, ask=ask, k=k)
+        self._analyse = analyse
+        self._failures: defaultdict[str, list[Attempt]] = defaultdict(list)
+        self._analyses: defaultdict[str, list[str]] = defaultdict(list)
+
+    async def analyses(self, item: str) -> tuple[str, ...]:
+        """All reflections on an item, oldest first; made when they are first needed."""
+        done = self._analyses[item]
+        for attempt in self._failures.pop(item, []):
+            done.append(await self._analyse(attempt))
+        return tuple(done)
+
+    def failed(self, attempt: Attempt) -> None:
+        """Keeps the attempt to reflect on; a remembered success that failed is not reused."""
+        super().failed(attempt)
+        self._memory.reset(attempt.item)
+        self._failures[attempt.item].append(attempt)
+
+
+class Forgetful(SuccessOnly):
+    """Asks every time (RAND)."""
+
+    def succeeded(self, action: str, item: str) -> None:
+        """Remembers nothing."""
+
+    async def choose(self, item: str, quantity: int) -> str:
+        """Asks."""
+        return await self._ask(
+            item, quantity=quantity, examples=(), options=self._memory.actions, analyses=()
+        )

@@ -1,0 +1,79 @@
+"""Which item an agent tries next: DEX and the selectors it is compared with (XENON, Appendix G)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from random import Random
+
+    from llm_planning.planners.xenon.knowledge import Knowledge
+
+
+class SelectGoal(Protocol):
+    """Chooses the next goal."""
+
+    def __call__(self, known: Knowledge, rng: Random) -> str | None:
+        """Returns v_g; None when there is nothing left to try."""
+        ...
+
+
+def frontier(known: Knowledge) -> list[str]:
+    """F: items not yet obtained whose required items all are, according to Ĝ."""
+    return [
+        v
+        for v in known.graph.items
+        if v not in known.obtained and known.graph.requirements(v).keys() <= known.obtained
+    ]
+
+
+def dex(known: Knowledge, rng: Random) -> str | None:
+    """Difficulty-based exploration: the easiest of the least explored frontier.
+
+    F_min are the items of F with the smallest C(f), or exploration count; D(f) = L_f counts the
+    distinct items needed to obtain f according to Ĝ, f included. Ties are broken uniformly.
+    """
+    f = frontier(known)
+    if not f:
+        return None
+    fewest = min(map(known.exploration_count, f))
+    f_min = [v for v in f if known.exploration_count(v) == fewest]
+    difficulty = {v: 1 + len(known.graph.ancestors(v)) for v in f_min}
+    easiest = min(difficulty.values())
+    return rng.choice([v for v in f_min if difficulty[v] == easiest])
+
+
+def unobtained(known: Knowledge, rng: Random) -> str | None:
+    """Any item that was not obtained yet, uniformly (SC, ADAM, RAND; Appendix J.1)."""
+    return _any([v for v in known.graph.items if v not in known.obtained], rng)
+
+
+def less_explored_frontier(c0: int) -> SelectGoal:
+    """DECKARD: any of {v in F | C(v) <= c_0}; if there is none, any obtained or frontier item."""
+
+    def select(known: Knowledge, rng: Random) -> str | None:
+        f = frontier(known)
+        fresh = [v for v in f if known.exploration_count(v) <= c0]
+        return _any(fresh or sorted({*known.obtained, *f}), rng)
+
+    return select
+
+
+def least_attempted(missing: Callable[[], list[str]]) -> SelectGoal:
+    """Of the items not yet obtained in this episode, one with the fewest attempts (Appendix K.8).
+
+    Args:
+        missing: gives those items.
+    """
+
+    def select(known: Knowledge, rng: Random) -> str | None:
+        items = missing()
+        fewest = min((known.attempts.get(v, 0) for v in items), default=0)
+        return _any([v for v in items if known.attempts.get(v, 0) == fewest], rng)
+
+    return select
+
+
+def _any(items: list[str], rng: Random) -> str | None:
+    return rng.choice(items) if items else None

@@ -1,0 +1,113 @@
+"""Ĝ = (V̂, Ê): what an agent believes that items require (XENON, Section 3)."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, KeysView, Mapping
+
+NOTHING: Mapping[str, int] = MappingProxyType({})
+"""An empty requirement set."""
+
+
+class CyclicGraphError(ValueError):
+    """An edge set that would make an item require itself."""
+
+
+class DependencyGraph:
+    """A directed acyclic graph of items; an edge (u, q, v) says that v requires q of u.
+
+    Args:
+        items: V̂ to begin with, nothing required.
+    """
+
+    def __init__(self, items: Iterable[str] = ()) -> None:
+        self._required: dict[str, Mapping[str, int]] = dict.fromkeys(items, NOTHING)
+        self._makes: dict[str, int] = {}
+
+    @property
+    def items(self) -> KeysView[str]:
+        """V̂, in the order in which items became known."""
+        return self._required.keys()
+
+    def __contains__(self, item: str) -> bool:
+        return item in self._required
+
+    def add(self, item: str) -> None:
+        """Adds an item to V̂; one that is there keeps what it requires."""
+        self._required.setdefault(item, NOTHING)
+
+    def requirements(self, item: str) -> Mapping[str, int]:
+        """R(v, Ĝ): required item -> quantity; empty for an item that is not in V̂."""
+        return self._required.get(item, NOTHING)
+
+    def makes(self, item: str) -> int:
+        """How many of an item one action gives, as experienced; 1 until then (footnote 1)."""
+        return self._makes.get(item, 1)
+
+    def require(self, item: str, requirements: Mapping[str, int], *, makes: int = 1) -> None:
+        """Replaces the incoming edges of an item; unknown requirements join V̂.
+
+        Args:
+            item: v.
+            requirements: the new R(v).
+            makes: how many of v one action gives.
+
+        Raises:
+            CyclicGraphError: v would require itself; the graph is as it was.
+        """
+        if self.makes_cycle(item, requirements):
+            raise CyclicGraphError(f"{item} would require itself through {sorted(requirements)}")
+        for required in requirements:
+            self.add(required)
+        self._required[item] = MappingProxyType(dict(requirements))
+        self._makes[item] = makes
+
+    def makes_cycle(self, item: str, requirements: Iterable[str]) -> bool:
+        """Whether one of the parents of an item would be the item or a descendant (App. E.2)."""
+        return any(u == item or item in self.ancestors(u) for u in requirements)
+
+    def ancestors(self, item: str) -> set[str]:
+        """Everything that an item requires, directly or not, without itself."""
+        found: set[str] = set()
+        open_ = list(self.requirements(item))
+        while open_:
+            u = open_.pop()
+            if u not in found:
+                found.add(u)
+                open_.extend(self.requirements(u))
+        return found
+
+    def descendants(self, item: str, *, sparing: Collection[str] = ()) -> list[str]:
+        """Everything that requires an item, directly or not, without itself, in the order of V̂.
+
+        Args:
+            item: v.
+            sparing: items that are left out, with what requires v only through them.
+        """
+        found = {item}
+        open_ = [item]
+        while open_:
+            u = open_.pop()
+            for w, required in self._required.items():
+                if u in required and w not in found and w not in sparing:
+                    found.add(w)
+                    open_.append(w)
+        return [w for w in self._required if w in found and w != item]
+
+    def copy(self) -> DependencyGraph:
+        """The same graph, to be changed apart from this one."""
+        twin = DependencyGraph()
+        twin._required = dict(self._required)
+        twin._makes = dict(self._makes)
+        return twin
+
+    def n_true(self, truth: Mapping[str, Mapping[str, int]]) -> int:
+        """N_true(Ĝ): items whose incoming edges are exactly the true ones (eq. 1).
+
+        Args:
+            truth: goal item v -> R(v, G*).
+        """
+        return sum(self.requirements(v) == required for v, required in truth.items())

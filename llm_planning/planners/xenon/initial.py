@@ -1,0 +1,118 @@
+"""What an agent knows before it acts: human-written plans and the LLM's guesses (Algorithm 2)."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from llm_planning.planners.xenon.knowledge import experienced
+from llm_planning.roles import together
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from llm_planning.environments.minecraft.world import World
+    from llm_planning.planners.xenon.choosing import ActionPolicy
+    from llm_planning.planners.xenon.knowledge import Knowledge
+    from llm_planning.planners.xenon.plans import HumanPlan
+    from llm_planning.planners.xenon.roles import PredictRequirements, Requirements
+    from llm_planning.planners.xenon.similarity import Similar
+
+
+class PlanFailedError(ValueError):
+    """A human-written plan cannot be carried out under the rules that it was written for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Initial:
+    """What the LLM predicted.
+
+    Attributes:
+        predicted: v -> R(v) as answered, before the cycle check.
+        cyclic: items whose prediction was discarded because it made a cycle.
+        unasked: items mentioned beyond the bound, whose requirements were not asked for.
+    """
+
+    predicted: Mapping[str, Requirements]
+    cyclic: tuple[str, ...]
+    unasked: tuple[str, ...]
+
+
+def demonstrate(
+    plans: Iterable[HumanPlan], world: World, *, knowledge: Knowledge, actions: ActionPolicy
+) -> None:
+    """Carries out human-written plans and takes over what they show (Algorithm 2, lines 3 to 9).
+
+    Args:
+        plans: P_0.
+        world: of the rules that the plans were written for; each plan begins with nothing.
+        knowledge: takes note of every item and what it took.
+        actions: takes note of every action that worked.
+
+    Raises:
+        PlanFailedError: a step fails.
+    """
+    for plan in plans:
+        world.reset()
+        for action, item, quantity in plan.steps:
+            target = world.inventory.get(item, 0) + quantity
+            while world.inventory.get(item, 0) < target:
+                before = dict(world.inventory)
+                used = world.step(action, item)
+                if used is None:
+                    raise PlanFailedError(
+                        f"the plan for {plan.goal} fails at {action} {item} with {before}"
+                    )
+                r_exp, kept = experienced(used, before, world.inventory)
+                makes = world.inventory[item] - before.get(item, 0)
+                knowledge.demonstrate(item, r_exp, makes=makes, kept=kept)
+            actions.succeeded(action, item)
+
+
+async def predict_requirements(
+    knowledge: Knowledge,
+    *,
+    predict: PredictRequirements,
+    similar: Similar,
+    k: int,
+    most: int,
+) -> Initial:
+    """Asks for the requirements of every item until all are predicted (lines 10 to 19).
+
+    Whatever an answer mentions joins V̂ and is asked for in turn: provisional acceptance. The items
+    of one round are asked at the same moment. A prediction that would make a cycle is replaced by
+    an empty set (Appendix E.2). A weak model can invent names for ever, so at most `most` items
+    are asked for; the others are reported and stay without requirements.
+
+    Args:
+        knowledge: with V_0 and the demonstrated items in Ĝ.
+        predict: the LLM.
+        similar: ranks items by their names.
+        k: K, examples it is given.
+        most: items to ask for.
+    """
+    known = knowledge.graph
+    experienced_items = frozenset(knowledge.demonstrated)
+    predicted: dict[str, Requirements] = {}
+    cyclic: list[str] = []
+    waiting = deque(v for v in known.items if v not in experienced_items)
+
+    async def ask(v: str) -> tuple[str, Requirements]:
+        examples = await similar.top(v, experienced_items, k)
+        return v, await predict(v, examples=[(u, known.requirements(u)) for u in examples])
+
+    while waiting and len(predicted) < most:
+        batch = [waiting.popleft() for _ in range(min(len(waiting), most - len(predicted)))]
+        await similar.learn((*batch, *experienced_items))
+        for v, requirements in await together([ask(v) for v in batch]):
+            predicted[v] = requirements
+            mentioned = [u for u in requirements if u not in known]
+            if known.makes_cycle(v, requirements):
+                cyclic.append(v)
+                for u in mentioned:
+                    known.add(u)
+            else:
+                known.require(v, requirements)
+            waiting.extend(mentioned)
+    return Initial(predicted, tuple(cyclic), tuple(waiting))

@@ -1,0 +1,92 @@
+"""Action memories: FAM, which remembers failures too, and the simpler ones it is compared with.
+
+Source: XENON, Section 4.2 and Algorithm 4; Table 8 for the others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+Counts: TypeAlias = "dict[str, dict[str, int]]"
+
+
+class ActionMemory:
+    """FAM: counts S(a, v) and F(a, v) of past subgoals, and what follows from them.
+
+    Args:
+        actions: 𝒜, in a fixed order.
+        x0: failures beyond the successes that make an action empirically invalid.
+    """
+
+    def __init__(self, actions: Sequence[str], *, x0: int) -> None:
+        self.actions = tuple(actions)
+        self.x0 = x0
+        self._successes: Counts = {}
+        self._failures: Counts = {}
+
+    def record(self, action: str, item: str, success: bool) -> None:
+        """S(a, v) += success, F(a, v) += ¬success (Algorithm 1, line 12)."""
+        counts = (self._successes if success else self._failures).setdefault(item, {})
+        counts[action] = counts.get(action, 0) + 1
+
+    def successes(self, action: str, item: str) -> int:
+        """S(a, v)."""
+        return self._successes.get(item, {}).get(action, 0)
+
+    def failures(self, action: str, item: str) -> int:
+        """F(a, v)."""
+        return self._failures.get(item, {}).get(action, 0)
+
+    def valid(self, item: str) -> str | None:
+        """The empirically valid action: S(a, v) > 0 and S(a, v) > F(a, v) - x0.
+
+        Of several, which the paper's rules do not produce (a valid one is reused), the one that
+        succeeded most often counts, the earlier in 𝒜 of equals.
+        """
+        seen = self._successes.get(item, {})
+        working = [
+            action
+            for action in self.actions
+            if seen.get(action, 0) > max(0, self.failures(action, item) - self.x0)
+        ]
+        return max(working, key=lambda action: seen[action], default=None)
+
+    def invalid(self, item: str) -> set[str]:
+        """The empirically invalid actions: F(a, v) >= S(a, v) + x0."""
+        failed = self._failures.get(item, {})
+        return {
+            action
+            for action, failures in failed.items()
+            if failures >= self.successes(action, item) + self.x0
+        }
+
+    def candidates(self, item: str) -> tuple[str, ...]:
+        """𝒜 without the invalid actions; all of 𝒜 if nothing is left (Algorithm 4, line 17)."""
+        invalid = self.invalid(item)
+        return tuple(a for a in self.actions if a not in invalid) or self.actions
+
+    def exhausted(self, item: str) -> bool:
+        """Whether all actions are empirically invalid: what the item requires must be wrong."""
+        return len(self.invalid(item)) == len(self.actions)
+
+    def known(self) -> dict[str, str]:
+        """Item -> its empirically valid action, for all items that have one."""
+        valid = {item: self.valid(item) for item in self._successes}
+        return {item: action for item, action in valid.items() if action is not None}
+
+    def reset(self, item: str) -> None:
+        """Forgets an item, so that its actions are explored afresh (Algorithm 1, line 16)."""
+        self._successes.pop(item, None)
+        self._failures.pop(item, None)
+
+    def to_json(self) -> dict[str, Counts]:
+        """Both tables: item -> action -> count."""
+        return {"successes": self._successes, "failures": self._failures}
+
+    def restore(self, saved: Mapping[str, Counts]) -> None:
+        """Takes over tables that `to_json` gave."""
+        self._successes = {item: dict(counts) for item, counts in saved["successes"].items()}
+        self._failures = {item: dict(counts) for item, counts in saved["failures"].items()}

@@ -1,0 +1,361 @@
+"""The rules of the unperturbed game answer an agent's questions, with the errors of a 7B model.
+
+The errors follow Table 12 (Appendix K.1), by a model with at most one mistake of each kind:
+
+- An item's requirements are right with probability 0.23. Otherwise one is left out, or one too many
+  is named, or both: with 0.20, 0.20 and 0.37, the only way in which 0.57 of all answers can leave
+  something out and 0.57 name too much. An item that needs nothing can have nothing left out.
+- What is named too much is an item of the world, one of it, that does not itself need the item in
+  question; or it is a name that does not exist, made of the parts of two that do. With the latter
+  in a share h / (1 - h) of all answers, h = 0.08 of the names in the whole graph do not exist: each
+  is new, and nothing is said to be needed for it.
+- Quantities are right as a whole with probability 0.08 / 0.23. A quantity of one always is: it is a
+  tool, a station or a single piece; the other answers are the more often wrong, so that 0.08 of all
+  are exact. Where an answer's quantities are wrong, all above one are. Some of them are predicted
+  too low, evenly from 1 to the true one less one; the others too high, by a geometrically
+  distributed excess. How often and how much follows from the mean absolute error of 2.05 and the
+  mean of -0.55, and from the true quantities of what is made of other items (the table is about
+  such ones; what is mined needs a tool at most). The standard deviation follows from that and is
+  not set (published: 2.74).
+
+Not all rows can be had at once. The quantity rows hold for the quantities that are wrong, since for
+all of them they are impossible (see `prior_quality`). The names after a non-existent one, 0.23,
+follow from where the invented names happen to be needed. And the rates hold for the answers: the
+agent's cycle check can still discard some.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import random
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from llm_planning.planners.xenon.answers import MOST
+from llm_planning.planners.xenon.roles import Roles
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from llm_planning.environments.minecraft.rulebook import RuleBook
+    from llm_planning.planners.xenon.roles import Attempt, Requirements
+
+RANKED_SHARE = 0.9
+"""Probability that a ranking gives to what the oracle believes to be required; our choice."""
+
+MOST_UNDER = 0.9
+"""Largest share of wrong quantities that may be too low, in books with hardly any room for them."""
+
+
+_PROBABILITIES = ("right_items", "exact", "unnecessary", "omitted", "nonexistent", "right_action")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """How often and how much an oracle errs (Table 12).
+
+    Attributes:
+        right_items: probability that an answer names the right requirements.
+        exact: probability that their quantities are right, too.
+        unnecessary: probability that an answer names too much.
+        omitted: probability that an answer leaves something out.
+        nonexistent: share of the names in the predicted graph that do not exist.
+        quantity_absolute: mean of |predicted - true| over wrong quantities.
+        quantity_signed: mean of predicted - true over wrong quantities.
+        right_action: probability of the right action; not of the table, but set for this oracle.
+
+    Raises:
+        ValueError: no answers can have these rates.
+    """
+
+    right_items: float
+    exact: float
+    unnecessary: float
+    omitted: float
+    nonexistent: float
+    quantity_absolute: float
+    quantity_signed: float
+    right_action: float
+
+    def __post_init__(self) -> None:
+        for name in _PROBABILITIES:
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name}={getattr(self, name)} is not within 0 and 1")
+        wrong = 1 - self.right_items
+        most = max(self.unnecessary, self.omitted)
+        if not most - 1e-9 <= wrong <= self.unnecessary + self.omitted + 1e-9:
+            raise ValueError(
+                f"right_items={self.right_items}, unnecessary={self.unnecessary} and omitted="
+                f"{self.omitted} cannot all hold: 1 - right_items must lie between the larger of "
+                "the others and their sum"
+            )
+        if self.nonexistent > self.unnecessary * (1 - self.nonexistent):
+            raise ValueError(
+                f"nonexistent={self.nonexistent} is out of reach with unnecessary="
+                f"{self.unnecessary}: what does not exist is unnecessary"
+            )
+        if self.exact > self.right_items:
+            raise ValueError(f"exact={self.exact} is more than right_items={self.right_items}")
+        if abs(self.quantity_signed) > self.quantity_absolute:
+            raise ValueError(
+                f"quantity_signed={self.quantity_signed} is larger than "
+                f"quantity_absolute={self.quantity_absolute}"
+            )
+
+    @property
+    def invented(self) -> float:
+        """Probability that an answer names something that does not exist."""
+        return self.nonexistent / (1 - self.nonexistent)
+
+    @property
+    def right_quantities(self) -> float:
+        """Probability that the quantities of an answer with the right requirements are right."""
+        return self.exact / self.right_items if self.right_items else 0.0
+
+
+TABLE_12 = Rates(
+    right_items=0.23,
+    exact=0.08,
+    unnecessary=0.57,
+    omitted=0.57,
+    nonexistent=0.08,
+    quantity_absolute=2.05,
+    quantity_signed=-0.55,
+    right_action=0.6,
+)
+"""Qwen2.5-VL-7B on 75 items."""
+
+NEVER_WRONG = Rates(
+    right_items=1.0,
+    exact=1.0,
+    unnecessary=0.0,
+    omitted=0.0,
+    nonexistent=0.0,
+    quantity_absolute=0.0,
+    quantity_signed=0.0,
+    right_action=1.0,
+)
+
+
+def oracle_roles(
+    book: RuleBook, *, items: Sequence[str], seed: int, rates: Rates = TABLE_12
+) -> Roles:
+    """Everybody an agent can ask, answered by rules with errors.
+
+    Every answer is a function of the seed and the question, whatever was asked before; only
+    corrections of the same item differ from one asking to the next.
+
+    Args:
+        book: the unperturbed rules: what a model could have read of the game.
+        items: names of the world, from which mistakes are drawn.
+        seed: of the errors.
+        rates: of the errors.
+
+    Raises:
+        UnknownItemError: the book lacks one of the items.
+    """
+    oracle = Oracle(book, items=items, seed=seed, rates=rates)
+    return Roles(
+        predict=oracle.predict,
+        correct=oracle.correct,
+        choose=oracle.choose,
+        analyse=oracle.analyse,
+        rank=oracle.rank,
+    )
+
+
+def truth_roles(book: RuleBook) -> Roles:
+    """Everybody an agent can ask, never wrong: for oracle graphs and OracleActionPlanner.
+
+    Args:
+        book: the rules in force.
+    """
+    return oracle_roles(book, items=tuple(book.rules), seed=0, rates=NEVER_WRONG)
+
+
+class Oracle:
+    """Answers all questions; see `oracle_roles`."""
+
+    def __init__(self, book: RuleBook, *, items: Sequence[str], seed: int, rates: Rates) -> None:
+        self._book = book
+        self._items = tuple(dict.fromkeys(items))
+        self._seed = seed
+        self._rates = rates
+        made = [rule.requirements for v in self._items if (rule := book.rule(v)).consumed]
+        self._quantities = Quantities.fitted(rates, made)
+        self._ancestors = {v: frozenset(book.closure((v,))) - {v} for v in self._items}
+        self._inventions = inventions(self._items, known=book.rules)
+        self._asked: Counter[str] = Counter()
+
+    async def predict(
+        self,
+        item: str,
+        *,
+        examples: Sequence[tuple[str, Requirements]],  # noqa: ARG002
+    ) -> Requirements:
+        """The belief about an item, the same whenever it is asked for."""
+        return self.belief(item, asking=0)
+
+    async def correct(
+        self,
+        item: str,
+        *,
+        failures: Sequence[Attempt],  # noqa: ARG002
+        examples: Sequence[tuple[str, Requirements]],  # noqa: ARG002
+    ) -> Requirements:
+        """Another belief at the same rates: whatever failed, it is a guess again."""
+        self._asked[item] += 1
+        return self.belief(item, asking=self._asked[item])
+
+    async def choose(
+        self,
+        item: str,
+        *,
+        quantity: int,  # noqa: ARG002
+        examples: Sequence[tuple[str, str]],  # noqa: ARG002
+        options: Sequence[str],
+        analyses: Sequence[str],
+    ) -> str:
+        """The right action, or any other; one draw for a set of options and a count of analyses.
+
+        Raises:
+            ValueError: there is no option.
+        """
+        if not options:
+            raise ValueError(f"no options for {item}: give at least one action")
+        draw = _draw(self._seed, "action", item, *sorted(set(options)), len(analyses))
+        right = self._book.rules[item].action if item in self._book.rules else None
+        wrong = sorted(set(options) - {right})
+        if (
+            right is not None
+            and right in options
+            and (not wrong or draw.random() < self._rates.right_action)
+        ):
+            return right
+        return draw.choice(wrong)
+
+    async def analyse(self, failure: Attempt) -> str:
+        """Names what failed, and knows no more."""
+        return (
+            f"{failure.action} {failure.item} failed: the action is wrong or something is missing"
+        )
+
+    async def rank(self, item: str, *, candidates: Sequence[str]) -> Sequence[float]:
+        """Log-probabilities with 0.9 on what is believed to be required, the rest evenly."""
+        believed = self.belief(item, asking=0)
+        first = sum(u in believed for u in candidates)
+        others = len(candidates) - first
+        share = RANKED_SHARE if first and others else float(first > 0)
+        likely = math.log(share / first) if first else 0.0
+        unlikely = math.log((1 - share) / others) if others else 0.0
+        return [likely if u in believed else unlikely for u in candidates]
+
+    def belief(self, item: str, *, asking: int) -> dict[str, int]:
+        """What the oracle believes that an item requires.
+
+        Args:
+            item: v; about a name that does not exist nothing is believed.
+            asking: 0 for the first belief, n for the n-th correction.
+        """
+        if item not in self._book.rules:
+            return {}
+        rates, truth = self._rates, self._book.requirements(item)
+        draw = _draw(self._seed, "requirements", item, asking)
+        adds, omits = _mistakes(rates, draw.random())
+        believed = self._quantities.predicted(truth, draw)
+        if omits and believed:
+            del believed[draw.choice(list(believed))]
+        if adds:
+            believed.update(self._unnecessary(item, truth, draw))
+        return believed
+
+    def _unnecessary(
+        self, item: str, truth: Mapping[str, int], draw: random.Random
+    ) -> dict[str, int]:
+        """One item that is not needed; none in a world that has no other."""
+        if self._inventions and draw.random() * self._rates.unnecessary < self._rates.invented:
+            return {draw.choice(self._inventions): 1}
+        others = [u for u in self._items if u != item and u not in truth]
+        # Hardly anything does without the items that the game begins with.
+        harmless = [u for u in others if item not in self._ancestors[u]]
+        pool = harmless or others or self._inventions
+        return {draw.choice(pool): 1} if pool else {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantities:
+    """How quantities are predicted.
+
+    Attributes:
+        right: probability that the quantities of an answer with any above 1 are right.
+        under: share of wrong quantities that are too low.
+        excess: mean by which the others are too high, at least 1.
+    """
+
+    right: float
+    under: float
+    excess: float
+
+    @classmethod
+    def fitted(cls, rates: Rates, truths: Sequence[Mapping[str, int]]) -> Self:
+        """What gives these rates on average over these requirement sets.
+
+        A quantity q above 1 that is predicted too low is so by q / 2 on average.
+        """
+        above = [q for truth in truths for q in truth.values() if q > 1]
+        single = sum(max(truth.values(), default=1) == 1 for truth in truths) / max(1, len(truths))
+        right = (rates.right_quantities - single) / (1 - single) if single < 1 else 1.0
+        missing = (rates.quantity_absolute - rates.quantity_signed) / 2
+        spare = (rates.quantity_absolute + rates.quantity_signed) / 2
+        half = sum(above) / len(above) / 2 if above else 1.0
+        under = min(MOST_UNDER, missing / half)
+        return cls(right=max(0.0, right), under=under, excess=max(1.0, spare / (1 - under)))
+
+    def predicted(self, truth: Mapping[str, int], draw: random.Random) -> dict[str, int]:
+        """The right items in predicted quantities."""
+        if draw.random() < self.right:
+            return dict(truth)
+        return {u: self._wrong(q, draw) if q > 1 else q for u, q in truth.items()}
+
+    def _wrong(self, q: int, draw: random.Random) -> int:
+        if draw.random() < self.under:
+            return draw.randint(1, q - 1)
+        return min(q + _geometric(self.excess, draw), MOST)
+
+
+def inventions(items: Iterable[str], *, known: Iterable[str]) -> tuple[str, ...]:
+    """Names that sound like items and are none: the head of one, the tail of another.
+
+    Args:
+        items: names to combine, such as iron_pickaxe and glass_bottle: iron_bottle, glass_pickaxe.
+        known: names that exist.
+    """
+    parts = [name.split("_") for name in items]
+    heads, tails = {one[0] for one in parts}, {one[-1] for one in parts}
+    combined = {f"{head}_{tail}" for head in heads for tail in tails if head != tail}
+    return tuple(sorted(combined.difference(known, items)))
+
+
+def _mistakes(rates: Rates, draw: float) -> tuple[bool, bool]:
+    """Whether an answer names too much, and whether it leaves something out."""
+    wrong = 1 - rates.right_items
+    only_adds, only_omits = wrong - rates.omitted, wrong - rates.unnecessary
+    if draw >= wrong:
+        return False, False
+    if draw < only_adds:
+        return True, False
+    return draw >= only_adds + only_omits, True
+
+
+def _geometric(mean: float, draw: random.Random) -> int:
+    """1, 2, ... with P(k) = (1 - p)^(k - 1) p, p = 1 / mean."""
+    if mean <= 1:
+        return 1
+    return 1 + int(math.log(1 - draw.random()) / math.log(1 - 1 / mean))
+
+
+def _draw(*key: object) -> random.Random:
+    """A generator of its own for a key, the same in every process."""
+    return random.Random(hashlib.sha256(repr(key).encode()).digest())

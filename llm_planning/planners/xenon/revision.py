@@ -1,0 +1,244 @@
+"""What becomes of a requirement set that does not work: four dependency stores.
+
+AnalogyStore      RevisionByAnalogy                    XENON      (Algorithm 3)
+SelfCorrection    the LLM is asked again               SC         (Appendix J.1, Figure 9)
+EightOfEverything 8 of every resource, never revised   ADAM       (Appendix J.1)
+StaticStore       stays as predicted                   DECKARD, RAND
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from llm_planning.planners.xenon.knowledge import Knowledge
+    from llm_planning.planners.xenon.roles import Attempt, CorrectRequirements, RankItems
+    from llm_planning.planners.xenon.similarity import Similar
+
+
+class DependencyStore(Protocol):
+    """Keeps Ĝ, and changes it when told that an item cannot be obtained as believed."""
+
+    def expect(self, goal: str) -> None:
+        """Is told which item is pursued next."""
+        ...
+
+    async def revise(self, item: str, failures: Sequence[Attempt]) -> None:
+        """Reconsiders what an item is believed to require, and counts that in C(v).
+
+        Args:
+            item: v.
+            failures: the attempts at it since the last time, oldest first.
+        """
+        ...
+
+
+class StaticStore:
+    """Requirement sets stay as predicted (×); C(v) counts how often they led nowhere."""
+
+    def __init__(self, knowledge: Knowledge) -> None:
+        self._knowledge = knowledge
+
+    def expect(self, goal: str) -> None:
+        """Nothing to prepare."""
+
+    async def revise(self, item: str, failures: Sequence[Attempt]) -> None:  # noqa: ARG002
+        """Increments C(v): goal selection looks elsewhere."""
+        known = self._knowledge
+        known.revisions[item] = known.revision_count(item) + 1
+
+
+class EightOfEverything(StaticStore):
+    """Any item without experience requires α_i of all resources (ADAM, Appendix J.1)."""
+
+    def __init__(self, knowledge: Knowledge, *, alpha_i: int) -> None:
+        super().__init__(knowledge)
+        self._alpha_i = alpha_i
+
+    def expect(self, goal: str) -> None:
+        """Requires all resources known by now for the goal."""
+        known = self._knowledge
+        if goal not in known.succeeded:
+            resources = _acyclic(known, goal, known.consumed)
+            known.graph.require(goal, dict.fromkeys(resources, self._alpha_i))
+
+
+class SelfCorrection:
+    """The LLM predicts anew, told what failed (△)."""
+
+    def __init__(
+        self, knowledge: Knowledge, *, similar: Similar, correct: CorrectRequirements, k: int
+    ) -> None:
+        self._knowledge = knowledge
+        self._similar = similar
+        self._correct = correct
+        self._k = k
+
+    def expect(self, goal: str) -> None:
+        """Nothing to prepare."""
+
+    async def revise(self, item: str, failures: Sequence[Attempt]) -> None:
+        """Replaces R(v) by the new prediction; one that makes a cycle by nothing (App. E.2)."""
+        known = self._knowledge
+        known.revisions[item] = known.revision_count(item) + 1
+        known.demonstrated.discard(item)
+        examples = await self._similar.top(item, known.succeeded, self._k)
+        predicted = await self._correct(
+            item,
+            failures=failures,
+            examples=[(u, known.graph.requirements(u)) for u in examples],
+        )
+        acyclic = not known.graph.makes_cycle(item, predicted)
+        known.graph.require(item, predicted if acyclic else {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scales:
+    """Hyperparameters of RevisionByAnalogy (Table 7).
+
+    Attributes:
+        c0: revisions beyond which an item is inadmissible.
+        alpha_s: α_s, quantity scale for less-tried items.
+        alpha_i: α_i, quantity for inadmissible items.
+        k: K, similar items to learn from.
+    """
+
+    c0: int
+    alpha_s: int
+    alpha_i: int
+    k: int
+
+
+class AnalogyStore:
+    """RevisionByAnalogy (○; Section 4.1, Algorithm 3).
+
+    What the paper leaves open: an item that requires v itself is never proposed for v, so that Ĝ
+    stays acyclic, nor is an inadmissible one, so that the descendants of such an item really lose
+    their dependency on it. What was obtained or demonstrated is not revised with its ancestors, nor
+    what depends on them only through it: its requirements are vouched for. And no item is revised
+    twice by one call.
+
+    Args:
+        knowledge: what is revised.
+        similar: ranks items by their names.
+        scales: c_0, α_s, α_i and K.
+        resources: the "resource" set at this moment.
+    """
+
+    def __init__(
+        self,
+        knowledge: Knowledge,
+        *,
+        similar: Similar,
+        scales: Scales,
+        resources: Callable[[Knowledge], set[str]],
+    ) -> None:
+        self._knowledge = knowledge
+        self._similar = similar
+        self._scales = scales
+        self._resources = resources
+
+    def expect(self, goal: str) -> None:
+        """Nothing to prepare."""
+
+    async def revise(self, item: str, failures: Sequence[Attempt]) -> None:  # noqa: ARG002
+        """RevisionByAnalogy(Ĝ, v, C, c_0, α_s, α_i).
+
+        What the agent obtained itself is not revised: its requirements are known, and it is an
+        imperfect controller that failed.
+        """
+        if item not in self._knowledge.obtained:
+            await self._revise(item, set())
+
+    async def _revise(self, item: str, revised: set[str]) -> None:
+        known, scales = self._knowledge, self._scales
+        revised.add(item)
+        known.demonstrated.discard(item)
+        known.revisions[item] = known.revision_count(item) + 1
+        if known.revisions[item] <= scales.c0:
+            known.graph.require(item, await self.analogous(item))
+            return
+        descendants = known.graph.descendants(item, sparing=known.succeeded)
+        resources = self.possible(item, self._resources(known))
+        known.graph.require(item, dict.fromkeys(resources, scales.alpha_i))
+        for w in descendants:
+            if w not in revised:
+                await self._revise(w, revised)
+
+    async def analogous(self, item: str) -> Mapping[str, int]:
+        """R(v) of a less-tried item: what similar items required (Case 2)."""
+        known, scales = self._knowledge, self._scales
+        alike = await self._similar.top(item, known.succeeded, scales.k)
+        candidates = dict.fromkeys(u for w in alike for u in known.graph.requirements(w))
+        resources = self._resources(known)
+        amount = scales.alpha_s * known.revision_count(item)
+        return {u: amount if u in resources else 1 for u in self.possible(item, candidates)}
+
+    def possible(self, item: str, candidates: Collection[str]) -> list[str]:
+        """Candidates that may be proposed for an item, in the order of V̂."""
+        known, c0 = self._knowledge, self._scales.c0
+        return [
+            u
+            for u in _acyclic(known, item, candidates)
+            if u in known.obtained or known.revision_count(u) <= c0
+        ]
+
+
+class RankedAnalogyStore(AnalogyStore):
+    """RevisionByAnalogy whose less-tried items also get what the model thinks likeliest (XENON+).
+
+    Similar items can only propose what they required themselves. To these are added the resources
+    that the model gives the highest log-probability, as many as the item was revised before.
+
+    Args:
+        knowledge: what is revised.
+        similar: ranks items by their names.
+        scales: c_0, α_s, α_i and K.
+        resources: the "resource" set at this moment.
+        rank: log-probabilities of items as requirements.
+    """
+
+    def __init__(
+        self,
+        knowledge: Knowledge,
+        *,
+        similar: Similar,
+        scales: Scales,
+        resources: Callable[[Knowledge], set[str]],
+        rank: RankItems,
+    ) -> None:
+        super().__init__(knowledge, similar=similar, scales=scales, resources=resources)
+        self._rank = rank
+
+    async def analogous(self, item: str) -> Mapping[str, int]:
+        """R(v): what similar items required, and the likeliest resources beyond it."""
+        known = self._knowledge
+        required = dict(await super().analogous(item))
+        others = [u for u in self.possible(item, self._resources(known)) if u not in required]
+        if others:
+            scores = await self._rank(item, candidates=others)
+            best = sorted(zip(scores, others, strict=True), key=lambda pair: -pair[0])
+            count = self._scales.k * (known.revision_count(item) - 1)
+            amount = self._scales.alpha_s * known.revision_count(item)
+            required.update((u, amount) for _, u in best[:count])
+        return required
+
+
+def consumed(known: Knowledge) -> set[str]:
+    """The paper's "resource" set: items previously consumed for crafting other items."""
+    return known.consumed
+
+
+def consumed_or_gathered(known: Knowledge) -> set[str]:
+    """XENON+'s: whatever was ever gathered from the world is a resource, used so far or not."""
+    return known.consumed | (known.gathered & known.obtained)
+
+
+def _acyclic(known: Knowledge, item: str, candidates: Collection[str]) -> list[str]:
+    """Candidates that do not require the item themselves, in the order of V̂."""
+    return [
+        u for u in known.graph.items if u in candidates and not known.graph.makes_cycle(item, (u,))
+    ]

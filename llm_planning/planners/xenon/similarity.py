@@ -1,0 +1,70 @@
+"""Which items are alike: cosine similarity of their names' sentence embeddings (XENON, App. I)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from llm_kernels.index import EmbeddingIndex
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from llm_serving.engine import Engine
+
+ROLE = "similarity"
+
+
+class Similar:
+    """Ranks item names by their similarity to one of them.
+
+    Every name is embedded once and every ranking computed once: an agent asks for the same few
+    items' neighbours thousands of times.
+
+    Args:
+        engine: who embeds.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._index: EmbeddingIndex | None = None
+        self._learning = asyncio.Lock()
+        self._rankings: dict[str, tuple[str, ...]] = {}
+
+    async def learn(self, names: Iterable[str]) -> None:
+        """Embeds names that are not known yet, in one batch."""
+        wanted = dict.fromkeys(names)
+        async with self._learning:
+            index = self._index
+            new = [name for name in wanted if index is None or name not in index]
+            if not new:
+                return
+            # A sentence encoder knows words, not identifiers.
+            vectors = await self._engine.embed([name.replace("_", " ") for name in new], role=ROLE)
+            if index is None:
+                index = self._index = EmbeddingIndex(vectors.shape[1])
+            index.add(new, vectors)
+            self._rankings.clear()
+
+    async def top(self, item: str, among: Collection[str], k: int) -> list[str]:
+        """The k most similar items, most similar first.
+
+        Args:
+            item: v.
+            among: candidates; v itself is never one.
+            k: K.
+        """
+        await self.learn((item, *among))
+        index = self._index
+        if index is None or k < 1:
+            return []
+        if item not in self._rankings:
+            found = index.search(index.vector(item), len(index))
+            self._rankings[item] = tuple(match.key for match in found if match.key != item)
+        chosen: list[str] = []
+        for name in self._rankings[item]:
+            if name in among:
+                chosen.append(name)
+                if len(chosen) == k:
+                    break
+        return chosen

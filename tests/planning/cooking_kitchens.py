@@ -1,0 +1,54 @@
+"""Kitchens without TextWorld: a game that keeps to its cookbook, points and all."""
+
+from llm_planning.environments.cooking.kitchen import Kitchen, Reply
+from llm_planning.environments.cooking.recipes import RULES
+
+COOKBOOK = "You open the cookbook.\n\nIngredients:\n  {foods}\n\nDirections:\n  {steps}\n"
+
+
+class PaperGame:
+    """Accepts the commands of its directions in order, a point each."""
+
+    def __init__(self, *directions, name="paper"):
+        self.name = name
+        self.directions = directions
+        self.foods = list(dict.fromkeys(food for _, food in directions))
+        self.commands = []
+        self.score = 0
+
+    def send(self, command):
+        self.commands.append(command)
+        if command == "examine cookbook":
+            steps = [f"{action} the {food}" for action, food in self.directions]
+            text = COOKBOOK.format(
+                foods="\n  ".join(self.foods), steps="\n  ".join([*steps, "prepare meal"])
+            )
+            return self.reply(text)
+        if command == "take knife":
+            return self.reply("You take the knife from the table.")
+        expected = [*self.directions, ("prepare", "meal"), ("eat", "meal")][self.score]
+        action = RULES[expected[0]].action
+        if command.split(" with ")[0] != f"{action} {expected[1]}":
+            return self.reply("You ruin the meal.", lost=True)
+        self.score += 1
+        return self.reply("Done.", won=expected[0] == "eat")
+
+    def reply(self, text, *, won=False, lost=False):
+        carried = " and ".join(f"a {thing}" for thing in (*self.foods, "knife"))
+        return Reply(
+            text=text, score=self.score, inventory=f"You carry {carried}.", won=won, lost=lost
+        )
+
+
+def paper_kitchen(*directions, name="paper"):
+    return Kitchen(PaperGame(*directions, name=name))
+
+
+class InOrder:
+    """Ranks names by a fixed order, in the place of sentence embeddings."""
+
+    def __init__(self, *names):
+        self.names = names
+
+    async def top(self, item, among, k):
+        return [name for name in self.names if name in among and name != item][:k]

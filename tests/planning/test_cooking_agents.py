@@ -1,0 +1,238 @@
+"""XENON, SC and DECKARD in the kitchen from scripted answers: golden traces, who learns what."""
+
+import pytest
+from cooking_kitchens import InOrder, paper_kitchen
+
+from llm_planning.environments.cooking.kitchen import CookingWorld
+from llm_planning.environments.cooking.recipes import ACTIONS, TOOLS
+from llm_planning.planners.xenon import cooking_agents
+from llm_planning.planners.xenon.cooking_knowledge import CookingKnowledge, CookingKnowledgeError
+from llm_planning.planners.xenon.cooking_roles import CookingRoles
+
+ALIKE = InOrder("dice", "chop", "slice", "fry", "roast", "prepare", "eat")
+
+
+class Script:
+    """Answers tools and actions from tables; an action that is not listed is the first option."""
+
+    def __init__(self, tools, actions):
+        self.tools = tools
+        self.actions = actions
+        self.asked = []
+
+    async def predict(self, cookbook_action, *, examples, failures):
+        self.asked.append(("tool", cookbook_action, tuple(examples), tuple(failures)))
+        answer = self.tools[cookbook_action]
+        return answer if isinstance(answer, str) else answer[min(len(failures), len(answer) - 1)]
+
+    async def choose(self, item, *, quantity, examples, options, analyses):
+        self.asked.append(("action", item, tuple(examples), tuple(options), tuple(analyses)))
+        answer = self.actions.get(item, options[0])
+        return answer if isinstance(answer, str) else answer[min(len(analyses), len(answer) - 1)]
+
+    @property
+    def roles(self):
+        return CookingRoles(predict=self.predict, choose=self.choose)
+
+
+MEAL = {"prepare": "prepare", "eat": "eat"}
+
+
+def xenon(script, known=None, *, x0=1):
+    known = known or CookingKnowledge.empty(x0=x0)
+    return cooking_agents.xenon(known, script.roles, similar=ALIKE, k=3, seed=0)
+
+
+def tried(episode):
+    return [(s.cookbook_action, s.action, s.tool, s.success) for s in episode.steps]
+
+
+async def test_golden_trace_of_xenon():
+    script = Script({"dice": "knife", "chop": "oven", "prepare": "table", "eat": "oven"}, MEAL)
+    agent = xenon(script)
+    kitchen = paper_kitchen(("dice", "carrot"), ("chop", "onion"))
+    episode = await agent.cook(CookingWorld(kitchen))
+    assert tried(episode) == [
+        # FAM with x0 = 1 prunes an action after one failure.
+        ("dice", "chop", "knife", False),
+        ("dice", "close", "knife", False),
+        ("dice", "cook", "knife", False),
+        ("dice", "dice", "knife", True),
+        # No action chops with an oven: the tool must be wrong.
+        *(("chop", action, "oven", False) for action in ACTIONS),
+        # Revised by analogy with dicing, and FAM was reset.
+        ("chop", "chop", "knife", True),
+        ("prepare", "prepare", "table", True),
+        ("eat", "eat", "oven", True),
+    ]
+    assert episode.success
+    assert agent.knowledge.tools == {
+        "dice": "knife", "chop": "knife", "prepare": "table", "eat": "oven",
+    }  # fmt: skip
+    assert agent.knowledge.rejected == {"chop": ["oven"]}
+    assert agent.knowledge.revisions == 1
+    # Tools are predicted before the episode; the ninth action of chopping needs no question.
+    assert [q[:2] for q in script.asked] == [
+        *(("tool", v) for v in ("dice", "chop", "prepare", "eat")),
+        *[("action", "dice")] * 4,
+        *[("action", "chop")] * 9,
+        ("action", "prepare"),
+        ("action", "eat"),
+    ]
+    assert script.asked[5][3] == tuple(a for a in ACTIONS if a != "chop")
+    # The examples are what similar cookbook actions do.
+    assert script.asked[8] == ("action", "chop", (("dice", "dice"),), ACTIONS, ())
+
+
+async def test_knowledge_persists_between_episodes():
+    script = Script(dict.fromkeys(("dice", "chop", "prepare", "eat"), "knife"), MEAL)
+    agent = xenon(script)
+    kitchen = paper_kitchen(("dice", "carrot"), ("chop", "onion"))
+    first = await agent.cook(CookingWorld(kitchen))
+    asked = len(script.asked)
+    second = await agent.cook(CookingWorld(kitchen))
+    assert len(first.steps) > len(second.steps) == 4
+    assert len(script.asked) == asked
+    # What holds for one ingredient holds for another.
+    third = await agent.cook(CookingWorld(paper_kitchen(("chop", "egg"))))
+    assert len(third.steps) == 3
+    assert len(script.asked) == asked
+    assert agent.knowledge.episodes == 3
+
+
+async def test_knowledge_survives_the_disk(tmp_path):
+    script = Script({"chop": "oven", "prepare": "table", "eat": "table"}, MEAL)
+    kitchen = paper_kitchen(("chop", "onion"))
+    whole = xenon(script)
+    parted = xenon(script)
+    for _ in range(8):
+        before = await whole.cook(CookingWorld(kitchen, max_steps=7))
+        after = await parted.cook(CookingWorld(kitchen, max_steps=7))
+        assert before == after
+        file = tmp_path / "known.json"
+        parted.knowledge.save(file)
+        assert list(tmp_path.iterdir()) == [file]
+        parted = xenon(script, CookingKnowledge.load(file, x0=1))
+        assert parted.knowledge.to_json() == whole.knowledge.to_json()
+    assert whole.knowledge.revisions > 0
+    assert whole.knowledge.episodes == 8
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "cannot read"),
+        (b"{", "holds no cooking knowledge: the file"),
+        (b'{"format": 1}', "holds no cooking knowledge: episodes"),
+        (
+            b'{"format": 2, "episodes": 0, "revisions": 0, "tools": {}, "rejected": {}, '
+            b'"failures": {}, "memory": {"successes": {}, "failures": {}}}',
+            "has format 2, and this program reads 1",
+        ),
+    ],
+)
+def test_damaged_knowledge(tmp_path, content, message):
+    file = tmp_path / "known.json"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(CookingKnowledgeError, match=message):
+        CookingKnowledge.load(file)
+
+
+def test_knowledge_that_cannot_be_written(tmp_path):
+    with pytest.raises(CookingKnowledgeError, match="cannot write"):
+        CookingKnowledge.empty().save(tmp_path / "missing" / "known.json")
+
+
+async def test_x0_failures_prune_an_action():
+    script = Script({"dice": "knife", "prepare": "table", "eat": "table"}, MEAL)
+    agent = xenon(script, x0=2)
+    episode = await agent.cook(CookingWorld(paper_kitchen(("dice", "carrot"))))
+    assert [s.action for s in episode.steps if s.cookbook_action == "dice"] == [
+        "chop", "chop", "close", "close", "cook", "cook", "dice",
+    ]  # fmt: skip
+
+
+async def test_revision_excludes_tools_that_failed():
+    known = CookingKnowledge.empty()
+    known.tools = {"dice": "knife", "chop": "knife"}
+    known.memory.record("dice", "dice", True)
+    store = cooking_agents.AnalogyTools(known, similar=ALIKE, predict=None, k=3, seed=0)
+    believed = ["knife"]
+    for _ in range(5):
+        await store.revise("chop")
+        believed.append(known.tools["chop"])
+    # Dicing has only the knife to offer, which failed: the others follow, each once.
+    assert sorted(believed) == sorted(TOOLS)
+    assert known.rejected["chop"] == believed[:-1]
+    await store.revise("chop")
+    assert (known.tools["chop"], known.rejected["chop"]) == ("knife", [])
+
+
+async def test_most_similar_success_is_preferred():
+    known = CookingKnowledge.empty()
+    known.tools = {"fry": "stove", "slice": "knife", "roast": "counter"}
+    known.memory.record("slice", "slice", True)
+    known.memory.record("cook", "fry", True)
+    alike = InOrder("fry", "slice")
+    store = cooking_agents.AnalogyTools(known, similar=alike, predict=None, k=3, seed=0)
+    await store.revise("roast")
+    assert known.tools["roast"] == "stove"
+    await store.revise("roast")
+    assert known.tools["roast"] == "knife"
+    nearest = cooking_agents.AnalogyTools(known, similar=alike, predict=None, k=1, seed=0)
+    known.rejected.clear()
+    await nearest.revise("roast")
+    assert known.tools["roast"] == "stove"
+
+
+async def test_deckard_corrects_nothing():
+    script = Script({"dice": "knife", "chop": "oven", "prepare": "oven", "eat": "oven"}, MEAL)
+    script.actions |= {"dice": "dice", "chop": "chop"}
+    known = CookingKnowledge.empty()
+    agent = cooking_agents.deckard(known, script.roles, similar=ALIKE, k=3)
+    kitchen = paper_kitchen(("dice", "carrot"), ("chop", "onion"))
+    for _ in range(2):
+        episode = await agent.cook(CookingWorld(kitchen))
+        assert not episode.success
+        assert tried(episode) == [
+            ("dice", "dice", "knife", True),
+            *[("chop", "chop", "oven", False)] * 49,
+        ]
+    assert [q for q in script.asked if q[:2] == ("tool", "chop")] == [("tool", "chop", (), ())]
+    # What worked is reused without a question, what failed is asked in the same words.
+    assert sum(q[:2] == ("action", "dice") for q in script.asked) == 1
+    assert len({q for q in script.asked if q[:2] == ("action", "chop")}) == 1
+
+
+async def test_self_correction_is_told_what_failed():
+    script = Script(
+        {"chop": ["oven", "knife"], "prepare": "oven", "eat": "oven"},
+        MEAL | {"chop": ["dice", "slice", "chop"]},
+    )
+    known = CookingKnowledge.empty()
+    agent = cooking_agents.self_correction(known, script.roles, similar=ALIKE, k=3)
+    kitchen = paper_kitchen(("chop", "onion"))
+    first = await agent.cook(CookingWorld(kitchen, max_steps=4))
+    assert tried(first) == [
+        ("chop", "dice", "oven", False),
+        ("chop", "slice", "oven", False),
+        ("chop", "chop", "oven", False),
+        ("chop", "chop", "oven", False),
+    ]
+    assert script.asked[4] == (
+        "action", "chop", (), ACTIONS, ("dice with oven",),
+    )  # fmt: skip
+    second = await agent.cook(CookingWorld(kitchen))
+    assert tried(second) == [
+        ("chop", "chop", "knife", True),
+        ("prepare", "prepare", "oven", True),
+        ("eat", "eat", "oven", True),
+    ]
+    told = ("dice with oven", "slice with oven", "chop with oven", "chop with oven")
+    assert ("tool", "chop", (), told) in script.asked
+    assert known.revisions == 1
+    # Once it succeeded, neither is asked again.
+    asked = len(script.asked)
+    await agent.cook(CookingWorld(kitchen))
+    assert len(script.asked) == asked

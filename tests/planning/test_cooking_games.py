@@ -1,0 +1,193 @@
+"""Real games of TextWorld, where it is installed; how they are made and kept, everywhere."""
+
+import importlib.metadata
+import importlib.util
+import sys
+import threading
+import time
+
+import pytest
+
+from llm_planning.environments.cooking import games
+from llm_planning.environments.cooking.games import (
+    GAME_FILE,
+    GameSpec,
+    MissingTextWorldError,
+    TextWorldGame,
+    make_game,
+    open_kitchen,
+    open_kitchens,
+)
+from llm_planning.environments.cooking.kitchen import CookingWorld, Kitchen, solution
+from llm_planning.environments.cooking.recipes import ACTIONS, TOOLS, CookingError
+from llm_serving.models.folders import CACHE_VARIABLE
+
+INSTALLED = importlib.util.find_spec("textworld") is not None
+SPEC = GameSpec(seed=1, ingredients=2)
+
+
+@pytest.fixture(scope="module")
+def game_file():
+    """One real game; making it takes seconds, so it stays in the cache."""
+    if not INSTALLED:
+        pytest.skip("TextWorld is not installed: pip install 'llm-planning[textgames]'")
+    return make_game(SPEC)
+
+
+@pytest.fixture
+def kitchen(game_file):
+    return Kitchen(TextWorldGame(game_file, name=SPEC.name))
+
+
+def test_real_game_is_won_by_its_cookbook(kitchen):
+    world = CookingWorld(kitchen)
+    assert [v for v, _ in world.recipe[-2:]] == ["prepare", "eat"]
+    # Two ingredients, each cut and cooked.
+    assert len(world.recipe) == 6
+    assert {v for v, _ in world.recipe[:-2]} <= {"chop", "dice", "slice", "fry", "roast"}
+    while not world.done:
+        assert world.step(*solution(world.direction))
+    assert world.success
+    assert (world.steps, kitchen.played) == (6, 6)
+
+
+def test_refused_combinations_leave_the_real_game_alone(kitchen):
+    world = CookingWorld(kitchen, max_steps=1000)
+    refused = 0
+    while not world.done:
+        _, ingredient = world.direction
+        right = solution(world.direction)
+        for action in ACTIONS:
+            for tool in TOOLS:
+                if action != right[0]:
+                    assert not world.step(action, ingredient, tool)
+                    refused += 1
+        assert world.step(*right)
+    # 8 wrong actions with 6 tools for each of 6 directions, and the meal is still eaten.
+    assert refused == 6 * 8 * 6
+    assert world.success
+    assert world.steps == refused + 6
+    assert kitchen.played == 6
+
+
+def test_raw_game_would_lose_the_meal(game_file):
+    """What refusing protects from: the same wrong tool, in the game as it is."""
+    game = TextWorldGame(game_file, name=SPEC.name)
+    kitchen = Kitchen(game)
+    v, food = next(d for d in kitchen.recipe if d.action in {"fry", "roast"})
+    reply = game.send(f"cook {food} with {'oven' if v == 'fry' else 'stove'}")
+    assert reply.lost
+
+
+def test_remembered_answers_are_those_of_the_game(game_file):
+    first, second = (Kitchen(TextWorldGame(game_file, name=SPEC.name)) for _ in range(2))
+    for position, direction in enumerate(first.recipe):
+        tool = solution(direction)[2]
+        played = first.carry_out(position, tool)
+        assert first.carry_out(position, tool) is played
+        assert second.carry_out(position, tool) == played
+    assert first.played == second.played == len(first.recipe)
+
+
+async def test_kitchens_are_opened_once_per_process(game_file):
+    first, second = await open_kitchens([SPEC, SPEC])
+    assert first is second is open_kitchen(SPEC)
+
+
+def test_game_in_the_cache_is_not_made_again(game_file, monkeypatch):
+    monkeypatch.setattr(games, "_generate", None)
+    assert make_game(SPEC) == game_file
+
+
+def stand_in(tmp_path, monkeypatch, script):
+    """Another program in the place of the interpreter that makes games."""
+    program = tmp_path / "python"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+
+
+def test_game_is_made_with_a_fixed_hash_seed(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONHASHSEED", "7")
+    stand_in(tmp_path, monkeypatch, 'echo "$PYTHONHASHSEED $3 $4" > "$5"')
+    games._generate(SPEC, tmp_path)
+    assert (tmp_path / GAME_FILE).read_text() == "0 1 2\n"
+
+
+def test_generation_that_fails_names_the_game(tmp_path, monkeypatch):
+    stand_in(tmp_path, monkeypatch, "echo first >&2; echo 'no such food' >&2; exit 3")
+    message = r"could not make cooking-2-1 \(exit 3\): no such food"
+    with pytest.raises(CookingError, match=message):
+        games._generate(SPEC, tmp_path)
+
+
+def test_generation_without_a_game_is_an_error(tmp_path, monkeypatch):
+    stand_in(tmp_path, monkeypatch, "exit 0")
+    with pytest.raises(CookingError, match=r"could not make cooking-2-1 \(exit 0\)"):
+        games._generate(SPEC, tmp_path)
+
+
+def test_generation_that_takes_too_long(tmp_path, monkeypatch):
+    monkeypatch.setattr(games, "_MAKING_SECONDS", 0.05)
+    stand_in(tmp_path, monkeypatch, "exec sleep 5")
+    with pytest.raises(CookingError, match=r"took more than 0\.05 seconds to make cooking-2-1"):
+        games._generate(SPEC, tmp_path)
+
+
+def test_missing_textworld_names_the_extra(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(MissingTextWorldError, match=r"pip install 'llm-planning\[textgames\]'"):
+        make_game(SPEC)
+
+
+@pytest.fixture
+def slow_making(tmp_path, monkeypatch):
+    """Makes a game of nothing, slowly, in an empty cache; returns who made which."""
+    made = []
+
+    def generate(spec, folder):
+        made.append(spec)
+        time.sleep(0.05)
+        (folder / GAME_FILE).write_bytes(b"game")
+
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: object())
+    monkeypatch.setattr(importlib.metadata, "version", lambda _: "1.7.0")
+    monkeypatch.setattr(games, "_generate", generate)
+    return made
+
+
+def test_concurrent_generators_share(slow_making):
+    files = []
+    threads = [threading.Thread(target=lambda: files.append(make_game(SPEC))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert slow_making == [SPEC]
+    assert len(set(files)) == 1
+    assert files[0].read_bytes() == b"game"
+
+
+def test_games_of_different_specs_are_apart(slow_making):
+    specs = [SPEC, GameSpec(seed=2, ingredients=2), GameSpec(seed=1, ingredients=3)]
+    assert len({make_game(spec) for spec in specs}) == 3
+    assert slow_making == specs
+
+
+def test_half_written_game_is_made_again(slow_making):
+    file = make_game(SPEC)
+    file.write_bytes(b"")
+    assert make_game(SPEC).read_bytes() == b"game"
+    assert slow_making == [SPEC, SPEC]
+
+
+def test_failed_generation_leaves_nothing(slow_making, tmp_path, monkeypatch):
+    def fail(spec, folder):
+        (folder / GAME_FILE).write_bytes(b"half")
+        raise CookingError("no luck")
+
+    monkeypatch.setattr(games, "_generate", fail)
+    with pytest.raises(CookingError, match="no luck"):
+        make_game(SPEC)
+    assert not any(path.is_dir() for path in (tmp_path / "games").iterdir())

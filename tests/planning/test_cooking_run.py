@@ -1,0 +1,269 @@
+"""Runs of many episodes: settings, priors, prompts, statistics."""
+
+import pytest
+from cooking_kitchens import paper_kitchen
+
+from llm_planning.environments.cooking.games import GameSpec
+from llm_planning.environments.cooking.recipes import ACTIONS, RULES, TOOLS
+from llm_planning.experiments.papers import find_paper, load_table
+from llm_planning.planners.settings import SettingsError
+from llm_planning.planners.xenon import cooking
+from llm_planning.planners.xenon.cooking_agents import Episode, Step
+from llm_planning.planners.xenon.cooking_oracle import OracleAction, OracleTool
+from llm_planning.planners.xenon.cooking_roles import Counted, LlmAction, LlmTool
+from llm_planning.roles import Engines
+from llm_serving.scripted import ScriptedEngine
+
+CUTS, HEATS = ("chop", "dice", "slice"), ("fry", "roast")
+FOODS = ("carrot", "egg", "onion")
+
+
+async def kitchens(specs):
+    """Every game cuts and cooks its ingredients in a way that its number decides."""
+    return [
+        paper_kitchen(
+            *(
+                (verbs[(spec.seed + i) % len(verbs)], food)
+                for i, food in enumerate(FOODS[: spec.ingredients])
+                for verbs in (CUTS, HEATS)
+            ),
+            name=spec.name,
+        )
+        for spec in specs
+    ]
+
+
+RUNS = {
+    "xenon": cooking.CookingRun(cooking.xenon, kitchens=kitchens),
+    "sc": cooking.CookingRun(cooking.self_correction, kitchens=kitchens),
+    "deckard": cooking.CookingRun(cooking.deckard, kitchens=kitchens),
+}
+
+
+async def run(agent, *, seed=0, engine=None, **values):
+    model = cooking.XenonCookingSettings if agent == "xenon" else cooking.CookingSettings
+    return await RUNS[agent](
+        "cook-a-meal",
+        engines=Engines.both(engine or ScriptedEngine({})),
+        settings=model.read({"prior": "oracle", **values}),
+        seed=seed,
+    )
+
+
+def episode(success, steps, refused=0):
+    lost = [Step("chop", "egg", "cook", "knife", False)] * refused
+    won = [Step("chop", "egg", "chop", "knife", True)] * (steps - refused)
+    return Episode(game="paper", success=success, steps=(*lost, *won))
+
+
+def test_statistics_by_hand():
+    # Ten episodes of 50 refused steps but for the fourth, then three successes out of four.
+    first = [episode(False, 50, 50)] * 3 + [episode(True, 20, 12)] + [episode(False, 50, 50)] * 6
+    then = [episode(True, 8), episode(False, 50, 46), episode(True, 9, 1), episode(True, 8)]
+    assert cooking.statistics(first + then) == {
+        "success_rate": 4 / 14,
+        "success_rate_after_10": 3 / 4,
+        "steps_per_success": (20 + 8 + 9 + 8) / 4,
+        "first_success": 4,
+        "steps": 9 * 50 + 20 + 8 + 50 + 9 + 8,
+        "refused": 9 * 50 + 12 + 46 + 1,
+    }
+
+
+def test_statistics_of_failure_alone():
+    numbers = cooking.statistics([episode(False, 2, 2)] * 10)
+    assert numbers["success_rate"] == 0
+    assert numbers["success_rate_after_10"] is None
+    assert numbers["steps_per_success"] is None
+    assert numbers["first_success"] is None
+
+
+def test_every_game_is_played_in_turn():
+    order = cooking.game_order(20, 100, 0)
+    assert sorted(order) == list(range(1, 21))
+    assert order != cooking.game_order(20, 100, 1)
+    assert order == cooking.game_order(20, 100, 0)
+    assert len(cooking.game_order(20, 5, 0)) == 5
+
+
+async def test_games_are_the_same_for_every_agent_and_differ_by_run():
+    played = [
+        [e["game"] for e in (await run(agent, seed=seed, episodes=7, games=5)).trace["episodes"]]
+        for agent, seed in (("xenon", 0), ("deckard", 0), ("deckard", 1))
+    ]
+    assert played[0] == played[1] != played[2]
+    assert played[0][:2] == played[0][5:]
+    assert set(played[0]) == {GameSpec(seed=i).name for i in range(1, 6)}
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_xenon_succeeds_after_the_tenth_episode(seed):
+    outcome = await run("xenon", seed=seed, episodes=30)
+    assert outcome.metrics["success_rate_after_10"] == 1.0
+    assert outcome.success
+    assert outcome.metrics["learnt"] == len(RULES)
+    assert len(outcome.plan) == 8
+    baseline = await run("deckard", seed=seed, episodes=30)
+    assert baseline.metrics["success_rate"] < outcome.metrics["success_rate"]
+
+
+async def test_xenon_learns_even_from_a_prior_that_is_always_wrong():
+    outcome = await run("xenon", accuracy=0.0, episodes=30)
+    assert outcome.metrics["success_rate_after_10"] == 1.0
+    assert outcome.metrics["revisions"] >= 5
+    hopeless = await run("deckard", accuracy=0.0, episodes=2)
+    assert hopeless.metrics["steps"] == hopeless.metrics["refused"] == 100
+
+
+@pytest.mark.parametrize("agent", RUNS)
+async def test_perfect_prior_makes_no_mistake(agent):
+    outcome = await run(agent, accuracy=1.0, episodes=12)
+    assert outcome.success
+    assert outcome.metrics["refused"] == 0
+    assert outcome.metrics["steps_per_success"] == 8
+    # One tool and one action for each of the seven cookbook actions, then never again.
+    assert outcome.metrics["questions"] == 14
+
+
+@pytest.mark.parametrize("agent", RUNS)
+async def test_run_is_a_function_of_its_seed(agent):
+    first, second, other = [await run(agent, seed=s, episodes=6) for s in (0, 0, 1)]
+    assert first == second
+    assert first.trace != other.trace
+
+
+async def test_too_few_episodes_are_not_judged():
+    outcome = await run("xenon", episodes=10)
+    assert outcome.success is None
+    assert outcome.metrics["success_rate_after_10"] is None
+
+
+async def test_unknown_task():
+    with pytest.raises(cooking.UnknownCookingTaskError, match="did you mean cook-a-meal"):
+        await cooking.xenon_cooking(
+            "cook-meal",
+            engines=Engines.both(ScriptedEngine({})),
+            settings=cooking.XenonCookingSettings(),
+            seed=0,
+        )
+
+
+def test_settings():
+    assert cooking.XenonCookingSettings().to_json() == {
+        "episodes": 100,
+        "max_steps": 50,
+        "games": 20,
+        "ingredients": 3,
+        "prior": "model",
+        "accuracy": 0.6,
+        "K": 3,
+        "x0": 2,
+    }
+    with pytest.raises(SettingsError, match="unknown setting 'x0'"):
+        cooking.CookingSettings.read({"x0": 2})
+    with pytest.raises(SettingsError, match="prior='oracles' is not possible"):
+        cooking.CookingSettings.read({"prior": "oracles"})
+
+
+async def test_oracle_is_right_as_often_as_stated():
+    tools = [
+        await OracleTool(accuracy=0.6, seed=seed)("fry", examples=(), failures=())
+        for seed in range(2000)
+    ]
+    actions = [
+        await OracleAction(accuracy=0.6, seed=seed)(
+            "fry", quantity=1, examples=(), options=ACTIONS, analyses=()
+        )
+        for seed in range(2000)
+    ]
+    # Three standard deviations of a share of 2,000: 0.033.
+    assert tools.count("stove") / 2000 == pytest.approx(0.6, abs=0.033)
+    assert actions.count("cook") / 2000 == pytest.approx(0.6, abs=0.033)
+    for wrong in set(TOOLS) - {"stove"}:
+        assert tools.count(wrong) / 2000 == pytest.approx(0.08, abs=0.019)
+
+
+async def test_oracle_answers_a_question_once_and_a_correction_afresh():
+    ask = OracleTool(accuracy=0.6, seed=3)
+    first = await ask("fry", examples=(), failures=())
+    again = [await ask("fry", examples=[("dice", "knife")], failures=()) for _ in range(5)]
+    assert set(again) == {first}
+    assert await OracleTool(accuracy=0.6, seed=3)("fry", examples=(), failures=()) == first
+    corrected = {await ask("fry", examples=(), failures=["x"] * n) for n in range(40)}
+    assert len(corrected) > 1
+
+
+async def test_oracle_without_the_right_option_takes_another():
+    ask = OracleAction(accuracy=1.0, seed=0)
+    options = ("close", "drop")
+    answer = await ask("fry", quantity=1, examples=(), options=options, analyses=())
+    assert answer in options
+    # And with nothing but right ones, it cannot err.
+    wrong = OracleTool(accuracy=0.0, seed=0)
+    assert await wrong("eat", examples=(), failures=()) in TOOLS
+
+
+async def test_model_answers_with_the_likeliest_choice():
+    engine = ScriptedEngine({}, score=lambda _, choices: [-float(len(c)) for c in choices])
+    assert await LlmTool(engine)("fry", examples=(), failures=()) == "oven"
+    answer = await LlmAction(engine)(
+        "fry", quantity=1, examples=(), options=("slice", "cook", "drop"), analyses=()
+    )
+    # Of equals the earlier.
+    assert answer == "cook"
+    assert [choices for _, choices in engine.scored] == [TOOLS, ("slice", "cook", "drop")]
+    assert set(engine.counters.roles) == {"tool", "action"}
+
+
+async def test_what_the_model_reads():
+    engine = ScriptedEngine({}, score=lambda _, choices: [0.0] * len(choices))
+    tried = [f"cook with {tool}" for tool in TOOLS]
+    await LlmTool(engine)("fry", examples=[("dice", "knife"), ("chop", "knife")], failures=tried)
+    await LlmTool(engine)("roast", examples=(), failures=())
+    await LlmAction(engine)(
+        "fry", quantity=1, examples=[("dice", "dice")], options=("cook", "eat"), analyses=()
+    )
+    (first, _), (second, _), (action, _) = engine.scored
+    assert "Known to work: dice: knife; chop: knife." in first
+    assert "failed, the latest last: cook with fridge; cook with table; cook with counter." in first
+    assert "cook with stove" not in first
+    assert "The cookbook says: fry. Which tool does it take?" in first
+    assert "Nothing was tried for roast that failed." in second
+    assert "Actions to choose from: cook, eat." in action
+    assert "\n\n\n" not in first + second + action
+    # What never changes is a prefix that all questions of a role share.
+    fixed = first.split("Known")[0]
+    assert "knife, oven, stove, fridge, table, counter" in fixed
+    assert second.startswith(fixed)
+
+
+async def test_real_similarity_and_model_prior_run_on_an_engine():
+    engine = ScriptedEngine({}, score=lambda _, choices: [-float(i) for i in range(len(choices))])
+    outcome = await run("xenon", engine=engine, prior="model", episodes=30)
+    # The first tool and the first action for everything: hardly a prior, and still enough.
+    assert outcome.metrics["success_rate_after_10"] == 1.0
+    asked = engine.counters.roles
+    assert outcome.metrics["questions"] == asked["tool"].calls + asked["action"].calls
+    assert asked["similarity"].calls > 0
+
+
+async def test_published_table_measures_what_a_run_reports():
+    table = load_table(find_paper("xenon").folder / "table6.published.yaml")
+    outcome = await run("xenon", episodes=11)
+    for column in table.columns:
+        assert column.measure.field.removeprefix("metrics.") in outcome.metrics
+    known = cooking.XenonCookingSettings.known_keys()
+    for setup in table.setup:
+        assert setup.field == "seed" or setup.field.removeprefix("settings.") in known
+    figures = [(row.where["planner"], row.published.get("success")) for row in table.rows]
+    assert figures[:3] == [
+        (("deckard-cooking",), "0.09 ± 0.02"),
+        (("sc-cooking",), "0.75 ± 0.04"),
+        (("xenon-cooking",), "1.00 ± 0.00"),
+    ]
+
+
+async def test_counted_role():
+    ask = Counted(OracleTool(accuracy=1.0, seed=0))
+    assert await ask("roast", examples=(), failures=()) == "oven"
+    assert ask.calls == 1

@@ -1,0 +1,68 @@
+import json
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from llm_planning.commands import minecraft as minecraft_command
+from llm_planning.environments.minecraft import rulebook
+
+APP = typer.Typer()
+APP.add_typer(minecraft_command.app, name="minecraft")
+
+
+def ask(*arguments):
+    return CliRunner().invoke(APP, ["minecraft", "requirements", *arguments])
+
+
+def test_json_is_one_object():
+    result = ask("torch", "piston", "logs", "torch", "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout) == {
+        "requirements": {
+            "torch": {"coals": 1, "stick": 1},
+            "piston": {
+                "planks": 3,
+                "cobblestone": 4,
+                "iron_ingot": 1,
+                "redstone": 1,
+                "crafting_table": 1,
+            },
+            "logs": {},
+        }
+    }
+
+
+def test_table(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    result = ask("torch", "diamond")
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    torch = next(line for line in lines if "torch" in line)
+    assert "craft" in torch
+    assert "1 coals, 1 stick" in torch
+    assert "4" in torch
+    diamond = next(line for line in lines if "diamond" in line)
+    assert "1 iron_pickaxe" in diamond
+    assert "block:diamond_ore" in diamond
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_unknown_item(form):
+    result = ask("torch", "pistn", *form)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: unknown item 'pistn'; did you mean piston")
+    assert result.stdout == ""
+
+
+def test_no_item():
+    assert ask("--json").exit_code == 2
+
+
+def test_damaged_rules(tmp_path, monkeypatch):
+    path = tmp_path / "rules.json"
+    path.write_text("[]")
+    monkeypatch.setattr(rulebook, "RULES_FILE", path)
+    result = ask("torch")
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"error: {path}: ")

