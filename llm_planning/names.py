@@ -20,6 +20,9 @@ def remedy(name: str, known: Iterable[str]) -> str:
         The nearest known names as a question, followed by all of them.
     """
     names = sorted(known)
-    near = get_close_matches(name, names, n=3, cutoff=0.5)
+    # A name that was written out comes before those that merely look alike.
+    begun = [short for short in names if len(short) > 1 and name.startswith(short)]
+    alike = get_close_matches(name, names, n=3, cutoff=0.5)
+    near = list(dict.fromkeys((*begun, *alike)))
     question = f"did you mean {' or '.join(near)}? " if near else ""
     return f"{question}known: {', '.join(names)}"

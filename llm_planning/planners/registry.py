@@ -14,7 +14,7 @@ from llm_planning.planners.tree_of_options.settings import (
     PromptSettings,
     SearchSettings,
 )
-from llm_planning.planners.xenon import cooking
+from llm_planning.planners.xenon import cooking, goal_planning, selection_runs
 from llm_planning.planners.xenon.agents import AGENTS, INFORMED_AGENTS
 from llm_planning.planners.xenon.learning import LearningRun
 from llm_planning.planners.xenon.settings import InformedSettings, LearningSettings
@@ -119,6 +119,87 @@ def _learners() -> Iterator[PlannerSpec]:
         )
 
 
+_SELECTORS = tuple(
+    PlannerSpec(
+        name=name,
+        summary=f"{summary}, given an oracle graph",
+        environment="minecraft",
+        tasks=selection_runs.SELECTION_TASKS,
+        settings=settings,
+        run=selection_runs.SelectionRun(select),
+    )
+    for name, summary, settings, select in (
+        (
+            "select-xenon",
+            "actions by the LLM, without those that failed",
+            selection_runs.AskingSettings,
+            selection_runs.xenon,
+        ),
+        (
+            "select-random-fam",
+            "random actions, without those that failed",
+            selection_runs.MemorySettings,
+            selection_runs.random_fam,
+        ),
+        (
+            "select-ucb",
+            "actions by upper confidence bounds",
+            selection_runs.UcbSettings,
+            selection_runs.ucb,
+        ),
+        (
+            "select-sc",
+            "actions by the LLM, told why it failed",
+            selection_runs.AskingSettings,
+            selection_runs.self_correction,
+        ),
+        (
+            "select-llm",
+            "actions by the LLM, without memory",
+            selection_runs.AskingSettings,
+            selection_runs.without_memory,
+        ),
+    )
+)
+
+_GOAL_PLANNERS = tuple(
+    PlannerSpec(
+        name=name,
+        summary=f"{summary}, on a simulated controller",
+        environment="minecraft",
+        tasks=goal_planning.PLANNING_TASKS,
+        settings=settings,
+        run=run,
+    )
+    for name, summary, settings, run in (
+        (
+            "plan-xenon",
+            "one goal by XENON's step-by-step planning",
+            goal_planning.PlanningSettings,
+            goal_planning.plan_xenon,
+        ),
+        (
+            "plan-xenon-no-cre",
+            "the same without context-aware reprompting",
+            goal_planning.PlanningSettings,
+            goal_planning.plan_xenon_no_cre,
+        ),
+        (
+            "plan-xenon-no-actions",
+            "the same without correction of actions either",
+            goal_planning.PlanningSettings,
+            goal_planning.plan_xenon_no_actions,
+        ),
+        (
+            "plan-oracle-actions",
+            "OracleActionPlanner: one goal by the true rules",
+            goal_planning.ControllerSettings,
+            goal_planning.plan_with_true_actions,
+        ),
+    )
+)
+
+
 PLANNERS = {
     spec.name: spec
     for spec in (
@@ -153,6 +234,8 @@ PLANNERS = {
             baselines.chain_of_thought,
         ),
         *_learners(),
+        *_SELECTORS,
+        *_GOAL_PLANNERS,
         _cooking(
             "xenon-cooking",
             "XENON in TextWorld Cooking: a tool for each direction of the cookbook, and FAM",

@@ -127,30 +127,36 @@ async def test_gathered_items_are_resources_for_xenon_plus():
     assert "diamond" not in consumed(known)
 
 
-async def test_ranked_candidates_join_the_analogous_ones():
+async def test_ranked_items_join_the_analogous_ones_and_all_resources():
     known = experienced_world()
     known.obtain("redstone", {"wooden_axe": 1}, makes=1, kept={"wooden_axe"})
     asked = []
 
     async def rank(item, *, candidates):
         asked.append((item, tuple(candidates)))
-        return [0.0 if u == "redstone" else -1.0 - i for i, u in enumerate(candidates)]
+        return [-1.0 - i - 10 * (u != "redstone") for i, u in enumerate(candidates)]
 
     store = RankedAnalogyStore(
         known,
         similar=Ranking("stone_sword"),
-        scales=Scales(c0=3, alpha_s=2, alpha_i=8, k=1),
-        resources=consumed_or_gathered,
+        scales=Scales(c0=2, alpha_s=2, alpha_i=8, k=1),
+        resources=consumed,
         rank=rank,
     )
+    alike = {"stick": 4, "crafting_table": 1, "cobblestone": 4}
     await store.revise("golem", ())
-    assert asked == [("golem", ("logs", "planks", "redstone"))]
-    assert dict(known.graph.requirements("golem")) == {
-        "stick": 4,
-        "crafting_table": 1,
-        "cobblestone": 4,
+    assert dict(known.graph.requirements("golem")) == alike | {"redstone": 4}
+    await store.revise("golem", ())
+    # Inadmissible now: all resources, and two more obtained items by likelihood, α_s c_0 of each.
+    resources = dict.fromkeys(("logs", "planks", "stick", "cobblestone"), 8)
+    assert dict(known.graph.requirements("golem")) == resources | {
         "redstone": 4,
+        "crafting_table": 4,
     }
+    assert asked == [
+        ("golem", ("logs", "planks", "wooden_axe", "stone_sword", "redstone")),
+        ("golem", ("crafting_table", "wooden_axe", "stone_sword", "redstone")),
+    ]
 
 
 async def test_self_correction_asks_with_failures_and_examples():

@@ -162,8 +162,7 @@ class AnalogyStore:
             known.graph.require(item, await self.analogous(item))
             return
         descendants = known.graph.descendants(item, sparing=known.succeeded)
-        resources = self.possible(item, self._resources(known))
-        known.graph.require(item, dict.fromkeys(resources, scales.alpha_i))
+        known.graph.require(item, await self.everything(item))
         for w in descendants:
             if w not in revised:
                 await self._revise(w, revised)
@@ -177,6 +176,11 @@ class AnalogyStore:
         amount = scales.alpha_s * known.revision_count(item)
         return {u: amount if u in resources else 1 for u in self.possible(item, candidates)}
 
+    async def everything(self, item: str) -> Mapping[str, int]:
+        """R(v) of an inadmissible item: α_i of every resource (Case 1)."""
+        resources = self.possible(item, self._resources(self._knowledge))
+        return dict.fromkeys(resources, self._scales.alpha_i)
+
     def possible(self, item: str, candidates: Collection[str]) -> list[str]:
         """Candidates that may be proposed for an item, in the order of V̂."""
         known, c0 = self._knowledge, self._scales.c0
@@ -188,10 +192,11 @@ class AnalogyStore:
 
 
 class RankedAnalogyStore(AnalogyStore):
-    """RevisionByAnalogy whose less-tried items also get what the model thinks likeliest (XENON+).
+    """RevisionByAnalogy that also tries what the model thinks likely (XENON+).
 
-    Similar items can only propose what they required themselves. To these are added the resources
-    that the model gives the highest log-probability, as many as the item was revised before.
+    Similar items can only propose what they required themselves, and the resources lack whatever was
+    neither gathered nor used up yet. To both are added the obtained items that the model gives the
+    highest log-probability, K more of them with every revision.
 
     Args:
         knowledge: what is revised.
@@ -214,17 +219,23 @@ class RankedAnalogyStore(AnalogyStore):
         self._rank = rank
 
     async def analogous(self, item: str) -> Mapping[str, int]:
-        """R(v): what similar items required, and the likeliest resources beyond it."""
-        known = self._knowledge
-        required = dict(await super().analogous(item))
-        others = [u for u in self.possible(item, self._resources(known)) if u not in required]
-        if others:
-            scores = await self._rank(item, candidates=others)
-            best = sorted(zip(scores, others, strict=True), key=lambda pair: -pair[0])
-            count = self._scales.k * (known.revision_count(item) - 1)
-            amount = self._scales.alpha_s * known.revision_count(item)
-            required.update((u, amount) for _, u in best[:count])
-        return required
+        """R(v) of a less-tried item: what similar items required, and the likeliest others."""
+        return await self._with_likely(item, await super().analogous(item))
+
+    async def everything(self, item: str) -> Mapping[str, int]:
+        """R(v) of an inadmissible item: every resource, and the likeliest others."""
+        return await self._with_likely(item, await super().everything(item))
+
+    async def _with_likely(self, item: str, required: Mapping[str, int]) -> Mapping[str, int]:
+        known, scales = self._knowledge, self._scales
+        others = [u for u in self.possible(item, known.obtained) if u not in required]
+        if not others:
+            return required
+        scores = await self._rank(item, candidates=others)
+        best = sorted(zip(scores, others, strict=True), key=lambda pair: -pair[0])
+        count = scales.k * (known.revision_count(item) - 1)
+        amount = scales.alpha_s * min(known.revision_count(item), scales.c0)
+        return {**required, **{u: amount for _, u in best[:count]}}
 
 
 def consumed(known: Knowledge) -> set[str]:
