@@ -25,7 +25,7 @@ from llm_planning.roles import LlmRole
 from llm_serving.request import Sampling
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from llm_planning.planners.xenon.answers import RequirementList
     from llm_planning.planners.xenon.roles import Attempt, Requirements
@@ -147,6 +147,8 @@ class LlmChoice:
         self._engine = engine
         self._actions = tuple(dict.fromkeys(actions))
         self._prompt = compose("choose", actions=self._actions)
+        # An agent asks the same of an item until its examples change, with fewer options left.
+        self._answered: dict[object, Mapping[str, float]] = {}
 
     async def __call__(
         self,
@@ -168,16 +170,23 @@ class LlmChoice:
                 f"options {list(options)} for {item}: give at least one, each of the actions "
                 f"{', '.join(self._actions)}"
             )
+        question = (item, tuple(examples), tuple(analyses[-LATEST:]))
+        if question not in self._answered:
+            self._answered[question] = await self._score(*question)
+        return max(options, key=self._answered[question].__getitem__)
+
+    async def _score(
+        self, item: str, examples: tuple[tuple[str, str], ...], analyses: tuple[str, ...]
+    ) -> Mapping[str, float]:
         messages = self._prompt.messages(
             {
                 "item": item,
                 "examples": "\n".join(f"{u}: {action}" for u, action in examples),
-                "analyses": _latest(analyses),
+                "analyses": "\n".join(analyses),
             }
         )
         scores = await self._engine.score(messages, self._actions, role="choose")
-        logprob = dict(zip(self._actions, scores.logprobs, strict=True))
-        return max(options, key=logprob.__getitem__)
+        return dict(zip(self._actions, scores.logprobs, strict=True))
 
 
 class LlmAnalysis:
@@ -211,14 +220,17 @@ class LlmRanking:
         self._engine = engine
         self._names = names
         self._prompt = compose("rank")
+        self._answered: dict[object, Mapping[str, float]] = {}
 
     async def __call__(self, item: str, *, candidates: Sequence[str]) -> Sequence[float]:
         """Log p(candidate | item), as a whole answer, in nats."""
         choices = tuple(dict.fromkeys((*self._names, *candidates)))
-        scores = await self._engine.score(
-            self._prompt.messages({"item": item}), choices, role="rank"
-        )
-        logprob = dict(zip(choices, scores.logprobs, strict=True))
+        question = (item, choices)
+        if question not in self._answered:
+            messages = self._prompt.messages({"item": item})
+            scores = await self._engine.score(messages, choices, role="rank")
+            self._answered[question] = dict(zip(choices, scores.logprobs, strict=True))
+        logprob = self._answered[question]
         return [logprob[candidate] for candidate in candidates]
 
 

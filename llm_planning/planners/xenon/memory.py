@@ -26,11 +26,13 @@ class ActionMemory:
         self.x0 = x0
         self._successes: Counts = {}
         self._failures: Counts = {}
+        self._known: dict[str, str] = {}
 
     def record(self, action: str, item: str, success: bool) -> None:
         """S(a, v) += success, F(a, v) += ¬success (Algorithm 1, line 12)."""
         counts = (self._successes if success else self._failures).setdefault(item, {})
         counts[action] = counts.get(action, 0) + 1
+        self._reconsider(item)
 
     def successes(self, action: str, item: str) -> int:
         """S(a, v)."""
@@ -72,15 +74,15 @@ class ActionMemory:
         """Whether all actions are empirically invalid: what the item requires must be wrong."""
         return len(self.invalid(item)) == len(self.actions)
 
-    def known(self) -> dict[str, str]:
+    def known(self) -> Mapping[str, str]:
         """Item -> its empirically valid action, for all items that have one."""
-        valid = {item: self.valid(item) for item in self._successes}
-        return {item: action for item, action in valid.items() if action is not None}
+        return self._known
 
     def reset(self, item: str) -> None:
         """Forgets an item, so that its actions are explored afresh (Algorithm 1, line 16)."""
         self._successes.pop(item, None)
         self._failures.pop(item, None)
+        self._known.pop(item, None)
 
     def to_json(self) -> dict[str, Counts]:
         """Both tables: item -> action -> count."""
@@ -90,3 +92,13 @@ class ActionMemory:
         """Takes over tables that `to_json` gave."""
         self._successes = {item: dict(counts) for item, counts in saved["successes"].items()}
         self._failures = {item: dict(counts) for item, counts in saved["failures"].items()}
+        self._known = {}
+        for item in self._successes:
+            self._reconsider(item)
+
+    def _reconsider(self, item: str) -> None:
+        action = self.valid(item)
+        if action is None:
+            self._known.pop(item, None)
+        else:
+            self._known[item] = action

@@ -194,9 +194,9 @@ class AnalogyStore:
 class RankedAnalogyStore(AnalogyStore):
     """RevisionByAnalogy that also tries what the model thinks likely (XENON+).
 
-    Similar items can only propose what they required themselves, and the resources lack whatever was
-    neither gathered nor used up yet. To both are added the obtained items that the model gives the
-    highest log-probability, K more of them with every revision.
+    Similar items can only propose what they required themselves, and the resources lack whatever
+    was neither gathered nor used up yet. To both are added the obtained items that the model gives
+    the highest log-probability, K more of them with every revision.
 
     Args:
         knowledge: what is revised.

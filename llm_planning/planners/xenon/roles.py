@@ -1,4 +1,4 @@
-"""The questions that XENON and its baselines ask, whoever answers them (XENON, Section 4, App. B, F).
+"""The questions that XENON and its baselines ask, whoever answers (XENON, Section 4, App. B, F).
 
 An agent knows these protocols only. `llm_roles` answers them with a language model, `oracle_roles`
 with the rules of the unperturbed game and stated error rates.

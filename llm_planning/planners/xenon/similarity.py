@@ -29,14 +29,18 @@ class Similar:
         self._engine = engine
         self._index: EmbeddingIndex | None = None
         self._learning = asyncio.Lock()
+        self._names: set[str] = set()
         self._rankings: dict[str, tuple[str, ...]] = {}
 
     async def learn(self, names: Iterable[str]) -> None:
         """Embeds names that are not known yet, in one batch."""
-        wanted = dict.fromkeys(names)
+        wanted = [name for name in names if name not in self._names]
+        if not wanted:
+            return
         async with self._learning:
             index = self._index
-            new = [name for name in wanted if index is None or name not in index]
+            # Somebody else may have embedded some of them while this call waited.
+            new = [name for name in dict.fromkeys(wanted) if name not in self._names]
             if not new:
                 return
             # A sentence encoder knows words, not identifiers.
@@ -44,6 +48,7 @@ class Similar:
             if index is None:
                 index = self._index = EmbeddingIndex(vectors.shape[1])
             index.add(new, vectors)
+            self._names.update(new)
             self._rankings.clear()
 
     async def top(self, item: str, among: Collection[str], k: int) -> list[str]:
