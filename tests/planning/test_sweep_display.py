@@ -9,7 +9,6 @@ from rich.console import Console
 
 import llm_planning.experiments.display as display_module
 from llm_planning.experiments.display import (
-    REFRESH_EVERY,
     LineDisplay,
     LiveDisplay,
     Speed,

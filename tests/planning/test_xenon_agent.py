@@ -25,7 +25,6 @@ from llm_planning.planners.xenon.revision import AnalogyStore, Scales, consumed
 from llm_planning.planners.xenon.roles import Attempt
 from llm_planning.planners.xenon.saved import (
     SavedKnowledgeError,
-    load_knowledge,
     load_saved,
     save_knowledge,
 )
@@ -326,11 +325,23 @@ def learnt():
     return known, memory
 
 
+def save(path, known, memory, goals=None):
+    save_knowledge(
+        path,
+        known,
+        memory,
+        run={"task": "67-goals", "seed": 3},
+        episodes=3,
+        goals=goals or random.Random(7),
+        curve=[(0, 10, 0), (5, 11, 1)],
+    )
+
+
 def test_knowledge_comes_back_as_it_was(tmp_path):
     known, memory = learnt()
     rng = random.Random(7)
     path = tmp_path / "learnt.json"
-    save_knowledge(path, known, memory, episodes=3, goals=rng.getstate())
+    save(path, known, memory, goals=rng)
     saved = load_saved(path)
     back = saved.knowledge()
     assert saved.episodes == 3
@@ -351,11 +362,10 @@ def test_knowledge_comes_back_as_it_was(tmp_path):
     ):
         assert getattr(back, name) == getattr(known, name), name
     restored = ActionMemory(VERBS, x0=2)
-    restored.restore(saved.memory)
+    restored.restore(saved.memory.model_dump())
     assert restored.to_json() == memory.to_json()
-    again = random.Random()
-    again.setstate(saved.generator())
-    assert again.random() == rng.random()
+    assert saved.generator().random() == rng.random()
+    assert saved.curve == [(0, 10, 0), (5, 11, 1)]
     assert [path.name for path in tmp_path.iterdir()] == ["learnt.json"]
 
 
@@ -366,21 +376,40 @@ def test_knowledge_comes_back_as_it_was(tmp_path):
         (lambda text: text.replace('"obtained"', '"obtaind"'), "obtain"),
         (lambda text: text.replace('"format": 1', '"format": 9'), "has format 9"),
         (lambda text: text.replace('"logs": 1', '"planks": 1'), "has a cycle"),
+        (lambda text: text.replace('"logs": 1', '"logs": 0'), "greater than 0"),
+        (lambda text: text.replace('"successes"', '"success"'), "memory.success"),
     ],
 )
 def test_a_damaged_file_is_one_clear_error(tmp_path, spoil, says):
     known, memory = learnt()
     path = tmp_path / "learnt.json"
-    save_knowledge(path, known, memory, episodes=3, goals=random.Random(7).getstate())
+    save(path, known, memory)
     path.write_text(spoil(path.read_text()))
     with pytest.raises(SavedKnowledgeError, match=says):
-        load_knowledge(path)
+        load_saved(path).knowledge()
+
+
+def test_knowledge_of_another_run_is_not_taken_up(tmp_path):
+    known, memory = learnt()
+    save(tmp_path / "x.json", known, memory)
+    saved = load_saved(tmp_path / "x.json")
+    saved.check_run({"task": "67-goals", "seed": 3})
+    with pytest.raises(SavedKnowledgeError, match="learnt with seed=3, and this run has seed=4"):
+        saved.check_run({"task": "67-goals", "seed": 4})
+    with pytest.raises(SavedKnowledgeError, match="steps"):
+        saved.check_run({"task": "67-goals", "seed": 3, "steps": 9})
+
+
+def test_actions_that_there_are_not_are_refused():
+    memory = ActionMemory(VERBS, x0=2)
+    with pytest.raises(ValueError, match=r"\['hunt'\] are none of mine, craft, smelt"):
+        memory.restore({"successes": {"cow": {"hunt": 1}}, "failures": {}})
 
 
 def test_a_missing_file_or_folder_is_one_clear_error(tmp_path):
     with pytest.raises(SavedKnowledgeError, match="cannot read"):
-        load_knowledge(tmp_path / "none.json")
+        load_saved(tmp_path / "none.json")
     known, memory = learnt()
     with pytest.raises(SavedKnowledgeError, match="cannot write"):
-        save_knowledge(tmp_path / "no" / "x.json", known, memory, episodes=0, goals=(3, (), None))
+        save(tmp_path / "no" / "x.json", known, memory)
     assert json.dumps(list(map(str, tmp_path.iterdir()))) == "[]"

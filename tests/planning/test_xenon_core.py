@@ -275,4 +275,4 @@ async def test_similar_items_come_in_order_and_are_embedded_once():
     assert await similar.top("iron_hook", among, 2) == ["iron_hoe", "iron_axe"]
     assert await similar.top("iron_hook", ["iron_hook", "golden_sword"], 2) == ["golden_sword"]
     assert sum(map(len, engine.asked)) == 4
-    assert engine.asked[0][0] == "iron hook"
+    assert "iron hook" in engine.asked[0]

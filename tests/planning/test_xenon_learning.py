@@ -13,6 +13,7 @@ from llm_planning.planners.registry import PLANNERS
 from llm_planning.planners.settings import SettingsError
 from llm_planning.planners.xenon.agents import AGENTS, INFORMED_AGENTS
 from llm_planning.planners.xenon.learning_report import Curve
+from llm_planning.planners.xenon.saved import SavedKnowledgeError
 from llm_planning.session import plan
 from llm_serving.encoder_engine import EncoderEngine
 from llm_serving.errors import UnsupportedEngineError
@@ -49,8 +50,9 @@ async def test_xenon_learns_rules_that_change_and_adam_does_not(engine):
     told = {"actions": 3, "change_at": 1500}
     xenon = await learn(engine, **told)
     assert xenon.metrics["relearnt"] == 1.0
-    adam = await learn(engine, "adam", **told)
-    assert adam.metrics["relearnt"] < 0.5
+    for other in ("adam", "deckard"):
+        outcome = await learn(engine, other, **told)
+        assert outcome.metrics["relearnt"] < 0.5
 
 
 async def test_a_run_repeats_itself(engine):
@@ -90,20 +92,32 @@ async def test_an_oracle_graph_is_tried_by_the_least_attempted(engine):
     assert xenon.metrics["obtained"] > deckard.metrics["obtained"]
 
 
-async def test_learning_stopped_after_an_episode_goes_on_exactly(engine, tmp_path):
+@pytest.mark.parametrize("settings", [{"steps": 250}, {"steps": 9000, "controller": "minerl"}])
+async def test_learning_stopped_after_an_episode_goes_on_exactly(engine, tmp_path, settings):
     whole = tmp_path / "whole.json"
     halves = tmp_path / "halves.json"
-    settings = {"steps": 250, "requirements": 1}
-    await learn(engine, episodes=2, save=str(whole), **settings)
-    await learn(engine, episodes=1, save=str(halves), **settings)
-    assert halves.read_bytes() != whole.read_bytes()
+    settings |= {"requirements": 1}
+    whole_run = await learn(engine, episodes=4, save=str(whole), **settings)
     await learn(engine, episodes=2, save=str(halves), **settings)
+    assert halves.read_bytes() != whole.read_bytes()
+    halved_run = await learn(engine, episodes=4, save=str(halves), **settings)
     assert halves.read_bytes() == whole.read_bytes()
+    assert halved_run.metrics == whole_run.metrics
 
 
 async def test_an_agent_that_cannot_be_taken_up_again_is_not_saved(engine, tmp_path):
-    with pytest.raises(SettingsError, match="save needs an agent with FAM"):
-        await learn(engine, "sc", save=str(tmp_path / "sc.json"), steps=10)
+    for planner in ("sc", "xenon-self-dependencies"):
+        with pytest.raises(SettingsError, match="save needs RevisionByAnalogy"):
+            await learn(engine, planner, save=str(tmp_path / "sc.json"), steps=10)
+    with pytest.raises(SettingsError, match="that folder does not exist"):
+        await learn(engine, save=str(tmp_path / "none" / "x.json"), steps=10)
+
+
+async def test_knowledge_is_taken_up_by_its_own_run_only(engine, tmp_path):
+    path = str(tmp_path / "x.json")
+    await learn(engine, save=path, steps=30)
+    with pytest.raises(SavedKnowledgeError, match="seed=0, and this run has seed=1"):
+        await learn(engine, save=path, steps=30, seed=1)
 
 
 async def test_the_model_none_says_what_to_do_instead(engine):
@@ -119,6 +133,10 @@ def test_impossible_settings_name_their_remedy():
         read({"requirement": 1})
     with pytest.raises(SettingsError, match="verbs"):
         read({"verbs": 7})
+    with pytest.raises(SettingsError, match="controller=minerl needs steps to be said"):
+        read({"controller": "minerl"})
+    with pytest.raises(SettingsError, match="one episode"):
+        read({"initial": "truth", "episodes": 2})
 
 
 def test_a_curve_says_where_it_stood():

@@ -74,22 +74,19 @@ class Agent:
             # Answers that need no waiting would otherwise keep every other trial waiting.
             await asyncio.sleep(0)
 
-    async def pursue(self, goal: str, world: World, *, until: int) -> bool:
-        """Plans and acts until the goal is reached, or its requirements were reconsidered.
+    async def pursue(self, goal: str, world: World, *, until: int) -> None:
+        """Plans and acts until the goal is reached, or some requirements were reconsidered.
 
         Args:
             goal: v_g.
             world: where it acts.
             until: the step at which to stop.
-
-        Returns:
-            Whether the goal was reached.
         """
         self._dependencies.expect(goal)
         while world.steps < until:
             failed = await self.carry_out(goal, world, until=until)
             if failed is None:
-                return True
+                return
             self._actions.failed(failed)
             self._failures[failed.item].append(failed)
             if self._actions.exhausted(failed.item):
@@ -98,28 +95,31 @@ class Agent:
                     setbacks[goal] = setbacks.get(goal, 0) + 1
                 await self._dependencies.revise(failed.item, self._failures.pop(failed.item))
                 self._actions.reset(failed.item)
-                return False
-        return False
+                return
 
     async def carry_out(self, goal: str, world: World, *, until: int) -> Attempt | None:
         """Carries out one plan for the goal, subgoal by subgoal.
 
         Returns:
-            The subgoal that failed; None if the goal was reached, or the time was up.
+            The subgoal that failed; None if the goal was reached, or the time was up between two
+            actions. An action that the end of the episode cuts short, as it can with a controller,
+            has failed: an agent that did not count it would try for ever what takes too long.
         """
         known = self.knowledge
         for quantity, item in aggregate(known.graph, goal, world.inventory, kept=known.kept):
             action = await self._actions.choose(item, quantity)
-            if not self._execute(action, quantity, item, world, until=until):
+            target = world.inventory.get(item, 0) + quantity
+            if not self._execute(action, item, world, target=target, until=until):
                 return Attempt(
                     item=item,
                     action=action,
                     believed=known.graph.requirements(item),
                     inventory=dict(world.inventory),
                 )
-            if world.steps >= until:
+            if world.inventory.get(item, 0) < target:
                 return None
             self._actions.succeeded(action, item)
+            self._failures.pop(item, None)
         return None
 
     def forget(self, items: Iterable[str]) -> None:
@@ -129,9 +129,8 @@ class Agent:
             self._actions.reset(item)
             self._failures.pop(item, None)
 
-    def _execute(self, action: str, quantity: int, item: str, world: World, *, until: int) -> bool:
-        """Repeats (a, v) until q more of v are held: False at the first failure."""
-        target = world.inventory.get(item, 0) + quantity
+    def _execute(self, action: str, item: str, world: World, *, target: int, until: int) -> bool:
+        """Repeats (a, v) until so many of v are held: False at the first failure."""
         while world.inventory.get(item, 0) < target and world.steps < until:
             learning = item not in self.knowledge.obtained
             before = dict(world.inventory) if learning else {}

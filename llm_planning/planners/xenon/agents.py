@@ -99,6 +99,16 @@ class Composition:
     guess: Guess
     held: bool = False
 
+    @property
+    def described(self) -> list[str]:
+        """The names of its parts."""
+        return [self.dependencies.__name__, self.actions.__name__, self.goals.__name__]
+
+    @property
+    def lasting(self) -> bool:
+        """Whether all that it remembers is in its knowledge and its action memory."""
+        return self.actions is fam and self.dependencies is not self_correction
+
 
 # Dependencies -------------------------------------------------------------------------------------
 

@@ -136,6 +136,7 @@ class SuccessOnly:
 
     def succeeded(self, action: str, item: str) -> None:
         """Keeps the action for the item."""
+        self._in_vain.pop(item, None)
         self._memory.record(action, item, True)
 
     def failed(self, attempt: Attempt) -> None:
@@ -193,8 +194,9 @@ class SelfReflecting(SuccessOnly):
 class Forgetful(SuccessOnly):
     """Asks every time (RAND)."""
 
-    def succeeded(self, action: str, item: str) -> None:
-        """Remembers nothing."""
+    def succeeded(self, action: str, item: str) -> None:  # noqa: ARG002
+        """Remembers nothing but that the item's requirements will do."""
+        self._in_vain.pop(item, None)
 
     async def choose(self, item: str, quantity: int) -> str:
         """Asks."""

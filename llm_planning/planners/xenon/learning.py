@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,6 @@ from llm_planning.environments.minecraft.verbs import action_set
 from llm_planning.planners.settings import SettingsError
 from llm_planning.planners.xenon.agent import Agent, Parts
 from llm_planning.planners.xenon.agents import Ingredients
-from llm_planning.planners.xenon.choosing import FailureAware
 from llm_planning.planners.xenon.goals import least_attempted
 from llm_planning.planners.xenon.graph import DependencyGraph
 from llm_planning.planners.xenon.initial import Initial, demonstrate
@@ -31,6 +31,8 @@ from llm_planning.planners.xenon.saved import load_saved, save_knowledge
 from llm_planning.planners.xenon.similarity import Similar
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from llm_planning.environments.minecraft.perturbation import Perturbed
     from llm_planning.environments.minecraft.world import World
     from llm_planning.planners.outcome import Outcome
@@ -88,14 +90,19 @@ class LearningRun:
             knowledge=Knowledge(DependencyGraph(told)),
             memory=ActionMemory(unperturbed.verbs, x0=settings.x0),
             similar=Similar(engines.options),
-            roles=_roles(self._composition, unperturbed, engines.options, settings, seed),
+            roles=_roles(
+                self._composition, unperturbed, engines.options, settings, seed=seed, told=told
+            ),
             settings=settings,
         )
-        learning = Learning(self._composition, given, goals, seed=seed)
+        learning = Learning(self._composition, given, task, seed=seed)
         initial = await learning.begin(unperturbed)
-        world = _world(game if settings.change_at else perturbed.book, goals, settings, seed)
+        first = TextWorld(
+            game if settings.change_at else perturbed.book, goals=goals, verbs=unperturbed.verbs
+        )
+        world_of = functools.partial(_world, first, settings, seed)
         return learning_outcome(
-            await learning.explore(world, perturbed, initial),
+            await learning.explore(world_of, perturbed, initial),
             task=task,
             settings=settings,
             seed=seed,
@@ -108,20 +115,44 @@ class Learning:
     Args:
         composition: the agent.
         given: what its parts share; nothing learnt yet.
-        goals: V_0.
-        seed: of its goals.
+        task: name of the goals.
+        seed: of its goals, the oracle's errors and the controller.
+
+    Raises:
+        SettingsError: knowledge is to be saved where it cannot be, or could not be taken up again.
+        SavedKnowledgeError: the file belongs to another run.
     """
 
     def __init__(
-        self, composition: Composition, given: Ingredients, goals: tuple[str, ...], *, seed: int
+        self, composition: Composition, given: Ingredients, task: str, *, seed: int
     ) -> None:
         self._composition = composition
         self._given = given
-        self._goals = goals
+        self._goals = goal_set(task)
+        self._seed = seed
         self._rng = random.Random(f"goals {seed}")
+        self._curve = Curve()
         self._before = DependencyGraph()
         self._demonstrated: frozenset[str] = frozenset()
         self._episodes = 0
+        settings = given.settings
+        self._path = Path(settings.save) if settings.save else None
+        self._run = {
+            "agent": composition.described,
+            "task": task,
+            "seed": seed,
+            **{k: v for k, v in settings.to_json().items() if k not in {"save", "episodes"}},
+        }
+        if self._path is not None:
+            if not composition.lasting:
+                raise SettingsError(
+                    "save needs RevisionByAnalogy or no correction, with FAM: what the others "
+                    "remember of failures is not kept"
+                )
+            if not self._path.absolute().parent.is_dir():
+                raise SettingsError(f"save={settings.save}: that folder does not exist")
+            if self._path.exists():
+                load_saved(self._path).check_run(self._run)
 
     async def begin(self, unperturbed: TextWorld) -> Initial:
         """Fills Ĝ before the first step: human-written plans, then the prior or the truth.
@@ -144,51 +175,33 @@ class Learning:
         self._resume()
         return initial
 
-    def _resume(self) -> None:
-        path = Path(self._given.settings.save)
-        if not path.is_file():
-            return
-        saved = load_saved(path)
-        self._given.memory.restore(saved.memory)
-        self._given = replace(self._given, knowledge=saved.knowledge())
-        self._rng.setstate(saved.generator())
-        self._episodes = saved.episodes
+    async def explore(
+        self, world_of: Callable[[int], World], perturbed: Perturbed, initial: Initial
+    ) -> Learnt:
+        """Acts for all episodes (Algorithm 1).
 
-    async def explore(self, world: World, perturbed: Perturbed, initial: Initial) -> Learnt:
-        """Acts for all episodes (Algorithm 1)."""
-        given, settings = self._given, self._given.settings
-        known, goals = given.knowledge, self._goals
-        actions = self._composition.actions(given)
-        if settings.save and not isinstance(actions, FailureAware):
-            raise SettingsError(
-                "save needs an agent with FAM: the others' reflections are not kept"
-            )
-        agent = Agent(
-            Parts(
-                knowledge=known,
-                dependencies=self._composition.dependencies(given),
-                actions=actions,
-                select_goal=(
-                    least_attempted(lambda: [g for g in goals if g not in known.obtained])
-                    if settings.initial == "truth"
-                    else self._composition.goals(given)
-                ),
-            ),
-            rng=self._rng,
-        )
-        book = game_rules() if settings.change_at else perturbed.book
-        truth = {g: book.requirements(g) for g in goals}
-        curve = Curve()
-
-        def note() -> None:
-            obtained = sum(g in known.obtained for g in goals)
-            done = self._episodes * settings.steps + world.steps
-            curve.note(done, known.graph.n_true(truth), obtained)
-
-        note()
+        Args:
+            world_of: gives the world of an episode, counted from 0.
+            perturbed: the rules at the end.
+            initial: what was predicted.
+        """
+        settings, known, goals = self._given.settings, self._given.knowledge, self._goals
+        agent = self._agent()
+        truth = {
+            g: (game_rules() if settings.change_at else perturbed.book).requirements(g)
+            for g in goals
+        }
         while self._episodes < settings.episodes:
-            if self._episodes or world.steps:
-                world.reset()
+            world = world_of(self._episodes)
+
+            def note(world: World = world) -> None:
+                self._curve.note(
+                    self._episodes * settings.steps + world.steps,
+                    known.graph.n_true(truth),
+                    sum(g in known.obtained for g in goals),
+                )
+
+            note()
             if settings.change_at and isinstance(world, TextWorld):
                 await agent.learn(world, until=settings.change_at, watch=note)
                 world.change(perturbed.book)
@@ -197,14 +210,7 @@ class Learning:
                 note()
             await agent.learn(world, until=settings.steps, watch=note)
             self._episodes += 1
-            if settings.save:
-                save_knowledge(
-                    Path(settings.save),
-                    known,
-                    given.memory,
-                    episodes=self._episodes,
-                    goals=self._rng.getstate(),
-                )
+            self._save()
         return Learnt(
             goals=goals,
             perturbed=perturbed,
@@ -212,8 +218,48 @@ class Learning:
             before=self._before,
             demonstrated=self._demonstrated,
             initial=initial,
-            curve=curve,
+            curve=self._curve,
         )
+
+    def _agent(self) -> Agent:
+        given, goals = self._given, self._goals
+        known = given.knowledge
+        select = (
+            least_attempted(lambda: [g for g in goals if g not in known.obtained])
+            if given.settings.initial == "truth"
+            else self._composition.goals(given)
+        )
+        return Agent(
+            Parts(
+                knowledge=known,
+                dependencies=self._composition.dependencies(given),
+                actions=self._composition.actions(given),
+                select_goal=select,
+            ),
+            rng=self._rng,
+        )
+
+    def _resume(self) -> None:
+        if self._path is None or not self._path.exists():
+            return
+        saved = load_saved(self._path)
+        self._given.memory.restore(saved.memory.model_dump())
+        self._given = replace(self._given, knowledge=saved.knowledge())
+        self._rng = saved.generator()
+        self._episodes = saved.episodes
+        self._curve.points.extend(saved.curve)
+
+    def _save(self) -> None:
+        if self._path is not None:
+            save_knowledge(
+                self._path,
+                self._given.knowledge,
+                self._given.memory,
+                run=self._run,
+                episodes=self._episodes,
+                goals=self._rng,
+                curve=self._curve.points,
+            )
 
 
 def _roles(
@@ -221,17 +267,19 @@ def _roles(
     unperturbed: TextWorld,
     engine: Engine,
     settings: LearningSettings,
+    *,
     seed: int,
+    told: Sequence[str],
 ) -> Roles:
     if settings.prior == "table12":
         return oracle_roles(unperturbed.book, items=unperturbed.items, seed=seed)
-    names = unperturbed.items if composition.held else None
+    names = told if composition.held else None
     return llm_roles(engine, names=names, actions=unperturbed.verbs, seed=seed)
 
 
-def _world(book: RuleBook, goals: tuple[str, ...], settings: LearningSettings, seed: int) -> World:
-    verbs = action_set(settings.verbs)
-    text = TextWorld(book, goals=goals, verbs=verbs)
+def _world(text: TextWorld, settings: LearningSettings, seed: int, episode: int) -> World:
+    """A fresh world; a controller's luck depends on seed and episode, whatever came before."""
     if settings.controller == "text":
-        return text
-    return SimulatedWorld(text, profile=settings.controller, horizon=settings.steps, seed=seed)
+        return text.clone()
+    luck = int.from_bytes(hashlib.sha256(f"{seed} {episode}".encode()).digest()[:8], "big")
+    return SimulatedWorld(text, profile=settings.controller, horizon=settings.steps, seed=luck)

@@ -73,9 +73,10 @@ def learning_outcome(
 
     Metrics: `ega` is N_true(Ĝ) / |V_0| at the end (Section 5.1) and `ega_at_<step>` on the way
     (`ega_after_<episode>` with several episodes); `obtained` and `obtained_at_<step>` the share of
-    goals that the agent obtained itself; `relearnt` the share of right ones among the goals whose
-    rules were changed (Table 16); `initially_obtainable` the goals that what was known beforehand
-    suffices for (Table 4); `learnt_descendants` of `hallucinated_descendants` the goals that were
+    goals that the agent obtained itself; `relearnt` the share of the goals with changed rules that
+    are right and were obtained under them (Table 16): where only actions change, requirements stay
+    right by themselves; `initially_right` the goals of which requirements and action are right
+    beforehand (Table 4); `learnt_descendants` of `hallucinated_descendants` the goals that were
     learnt although an item that does not exist was among what they seemed to need (Table 2), and
     `learnt_descendants_share` their share;
     `learnt_unobtainable` the share of right ones among the goals that what was known beforehand did
@@ -92,8 +93,8 @@ def learning_outcome(
         "ega": len(right) / len(goals),
         "obtained": sum(v in known.obtained for v in goals) / len(goals),
         **_on_the_way(learnt, settings),
-        "relearnt": _share(changed, right),
-        "initially_obtainable": len(obtainable),
+        "relearnt": _share(changed, right & known.obtained),
+        "initially_right": len(_told(learnt)),
         "hallucinated_descendants": len(invented),
         "learnt_descendants": len(invented & right),
         "learnt_descendants_share": _share(sorted(invented), right),
@@ -143,17 +144,24 @@ def _on_the_way(learnt: Learnt, settings: LearningSettings) -> dict[str, float]:
     return values
 
 
+def _told(learnt: Learnt) -> set[str]:
+    """Goals of which requirements and action were right beforehand."""
+    return {v for v in learnt.goals if _is_told(learnt, v)}
+
+
 def _obtainable(learnt: Learnt) -> set[str]:
     """Goals for which what was known beforehand suffices: right all the way down to the ground."""
     book = learnt.perturbed.book
-    misled = set(learnt.perturbed.actions)
     sound: set[str] = set()
     for v in book.closure(learnt.goals):
-        required = book.requirements(v)
-        told = learnt.before.requirements(v) == required and v in learnt.before
-        if told and v not in misled and sound.issuperset(required):
+        if _is_told(learnt, v) and sound.issuperset(book.requirements(v)):
             sound.add(v)
     return sound.intersection(learnt.goals)
+
+
+def _is_told(learnt: Learnt, item: str) -> bool:
+    right = learnt.before.requirements(item) == learnt.perturbed.book.requirements(item)
+    return right and item in learnt.before and item not in learnt.perturbed.actions
 
 
 def _after_the_invented(

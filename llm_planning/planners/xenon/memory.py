@@ -89,7 +89,15 @@ class ActionMemory:
         return {"successes": self._successes, "failures": self._failures}
 
     def restore(self, saved: Mapping[str, Counts]) -> None:
-        """Takes over tables that `to_json` gave."""
+        """Takes over tables that `to_json` gave.
+
+        Raises:
+            ValueError: they have an action that this memory's 𝒜 has not.
+        """
+        counts = [*saved["successes"].values(), *saved["failures"].values()]
+        strange = {action for one in counts for action in one} - {*self.actions}
+        if strange:
+            raise ValueError(f"actions {sorted(strange)} are none of {', '.join(self.actions)}")
         self._successes = {item: dict(counts) for item, counts in saved["successes"].items()}
         self._failures = {item: dict(counts) for item, counts in saved["failures"].items()}
         self._known = {}

@@ -81,8 +81,13 @@ class SelfCorrection:
         """Nothing to prepare."""
 
     async def revise(self, item: str, failures: Sequence[Attempt]) -> None:
-        """Replaces R(v) by the new prediction; one that makes a cycle by nothing (App. E.2)."""
+        """Replaces R(v) by the new prediction; one that makes a cycle by nothing (App. E.2).
+
+        What the agent obtained itself is not asked about, as in `AnalogyStore`.
+        """
         known = self._knowledge
+        if item in known.obtained:
+            return
         known.revisions[item] = known.revision_count(item) + 1
         known.demonstrated.discard(item)
         examples = await self._similar.top(item, known.succeeded, self._k)
@@ -235,7 +240,8 @@ class RankedAnalogyStore(AnalogyStore):
         best = sorted(zip(scores, others, strict=True), key=lambda pair: -pair[0])
         count = scales.k * (known.revision_count(item) - 1)
         amount = scales.alpha_s * min(known.revision_count(item), scales.c0)
-        return {**required, **{u: amount for _, u in best[:count]}}
+        likely = {u: 1 if u in known.kept else amount for _, u in best[:count]}
+        return {**required, **likely}
 
 
 def consumed(known: Knowledge) -> set[str]:

@@ -2,39 +2,51 @@
 
 from __future__ import annotations
 
-import json
-import os
-from pathlib import Path
-from tempfile import NamedTemporaryFile
-from typing import TYPE_CHECKING, Any
+import random
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
 
+from llm_planning.files import write_json
 from llm_planning.planners.xenon.graph import CyclicGraphError, DependencyGraph
 from llm_planning.planners.xenon.knowledge import Knowledge
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
     from llm_planning.planners.xenon.memory import ActionMemory
 
 FORMAT = 1
 
+_Count: TypeAlias = Annotated[int, Field(ge=0)]
+_Counts: TypeAlias = dict[str, dict[str, _Count]]
+
 
 class SavedKnowledgeError(ValueError):
-    """A file of learned knowledge is missing, damaged or of another format."""
+    """A file of learned knowledge is missing, damaged or of another run."""
 
 
-class _Item(BaseModel):
+class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    requirements: dict[str, int]
-    makes: int = Field(ge=1)
+
+class _Item(_Part):
+    requirements: dict[str, PositiveInt]
+    makes: PositiveInt
 
 
-class Saved(BaseModel):
+class _Memory(_Part):
+    successes: _Counts
+    failures: _Counts
+
+
+class Saved(_Part):
     """The file.
 
     Attributes:
         format: of the file.
+        run: what was run: agent, task, seed and settings.
         episodes: how many were finished.
         items: V̂ in order, with R(v) and how many one action gives.
         demonstrated: as in `Knowledge`.
@@ -42,17 +54,17 @@ class Saved(BaseModel):
         consumed: likewise.
         kept: likewise.
         gathered: likewise.
-        revisions: C(v).
-        attempts: v -> how often it was the goal.
-        setbacks: as in `Knowledge`.
+        revisions: likewise.
+        attempts: likewise.
+        setbacks: likewise.
         memory: S(a, v) and F(a, v).
         goals: state of the generator that breaks ties between goals.
+        curve: (environment steps, N_true, goals obtained), each time that they had changed.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     format: int
-    episodes: int = Field(ge=0)
+    run: dict[str, Any]
+    episodes: _Count
     items: dict[str, _Item]
     demonstrated: list[str]
     obtained: list[str]
@@ -62,13 +74,25 @@ class Saved(BaseModel):
     revisions: dict[str, int]
     attempts: dict[str, int]
     setbacks: dict[str, int]
-    memory: dict[str, dict[str, dict[str, int]]]
+    memory: _Memory
     goals: tuple[int, list[int], float | None]
+    curve: list[tuple[int, int, int]]
 
-    def generator(self) -> tuple[Any, ...]:
-        """The state of the generator of goals, as `Random.setstate` takes it."""
+    def generator(self) -> random.Random:
+        """The generator that breaks ties between goals.
+
+        Raises:
+            SavedKnowledgeError: the file holds no state of a generator.
+        """
         version, internal, gauss = self.goals
-        return version, tuple(internal), gauss
+        generator = random.Random()
+        try:
+            generator.setstate((version, tuple(internal), gauss))
+        except (ValueError, TypeError) as error:
+            raise SavedKnowledgeError(
+                f"the saved generator of goals is damaged: {error}"
+            ) from error
+        return generator
 
     def knowledge(self) -> Knowledge:
         """What was learnt.
@@ -94,9 +118,32 @@ class Saved(BaseModel):
             setbacks=dict(self.setbacks),
         )
 
+    def check_run(self, run: Mapping[str, object]) -> None:
+        """Makes sure that the file belongs to a run.
+
+        Args:
+            run: what is to be run.
+
+        Raises:
+            SavedKnowledgeError: it belongs to another one; names the first difference.
+        """
+        for key in (*run, *self.run):
+            if self.run.get(key) != run.get(key):
+                raise SavedKnowledgeError(
+                    f"the saved knowledge was learnt with {key}={self.run.get(key)}, and this run "
+                    f"has {key}={run.get(key)}: name another file"
+                )
+
 
 def save_knowledge(
-    path: Path, known: Knowledge, memory: ActionMemory, *, episodes: int, goals: object
+    path: Path,
+    known: Knowledge,
+    memory: ActionMemory,
+    *,
+    run: Mapping[str, object],
+    episodes: int,
+    goals: random.Random,
+    curve: list[tuple[int, int, int]],
 ) -> None:
     """Writes all of it or nothing.
 
@@ -104,8 +151,10 @@ def save_knowledge(
         path: of the file; its folder must exist.
         known: Ĝ, 𝒱, C and the sets beside them.
         memory: S and F.
+        run: what is being run.
         episodes: finished so far.
-        goals: state of the generator of goals, as `Random.getstate` gives it.
+        goals: breaks ties between goals.
+        curve: how it went so far.
 
     Raises:
         SavedKnowledgeError: the file cannot be written.
@@ -113,6 +162,7 @@ def save_knowledge(
     graph = known.graph
     content = {
         "format": FORMAT,
+        "run": run,
         "episodes": episodes,
         "items": {
             v: {"requirements": dict(graph.requirements(v)), "makes": graph.makes(v)}
@@ -127,20 +177,11 @@ def save_knowledge(
         "attempts": known.attempts,
         "setbacks": known.setbacks,
         "memory": memory.to_json(),
-        "goals": goals,
+        "goals": goals.getstate(),
+        "curve": curve,
     }
     try:
-        with NamedTemporaryFile(
-            "w", dir=path.parent, prefix=f".{path.name}.", delete=False, encoding="utf-8"
-        ) as file:
-            try:
-                json.dump(content, file)
-                file.flush()
-                os.fsync(file.fileno())
-                Path(file.name).replace(path)
-            except BaseException:
-                Path(file.name).unlink(missing_ok=True)
-                raise
+        write_json(path, content)
     except OSError as error:
         raise SavedKnowledgeError(f"cannot write {path}: {error}") from error
 
@@ -164,12 +205,3 @@ def load_saved(path: Path) -> Saved:
     if saved.format != FORMAT:
         raise SavedKnowledgeError(f"{path} has format {saved.format}, not {FORMAT}")
     return saved
-
-
-def load_knowledge(path: Path) -> Knowledge:
-    """Reads what was learnt from a file.
-
-    Raises:
-        SavedKnowledgeError: it is missing, damaged or of another format.
-    """
-    return load_saved(path).knowledge()

@@ -69,11 +69,18 @@ class LearningSettings(PlannerSettings):
         return verbs
 
     @model_validator(mode="after")
-    def _change_within(self) -> LearningSettings:
+    def _fits_together(self) -> LearningSettings:
         if self.change_at >= self.steps:
             raise ValueError(f"change_at={self.change_at} is not below steps={self.steps}")
         if self.change_at and self.controller != "text":
             raise ValueError("change_at needs controller=text: rules change in the text world only")
+        if self.episodes > 1 and (self.change_at or self.initial == "truth"):
+            raise ValueError("change_at and initial=truth are studies of one episode: episodes=1")
+        if self.controller != "text" and "steps" not in self.model_fields_set:
+            raise ValueError(
+                f"controller={self.controller} needs steps to be said: the paper's episodes have "
+                "36000 there"
+            )
         return self
 
 

@@ -34,13 +34,14 @@ class Similar:
 
     async def learn(self, names: Iterable[str]) -> None:
         """Embeds names that are not known yet, in one batch."""
-        wanted = [name for name in names if name not in self._names]
+        # In a fixed order: sets come in another one in every process.
+        wanted = sorted({name for name in names if name not in self._names})
         if not wanted:
             return
         async with self._learning:
             index = self._index
             # Somebody else may have embedded some of them while this call waited.
-            new = [name for name in dict.fromkeys(wanted) if name not in self._names]
+            new = [name for name in wanted if name not in self._names]
             if not new:
                 return
             # A sentence encoder knows words, not identifiers.
