@@ -19,7 +19,8 @@ One rule per item. Where there are several ways, the first of these is taken:
 Ways that nothing in the Overworld leads to are no ways; items without another are listed as
 `unreachable`. Ways that are not taken are listed under `alternatives`. The rules are simpler than
 the game: fuel is free, gathering never fails by chance and yields one thing at a time, and crafting
-hands no empty vessel back.
+hands no empty vessel back. `coals` is coal alone: charcoal is an item of its own and does not stand
+in for it.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from llm_planning.environments.minecraft.rulebook import (
+    CyclicRuleBookError,
     DamagedRulesError,
     RuleBook,
     UnknownItemError,
@@ -33,15 +34,17 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object 
 def requirements(items: ItemsArgument, *, as_json: JsonOption = False) -> None:
     """Shows what items need, and which action obtains them: the truth that agents have to learn.
 
-    Exits with 2 if there is no such item, with 1 if the rules cannot be read.
+    Exits with 2 if there is no such item, with 1 if the rules cannot be read, go in a circle or
+    need what they do not have.
     """
     try:
         book = RuleBook.load()
+    except (CyclicRuleBookError, DamagedRulesError, UnknownItemError) as error:
+        raise _failure(error, 1) from error
+    try:
         rules = [book.rule(item) for item in dict.fromkeys(items)]
     except UnknownItemError as error:
         raise _failure(error, 2) from error
-    except DamagedRulesError as error:
-        raise _failure(error, 1) from error
     if as_json:
         typer.echo(json.dumps({"requirements": {rule.item: rule.requirements for rule in rules}}))
         return

@@ -9,7 +9,6 @@ import os
 import sys
 import time
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,11 +16,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from llm_planning.files import write_json
 from llm_planning.metering import metered, usage_by_role
 from llm_planning.model_configs import DEFAULT_MODEL
 from llm_planning.names import remedy
 from llm_planning.planners.registry import PLANNERS, PlannerSpec, UnknownPlannerError, find_planner
 from llm_planning.planners.settings import SettingsError
+from llm_planning.planners.xenon.saved import SavedKnowledgeError
 from llm_planning.roles import Engines
 from llm_planning.session import open_engine, open_uncached_engine
 from llm_serving.errors import ServingError
@@ -77,8 +78,8 @@ def run(
     """Plans one task and prints the plan, how it was found and what it cost.
 
     Exits with 0 when the planner ran to its end, whether or not it believes that its plan
-    reaches the goal; with 1 when the model or the engine failed; with 2 for a name or a setting
-    that does not exist; with 130 when interrupted.
+    reaches the goal; with 1 when the model, the engine or a saved file failed; with 2 for a name
+    or a setting that does not exist or is not possible; with 130 when interrupted.
     """
     try:
         if list_:
@@ -89,6 +90,8 @@ def run(
         chosen = spec.settings.read(_pairs(settings))
         if trace is not None and not trace.absolute().parent.is_dir():
             raise _UsageError(f"--trace {trace}: the folder {trace.absolute().parent} is missing")
+        if trace is not None and trace.is_dir():
+            raise _UsageError(f"--trace {trace}: that is a folder; name a file in it")
     except (UnknownPlannerError, SettingsError, _UsageError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from error
@@ -100,14 +103,17 @@ def run(
                 _watched(spec.run(name, engines=meters, settings=chosen, seed=seed), meters)
             )
             seconds = time.perf_counter() - begun
-    except ServingError as error:
+    except SettingsError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from error
+    except (ServingError, SavedKnowledgeError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from error
     except KeyboardInterrupt as interrupt:
         raise typer.Exit(130) from interrupt
     usage = usage_by_role(meters)
     if trace is not None:
-        _write_json(trace, {"planner": spec.name, "task": name, "seed": seed, **outcome.trace})
+        write_json(trace, {"planner": spec.name, "task": name, "seed": seed, **outcome.trace})
     if as_json:
         typer.echo(json.dumps(_report(outcome, usage, seconds)))
     else:
@@ -245,21 +251,6 @@ def _show(outcome: Outcome, usage: Mapping[str, Usage], seconds: float) -> None:
         )
     console.print(table)
     console.print(f"planned in {seconds:.1f} s")
-
-
-def _write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Writes all of it or nothing."""
-    with NamedTemporaryFile(
-        "w", dir=path.absolute().parent, prefix=f".{path.name}.", delete=False, encoding="utf-8"
-    ) as file:
-        try:
-            json.dump(value, file)
-            file.flush()
-            os.fsync(file.fileno())
-            Path(file.name).replace(path)
-        except BaseException:
-            Path(file.name).unlink(missing_ok=True)
-            raise
 
 
 def quiet_pipes() -> None:

@@ -122,6 +122,7 @@ def test_a_trace_is_written_whole(opened, tmp_path):
         (("too", "--set", "k"), "key=value"),
         (("too", "--set", "k=2", "--set", "k=3"), "twice"),
         (("too", "--trace", "nowhere/at/all.json"), "missing"),
+        (("too", "--trace", "."), "is a folder"),
         (("cot", "--set", "k=3"), "unknown setting 'k'"),
     ],
 )
@@ -145,6 +146,21 @@ def test_a_failing_engine_exits_with_one(monkeypatch):
     result = invoke("too", *SMALL)
     assert result.exit_code == 1
     assert "out of paper" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("file", "code", "says"),
+    [("missing/known.json", 2, "that folder does not exist"), ("known.json", 1, "known.json")],
+)
+@pytest.mark.parametrize("planner", ["xenon", "xenon-cooking"])
+def test_a_file_to_save_in_that_will_not_do(opened, tmp_path, planner, file, code, says):
+    (tmp_path / "known.json").write_text("{")
+    result = invoke(planner, "--set", f"save={tmp_path / file}")
+    assert result.exit_code == code
+    assert result.stderr.startswith("error: ")
+    assert says in result.stderr
+    assert "Traceback" not in result.output
+    assert (tmp_path / "known.json").read_text() == "{"
 
 
 def test_an_unknown_model_is_named():

@@ -1,12 +1,15 @@
 """XENON, SC and DECKARD in the kitchen from scripted answers: golden traces, who learns what."""
 
+import json
+
 import pytest
 from cooking_kitchens import InOrder, paper_kitchen
+from pydantic import ValidationError
 
 from llm_planning.environments.cooking.kitchen import CookingWorld
 from llm_planning.environments.cooking.recipes import ACTIONS, TOOLS
 from llm_planning.planners.xenon import cooking_agents
-from llm_planning.planners.xenon.cooking_knowledge import CookingKnowledge, CookingKnowledgeError
+from llm_planning.planners.xenon.cooking_knowledge import CookingKnowledge, KnowledgeRecord
 from llm_planning.planners.xenon.cooking_roles import CookingRoles
 
 ALIKE = InOrder("dice", "chop", "slice", "fry", "roast", "prepare", "eat")
@@ -100,7 +103,7 @@ async def test_knowledge_persists_between_episodes():
     assert agent.knowledge.episodes == 3
 
 
-async def test_knowledge_survives_the_disk(tmp_path):
+async def test_knowledge_survives_json():
     script = Script({"chop": "oven", "prepare": "table", "eat": "table"}, MEAL)
     kitchen = paper_kitchen(("chop", "onion"))
     whole = xenon(script)
@@ -109,39 +112,29 @@ async def test_knowledge_survives_the_disk(tmp_path):
         before = await whole.cook(CookingWorld(kitchen, max_steps=7))
         after = await parted.cook(CookingWorld(kitchen, max_steps=7))
         assert before == after
-        file = tmp_path / "known.json"
-        parted.knowledge.save(file)
-        assert list(tmp_path.iterdir()) == [file]
-        parted = xenon(script, CookingKnowledge.load(file, x0=1))
+        known = CookingKnowledge.empty(x0=1)
+        written = json.dumps(parted.knowledge.to_json())
+        known.restore(KnowledgeRecord.model_validate_json(written))
+        parted = xenon(script, known)
         assert parted.knowledge.to_json() == whole.knowledge.to_json()
     assert whole.knowledge.revisions > 0
     assert whole.knowledge.episodes == 8
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("spoil", "named"),
     [
-        (None, "cannot read"),
-        (b"{", "holds no cooking knowledge: the file"),
-        (b'{"format": 1}', "holds no cooking knowledge: episodes"),
-        (
-            b'{"format": 2, "episodes": 0, "revisions": 0, "tools": {}, "rejected": {}, '
-            b'"failures": {}, "memory": {"successes": {}, "failures": {}}}',
-            "has format 2, and this program reads 1",
-        ),
+        (lambda record: record.pop("tools"), "tools"),
+        (lambda record: record.update(colour="red"), "colour"),
+        (lambda record: record["memory"].pop("failures"), "memory.failures"),
+        (lambda record: record.update(revisions="2"), "revisions"),
     ],
 )
-def test_damaged_knowledge(tmp_path, content, message):
-    file = tmp_path / "known.json"
-    if content is not None:
-        file.write_bytes(content)
-    with pytest.raises(CookingKnowledgeError, match=message):
-        CookingKnowledge.load(file)
-
-
-def test_knowledge_that_cannot_be_written(tmp_path):
-    with pytest.raises(CookingKnowledgeError, match="cannot write"):
-        CookingKnowledge.empty().save(tmp_path / "missing" / "known.json")
+def test_damaged_knowledge(spoil, named):
+    record = CookingKnowledge.empty().to_json()
+    spoil(record)
+    with pytest.raises(ValidationError, match=named):
+        KnowledgeRecord.model_validate_json(json.dumps(record))
 
 
 async def test_x0_failures_prune_an_action():

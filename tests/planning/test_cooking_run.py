@@ -1,4 +1,6 @@
-"""Runs of many episodes: settings, priors, prompts, statistics."""
+"""Runs of many episodes: settings, priors, prompts, statistics, and runs on disk."""
+
+import json
 
 import pytest
 from cooking_kitchens import paper_kitchen
@@ -8,12 +10,15 @@ from llm_planning.environments.cooking.recipes import ACTIONS, RULES, TOOLS
 from llm_planning.experiments.papers import find_paper, load_table
 from llm_planning.planners.settings import SettingsError
 from llm_planning.planners.xenon import cooking
-from llm_planning.planners.xenon.cooking_agents import Episode, Step
+from llm_planning.planners.xenon.cooking_agents import CookingAgent, Episode, Step
 from llm_planning.planners.xenon.cooking_oracle import OracleAction, OracleTool
 from llm_planning.planners.xenon.cooking_roles import Counted, LlmAction, LlmTool
+from llm_planning.planners.xenon.cooking_saved import SavedCookingError
 from llm_planning.roles import Engines
+from llm_serving.request import ModelIdentity
 from llm_serving.scripted import ScriptedEngine
 
+OTHER_MODEL = ModelIdentity(name="other", revision="1", dtype="float32")
 CUTS, HEATS = ("chop", "dice", "slice"), ("fry", "roast")
 FOODS = ("carrot", "egg", "onion")
 
@@ -34,9 +39,9 @@ async def kitchens(specs):
 
 
 RUNS = {
-    "xenon": cooking.CookingRun(cooking.xenon, kitchens=kitchens),
-    "sc": cooking.CookingRun(cooking.self_correction, kitchens=kitchens),
-    "deckard": cooking.CookingRun(cooking.deckard, kitchens=kitchens),
+    "xenon": cooking.CookingRun("xenon-cooking", cooking.xenon, kitchens=kitchens),
+    "sc": cooking.CookingRun("sc-cooking", cooking.self_correction, kitchens=kitchens),
+    "deckard": cooking.CookingRun("deckard-cooking", cooking.deckard, kitchens=kitchens),
 }
 
 
@@ -132,6 +137,91 @@ async def test_run_is_a_function_of_its_seed(agent):
     assert first.trace != other.trace
 
 
+@pytest.mark.parametrize("agent", RUNS)
+async def test_a_stopped_run_goes_on_exactly(agent, tmp_path):
+    file = tmp_path / "run.json"
+    whole = await run(agent, seed=1, episodes=14, accuracy=0.3)
+    for episodes in (1, 5, 5, 12):
+        await run(agent, seed=1, episodes=episodes, accuracy=0.3, save=str(file))
+        assert len(json.loads(file.read_text())["episodes"]) == episodes
+    moved = file.rename(tmp_path / "moved.json")
+    parted = await run(agent, seed=1, episodes=14, accuracy=0.3, save=str(moved))
+    assert list(tmp_path.iterdir()) == [moved]
+    assert (parted.metrics, parted.plan, parted.text) == (whole.metrics, whole.plan, whole.text)
+    for key in ("episodes", "knowledge"):
+        assert parted.trace[key] == whole.trace[key]
+
+
+async def test_every_episode_is_saved(tmp_path, monkeypatch):
+    file = tmp_path / "run.json"
+    cook, played = CookingAgent.cook, []
+
+    async def stop_at_the_fourth(self, world):
+        if len(played) == 3:
+            raise KeyboardInterrupt
+        played.append(await cook(self, world))
+        return played[-1]
+
+    monkeypatch.setattr(CookingAgent, "cook", stop_at_the_fourth)
+    with pytest.raises(KeyboardInterrupt):
+        await run("xenon", episodes=9, save=str(file))
+    assert len(json.loads(file.read_text())["episodes"]) == 3
+    monkeypatch.undo()
+    resumed = await run("xenon", episodes=9, save=str(file))
+    assert resumed.metrics == (await run("xenon", episodes=9)).metrics
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        ({"agent": "sc"}, "planner is 'xenon-cooking' there and 'sc-cooking' here"),
+        ({"seed": 1}, "seed is 0 there and 1 here; name another file"),
+        ({"K": 2}, "K is 3 there and 2 here"),
+        ({"engine": ScriptedEngine({}, identity=OTHER_MODEL)}, "model is 'script.* 'other' here"),
+        ({"episodes": 1}, "holds 2 episodes already, more than episodes=1"),
+    ],
+)
+async def test_a_run_does_not_go_on_as_another(other, message, tmp_path):
+    file = tmp_path / "run.json"
+    await run("xenon", episodes=2, save=str(file))
+    before = file.read_bytes()
+    with pytest.raises(SavedCookingError, match=message):
+        await run(**{"agent": "xenon", "episodes": 3, **other}, save=str(file))
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"{", "holds no cooking run: the file: .*delete this one"),
+        (b'{"format": 1}', "holds no cooking run: run"),
+        (None, "cannot read"),
+    ],
+)
+async def test_a_damaged_run(content, message, tmp_path):
+    file = tmp_path / "run.json"
+    if content is None:
+        file.mkdir()
+    else:
+        file.write_bytes(content)
+    with pytest.raises(SavedCookingError, match=message):
+        await run("xenon", episodes=2, save=str(file))
+
+
+async def test_a_run_of_another_format(tmp_path):
+    file = tmp_path / "run.json"
+    await run("xenon", episodes=1, save=str(file))
+    file.write_text(json.dumps({**json.loads(file.read_text()), "format": 2}))
+    with pytest.raises(SavedCookingError, match="has format 2, not 1"):
+        await run("xenon", episodes=2, save=str(file))
+
+
+async def test_the_folder_to_save_in_must_exist(tmp_path):
+    file = tmp_path / "missing" / "run.json"
+    with pytest.raises(SettingsError, match="that folder does not exist"):
+        await run("xenon", episodes=1, save=str(file))
+
+
 async def test_too_few_episodes_are_not_judged():
     outcome = await run("xenon", episodes=10)
     assert outcome.success is None
@@ -157,6 +247,7 @@ def test_settings():
         "prior": "model",
         "accuracy": 0.6,
         "K": 3,
+        "save": "",
         "x0": 2,
     }
     with pytest.raises(SettingsError, match="unknown setting 'x0'"):

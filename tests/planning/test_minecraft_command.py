@@ -66,3 +66,25 @@ def test_damaged_rules(tmp_path, monkeypatch):
     result = ask("torch")
     assert result.exit_code == 1
     assert result.stderr.startswith(f"error: {path}: ")
+
+
+@pytest.mark.parametrize(
+    ("needs", "complaint"),
+    [
+        ({"torch": ["stick"], "stick": ["torch"]}, "error: the rules go in a circle: "),
+        ({"torch": ["stick"]}, "error: 'torch' needs 'stick', which has no rule"),
+    ],
+)
+def test_rules_that_do_not_hold_together(needs, complaint, tmp_path, monkeypatch):
+    rules = {
+        item: {"action": "craft", "consumed": dict.fromkeys(needed, 1), "source": "recipe:any"}
+        for item, needed in needs.items()
+    }
+    path = tmp_path / "rules.json"
+    path.write_text(json.dumps({"rules": rules}))
+    monkeypatch.setattr(rulebook, "RULES_FILE", path)
+    result = ask("torch")
+    assert result.exit_code == 1
+    assert result.stderr.startswith(complaint)
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stdout == ""

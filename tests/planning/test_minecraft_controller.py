@@ -14,7 +14,6 @@ from llm_planning.environments.minecraft.controller import (
 )
 from llm_planning.environments.minecraft.controller_data import (
     HORIZONS,
-    LEARNING_HORIZON,
     PROFILES,
     Gathering,
     Profile,
@@ -218,7 +217,6 @@ def test_the_given_world_is_left_alone(monkeypatch):
 
 def test_horizons_are_those_of_the_paper():
     """Appendix J.2.4."""
-    assert LEARNING_HORIZON == 36_000
     assert set(HORIZONS) == set(GOAL_GROUPS_67)
     assert {group: planning_horizon(goals[0]) for group, goals in GOAL_GROUPS_67.items()} == {
         "Wood": 3_600,

@@ -1,5 +1,5 @@
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 from pydantic import ValidationError
@@ -62,7 +62,9 @@ def test_states_are_values():
 
 
 def test_no_change_changes_nothing():
-    assert EXAMPLE.apply(Change()) == EXAMPLE
+    everything = replace(EXAMPLE, health=3.5, hunger=4.0, chests=("chest",))
+    assert all(getattr(everything, field.name) for field in fields(State))
+    assert everything.apply(Change()) == everything
 
 
 def test_change_of_everything():

@@ -5,8 +5,9 @@ from random import Random
 import pytest
 
 from llm_planning.environments.minecraft import vocabulary
-from llm_planning.environments.minecraft.option_loot import DROPS, FLUIDS, KILLED, STOCK
+from llm_planning.environments.minecraft.option_loot import DROPS, FLUIDS, KILLED, STOCK, Drop
 from llm_planning.environments.minecraft.option_rules import GROUPS, OptionRules
+from llm_planning.environments.minecraft.option_verbs import VERBS
 from llm_planning.environments.minecraft.option_world import GOALS, MOST, OptionWorld
 from llm_planning.environments.minecraft.rulebook import RuleBook
 from llm_planning.environments.minecraft.state import Change, State
@@ -224,6 +225,32 @@ def test_a_vein_runs_out():
     assert outcome.state.nearby_blocks == ("stone",)
     # Stone does not.
     assert done("mine 64 cobblestone", held={"stone_pickaxe": 1}).inventory["cobblestone"] == 64
+
+
+def test_mining_goes_on_with_the_next_kind_of_block():
+    before = by_day(held={"wooden_pickaxe": 1}, blocks=("cobblestone", "stone"))
+    outcome = WORLD.step(before, option("mine 8 cobblestone"))
+    assert outcome.success
+    assert outcome.change.gained == {"cobblestone": 8}
+    # The one that was placed is taken, stone does not run out.
+    assert outcome.state.nearby_blocks == ("stone",)
+    assert WORLD.feasible(replace(before, inventory={}), option("mine 1 cobblestone")) == (
+        "cobblestone needs a wooden_pickaxe or better"
+    )
+
+
+def test_kinds_without_a_tool_are_left_alone():
+    """Hands take wood; the stone beside it stays."""
+    drops = (Drop("stone", "marble"), Drop("oak_log", "marble"))
+    rules = OptionRules(BOOK)
+    rules.drops = {"marble": drops}
+    state = by_day(blocks=("stone", "oak_log"))
+    attempt = VERBS["mine"](rules, state, option("mine 40 marble"))
+    effect = attempt(Random(0))
+    assert effect.change.gained == {"marble": 32}
+    assert effect.gone == ("oak_log",)
+    assert effect.shortfall == "only 32 of 40 marble nearby"
+    assert effect.ticks == 32 * 40
 
 
 def test_a_third_of_a_vein_ends_it_in_a_third_of_the_worlds():

@@ -177,8 +177,10 @@ def learned(path, *, requires_redstone):
         path,
         Knowledge(truth.edges, kept=set(truth.kept)),
         memory,
+        run={"agent": "all-knowing"},
         episodes=400,
-        goals=random.Random(0).getstate(),
+        goals=random.Random(0),
+        curve=[],
     )
     return str(path)
 
@@ -285,7 +287,7 @@ SPECS = {
 }
 SIZES = {
     "table3": 67 * 40 * (1 + 2 + 2),
-    "table3-small": 67 * 10 * (1 + 1),
+    "long-horizon-small": 67 * 10 * (1 + 1),
     "table14": 29 * 40 * 2 * (1 + 1 + 1),
     "table15": 67 * 40 * (1 + 1),
     "table17": 67 * 40 * (2 * 2 + 1) * 2,

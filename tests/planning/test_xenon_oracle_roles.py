@@ -7,13 +7,12 @@ import pytest
 from llm_planning.environments.minecraft.goals import GOALS_67
 from llm_planning.environments.minecraft.rulebook import Rule, RuleBook
 from llm_planning.planners.xenon.oracle_roles import (
-    NEVER_WRONG,
     TABLE_12,
     Oracle,
     Quantities,
+    Rates,
     inventions,
     oracle_roles,
-    truth_roles,
 )
 from llm_planning.planners.xenon.prior_quality import PUBLISHED, quality
 from llm_planning.planners.xenon.roles import Attempt
@@ -226,8 +225,20 @@ def test_impossible_rates(changes, message):
         replace(TABLE_12, **changes)
 
 
-async def test_the_truth_is_never_wrong():
-    roles = truth_roles(BOOK)
+NEVER_WRONG = Rates(
+    right_items=1.0,
+    exact=1.0,
+    unnecessary=0.0,
+    omitted=0.0,
+    nonexistent=0.0,
+    quantity_absolute=0.0,
+    quantity_signed=0.0,
+    right_action=1.0,
+)
+
+
+async def test_an_oracle_without_errors_is_never_wrong():
+    roles = oracle_roles(BOOK, items=ITEMS, seed=0, rates=NEVER_WRONG)
     for v in ITEMS:
         truth = BOOK.requirements(v)
         assert await roles.predict(v, examples=()) == truth
@@ -249,7 +260,8 @@ async def test_ranking_puts_what_is_believed_first():
 
 @pytest.mark.parametrize("candidates", [["furnace", "bucket"], ["planks"]])
 async def test_ranking_without_a_choice_to_make_is_even(candidates):
-    logprobs = await truth_roles(BOOK).rank("stick", candidates=candidates)
+    roles = oracle_roles(BOOK, items=ITEMS, seed=0, rates=NEVER_WRONG)
+    logprobs = await roles.rank("stick", candidates=candidates)
     assert list(map(math.exp, logprobs)) == pytest.approx([1 / len(candidates)] * len(candidates))
 
 

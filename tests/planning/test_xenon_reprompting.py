@@ -6,7 +6,6 @@ import pytest
 from llm_planning.planners.xenon.answers import Description, Intervention
 from llm_planning.planners.xenon.reprompting import (
     Reprompter,
-    Watch,
     image_reprompter,
     text_caption,
     text_reprompter,
@@ -73,27 +72,6 @@ async def test_whoever_answers_can_stand_in():
 
     reprompter = Reprompter(text_caption, decide)
     assert await reprompter.consider("a b", task="t", goal_item="g") == "a b|t|g"
-
-
-def test_reprompting_is_due_after_an_interval_without_progress():
-    watch = Watch(since=100, held=2)
-    assert [watch.is_due(step, interval=50) for step in (100, 149, 150, 200)] == [
-        False,
-        False,
-        True,
-        True,
-    ]
-    assert watch.after(140, 2) == watch
-    obtained = watch.after(140, 3)
-    assert obtained == Watch(140, 3)
-    assert not obtained.is_due(150, interval=50)
-    assert obtained.is_due(190, interval=50)
-
-
-def test_what_is_used_up_is_no_progress_but_having_it_again_is():
-    watch = Watch(since=100, held=3).after(120, 1)
-    assert watch == Watch(100, 1)
-    assert watch.after(130, 2) == Watch(130, 2)
 
 
 async def test_prompts_are_tidy():

@@ -43,7 +43,7 @@ from llm_planning.environments.minecraft.surroundings import (
 from llm_planning.environments.minecraft.vocabulary import BLOCKS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from random import Random
 
     from llm_planning.environments.minecraft.option_loot import Drop
@@ -74,8 +74,10 @@ _MILK_WORDS = ("cow", "milk", "milk_bucket")
 def mine(rules: OptionRules, state: State, option: Option) -> Attempt | str:
     """Breaks blocks in view until so many of the item are gained, or so many of the block broken.
 
-    Only what the option names is picked up. When the blocks in view run out first, the option
-    falls short; each block taken makes it likelier that its kind is in view no longer.
+    Only what the option names is picked up. Where several kinds of block give it, one kind is
+    broken after the other; those for which the tool is missing are left alone. When the blocks in
+    view run out first, the option falls short; each block taken makes it likelier that its kind is
+    in view no longer.
     """
     drops = rules.drops.get(option.item)
     if drops is None:
@@ -83,10 +85,9 @@ def mine(rules: OptionRules, state: State, option: Option) -> Attempt | str:
     seen = [drop for drop in drops if drop.block in state.nearby_blocks]
     if not seen:
         return f"no {' or '.join(dict.fromkeys(drop.block for drop in drops))} nearby"
-    for drop in seen:
-        tools = rules.tools.get(drop.block)
-        if tools is None or any(holds(state, tool) for tool in tools):
-            return lambda draw: _mined(drop, option, draw)
+    fitting = [drop for drop in seen if _has_tool(rules, state, drop.block)]
+    if fitting:
+        return lambda draw: _mined(fitting, option, draw)
     least, *better = rules.tools[seen[0].block]
     return f"{seen[0].block} needs {_a(least)}{' or better' if better else ''}"
 
@@ -265,20 +266,40 @@ VERBS: Final[Mapping[str, Verb]] = {
 """Every verb by its name."""
 
 
-def _mined(drop: Drop, option: Option, draw: Random) -> Effect:
-    stock = STOCK.get(drop.block)
-    by_block = option.item != drop.item
-    broken = gained = 0
-    while (broken if by_block else gained) < option.quantity and broken != stock:
-        broken += 1
-        if drop.chance == 1 or draw.random() < drop.chance:
-            gained += _number(drop.least, drop.most, draw)
-    reached = broken if by_block else gained
+def _has_tool(rules: OptionRules, state: State, block: str) -> bool:
+    tools = rules.tools.get(block)
+    return tools is None or any(holds(state, tool) for tool in tools)
+
+
+def _mined(drops: Sequence[Drop], option: Option, draw: Random) -> Effect:
+    """Breaks blocks of the first kind, then of the next.
+
+    Args:
+        drops: all of the same item, of different blocks; at least one.
+        option: names the item, or the only block.
+        draw: the source of chance.
+    """
+    item = drops[0].item
+    by_block = option.item != item
+    broken = gained = reached = 0
+    gone: list[str] = []
+    for drop in drops:
+        stock, taken = STOCK.get(drop.block), 0
+        while reached < option.quantity and taken != stock:
+            taken += 1
+            number = 0
+            if drop.chance == 1 or draw.random() < drop.chance:
+                number = _number(drop.least, drop.most, draw)
+            gained += number
+            reached += 1 if by_block else number
+        broken += taken
+        if taken and stock and draw.random() * stock < taken:
+            gone.append(drop.block)
     return Effect(
-        change=Change(gained=_positive({drop.item: gained})),
+        change=Change(gained=_positive({item: gained})),
         ticks=MINE_TICKS * broken,
         exhaustion=DIG_EXHAUSTION * broken,
-        gone=(drop.block,) if stock and draw.random() * stock < broken else (),
+        gone=tuple(gone),
         shortfall=(
             None
             if reached >= option.quantity

@@ -1,10 +1,10 @@
 """Minecraft carried out option by option: what ToO's and DRIP's plans meet.
 
-A state is the record of Appendix A.1 of Tree of Options, complete: the world keeps nothing else. An
-option's draws are seeded by the world's seed, the state and the option, so that a step is a
-function: the same option in the same state of the same world leads to the same outcome, whatever
-happened before. States are immutable, hence cloning is free, and they are read from and written to
-JSON as they are.
+A state is the record of Appendix A.1 of Tree of Options, complete: the world keeps nothing else. A
+step is a function: the same option in the same state of the same world leads to the same outcome,
+whatever happened before. Its draws are seeded by the world's seed, the option, and of the state the
+time, position, health, hunger and inventory: states that agree in these draw alike. States are
+immutable, hence cloning is free, and they are read from and written to JSON as they are.
 
 What the papers leave to the game itself is written down where it is decided: `surroundings` (what
 is where), `option_loot` (what things give), `option_life` (hunger, monsters, time) and
@@ -95,7 +95,7 @@ class OptionWorld:
         self._spawn = spawn
 
     def reseeded(self, seed: int) -> OptionWorld:
-        """The same rules with other draws."""
+        """The same rules with other draws: for many seeds, the rules are laid out only once."""
         world = copy(self)
         world._seed = seed
         return world

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 Pool: TypeAlias = Literal["resources", "required"]
 
 ITEMS_HIT: Final = (0, 2, 5, 7)
-"""Level -> how many of the 16 goals it takes away (Table 4: 16, 14, 11 and 9 are left)."""
+"""Level -> how many goals it hits; Table 4 counts the others of the 16: 16, 14, 11 and 9.
+
+What is built on a goal that is hit is not obtained by prior knowledge any more, either.
+"""
 
 _OTHER_ACTIONS = ("mine", "smelt")
 

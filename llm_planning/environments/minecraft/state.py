@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping  # noqa: TC003 (pydantic reads the annotations)
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
 from pydantic import ConfigDict, TypeAdapter
@@ -124,8 +124,7 @@ class State:
         for item, count in change.gained.items():
             held[item] = held.get(item, 0) + count
         x, y, z = self.position
-        return replace(
-            self,
+        return State(
             biome=self.biome if change.biome is None else change.biome,
             time=self.time if change.time is None else change.time,
             nearby_blocks=tuple(dict.fromkeys((*self.nearby_blocks, *change.blocks))),
@@ -133,6 +132,7 @@ class State:
             health=self.health if change.health is None else change.health,
             hunger=self.hunger if change.hunger is None else change.hunger,
             position=(x, y if change.height is None else change.height, z),
+            chests=self.chests,
             equipment=_equipped(self.equipment, change.equipped),
             inventory={item: count for item, count in held.items() if count > 0},
         )

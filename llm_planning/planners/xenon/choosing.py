@@ -175,13 +175,18 @@ class SelfReflecting(SuccessOnly):
         super().__init__(memory, similar=similar, ask=ask, k=k)
         self._analyse = analyse
         self._failures: defaultdict[str, list[Attempt]] = defaultdict(list)
+        self._reasons: dict[object, str] = {}
         self._analyses: defaultdict[str, list[str]] = defaultdict(list)
 
     async def analyses(self, item: str) -> tuple[str, ...]:
         """All reflections on an item, oldest first; made when they are first needed."""
         done = self._analyses[item]
         for attempt in self._failures.pop(item, []):
-            done.append(await self._analyse(attempt))
+            # The same action on the same belief has the same reason, whatever else is held by now.
+            same = (item, attempt.action, frozenset(attempt.believed.items()))
+            if same not in self._reasons:
+                self._reasons[same] = await self._analyse(attempt)
+            done.append(self._reasons[same])
         return tuple(done)
 
     def failed(self, attempt: Attempt) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from random import Random
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
@@ -18,6 +19,7 @@ from llm_planning.planners.xenon import cooking_agents
 from llm_planning.planners.xenon.cooking_knowledge import CookingKnowledge
 from llm_planning.planners.xenon.cooking_oracle import OracleAction, OracleTool
 from llm_planning.planners.xenon.cooking_roles import CookingRoles, Counted, LlmAction, LlmTool
+from llm_planning.planners.xenon.cooking_saved import episodes_json, load_run, save_run
 from llm_planning.planners.xenon.similarity import Similar
 
 if TYPE_CHECKING:
@@ -33,6 +35,9 @@ COOKING_TASKS = ("cook-a-meal",)
 
 WARM_UP = 10
 """Episodes after which an agent is expected to have learnt."""
+
+EXTENDABLE = ("episodes", "save")
+"""Settings that may be others when a saved run goes on."""
 
 
 class UnknownCookingTaskError(ValueError):
@@ -51,6 +56,8 @@ class CookingSettings(PlannerSettings):
         prior: who predicts tools and executable actions: the `model`, or an `oracle` that errs.
         accuracy: how often an oracle's answer is right; without effect on the model's.
         k: K, similar cookbook actions that serve as examples (key `K`).
+        save: file to which the run goes after each episode, and from which a run that was stopped
+            goes on exactly; nowhere if empty.
     """
 
     episodes: int = Field(100, ge=1)
@@ -60,6 +67,7 @@ class CookingSettings(PlannerSettings):
     prior: Literal["model", "oracle"] = "model"
     accuracy: float = Field(0.6, ge=0.0, le=1.0)
     k: int = Field(3, ge=0, validation_alias="K")
+    save: str = ""
 
 
 class XenonCookingSettings(CookingSettings):
@@ -121,17 +129,23 @@ def deckard(
 class CookingRun(Generic[SettingsT]):
     """Lets one agent play its episodes.
 
+    All that decides what an agent does next is in its `CookingKnowledge`, so any of them can be
+    stopped and go on.
+
     Args:
+        name: of the planner.
         assemble: which agent.
         kitchens: opens the games.
     """
 
     def __init__(
         self,
+        name: str,
         assemble: Assemble[SettingsT],
         *,
         kitchens: Callable[[Sequence[GameSpec]], Awaitable[list[Kitchen]]] = open_kitchens,
     ) -> None:
+        self._name = name
         self._assemble = assemble
         self._open_kitchens = kitchens
 
@@ -148,12 +162,18 @@ class CookingRun(Generic[SettingsT]):
 
         Raises:
             UnknownCookingTaskError: there is no such task.
-            CookingError: TextWorld is missing, or a game cannot be made or played.
+            SettingsError: the folder to save in is missing.
+            CookingError: TextWorld is missing, a game cannot be made or played, or the saved run
+                cannot be written, cannot be read or is another one.
         """
         if task not in COOKING_TASKS:
             raise UnknownCookingTaskError(
                 f"unknown cooking task {task!r}; {remedy(task, COOKING_TASKS)}"
             )
+        run = self._run(task, engines, settings, seed)
+        saved = None
+        if settings.save:
+            saved = load_run(Path(settings.save), run, episodes=settings.episodes)
         specs = [
             GameSpec(seed=number, ingredients=settings.ingredients)
             for number in game_order(settings.games, settings.episodes, seed)
@@ -168,17 +188,40 @@ class CookingRun(Generic[SettingsT]):
             seed=seed,
         )
         episodes: list[Episode] = []
-        for number in range(settings.episodes):
+        before = 0
+        if saved is not None:
+            episodes, before = saved.played(), saved.questions
+            agent.knowledge.restore(saved.knowledge)
+
+        def questions() -> int:
+            return before + sum(role.calls for role in asked)
+
+        for number in range(len(episodes), settings.episodes):
             kitchen = kitchens[number % len(kitchens)]
             episodes.append(await agent.cook(CookingWorld(kitchen, max_steps=settings.max_steps)))
+            if settings.save:
+                known, path = agent.knowledge, Path(settings.save)
+                save_run(path, run, episodes, known, questions=questions())
             # Remembered answers need no waiting and would keep every other trial waiting.
             await asyncio.sleep(0)
         return _outcome(
             episodes,
             agent.knowledge,
-            questions=sum(role.calls for role in asked),
+            questions=questions(),
             header={"task": task, "seed": seed, "settings": settings.to_json()},
         )
+
+    def _run(
+        self, task: str, engines: Engines, settings: SettingsT, seed: int
+    ) -> dict[str, object]:
+        """What the agent's doings depend on, by name."""
+        return {
+            "planner": self._name,
+            "task": task,
+            "model": engines.options.identity.name,
+            "seed": seed,
+            **{k: v for k, v in settings.to_json().items() if k not in EXTENDABLE},
+        }
 
 
 def game_order(games: int, episodes: int, seed: int) -> list[int]:
@@ -257,10 +300,7 @@ def _outcome(
         },
         trace={
             **header,
-            "episodes": [
-                {"game": e.game, "success": e.success, "steps": [list(step) for step in e.steps]}
-                for e in episodes
-            ],
+            "episodes": episodes_json(episodes),
             "knowledge": known.to_json(),
         },
         text="\n".join(
@@ -277,11 +317,11 @@ def _by_tens(episodes: Sequence[Episode]) -> str:
     return " ".join(str(sum(episode.success for episode in ten)) for ten in tens)
 
 
-xenon_cooking = CookingRun(xenon)
+xenon_cooking = CookingRun("xenon-cooking", xenon)
 """`xenon-cooking`."""
 
-sc_cooking = CookingRun(self_correction)
+sc_cooking = CookingRun("sc-cooking", self_correction)
 """`sc-cooking`."""
 
-deckard_cooking = CookingRun(deckard)
+deckard_cooking = CookingRun("deckard-cooking", deckard)
 """`deckard-cooking`."""

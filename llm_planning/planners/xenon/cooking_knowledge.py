@@ -1,15 +1,11 @@
-"""What an agent learns in the kitchen and keeps from one episode to the next, also on disk."""
+"""What an agent learns in the kitchen and keeps from one episode to the next."""
 
 from __future__ import annotations
 
-import json
-import os
 from dataclasses import dataclass, field
-from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from llm_planning.environments.cooking.recipes import ACTIONS
 from llm_planning.planners.xenon.memory import ActionMemory
@@ -17,23 +13,25 @@ from llm_planning.planners.xenon.memory import ActionMemory
 if TYPE_CHECKING:
     from typing import Self
 
-FORMAT = 1
 
-
-class CookingKnowledgeError(ValueError):
-    """A file of cooking knowledge is missing, damaged or of another format."""
-
-
-class _Saved(BaseModel):
+class _Counts(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    format: int
+    successes: dict[str, dict[str, int]]
+    failures: dict[str, dict[str, int]]
+
+
+class KnowledgeRecord(BaseModel):
+    """What `CookingKnowledge.to_json` gives, read again; its attributes are those."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
     episodes: int = Field(ge=0)
     revisions: int = Field(ge=0)
     tools: dict[str, str]
     rejected: dict[str, list[str]]
     failures: dict[str, list[str]]
-    memory: dict[str, dict[str, dict[str, int]]]
+    memory: _Counts
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,7 +66,6 @@ class CookingKnowledge:
     def to_json(self) -> dict[str, Any]:
         """Everything, as JSON values."""
         return {
-            "format": FORMAT,
             "episodes": self.episodes,
             "revisions": self.revisions,
             "tools": dict(self.tools),
@@ -77,58 +74,11 @@ class CookingKnowledge:
             "memory": self.memory.to_json(),
         }
 
-    def save(self, path: Path) -> None:
-        """Writes all of it or nothing.
-
-        Args:
-            path: of the file; its folder must exist.
-
-        Raises:
-            CookingKnowledgeError: the file cannot be written.
-        """
-        try:
-            with NamedTemporaryFile(
-                "w", dir=path.parent, prefix=f".{path.name}.", delete=False, encoding="utf-8"
-            ) as file:
-                try:
-                    json.dump(self.to_json(), file)
-                    file.flush()
-                    os.fsync(file.fileno())
-                    Path(file.name).replace(path)
-                except BaseException:
-                    Path(file.name).unlink(missing_ok=True)
-                    raise
-        except OSError as error:
-            raise CookingKnowledgeError(f"cannot write {path}: {error}") from error
-
-    @classmethod
-    def load(cls, path: Path, *, x0: int = 2) -> Self:
-        """Reads what `save` wrote.
-
-        Raises:
-            CookingKnowledgeError: it is missing, damaged or of another format.
-        """
-        try:
-            saved = _Saved.model_validate_json(path.read_bytes())
-        except OSError as error:
-            raise CookingKnowledgeError(f"cannot read {path}: {error}") from error
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"])) or "the file"
-            raise CookingKnowledgeError(
-                f"{path} holds no cooking knowledge: {where}: {first['msg']}; "
-                "delete it to begin anew"
-            ) from error
-        if saved.format != FORMAT or saved.memory.keys() != {"successes", "failures"}:
-            raise CookingKnowledgeError(
-                f"{path} has format {saved.format}, and this program reads {FORMAT}: "
-                "delete it to begin anew"
-            )
-        known = cls.empty(x0=x0)
-        known.memory.restore(saved.memory)
-        known.tools.update(saved.tools)
-        known.rejected.update(saved.rejected)
-        known.failures.update(saved.failures)
-        known.revisions = saved.revisions
-        known.episodes = saved.episodes
-        return known
+    def restore(self, saved: KnowledgeRecord) -> None:
+        """Takes over what `to_json` gave."""
+        self.memory.restore(saved.memory.model_dump())
+        self.tools = dict(saved.tools)
+        self.rejected = {v: list(tools) for v, tools in saved.rejected.items()}
+        self.failures = {v: list(said) for v, said in saved.failures.items()}
+        self.revisions = saved.revisions
+        self.episodes = saved.episodes

@@ -127,17 +127,6 @@ TABLE_12 = Rates(
 )
 """Qwen2.5-VL-7B on 75 items."""
 
-NEVER_WRONG = Rates(
-    right_items=1.0,
-    exact=1.0,
-    unnecessary=0.0,
-    omitted=0.0,
-    nonexistent=0.0,
-    quantity_absolute=0.0,
-    quantity_signed=0.0,
-    right_action=1.0,
-)
-
 
 def oracle_roles(
     book: RuleBook, *, items: Sequence[str], seed: int, rates: Rates = TABLE_12
@@ -164,15 +153,6 @@ def oracle_roles(
         analyse=oracle.analyse,
         rank=oracle.rank,
     )
-
-
-def truth_roles(book: RuleBook) -> Roles:
-    """Everybody an agent can ask, never wrong: for oracle graphs and OracleActionPlanner.
-
-    Args:
-        book: the rules in force.
-    """
-    return oracle_roles(book, items=tuple(book.rules), seed=0, rates=NEVER_WRONG)
 
 
 class Oracle:

@@ -1,12 +1,13 @@
 """Context-aware reprompting: another task for a controller that got stuck (XENON, Appendix H).
 
 Two questions instead of one: a vision model says what is to be seen, and a decision is made from
-text alone. Both are asked only after an interval in which the subgoal's item was not obtained.
+text alone. Whoever watches the controller asks them, and only after an interval in which the
+subgoal's item was not obtained (here `SimulatedWorld` hands back after its `patience`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from llm_planning.planners.xenon.answers import Description, Intervention
@@ -76,33 +77,6 @@ class Reprompter(Generic[ObservationT]):
         if not decision.need_intervention:
             return None
         return decision.task.strip() or None
-
-
-@dataclass(frozen=True, slots=True)
-class Watch:
-    """Since when a subgoal has made no progress: the trigger of CRe.
-
-    Attributes:
-        since: step at which the item was last obtained, or the subgoal begun.
-        held: how many were held then.
-    """
-
-    since: int
-    held: int
-
-    def after(self, step: int, held: int) -> Watch:
-        """The watch at a later step: begun anew if more is held than before.
-
-        What something else used up is no progress, but having it back is.
-        """
-        return Watch(step if held > self.held else self.since, held)
-
-    def is_due(self, step: int, *, interval: int) -> bool:
-        """Whether nothing was obtained for an interval, in environment steps.
-
-        Whoever then asks the reprompter begins a new watch, so that it is asked once an interval.
-        """
-        return step - self.since >= interval
 
 
 class ImageCaption:
