@@ -151,12 +151,44 @@ async def test_ranked_items_join_the_analogous_ones_and_all_resources():
     resources = dict.fromkeys(("logs", "planks", "stick", "cobblestone"), 8)
     assert dict(known.graph.requirements("golem")) == resources | {
         "redstone": 4,
-        "crafting_table": 1,
+        "crafting_table": 4,
     }
     assert asked == [
         ("golem", ("logs", "planks", "wooden_axe", "stone_sword", "redstone")),
         ("golem", ("crafting_table", "wooden_axe", "stone_sword", "redstone")),
     ]
+
+
+async def no_preference(item, *, candidates):
+    return [0.0] * len(candidates)
+
+
+async def test_a_demonstration_that_leads_nowhere_is_given_up_by_xenon_plus():
+    """The chest seems to need cobblestone, which a plan mined with an axe that needs the stick.
+
+    XENON leaves what was demonstrated alone, and with it the chest. XENON+ frees the chest when the
+    stick was revised in vain for twice c_0: it may be what the stick requires.
+    """
+    freed = {}
+    for plus in (False, True):
+        known = Knowledge(DependencyGraph(["stick", "chest"]))
+        known.obtain("logs", {}, makes=1, kept=set())
+        known.obtain("planks", {"logs": 1}, makes=4, kept=set())
+        known.demonstrate("stick", {"planks": 2}, makes=4, kept=set())
+        known.demonstrate("axe", {"stick": 2}, makes=1, kept=set())
+        known.demonstrate("cobblestone", {"axe": 1}, makes=1, kept={"axe"})
+        known.graph.require("chest", {"cobblestone": 2})
+        given = {"similar": Ranking("cobblestone", "planks"), "scales": SCALES}
+        store = (
+            RankedAnalogyStore(known, resources=consumed, rank=no_preference, **given)
+            if plus
+            else AnalogyStore(known, resources=consumed, **given)
+        )
+        for _ in range(6):
+            await store.revise("stick", ())
+        assert known.revision_count("stick") == 7 > 2 * SCALES.c0
+        freed[plus] = dict(known.graph.requirements("chest"))
+    assert freed == {False: {"cobblestone": 2}, True: {"logs": 4, "planks": 4}}
 
 
 async def test_self_correction_asks_with_failures_and_examples():

@@ -166,7 +166,7 @@ class AnalogyStore:
         if known.revisions[item] <= scales.c0:
             known.graph.require(item, await self.analogous(item))
             return
-        descendants = known.graph.descendants(item, sparing=known.succeeded)
+        descendants = known.graph.descendants(item, sparing=self.spared(item))
         known.graph.require(item, await self.everything(item))
         for w in descendants:
             if w not in revised:
@@ -180,6 +180,10 @@ class AnalogyStore:
         resources = self._resources(known)
         amount = scales.alpha_s * known.revision_count(item)
         return {u: amount if u in resources else 1 for u in self.possible(item, candidates)}
+
+    def spared(self, item: str) -> set[str]:
+        """Items that are not revised with an inadmissible ancestor, nor what needs it through them."""
+        return self._knowledge.succeeded
 
     async def everything(self, item: str) -> Mapping[str, int]:
         """R(v) of an inadmissible item: α_i of every resource (Case 1)."""
@@ -225,23 +229,48 @@ class RankedAnalogyStore(AnalogyStore):
 
     async def analogous(self, item: str) -> Mapping[str, int]:
         """R(v) of a less-tried item: what similar items required, and the likeliest others."""
-        return await self._with_likely(item, await super().analogous(item))
+        kept = self._knowledge.kept
+        likely = await self._likely(item, required := await super().analogous(item))
+        return {**required, **{u: 1 if u in kept else n for u, n in likely.items()}}
 
     async def everything(self, item: str) -> Mapping[str, int]:
         """R(v) of an inadmissible item: every resource, and the likeliest others."""
-        return await self._with_likely(item, await super().everything(item))
+        required = await super().everything(item)
+        return {**required, **await self._likely(item, required)}
 
-    async def _with_likely(self, item: str, required: Mapping[str, int]) -> Mapping[str, int]:
+    def spared(self, item: str) -> set[str]:
+        """What was obtained; what was only demonstrated, too, until that led nowhere for long.
+
+        If an item on the way to most others cannot be had as demonstrated, all that was shown beyond
+        it depends on it, and so does whatever is believed to need that: only the item itself is then
+        left to try, though it may require one of those.
+        """
+        known = self._knowledge
+        patient = known.revision_count(item) <= 2 * self._scales.c0
+        return known.succeeded if patient else known.obtained
+
+    def possible(self, item: str, candidates: Collection[str]) -> list[str]:
+        """Candidates for an item that neither are nor depend on what is inadmissible."""
+        known, c0 = self._knowledge, self._scales.c0
+        hopeless = {
+            u for u in known.graph.items if u not in known.obtained and known.revision_count(u) > c0
+        }
+        return [
+            u
+            for u in super().possible(item, candidates)
+            if u in known.obtained or hopeless.isdisjoint(known.graph.ancestors(u))
+        ]
+
+    async def _likely(self, item: str, required: Mapping[str, int]) -> Mapping[str, int]:
         known, scales = self._knowledge, self._scales
         others = [u for u in self.possible(item, known.obtained) if u not in required]
         if not others:
-            return required
+            return {}
         scores = await self._rank(item, candidates=others)
         best = sorted(zip(scores, others, strict=True), key=lambda pair: -pair[0])
         count = scales.k * (known.revision_count(item) - 1)
         amount = scales.alpha_s * min(known.revision_count(item), scales.c0)
-        likely = {u: 1 if u in known.kept else amount for _, u in best[:count]}
-        return {**required, **likely}
+        return {u: amount for _, u in best[:count]}
 
 
 def consumed(known: Knowledge) -> set[str]:
