@@ -181,8 +181,8 @@ class AnalogyStore:
         amount = scales.alpha_s * known.revision_count(item)
         return {u: amount if u in resources else 1 for u in self.possible(item, candidates)}
 
-    def spared(self, item: str) -> set[str]:
-        """Items that are not revised with an inadmissible ancestor, nor what needs it through them."""
+    def spared(self, item: str) -> set[str]:  # noqa: ARG002 - for those who override it
+        """Items that are not revised with an ancestor, nor what needs it through them only."""
         return self._knowledge.succeeded
 
     async def everything(self, item: str) -> Mapping[str, int]:
@@ -241,9 +241,9 @@ class RankedAnalogyStore(AnalogyStore):
     def spared(self, item: str) -> set[str]:
         """What was obtained; what was only demonstrated, too, until that led nowhere for long.
 
-        If an item on the way to most others cannot be had as demonstrated, all that was shown beyond
-        it depends on it, and so does whatever is believed to need that: only the item itself is then
-        left to try, though it may require one of those.
+        If an item on the way to most others cannot be had as demonstrated, all that was shown
+        beyond it depends on it, and so does whatever is believed to need that: only the item
+        itself is then left to try, though it may require one of those.
         """
         known = self._knowledge
         patient = known.revision_count(item) <= 2 * self._scales.c0
