@@ -26,7 +26,7 @@ class EncoderEngine:
     """Serves runs whose questions are all answered by oracles, without loading a model.
 
     Args:
-        encoder: embeds; one of its own, closed with the engine, if None.
+        encoder: embeds; one of its own, without a cache and closed with the engine, if None.
 
     Attributes:
         counters: what was asked so far.
@@ -35,7 +35,7 @@ class EncoderEngine:
     identity = ModelIdentity(name=NO_MODEL, revision=NO_MODEL, dtype=NO_MODEL)
 
     def __init__(self, encoder: TextEncoder | None = None) -> None:
-        self._encoder = encoder or TextEncoder()
+        self._encoder = encoder or TextEncoder(cache=None)
         self._owns_encoder = encoder is None
         self.counters = Counters()
 

@@ -21,6 +21,7 @@ from llm_planning.cli import app
 from llm_planning.experiments import opening
 from llm_planning.experiments.ledger import Ledger, LedgerError
 from llm_planning.experiments.ray_pool import RayPool
+from llm_planning.model_configs import find_config
 from llm_serving.errors import EngineStoppedError, UnknownModelError
 from llm_serving.request import ModelIdentity
 from llm_serving.scripted import ScriptedEngine
@@ -48,7 +49,8 @@ class Served:
         self.forgotten = 0
 
     @contextlib.contextmanager
-    def __call__(self, config, encoder):
+    def __call__(self, model, encoder, *, limits):
+        config = find_config(model).model_copy(update=limits)
         identity = ModelIdentity(name=config.model, revision="1", dtype="float32")
         engine = ScriptedEngine(self.script, delay=self.delay, identity=identity)
         engine.forget_prefixes = self.forget

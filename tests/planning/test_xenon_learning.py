@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import closing
 
 import pytest
 from typer.testing import CliRunner
@@ -15,6 +16,7 @@ from llm_planning.planners.xenon.agents import AGENTS, INFORMED_AGENTS
 from llm_planning.planners.xenon.learning_report import Curve
 from llm_planning.planners.xenon.saved import SavedKnowledgeError
 from llm_planning.session import plan
+from llm_serving.encoder import TextEncoder
 from llm_serving.encoder_engine import EncoderEngine
 from llm_serving.errors import UnsupportedEngineError
 
@@ -23,9 +25,8 @@ ORACLE = {"prior": "table12"}
 
 @pytest.fixture(scope="module")
 def engine():
-    embedder = EncoderEngine()
-    yield embedder
-    embedder.close()
+    with closing(TextEncoder()) as encoder:
+        yield EncoderEngine(encoder)
 
 
 async def learn(engine, planner="xenon", *, seed=0, **settings):
