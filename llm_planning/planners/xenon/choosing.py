@@ -41,8 +41,35 @@ class ActionPolicy(Protocol):
         ...
 
 
-class FailureAware:
-    """Algorithm 4, and lines 12 to 16 of Algorithm 1.
+class Remembering:
+    """Lines 12 to 16 of Algorithm 1: both outcomes count, and all actions can be ruled out.
+
+    Args:
+        memory: FAM.
+    """
+
+    def __init__(self, memory: ActionMemory) -> None:
+        self._memory = memory
+
+    def succeeded(self, action: str, item: str) -> None:
+        """S(a, v) += 1."""
+        self._memory.record(action, item, True)
+
+    def failed(self, attempt: Attempt) -> None:
+        """F(a, v) += 1."""
+        self._memory.record(attempt.action, attempt.item, False)
+
+    def exhausted(self, item: str) -> bool:
+        """All actions are empirically invalid."""
+        return self._memory.exhausted(item)
+
+    def reset(self, item: str) -> None:
+        """M[v, .] <- (0, 0)."""
+        self._memory.reset(item)
+
+
+class FailureAware(Remembering):
+    """Algorithm 4: step-by-step planning with FAM.
 
     Args:
         memory: FAM.
@@ -54,7 +81,7 @@ class FailureAware:
     def __init__(
         self, memory: ActionMemory, *, similar: Similar, ask: ChooseAction, k: int
     ) -> None:
-        self._memory = memory
+        super().__init__(memory)
         self._similar = similar
         self._ask = ask
         self._k = k
@@ -76,22 +103,6 @@ class FailureAware:
             options=candidates,
             analyses=(),
         )
-
-    def succeeded(self, action: str, item: str) -> None:
-        """S(a, v) += 1."""
-        self._memory.record(action, item, True)
-
-    def failed(self, attempt: Attempt) -> None:
-        """F(a, v) += 1."""
-        self._memory.record(attempt.action, attempt.item, False)
-
-    def exhausted(self, item: str) -> bool:
-        """All actions are empirically invalid."""
-        return self._memory.exhausted(item)
-
-    def reset(self, item: str) -> None:
-        """M[v, .] <- (0, 0)."""
-        self._memory.reset(item)
 
 
 class SuccessOnly:

@@ -12,6 +12,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from llm_planning.planners.xenon.choosing import Remembering
+
 if TYPE_CHECKING:
     from random import Random
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from llm_planning.planners.xenon.roles import Attempt
 
 
-class RandomFam:
+class RandomFam(Remembering):
     """Random+FAM: Algorithm 4 with a uniform draw in the place of the LLM.
 
     Args:
@@ -28,28 +30,12 @@ class RandomFam:
     """
 
     def __init__(self, memory: ActionMemory, *, rng: Random) -> None:
-        self._memory = memory
+        super().__init__(memory)
         self._rng = rng
 
     async def choose(self, item: str, quantity: int) -> str:  # noqa: ARG002 - asked of every policy
         """Reuses the valid action, or draws one of those that are not invalid."""
         return self._memory.valid(item) or self._rng.choice(self._memory.candidates(item))
-
-    def succeeded(self, action: str, item: str) -> None:
-        """S(a, v) += 1."""
-        self._memory.record(action, item, True)
-
-    def failed(self, attempt: Attempt) -> None:
-        """F(a, v) += 1."""
-        self._memory.record(attempt.action, attempt.item, False)
-
-    def exhausted(self, item: str) -> bool:
-        """All actions are empirically invalid."""
-        return self._memory.exhausted(item)
-
-    def reset(self, item: str) -> None:
-        """M[v, .] <- (0, 0)."""
-        self._memory.reset(item)
 
 
 class Ucb:
