@@ -1,4 +1,4 @@
-"""`llm-planning cache`: what the caches of answers and of vectors hold, and emptying them."""
+"""`llm-planning cache`: what the caches of answers, vectors and games hold, and emptying them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 from rich.console import Console
@@ -15,16 +15,24 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
+from llm_planning.environments.textgame.transition_files import (
+    TransitionStats,
+    remove_transitions,
+    transition_folder,
+    transition_stats,
+)
 from llm_serving.cache import CacheStats, ResponseCache, response_cache_path
 from llm_serving.cache_file import UnreadableCacheError, remove_cache_file
 from llm_serving.errors import ServingError
 from llm_serving.vector_store import VectorCache, VectorStats, vector_cache_path
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 app = typer.Typer(
-    no_args_is_help=True, help="The caches that make repeated questions and embeddings free."
+    no_args_is_help=True,
+    help="The caches that make repeated questions, embeddings and moves of games free.",
 )
 
 
@@ -33,13 +41,16 @@ class Kind(StrEnum):
 
     RESPONSES = "responses"
     VECTORS = "vectors"
+    TRANSITIONS = "transitions"
 
+
+Stats: TypeAlias = CacheStats | VectorStats | TransitionStats
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
-OnlyOption = Annotated[Kind | None, typer.Option(help="Leave the other cache alone.")]
+OnlyOption = Annotated[Kind | None, typer.Option(help="Leave the other caches alone.")]
 
-_UNITS = {Kind.RESPONSES: "answers", Kind.VECTORS: "vectors"}
+_UNITS = {Kind.RESPONSES: "answers", Kind.VECTORS: "vectors", Kind.TRANSITIONS: "transitions"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +59,7 @@ class _Held:
 
     kind: Kind
     path: Path
-    stats: CacheStats | VectorStats | None
+    stats: Stats | None
 
     def __str__(self) -> str:
         return "unreadable" if self.stats is None else _summary(self.kind, self.stats)
@@ -56,33 +67,32 @@ class _Held:
 
 @app.command()
 def show(*, as_json: JsonOption = False) -> None:
-    """Shows where the caches are, their sizes, and the share of each model.
+    """Shows where the caches are, their sizes, and the share of each model and game.
 
     Exits with 1 if a file cannot be read.
     """
     try:
-        responses, vectors = _response_stats(), _vector_stats()
+        held = {kind: _stats(kind) for kind in Kind}
     except ServingError as error:
         raise _failure(error) from error
-    paths = {kind: _path(kind) for kind in Kind}
     if as_json:
-        kept = {"path": str(paths[Kind.VECTORS]), **asdict(vectors)}
-        told = {"path": str(paths[Kind.RESPONSES]), **asdict(responses), "vectors": kept}
-        typer.echo(json.dumps(told))
+        told = {kind: {"path": str(_path(kind)), **asdict(held[kind])} for kind in Kind}
+        typer.echo(json.dumps(_object(told)))
         return
     console = Console()
-    for kind, stats in ((Kind.RESPONSES, responses), (Kind.VECTORS, vectors)):
-        console.print(Text(f"{paths[kind]}: {_summary(kind, stats)}"), soft_wrap=True)
+    for kind, stats in held.items():
+        console.print(Text(f"{_path(kind)}: {_summary(kind, stats)}"), soft_wrap=True)
         if stats.entries:
             console.print(_table(stats))
 
 
 @app.command()
 def clear(*, only: OnlyOption = None, yes: YesOption = False, as_json: JsonOption = False) -> None:
-    """Removes every cached answer and every cached vector; asks first on a terminal.
+    """Removes every cached answer, vector and transition of a game; asks first on a terminal.
 
-    Runs that use a cache at this moment go on, and fill it anew. A damaged file, or one that is
-    not a cache of this version, is deleted. Exits with 1 if that is not possible.
+    Runs that use a cache at this moment go on, and fill it anew; those that play a game keep what
+    they learn to themselves. A damaged file, or one that is not a cache of this version, is
+    deleted. Exits with 1 if that is not possible.
     """
     chosen = tuple(Kind) if only is None else (only,)
     try:
@@ -99,53 +109,65 @@ def clear(*, only: OnlyOption = None, yes: YesOption = False, as_json: JsonOptio
         for one in held:
             removed = None if one.stats is None else one.stats.entries
             told[one.kind] = _cleared(one.kind, removed, freed[one.kind])
-        typer.echo(json.dumps({**told[Kind.RESPONSES], "vectors": told[Kind.VECTORS]}))
+        typer.echo(json.dumps(_object(told)))
         return
     for one in held:
         typer.echo(f"{one.path}: {one}, now empty; {decimal(freed[one.kind])} freed")
 
 
+def _object(told: Mapping[Kind, Mapping[str, object]]) -> dict[str, object]:
+    """What is told of the answers, and within it that of every other cache by its name."""
+    others = {str(kind): told[kind] for kind in Kind if kind is not Kind.RESPONSES}
+    return {**told[Kind.RESPONSES], **others}
+
+
 def _path(kind: Kind) -> Path:
-    return response_cache_path() if kind is Kind.RESPONSES else vector_cache_path()
+    match kind:
+        case Kind.RESPONSES:
+            return response_cache_path()
+        case Kind.VECTORS:
+            return vector_cache_path()
+        case Kind.TRANSITIONS:
+            return transition_folder()
 
 
-def _open(kind: Kind) -> ResponseCache | VectorCache:
-    path = _path(kind)
-    return ResponseCache(path) if kind is Kind.RESPONSES else VectorCache(path)
-
-
-def _response_stats() -> CacheStats:
+def _stats(kind: Kind) -> Stats:
     # Looking must not create the file.
-    if not response_cache_path().exists():
-        return CacheStats(entries=0, bytes=0, file_bytes=0, models=())
-    with closing(ResponseCache(response_cache_path())) as cache:
-        return cache.stats()
-
-
-def _vector_stats() -> VectorStats:
-    if not vector_cache_path().exists():
-        return VectorStats(entries=0, bytes=0, file_bytes=0, encoders=())
-    with closing(VectorCache(vector_cache_path())) as cache:
-        return cache.stats()
+    exists = _path(kind).exists()
+    match kind:
+        case Kind.RESPONSES if exists:
+            with closing(ResponseCache(response_cache_path())) as responses:
+                return responses.stats()
+        case Kind.RESPONSES:
+            return CacheStats(entries=0, bytes=0, file_bytes=0, models=())
+        case Kind.VECTORS if exists:
+            with closing(VectorCache(vector_cache_path())) as vectors:
+                return vectors.stats()
+        case Kind.VECTORS:
+            return VectorStats(entries=0, bytes=0, file_bytes=0, encoders=())
+        case Kind.TRANSITIONS:
+            return transition_stats()
 
 
 def _held(kind: Kind) -> _Held:
     try:
-        stats = _response_stats() if kind is Kind.RESPONSES else _vector_stats()
+        return _Held(kind, _path(kind), _stats(kind))
     except UnreadableCacheError:
         return _Held(kind, _path(kind), None)
-    return _Held(kind, _path(kind), stats)
 
 
 def _clear(held: _Held) -> int:
     """Empties a cache, or deletes a file without stats; returns the bytes given back."""
     if not held.path.exists():
         return 0
+    if held.kind is Kind.TRANSITIONS:
+        return remove_transitions()
     if held.stats is None:
         freed = held.path.stat().st_size
         remove_cache_file(held.path)
         return freed
-    with closing(_open(held.kind)) as cache:
+    opened = ResponseCache if held.kind is Kind.RESPONSES else VectorCache
+    with closing(opened(held.path)) as cache:
         cache.clear()
         return max(0, held.stats.file_bytes - cache.stats().file_bytes)
 
@@ -154,14 +176,17 @@ def _cleared(kind: Kind, removed: int | None, freed: int) -> dict[str, str | int
     return {"path": str(_path(kind)), "removed": removed, "freed_bytes": freed}
 
 
-def _summary(kind: Kind, stats: CacheStats | VectorStats) -> str:
+def _summary(kind: Kind, stats: Stats) -> str:
     return f"{stats.entries} {_UNITS[kind]}, {decimal(stats.file_bytes)} on disk"
 
 
-def _table(stats: CacheStats | VectorStats) -> Table:
+def _table(stats: Stats) -> Table:
     if isinstance(stats, CacheStats):
         table = Table("model", "revision", "dtype", "answers", "size")
         rows = [(m.name, m.revision, m.dtype, m.entries, m.bytes) for m in stats.models]
+    elif isinstance(stats, TransitionStats):
+        table = Table("game", "revision", "states", "transitions", "size")
+        rows = [(g.name, g.revision, str(g.states), g.entries, g.file_bytes) for g in stats.games]
     else:
         table = Table("encoder", "revision", "dimension", "vectors", "size")
         rows = [(e.name, e.revision, str(e.dimension), e.entries, e.bytes) for e in stats.encoders]

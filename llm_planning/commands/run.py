@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from llm_planning.environments.textgame.game import TextGameError
 from llm_planning.files import write_json
 from llm_planning.metering import metered, usage_by_role
 from llm_planning.model_configs import DEFAULT_MODEL
@@ -25,6 +26,7 @@ from llm_planning.planners.settings import SettingsError
 from llm_planning.planners.xenon.saved import SavedKnowledgeError
 from llm_planning.roles import Engines
 from llm_planning.session import open_engine, open_uncached_engine
+from llm_planning.worker_processes import WorkerLostError
 from llm_serving.errors import ServingError
 from llm_serving.request import Usage
 
@@ -78,8 +80,8 @@ def run(
     """Plans one task and prints the plan, how it was found and what it cost.
 
     Exits with 0 when the planner ran to its end, whether or not it believes that its plan
-    reaches the goal; with 1 when the model, the engine or a saved file failed; with 2 for a name
-    or a setting that does not exist or is not possible; with 130 when interrupted.
+    reaches the goal; with 1 when the model, the engine, a game or a saved file failed; with 2 for a
+    name or a setting that does not exist or is not possible; with 130 when interrupted.
     """
     try:
         if list_:
@@ -106,7 +108,7 @@ def run(
     except SettingsError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from error
-    except (ServingError, SavedKnowledgeError) as error:
+    except (ServingError, SavedKnowledgeError, TextGameError, WorkerLostError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from error
     except KeyboardInterrupt as interrupt:

@@ -9,10 +9,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from llm_planning.experiments.pace import BLIND, first_pace, next_limit
-from llm_planning.experiments.pool import PoolLoad, WorkerLostError
+from llm_planning.experiments.pool import PoolLoad
 from llm_planning.experiments.trial import TrialResult
 from llm_planning.metering import metered, usage_by_role
 from llm_planning.planners.registry import find_planner
+from llm_planning.worker_processes import WorkerLostError
 from llm_serving.errors import EngineStoppedError
 
 if TYPE_CHECKING:

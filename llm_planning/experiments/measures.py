@@ -99,7 +99,8 @@ def measure(runs: Runs, what: Measure) -> Measured:
 def compare(runs: Runs, what: Measure, comparison: Comparison) -> Difference:
     """Measures a difference, paired by task, seed and whatever else the runs have in common.
 
-    Settings that only one side's planner has do not keep a pair apart.
+    Settings that only one side's planner has do not keep a pair apart. There is no pair while one
+    side has no finished run with a value.
 
     Args:
         runs: those of the table and the column.
@@ -111,9 +112,16 @@ def compare(runs: Runs, what: Measure, comparison: Comparison) -> Difference:
         MeasureError: two runs of one side are the same but for fields that nothing pairs.
     """
     sides = [
-        runs.select({field: (value,) for field, value in side.items()}).done
-        for side in (comparison.first, comparison.second)
+        [record for record in selected.done if record.get(what.field) is not None]
+        for selected in (
+            runs.select({field: (value,) for field, value in side.items()})
+            for side in (comparison.first, comparison.second)
+        )
     ]
+    if not all(sides):
+        # What an empty side's runs have in common with the other's is not known yet.
+        none = paired_proportions([]) if what.kind == "rate" else paired_difference([])
+        return Difference(estimate=none, alone=sum(map(len, sides)))
     shared = [
         {field for record in side for field in record if field.startswith("settings.")}
         for side in sides
@@ -150,8 +158,6 @@ def _by_pair(
 ) -> Mapping[tuple[Any, ...], float]:
     values: dict[tuple[Any, ...], float] = {}
     for record in records:
-        if record.get(field) is None:
-            continue
         key = tuple(record.get(name) for name in fields)
         if key in values:
             raise MeasureError(

@@ -9,10 +9,6 @@ if TYPE_CHECKING:
     from llm_planning.experiments.trial import Trial, TrialResult
 
 
-class WorkerLostError(RuntimeError):
-    """The worker that ran a trial is gone; the trial itself is not to blame."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolLoad:
     """What the engines of a pool are doing, for the display and for the choice of `limit`.

@@ -8,10 +8,11 @@ import time
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
-from llm_planning.experiments.pool import PoolLoad, WorkerLostError
+from llm_planning.experiments.pool import PoolLoad
 from llm_planning.experiments.ray_cluster import RayPoolError, connect, place
 from llm_planning.experiments.ray_worker import Worker, WorkerStartError
 from llm_planning.experiments.trial import TrialResult
+from llm_planning.worker_processes import WorkerLostError
 from llm_serving.errors import EngineStoppedError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from llm_planning.experiments.pool import TrialPool
-from llm_planning.experiments.worker_processes import end_workers
+from llm_planning.worker_processes import end_workers
 
 if TYPE_CHECKING:
     from llm_planning.experiments.pool import PoolLoad

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from llm_planning.experiments.ledger import UnkeepableResultError
-from llm_planning.experiments.pool import WorkerLostError
 from llm_planning.experiments.progress import Progress
 from llm_planning.experiments.recorder import Recorder
 from llm_planning.experiments.trial import TrialResult
+from llm_planning.worker_processes import WorkerLostError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

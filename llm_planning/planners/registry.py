@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from llm_planning.environments.minecraft.goals import GOAL_SETS
 from llm_planning.environments.minecraft.tasks import TASKS
+from llm_planning.environments.textgame.opening import GAME_TASKS
 from llm_planning.names import remedy
+from llm_planning.planners.mc_dml import agents as mc_dml
+from llm_planning.planners.mc_dml import playing, walkthrough
+from llm_planning.planners.mc_dml.settings import (
+    LlmFixedSettings,
+    McDmlSettings,
+    PlainSettings,
+    ReflectiveFixedSettings,
+)
 from llm_planning.planners.tree_of_options import baselines
 from llm_planning.planners.tree_of_options.settings import (
     FeasibleSearchSettings,
@@ -199,6 +208,73 @@ _GOAL_PLANNERS = tuple(
     )
 )
 
+_PLAYERS = tuple(
+    PlannerSpec(
+        name=name,
+        summary=summary,
+        environment="textgame",
+        tasks=GAME_TASKS,
+        settings=settings,
+        run=run,
+    )
+    for name, summary, settings, run in (
+        (
+            "mc-dml",
+            "MC-DML: tree search with an LLM policy that remembers and reflects",
+            McDmlSettings,
+            mc_dml.TextGameRun(mc_dml.MC_DML),
+        ),
+        (
+            "mc-dml-no-dp",
+            "MC-DML without dynamic pruning: one search depth",
+            ReflectiveFixedSettings,
+            mc_dml.TextGameRun(mc_dml.WITHOUT_DP),
+        ),
+        (
+            "mc-dml-no-mc-dp",
+            "the same without cross-trial memory either",
+            LlmFixedSettings,
+            mc_dml.TextGameRun(mc_dml.WITHOUT_MC_DP),
+        ),
+        (
+            "mc-dml-no-mc-mi-dp",
+            "the same without in-trial memory either",
+            LlmFixedSettings,
+            mc_dml.TextGameRun(mc_dml.WITHOUT_MC_MI_DP),
+        ),
+        (
+            "puct",
+            "PUCT with a uniform policy",
+            PlainSettings,
+            mc_dml.TextGameRun(mc_dml.PUCT),
+        ),
+        (
+            "uct",
+            "UCT: tree search without a policy",
+            PlainSettings,
+            mc_dml.TextGameRun(mc_dml.UCT),
+        ),
+        (
+            "llm-agent",
+            "LLM agent: every move by the LLM policy, no search",
+            playing.LlmAgentSettings,
+            playing.llm_agent,
+        ),
+        (
+            "reflection-agent",
+            "Reflection agent: rounds of the same, with a reflection after each",
+            playing.ReflectionAgentSettings,
+            playing.reflection_agent,
+        ),
+        (
+            "walkthrough",
+            "the game's own walkthrough, replayed for its statistics",
+            walkthrough.WalkthroughSettings,
+            walkthrough.play_walkthrough,
+        ),
+    )
+)
+
 
 PLANNERS = {
     spec.name: spec
@@ -236,6 +312,7 @@ PLANNERS = {
         *_learners(),
         *_SELECTORS,
         *_GOAL_PLANNERS,
+        *_PLAYERS,
         _cooking(
             "xenon-cooking",
             "XENON in TextWorld Cooking: a tool for each direction of the cookbook, and FAM",

@@ -1,6 +1,14 @@
 """Monte Carlo tree search over awaited answers: the tree, selection rules, returns, the driver."""
 
-from llm_planning.search.driver import Returns, Rollout, Simulate, forest, greedy_path, search
+from llm_planning.search.driver import (
+    Ready,
+    Returns,
+    Rollout,
+    Simulate,
+    forest,
+    greedy_path,
+    search,
+)
 from llm_planning.search.returns import discounted_returns, mean_returns
 from llm_planning.search.selection import (
     argmax,
@@ -19,6 +27,7 @@ from llm_planning.search.tree import Node, path_to, preorder
 
 __all__ = [
     "Node",
+    "Ready",
     "Returns",
     "Rollout",
     "Simulate",

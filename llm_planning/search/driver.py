@@ -44,6 +44,9 @@ class Returns(Protocol):
 Simulate: TypeAlias = Callable[[Node[P]], Coroutine[Any, Any, Rollout[P]]]
 """Expands a leaf, rolls out from it and says which nodes it walked."""
 
+Ready: TypeAlias = Callable[[Node[P]], Awaitable[object] | None]
+"""What a descent has to await before it selects among a node's children; None for nothing."""
+
 _Start: TypeAlias = Callable[[Coroutine[Any, Any, Rollout[P]]], Awaitable[Rollout[P]]]
 
 
@@ -55,6 +58,7 @@ async def search(
     returns: Returns,
     iterations: int,
     width: int = 1,
+    ready: Ready[P] | None = None,
     on_iteration: Callable[[int], None] | None = None,
 ) -> None:
     """Runs iterations of Monte Carlo tree search (Tree of Options, Section 3.1 and Algorithm 1).
@@ -75,12 +79,14 @@ async def search(
         returns: see `Returns`.
         iterations: how many to run.
         width: most iterations in flight at once.
+        ready: see `Ready`; called with every node that a descent passes, before `select`. While a
+            descent waits, nothing is launched or backed up; what is in flight goes on.
         on_iteration: called after each backup with the number of iterations backed up.
 
     Raises:
         ValueError: `width` is below 1.
         RuntimeError: another search is running on the same tree.
-        Exception: the first error of a simulation, unchanged.
+        Exception: the first error of a simulation or of `ready`, unchanged.
     """
     if width < 1:
         msg = f"width is {width}, but at least one iteration must be in flight: set width to 1"
@@ -95,7 +101,7 @@ async def search(
         launched = 0
         for backed_up in range(1, iterations + 1):
             while launched < iterations and len(flights) < width:
-                path = _descend(root, select)
+                path = await _descend(root, select, ready)
                 if path[-1].pending:
                     break
                 _take_off(path)
@@ -137,11 +143,15 @@ def _in_place(simulation: Coroutine[Any, Any, Rollout[P]]) -> Awaitable[Rollout[
     return simulation
 
 
-def _descend(root: Node[P], select: Callable[[Node[P]], Node[P]]) -> list[Node[P]]:
+async def _descend(
+    root: Node[P], select: Callable[[Node[P]], Node[P]], ready: Ready[P] | None
+) -> list[Node[P]]:
     """Walks from the root to a node without children, or under construction."""
     node = root
     path = [node]
     while node.children and not node.pending:
+        if ready is not None and (waiting := ready(node)) is not None:
+            await waiting
         node = select(node)
         path.append(node)
     return path

@@ -11,6 +11,12 @@ from typer.testing import CliRunner
 
 from llm_planning.commands import cache as cache_command
 from llm_planning.commands import doctor as doctor_command
+from llm_planning.environments.textgame.game import Transition
+from llm_planning.environments.textgame.transition_store import (
+    Record,
+    TransitionStore,
+    transition_store_path,
+)
 from llm_serving.cache import ResponseCache
 from llm_serving.models.bundled import bundled_folder
 from llm_serving.models.catalogue import CATALOGUE
@@ -71,6 +77,12 @@ def test_show_without_a_file_creates_none(folder):
             "bytes": 0,
             "file_bytes": 0,
             "encoders": [],
+        },
+        "transitions": {
+            "path": str(folder / "transitions"),
+            "entries": 0,
+            "file_bytes": 0,
+            "games": [],
         },
     }
     assert not folder.exists()
@@ -227,6 +239,82 @@ def test_people_are_asked_about_both(folder, monkeypatch):
     narrowed, _ = ask_cache("clear", "--only", "vectors", input="n\n")
     assert "answers" not in narrowed.stderr
     assert ask_cache("show", "--json")[1]["vectors"]["entries"] == 5
+
+
+def fill_transitions(name, entries=4):
+    """A game's memory: one state, and actions that lead back to it. Returns its file."""
+    store = TransitionStore(transition_store_path(name, "a revision"))
+    store.put_state("start", Record(None, 0))
+    for number in range(entries):
+        store.put_transition("start", f"wait {number}", Transition("start", "time", 0.0, None))
+    store.save()
+    store.close()
+    return store.path
+
+
+def test_transitions_of_games_are_shown_game_by_game(folder):
+    path = fill_transitions("Zork [I]")
+    fill_transitions("coin-collector-205-1", entries=3000)
+    _, shown = ask_cache("show", "--json")
+    told = shown["transitions"]
+    assert told["path"] == str(path.parent) == str(folder / "transitions")
+    assert told["entries"] == 3004
+    large, small = told["games"]
+    assert (large["name"], large["states"], large["entries"]) == ("coin-collector-205-1", 1, 3000)
+    assert (small["name"], small["entries"]) == ("zork-i", 4)
+    assert small["file_bytes"] == path.stat().st_size > 0
+    assert f"zork-i-{small['revision']}.sqlite" == path.name
+    assert told["file_bytes"] == large["file_bytes"] + small["file_bytes"]
+    result, _ = ask_cache("show")
+    assert "3004 transitions" in result.stdout
+    assert "zork-i" in result.stdout
+
+
+def test_transitions_are_cleared_alone_or_with_the_others(folder):
+    fill(folder / "responses.sqlite")
+    fill_transitions("zork1")
+    path = fill_transitions("detective", entries=300)
+    _, shown = ask_cache("show", "--json")
+    _, cleared = ask_cache("clear", "--only", "transitions", "--json")
+    assert (cleared["removed"], cleared["freed_bytes"]) == (0, 0)
+    assert cleared["transitions"] == {
+        "path": str(path.parent),
+        "removed": 304,
+        "freed_bytes": shown["transitions"]["file_bytes"],
+    }
+    assert list(path.parent.iterdir()) == []
+    assert ask_cache("show", "--json")[1]["entries"] == 3
+    fill_transitions("zork1")
+    _, cleared = ask_cache("clear", "--json")
+    assert (cleared["removed"], cleared["transitions"]["removed"]) == (3, 4)
+    assert ask_cache("show", "--json")[1]["transitions"]["games"] == []
+
+
+def test_damaged_transitions_are_told_and_cleared_alone(folder):
+    fill(folder / "responses.sqlite")
+    fill_transitions("zork1").write_bytes(b"no database at all" * 100)
+    fill_transitions("detective")
+    shown, _ = ask_cache("show", "--json")
+    assert shown.exit_code == 1
+    assert "llm-planning cache clear --only transitions" in shown.stderr
+    told, cleared = ask_cache("clear", "--only", "transitions", "--json")
+    assert told.exit_code == 0
+    assert cleared["transitions"]["removed"] is None
+    assert list((folder / "transitions").iterdir()) == []
+    assert ask_cache("show", "--json")[1]["entries"] == 3
+
+
+def test_who_plays_while_transitions_are_cleared_goes_on(folder):
+    path = fill_transitions("zork1")
+    store = TransitionStore(path)
+    assert ask_cache("clear", "--only", "transitions")[0].exit_code == 0
+    # Another player begins anew at once, while the first goes on to write.
+    assert fill_transitions("zork1", entries=2) == path
+    store.put_transition("start", "jump", Transition("start", "whee", 0.0, None))
+    store.save()
+    assert "jump" in store.load("start").transitions
+    store.close()
+    assert ask_cache("show", "--json")[1]["transitions"]["entries"] == 2
 
 
 # --- doctor --------------------------------------------------------------------------------------

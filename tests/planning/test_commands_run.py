@@ -8,7 +8,10 @@ from typer.testing import CliRunner
 
 import llm_planning.commands.run as run_module
 from llm_planning.cli import app
+from llm_planning.environments.textgame.game import TextGameError
+from llm_planning.environments.textgame.trapdoor import TrapDoor
 from llm_planning.planners.registry import PLANNERS
+from llm_planning.worker_processes import WorkerLostError
 from llm_serving.errors import EngineStoppedError
 from llm_serving.scripted import ScriptedEngine
 
@@ -146,6 +149,36 @@ def test_a_failing_engine_exits_with_one(monkeypatch):
     result = invoke("too", *SMALL)
     assert result.exit_code == 1
     assert "out of paper" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("--task", "zork1"), 1, "set games=FOLDER"),
+        (("--set", "game=/no/such.z5"), 1, "/no/such.z5 does not exist"),
+        (("--set", f"game={__file__}"), 1, "is no Z-machine story"),
+        (("--task", "simple", "--set", "level=9"), 2, "levels of simple are 1 to 3"),
+        (("--task", "zork"), 2, "did you mean zork1"),
+    ],
+)
+def test_a_game_that_cannot_be_opened_is_one_line(opened, arguments, code, says):
+    result = invoke("puct", *arguments)
+    assert result.exit_code == code
+    assert result.stderr.startswith("error: ")
+    assert len(result.stderr.splitlines()) == 1
+    assert says in result.stderr
+    # An error that nobody caught would be the runner's to show.
+    assert isinstance(result.exception, SystemExit)
+
+
+@pytest.mark.parametrize("error", [TextGameError, WorkerLostError])
+def test_a_game_that_fails_while_it_is_played_is_one_line(opened, monkeypatch, error):
+    async def fail(self, snapshot):
+        raise error("the worker is gone")
+
+    monkeypatch.setattr(TrapDoor, "valid_actions", fail)
+    result = invoke("puct", "--task", "trap-door", "--set", "remember=off")
+    assert (result.exit_code, result.stderr) == (1, "error: the worker is gone\n")
 
 
 @pytest.mark.parametrize(

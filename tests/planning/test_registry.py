@@ -16,7 +16,7 @@ def test_registered_planners():
     for name, spec in PLANNERS.items():
         assert spec.name == name
         assert re.fullmatch(r"[a-z]+(-[a-z]+)*", name)
-        assert spec.environment in {"minecraft", "cooking"}
+        assert spec.environment in {"minecraft", "cooking", "textgame"}
         assert spec.tasks
         assert len(spec.summary) < 100
 

@@ -338,6 +338,27 @@ def test_pairs_that_differ_in_more_than_is_paired_are_refused(configs, tmp_path)
         measured(configs, tmp_path / "sweep", results, ())
 
 
+@pytest.mark.parametrize(
+    "unfinished", [(), [cot(failed=True)], [cot(nodes=None)]], ids=["none", "failed", "no value"]
+)
+@pytest.mark.parametrize("measure", ["mean: metrics.nodes", "rate: metrics.nodes"])
+def test_a_side_without_results_has_no_pairs_yet(configs, tmp_path, unfinished, measure):
+    add_table(
+        configs,
+        f"""
+        title: Half done
+        columns: [{{key: calls, label: calls, measure: {{{measure}}}}}]
+        rows: [{{label: all, where: {{}}}}]
+        compare: [{{column: calls, first: {{planner: too}}, second: {{planner: cot}}}}]
+        """,
+    )
+    results = [too(k=1, nodes=1), too(k=3, nodes=0), *unfinished]
+    made = measured(configs, tmp_path / "sweep", results, [trial_of("cot", task="mine", seed=1)])
+    (compared,) = made.differences
+    assert (compared.difference.estimate.n, compared.difference.alone) == (0, 2)
+    assert "0 pairs, 2 runs without a partner" in markdown(made, {"sweep": "s"})
+
+
 def test_unknown_names_are_told_the_nearest(configs):
     assert papers(configs) == ("paper",)
     with pytest.raises(PublishedError, match="unknown paper 'papper'; did you mean paper"):

@@ -9,10 +9,10 @@ import pytest
 import llm_planning.experiments.local_pool as pool_module
 from llm_planning.experiments.local_pool import LocalPool, run_trial
 from llm_planning.experiments.pace import BLIND
-from llm_planning.experiments.pool import WorkerLostError
 from llm_planning.experiments.trial import Trial
 from llm_planning.planners.registry import find_planner
 from llm_planning.roles import Engines
+from llm_planning.worker_processes import WorkerLostError
 from llm_serving.errors import EngineStoppedError
 from llm_serving.scripted import ScriptedEngine
 from llm_serving.vllm_stats import EngineLoad
@@ -192,3 +192,11 @@ async def test_counts_begin_with_the_pool():
     assert pool.load().written_tokens == 0
     await pool.run(cot(1))
     assert pool.load().written_tokens == engine.counters.total.completion_tokens / 2 > 0
+
+
+async def test_a_game_that_cannot_be_opened_fails_its_trial_with_one_line():
+    trial = cot(planner="puct", environment="textgame", task="zork1", settings={})
+    result = await run_trial(trial, Engines.both(ScriptedEngine({})))
+    assert result.status == "failed"
+    assert result.error.startswith("TextGameError: the game 'zork1' needs its story file")
+    assert len(result.error.splitlines()) == 1

@@ -20,12 +20,13 @@ import pytest
 from llm_planning.experiments.ledger import Ledger
 from llm_planning.experiments.local_pool import LocalPool
 from llm_planning.experiments.opening import Answers, Models, open_pool
-from llm_planning.experiments.pool import PoolLoad, WorkerLostError
+from llm_planning.experiments.pool import PoolLoad
 from llm_planning.experiments.ray_cluster import Node, RayPoolError, connect, place
 from llm_planning.experiments.ray_pool import RayPool
 from llm_planning.experiments.scheduler import run_sweep
 from llm_planning.experiments.trial import Trial, TrialResult
 from llm_planning.roles import Engines
+from llm_planning.worker_processes import WorkerLostError
 from llm_serving.errors import EngineStoppedError, UnknownModelError
 from llm_serving.scripted import ScriptedEngine
 

@@ -10,9 +10,10 @@ import pytest
 
 import llm_planning.experiments.scheduler as scheduler_module
 from llm_planning.experiments.ledger import UnkeepableResultError
-from llm_planning.experiments.pool import PoolLoad, WorkerLostError
+from llm_planning.experiments.pool import PoolLoad
 from llm_planning.experiments.scheduler import MOST_LOSSES, run_sweep
 from llm_planning.experiments.trial import Trial, TrialResult
+from llm_planning.worker_processes import WorkerLostError
 from llm_serving.errors import EngineStoppedError
 
 

@@ -1,9 +1,4 @@
-"""Games made by TextWorld, compiled once and kept in the cache; how one of them is opened.
-
-Making a game is a function of its seed only while Python's hash seed is fixed, and takes seconds:
-Inform 7 compiles it. So `generation` does it in a process of its own, whose hash seed is 0, and the
-result is renamed into its place whole. Processes that want the same game at the same moment wait
-for the one that makes it.
+"""Which of TextWorld's games are played, and how one of them is opened.
 
 The games are `tw-cooking` ones with a single room, the kitchen: stove, oven, fridge, table and
 counter are there. The barbecue, which is none of the paper's tools, is not, so no recipe needs it.
@@ -13,40 +8,40 @@ Every ingredient is carried from the beginning, is to be cut and to be cooked; n
 from __future__ import annotations
 
 import asyncio
-import importlib.metadata
-import importlib.util
 import os
-import subprocess
-import sys
-import threading
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from llm_planning.environments.cooking.kitchen import Kitchen, Reply
 from llm_planning.environments.cooking.recipes import CookingError
+from llm_planning.environments.textgame.game import TextGameError
+from llm_planning.environments.textgame.textworld_kinds import KITCHEN
+from llm_planning.environments.textgame.textworld_making import (
+    GAME_FILE,
+    MAKING_SECONDS,
+    MISSING,
+    READING,
+    generate_apart,
+    is_installed,
+    make_once,
+)
 from llm_planning.roles import together
-from llm_serving.models.folders import building, cache_folder, is_complete, publish
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-GAME_FILE = "game.z8"
-
-# Part of every game's revision: a change of what `generation` asks for must not find older games.
+# Part of every game's revision: a change of what a kitchen is must not find older games.
 _GENERATION = 1
-_MAKING_SECONDS = 300
+_MAKING_SECONDS = MAKING_SECONDS
 
 
 class MissingTextWorldError(CookingError):
     """TextWorld is not installed."""
 
     def __init__(self) -> None:
-        super().__init__(
-            "the cooking games are made and played by TextWorld, which is not installed: "
-            "pip install 'llm-planning[textgames]'"
-        )
+        super().__init__(MISSING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,48 +103,28 @@ def make_game(spec: GameSpec) -> Path:
         MissingTextWorldError: TextWorld is not installed.
         CookingError: TextWorld failed.
     """
-    if importlib.util.find_spec("textworld") is None:
+    if not is_installed():
         raise MissingTextWorldError
-    textworld = importlib.metadata.version("textworld")
-    revision = f"textworld {textworld}, generation {_GENERATION}"
-    folder = cache_folder() / "games" / spec.name
-    if not is_complete(folder, revision):
-        with building(folder) as workshop:
-            if not is_complete(folder, revision):
-                built = workshop / "game"
-                built.mkdir()
-                _generate(spec, built)
-                publish(built, folder, revision=revision)
-    return folder / GAME_FILE
+    return make_once(
+        spec.name, generation=_GENERATION, generate=lambda folder: _generate(spec, folder)
+    )
 
 
 def _generate(spec: GameSpec, folder: Path) -> None:
-    module = "llm_planning.environments.cooking.generation"
-    order = [str(spec.seed), str(spec.ingredients), str(folder / GAME_FILE)]
     try:
-        made = subprocess.run(
-            [sys.executable, "-m", module, *order],
-            env={**os.environ, "PYTHONHASHSEED": "0"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_MAKING_SECONDS,
-            check=False,
+        generate_apart(
+            spec.name,
+            kind=KITCHEN,
+            level=spec.ingredients,
+            seed=spec.seed,
+            file=folder / GAME_FILE,
+            seconds=_MAKING_SECONDS,
         )
-    except subprocess.TimeoutExpired:
-        raise CookingError(
-            f"TextWorld took more than {_MAKING_SECONDS} seconds to make {spec.name}: "
-            "try again on an idle machine"
-        ) from None
-    if made.returncode != 0 or not (folder / GAME_FILE).is_file():
-        last = (made.stderr or made.stdout).strip().splitlines()[-1:]
-        raise CookingError(
-            f"TextWorld could not make {spec.name} (exit {made.returncode}): {' '.join(last)}"
-        )
+    except TextGameError as error:
+        raise CookingError(str(error)) from None
 
 
 _kitchens: dict[GameSpec, Kitchen] = {}
-_opening = threading.Lock()
 
 
 def open_kitchen(spec: GameSpec) -> Kitchen:
@@ -159,7 +134,7 @@ def open_kitchen(spec: GameSpec) -> Kitchen:
         CookingError: the game cannot be made, opened or played.
     """
     file = make_game(spec)
-    with _opening:
+    with READING:
         if spec not in _kitchens:
             _kitchens[spec] = Kitchen(TextWorldGame(file, name=spec.name))
         return _kitchens[spec]

@@ -6,8 +6,12 @@ import time
 
 import pytest
 
-from llm_planning.experiments.pool import WorkerLostError
-from llm_planning.experiments.worker_processes import end_workers, in_worker
+from llm_planning.worker_processes import (
+    WorkerLostError,
+    end_workers,
+    in_lone_worker,
+    in_worker,
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -18,6 +22,11 @@ def workers():
 
 def describe(word, *, times):
     return os.getpid(), word * times
+
+
+def shout(word):
+    print(word)
+    os.system(f"echo {word}")
 
 
 def refuse():
@@ -47,3 +56,19 @@ async def test_errors_come_back_and_a_dead_worker_is_replaced():
     with pytest.raises(WorkerLostError, match="vanish"):
         await in_worker(vanish)
     assert await in_worker(os.getpid) != os.getpid()
+
+
+async def test_what_a_lone_worker_does_concerns_nobody_else():
+    pid = await in_worker(os.getpid)
+    sleeping = asyncio.ensure_future(in_worker(time.sleep, 1.5))
+    with pytest.raises(WorkerLostError, match="vanish"):
+        await in_lone_worker(vanish)
+    await sleeping
+    assert pid != await in_lone_worker(os.getpid)
+
+
+async def test_workers_leave_stdout_to_the_command(capfd):
+    await in_lone_worker(shout, "hello")
+    printed = capfd.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("hello") == 2

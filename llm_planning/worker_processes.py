@@ -2,7 +2,8 @@
 
 One event loop feeds the engine and every trial. An environment whose step takes more than some
 milliseconds hands it to `in_worker`. A call carries its whole input and returns its whole result
-(an environment's state is JSON), because the next call may meet another process.
+(an environment's state is data), because the next call may meet another process. What a call may
+kill a process with goes to `in_lone_worker`, where nobody else is lost with it.
 """
 
 from __future__ import annotations
@@ -10,18 +11,36 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import os
+import sys
 import threading
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
-
-from llm_planning.experiments.pool import WorkerLostError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 P = ParamSpec("P")
 Value = TypeVar("Value")
+
+
+class WorkerLostError(RuntimeError):
+    """The process that did the work is gone; who asked for it is not to blame."""
+
+
+def _open_processes(count: int) -> ProcessPoolExecutor:
+    # A forked copy of a process with an engine in it has locks that nobody releases.
+    return ProcessPoolExecutor(
+        max_workers=count,
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=_leave_stdout,
+    )
+
+
+def _leave_stdout() -> None:
+    """What a simulator prints goes to stderr: stdout belongs to the answer of the command."""
+    sys.stdout.flush()
+    os.dup2(2, 1)
 
 
 class _Shared:
@@ -34,11 +53,7 @@ class _Shared:
     def get(self) -> ProcessPoolExecutor:
         with self._lock:
             if self._processes is None:
-                # A forked copy of a process with an engine in it has locks that nobody releases.
-                self._processes = ProcessPoolExecutor(
-                    max_workers=len(os.sched_getaffinity(0)),
-                    mp_context=multiprocessing.get_context("spawn"),
-                )
+                self._processes = _open_processes(len(os.sched_getaffinity(0)))
             return self._processes
 
     def drop(self, processes: ProcessPoolExecutor | None = None) -> None:
@@ -66,7 +81,8 @@ async def in_worker(function: Callable[P, Value], *args: P.args, **kwargs: P.kwa
         **kwargs: what it is given by name.
 
     Raises:
-        WorkerLostError: the process ended in the middle; processes that follow are new ones.
+        WorkerLostError: the process ended in the middle, by this call or by another one; processes
+            that follow are new ones.
         Exception: whatever the function raises.
     """
     processes = _shared.get()
@@ -74,7 +90,28 @@ async def in_worker(function: Callable[P, Value], *args: P.args, **kwargs: P.kwa
         return await asyncio.wrap_future(processes.submit(function, *args, **kwargs))
     except BrokenProcessPool as error:
         _shared.drop(processes)
-        raise WorkerLostError(f"a worker process ended during {function.__name__}") from error
+        raise _lost(function) from error
+
+
+async def in_lone_worker(function: Callable[P, Value], *args: P.args, **kwargs: P.kwargs) -> Value:
+    """Like `in_worker`, in a process that is started for this call alone; takes about a second.
+
+    Raises:
+        WorkerLostError: the function ended the process.
+        Exception: whatever the function raises.
+    """
+    processes = _open_processes(1)
+    try:
+        return await asyncio.wrap_future(processes.submit(function, *args, **kwargs))
+    except BrokenProcessPool as error:
+        raise _lost(function) from error
+    finally:
+        processes.shutdown(wait=False, cancel_futures=True)
+
+
+def _lost(function: Callable[..., object]) -> WorkerLostError:
+    name = getattr(function, "__name__", repr(function))
+    return WorkerLostError(f"a worker process ended during {name}")
 
 
 def end_workers() -> None:

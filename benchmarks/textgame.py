@@ -1,0 +1,343 @@
+"""What makes a search in a text game fast: remembered transitions, and priors scored together.
+
+Simulations: the first move of five generated games is searched with a uniform prior, once as
+TextWorld's own interface plays (a copy of the environment per simulation, the valid actions
+computed at every step) and once with snapshots and the transition memory. Both grow the same trees,
+or nothing is timed. The naive arm runs few simulations, each as slow as the next. The other one
+runs the paper's number three times, with three seeds, from an empty memory that the three share.
+
+Priors: states of one game with at least 15 actions, as a search asks about them. Exact priors of
+all of them at the same moment, of one after the other, and, for the first few, each action by
+a request of its own with `prompt_logprobs`, which switches vLLM's prefix cache off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from bench_engine import engine, forget, in_turn, lengths, timed, together
+from harness import AnswersDifferError, Finding, medians, parser, report
+from naive_textworld import NaiveGame
+
+from llm_planning.environments.textgame.interpreted import InterpretedGame
+from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
+from llm_planning.environments.textgame.textworld_interpreter import open_textworld
+from llm_planning.environments.textgame.textworld_kinds import KINDS
+from llm_planning.environments.textgame.textworld_making import GAME_FILE
+from llm_planning.planners.mc_dml.priors import action_prompt, make_prior
+from llm_planning.planners.mc_dml.roles import Turn, uniform_prior
+from llm_planning.planners.mc_dml.search import Agent, Position, Search, observe
+from llm_planning.search import preorder, select_by_puct
+from llm_serving.models.folders import cache_folder
+from llm_serving.vllm_adapter import Draw
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llm_planning.environments.textgame.game import TextGame
+    from llm_planning.planners.mc_dml.roles import Prior, Situation
+    from llm_planning.planners.mc_dml.search import Step
+    from llm_planning.search import Node
+    from llm_serving.vllm_engine import VllmEngine
+
+GAME_SEED = 1
+WIDE = ("cooking", 8)
+"""Kind and level of the game whose states have many actions."""
+
+DEPTH, EXPLORATION = 10, 3.0
+FEW, PAPERS, RUNS = 2, 50, 3
+"""Simulations per action of the root: those that the naive arm can run, and the paper's; seeds."""
+
+LEAST_ACTIONS, WAITING, SCORED_PLAINLY = 15, 8, 3
+REPEATS = 3
+TOLERANCE = 2e-2
+
+Rows: TypeAlias = "list[Sequence[float]]"
+
+
+def searching(per_action: int, *, prior: Prior = uniform_prior) -> Agent:
+    """PUCT of one depth, sequential."""
+    return Agent(
+        prior=prior,
+        past=1,
+        reflect=None,
+        k=0,
+        select=select_by_puct(c=EXPLORATION),
+        depths=(DEPTH,),
+        gamma=0.95,
+        simulations_per_action=per_action,
+        width=1,
+    )
+
+
+async def first_move(game: TextGame, agent: Agent, *, seed: str = "0") -> Node[Step]:
+    """The tree of the first move."""
+    start = await game.start()
+    return (await Search(agent, game, Position((), start, 0.0), seed=seed).run()).root
+
+
+def remembering(kind: str) -> RememberedGame:
+    """A game of the default level, begun, with an empty memory."""
+    interpreter = open_textworld(kind, level=None, seed=GAME_SEED)
+    return RememberedGame(InterpretedGame(interpreter), TransitionMemory())
+
+
+def naive(game: RememberedGame) -> NaiveGame:
+    """The same game as TextWorld plays it."""
+    file = cache_folder() / "games" / f"text-{game.name}" / GAME_FILE
+    return NaiveGame(file, name=game.name, max_score=game.max_score)
+
+
+def tree(root: Node[Step]) -> list[tuple[str, int, int, float, float]]:
+    """Every edge: action, depth, N, Q and r."""
+    return [
+        (one.payload.action, one.depth, one.visits, one.value, one.reward) for one in preorder(root)
+    ]
+
+
+def same_tree(kind: str) -> int:
+    """Checks that both arms grow the same tree.
+
+    Returns:
+        |𝒜(s_0)|.
+
+    Raises:
+        AnswersDifferError: they do not.
+    """
+    quick = remembering(kind)
+    wanted = tree(asyncio.run(first_move(naive(quick), searching(FEW))))
+    found = tree(asyncio.run(first_move(quick, searching(FEW))))
+    if wanted != found:
+        pairs = zip(wanted, found, strict=False)
+        apart = next((pair for pair in pairs if pair[0] != pair[1]), (len(wanted), len(found)))
+        raise AnswersDifferError(f"the trees of {quick.name} differ, first here: {apart}")
+    return found[0][2] // FEW
+
+
+def simulating(kind: str, actions: int) -> dict[str, float]:
+    """Seconds per simulation of both arms, and of the first and the last seed of ours."""
+
+    def ran(game: TextGame, per_action: int, seed: int = 0) -> float:
+        return timed(first_move(game, searching(per_action), seed=str(seed)))[1]
+
+    by_seed: list[list[float]] = []
+
+    def remembered() -> float:
+        game = remembering(kind)
+        by_seed.append([ran(game, PAPERS, seed) for seed in range(RUNS)])
+        return sum(by_seed[-1])
+
+    seconds = medians(
+        {"naive": lambda: ran(naive(remembering(kind)), FEW), "remembered": remembered},
+        repeats=REPEATS,
+    )
+    many = actions * PAPERS
+    return {
+        "naive": seconds["naive"] / (actions * FEW),
+        "remembered": seconds["remembered"] / (many * RUNS),
+        "first": statistics.median(one[0] for one in by_seed) / many,
+        "last": statistics.median(one[-1] for one in by_seed) / many,
+    }
+
+
+def simulations() -> Finding:
+    """Simulations per second with the transition memory over those of the naive form."""
+    width = {kind: same_tree(kind) for kind in KINDS}
+    taken = {kind: simulating(kind, width[kind]) for kind in KINDS}
+    # A kind counts as often as its root has actions, as in the paper's number of simulations.
+    total = {
+        arm: sum(taken[kind][arm] * width[kind] for kind in KINDS)
+        for arm in ("naive", "remembered", "first", "last")
+    }
+    return Finding(
+        label=f"simulations per second: transition memory over the naive form, {RUNS} seeds",
+        measured=total["naive"] / total["remembered"],
+        unit="x",
+        bound="at least",
+        target=20,
+        details={
+            "depth": DEPTH,
+            "ratio_first_seed": total["naive"] / total["first"],
+            "ratio_last_seed": total["naive"] / total["last"],
+            **{
+                f"{kind}_{name}": value
+                for kind in KINDS
+                for name, value in (
+                    ("simulations_per_seed", width[kind] * PAPERS),
+                    ("per_second_naive", 1 / taken[kind]["naive"]),
+                    ("per_second", 1 / taken[kind]["remembered"]),
+                    ("ratio_first_seed", taken[kind]["naive"] / taken[kind]["first"]),
+                    ("ratio_last_seed", taken[kind]["naive"] / taken[kind]["last"]),
+                )
+            },
+        },
+    )
+
+
+class Asked:
+    """A uniform prior that remembers which states with many actions it was asked about."""
+
+    def __init__(self) -> None:
+        self.situations: list[Situation] = []
+
+    async def __call__(self, situation: Situation) -> Sequence[float]:
+        """Returns 1 / |𝒜|."""
+        if len(situation.actions) >= LEAST_ACTIONS:
+            self.situations.append(situation)
+        return await uniform_prior(situation)
+
+
+async def wide_position(game: TextGame, walkthrough: Sequence[str]) -> Position:
+    """The first state of a walkthrough with many actions.
+
+    Raises:
+        RuntimeError: there is none.
+    """
+    here = await game.start()
+    turns: tuple[Turn, ...] = ()
+    score = here.reward
+    for action in walkthrough:
+        if len(await game.actions(here.state)) >= LEAST_ACTIONS:
+            return Position(turns, here, score)
+        observation = await observe(game, here)
+        here = await game.step(here.state, action)
+        score += here.reward
+        turns = (*turns, Turn(observation, action, here.reward, score))
+    raise RuntimeError(f"no state of the walkthrough of {game.name} has {LEAST_ACTIONS} actions")
+
+
+async def situations() -> list[Situation]:
+    """The first states with many actions that a search in the wide game asks about.
+
+    Raises:
+        RuntimeError: it asks about too few.
+    """
+    kind, level = WIDE
+    interpreter = open_textworld(kind, level=level, seed=GAME_SEED)
+    game = RememberedGame(InterpretedGame(interpreter), TransitionMemory())
+    position = await wide_position(game, interpreter.walkthrough)
+    prior = Asked()
+    await Search(searching(FEW, prior=prior), game, position, seed="0").run()
+    if len(prior.situations) < WAITING:
+        raise RuntimeError(
+            f"only {len(prior.situations)} states with {LEAST_ACTIONS} actions were asked about, "
+            f"of {WAITING}: search longer"
+        )
+    return prior.situations[:WAITING]
+
+
+def priors(opened: VllmEngine, waiting: Sequence[Situation]) -> Finding:
+    """Exact priors of all waiting states together over those of one state after the other."""
+    found: dict[str, Rows] = {}
+
+    def ran(name: str) -> float:
+        forget(opened)
+        prior = make_prior("exact", opened)
+        questions = [prior(situation) for situation in waiting]
+        found[name], seconds = timed((together if name == "together" else in_turn)(questions))
+        return seconds
+
+    seconds = medians(
+        {"together": lambda: ran("together"), "in_turn": lambda: ran("in_turn")}, repeats=REPEATS
+    )
+    gap = _gap(found["together"], found["in_turn"])
+    if gap > TOLERANCE:
+        raise AnswersDifferError(f"priors are {gap} apart")
+    return Finding(
+        label=f"exact priors of {len(waiting)} states together over one state after the other",
+        measured=seconds["in_turn"] / seconds["together"],
+        unit="x",
+        bound="at least",
+        target=2,
+        details={
+            "seconds_together": seconds["together"],
+            "seconds_in_turn": seconds["in_turn"],
+            "gap_of_priors": gap,
+            "actions": " ".join(str(len(one.actions)) for one in waiting),
+            **lengths(opened, [action_prompt(opened, one) for one in waiting]),
+        },
+    )
+
+
+def beside_plain(opened: VllmEngine, scored: Sequence[Situation]) -> Finding:
+    """Exact log-probabilities of actions over a `prompt_logprobs` request for each action."""
+
+    async def ours(situation: Situation) -> Sequence[float]:
+        return (await opened.score(action_prompt(opened, situation), situation.actions)).logprobs
+
+    found: dict[str, Rows] = {}
+
+    def ran(name: str) -> float:
+        forget(opened)
+        ask: Any = ours if name == "exact" else lambda one: plain(opened, one)
+        begun = time.perf_counter()
+        found[name] = asyncio.run(together([ask(situation) for situation in scored]))
+        return time.perf_counter() - begun
+
+    plainly = ran("plain")
+    exact = medians({"exact": lambda: ran("exact")}, repeats=REPEATS)["exact"]
+    gap = _gap(found["plain"], found["exact"])
+    if gap > TOLERANCE:
+        raise AnswersDifferError(f"log-probabilities are {gap} nats apart")
+    return Finding(
+        label=f"exact scoring over plain prompt_logprobs, {len(scored)} states",
+        measured=plainly / exact,
+        unit="x",
+        bound="at least",
+        target=15,
+        details={
+            "seconds_plain": plainly,
+            "seconds_exact": exact,
+            "gap_nats": gap,
+            "actions_scored": " ".join(str(len(one.actions)) for one in scored),
+            "block_size": opened.block_size,
+        },
+    )
+
+
+async def plain(opened: VllmEngine, situation: Situation) -> Sequence[float]:
+    """One request per action with `prompt_logprobs`, as vLLM offers it."""
+    from vllm import SamplingParams
+
+    params = SamplingParams(temperature=0, max_tokens=1, prompt_logprobs=0, flat_logprobs=True)
+    prompt = action_prompt(opened, situation).token_ids
+
+    async def one(action: str) -> float:
+        tokens = opened.choice_tokens(action)
+        drawn = await opened.submit(Draw(prompt + tokens, (), params))
+        if drawn.prompt_logprobs is None:
+            raise AnswersDifferError("vLLM gave no log-probabilities of the prompt")
+        return sum(drawn.prompt_logprobs[-len(tokens) :])
+
+    return await together([one(action) for action in situation.actions])
+
+
+def _gap(one: Rows, other: Rows) -> float:
+    return max(
+        abs(a - b)
+        for row, others in zip(one, other, strict=True)
+        for a, b in zip(row, others, strict=True)
+    )
+
+
+def main() -> None:
+    """Compares the answers, then measures and reports."""
+    options = parser(__doc__)
+    options.add_argument(
+        "--without-model", action="store_true", help="measure the simulations only"
+    )
+    arguments = options.parse_args()
+    findings = [simulations()]
+    if not arguments.without_model:
+        waiting = asyncio.run(situations())
+        with engine() as opened:
+            findings.append(priors(opened, waiting))
+            findings.append(beside_plain(opened, waiting[:SCORED_PLAINLY]))
+    report("textgame", findings, as_json=arguments.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Text games: TextWorld's, Jericho's and one of our own behind one surface."""

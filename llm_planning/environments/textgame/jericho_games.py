@@ -1,0 +1,187 @@
+"""Which Jericho games there are, and where a user's story files lie.
+
+The files are the user's own: none comes with Jericho or with this project. Jericho knows a story by
+its exact bytes, since score, objects and grammar are read at places of that one release.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import md5
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from llm_planning.environments.textgame.game import TextGameError
+from llm_planning.environments.textgame.jericho_interpreter import JerichoInterpreter
+from llm_planning.environments.textgame.jericho_machine import find_jericho
+from llm_planning.names import remedy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from llm_planning.environments.textgame.jericho_machine import StateOption
+
+MAX_SCORES: Mapping[str, int] = {
+    "zork1": 350,
+    "deephome": 300,
+    "ludicorp": 150,
+    "pentari": 70,
+    "detective": 360,
+    "library": 30,
+    "balances": 50,
+    "temple": 35,
+    "ztuu": 100,
+}
+"""Game of Table 1 -> its highest score in Table 5. Jericho itself says 51 of Balances."""
+
+JERICHO_GAMES: tuple[str, ...] = tuple(MAX_SCORES)
+"""The games of Table 1, as a task names them."""
+
+_SUFFIXES = (".z3", ".z5", ".z8")
+_HEADER_BYTES = 64
+_VERSIONS = range(1, 9)
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """A story file, and what Jericho knows about it. Plain data: worker processes are given it.
+
+    Attributes:
+        file: its path.
+        digest: MD5 of its bytes.
+        name: as Jericho calls it.
+        seed: of its random numbers.
+        grammar: templates of its commands, in Jericho's notation.
+        word_length: letters of a word that its parser looks at.
+        walkthrough: commands that lead to the best known score.
+    """
+
+    file: Path
+    digest: str
+    name: str
+    seed: int
+    grammar: str
+    word_length: int
+    walkthrough: tuple[str, ...] = ()
+
+
+def find_story(name: str, folder: str) -> Path:
+    """The file of a game of Table 1 in a user's folder.
+
+    Args:
+        name: one of `JERICHO_GAMES`.
+        folder: where `<name>.z3`, `.z5` or `.z8` lies, in upper or lower case; "" if not set.
+
+    Raises:
+        TextGameError: no such game, folder or file; or several files.
+    """
+    if name not in JERICHO_GAMES:
+        raise TextGameError(f"no Jericho game is called {name!r}; {remedy(name, JERICHO_GAMES)}")
+    wanted = " or ".join(f"{name}{suffix}" for suffix in _SUFFIXES)
+    if not folder:
+        raise TextGameError(
+            f"the game {name!r} needs its story file, which is yours to bring: set games=FOLDER "
+            f"with {wanted} in it, or game=FILE"
+        )
+    place = Path(folder).expanduser()
+    if not place.is_dir():
+        raise TextGameError(
+            f"games={folder} is no folder: name the one in which {wanted} lies, or set game=FILE"
+        )
+    found = sorted(
+        file
+        for file in place.iterdir()
+        if file.stem.lower() == name and file.suffix.lower() in _SUFFIXES
+    )
+    if not found:
+        raise TextGameError(
+            f"there is no {wanted} in games={folder}: put the story file there, or set game=FILE"
+        )
+    if len(found) > 1:
+        names = ", ".join(file.name for file in found)
+        raise TextGameError(
+            f"games={folder} has several files of {name!r} ({names}): keep one, or set game=FILE"
+        )
+    return found[0]
+
+
+def open_jericho(file: Path, *, state: StateOption) -> JerichoInterpreter:
+    """Opens a story that Jericho supports; blocks for some hundredths of a second.
+
+    Args:
+        file: the story's.
+        state: how states are named.
+
+    Raises:
+        MissingJerichoError: Jericho is not installed.
+        TextGameError: the file does not exist, is no story, or is one that Jericho does not know.
+    """
+    return JerichoInterpreter(read_story(file), state=state)
+
+
+def read_story(file: Path) -> Story:
+    """What there is to know about a story file that Jericho supports.
+
+    Raises:
+        MissingJerichoError: Jericho is not installed.
+        TextGameError: the file does not exist, is no story, or is one that Jericho does not know.
+    """
+    content = _read(file)
+    known: Mapping[str, Mapping[str, Any]] = find_jericho().defines.BINDINGS_DICT
+    digest = md5(content, usedforsecurity=False).hexdigest()
+    if digest not in known:
+        raise TextGameError(_unsupported(file, content, digest, known))
+    bindings = known[digest]
+    return Story(
+        file=file.absolute(),
+        digest=digest,
+        name=str(bindings["name"]),
+        seed=int(bindings["seed"]),
+        grammar=str(bindings["grammar"]),
+        word_length=int(bindings["max_word_length"]),
+        walkthrough=_commands(str(bindings.get("walkthrough", ""))),
+    )
+
+
+def _commands(walkthrough: str) -> tuple[str, ...]:
+    return tuple(command.strip() for command in walkthrough.split("/") if command.strip())
+
+
+def _read(file: Path) -> bytes:
+    try:
+        content = file.read_bytes()
+    except FileNotFoundError:
+        raise TextGameError(
+            f"the story file {file} does not exist: set game=FILE to a .z3, .z5 or .z8 file"
+        ) from None
+    except OSError as error:
+        raise TextGameError(
+            f"the story file {file} cannot be read ({error.strerror}): set game=FILE to a .z3, .z5 "
+            "or .z8 file"
+        ) from error
+    if content[:4] == b"FORM":
+        raise TextGameError(
+            f"{file} is a Blorb archive: unpack its Z-machine story and set game= to that file"
+        )
+    if len(content) < _HEADER_BYTES or content[0] not in _VERSIONS:
+        raise TextGameError(
+            f"{file} is no Z-machine story ({len(content)} bytes, no version 1 to 8 at the "
+            "beginning): set game=FILE to a .z3, .z5 or .z8 file"
+        )
+    return content
+
+
+def _unsupported(
+    file: Path, content: bytes, digest: str, known: Mapping[str, Mapping[str, Any]]
+) -> str:
+    release = int.from_bytes(content[2:4], "big")
+    # Six digits in a story; in any other file it could be anything.
+    serial = "".join(chr(byte) if 32 < byte < 127 else "?" for byte in content[18:24])
+    wanted = {str(bindings["name"]): expected for expected, bindings in known.items()}
+    stem = file.stem.lower()
+    other = f"its {stem} has MD5 {wanted[stem]}; " if stem in wanted else ""
+    return (
+        f"{file} is not supported (version {content[0]}, release {release}, serial {serial}, MD5 "
+        f"{digest}): Jericho knows the score, the objects and the grammar of {len(known)} stories, "
+        f"each of one release. Set game= to one of those; {other}{remedy(stem, wanted)}"
+    )

@@ -1,0 +1,262 @@
+"""A Z-machine that is put into any of its states: Jericho's Frotz, wrapped.
+
+Everything that decides what follows is in a snapshot: the story's memory, the stack, the machine's
+registers and its random numbers (`get_state`: 15 microseconds there and back). Two things are
+outside it, and so nobody reaches them: files on the disk, and the list of turns that `undo` goes
+back in. A process may hold many machines, of equal or different stories: each loads a private copy
+of the library, whose variables are the machine.
+"""
+
+from __future__ import annotations
+
+import re
+from ctypes import create_string_buffer
+from dataclasses import dataclass
+from hashlib import blake2b
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from llm_planning.environments.textgame.game import Ending, TextGameError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import ModuleType
+
+    from llm_planning.environments.textgame.jericho_games import Story
+
+StateOption: TypeAlias = Literal["exact", "world"]
+
+OUTSIDE = frozenset(
+    {
+        *("undo", "save", "restore", "restor", "restart", "restar", "quit", "q"),
+        *("script", "unscript", "unscri", "noscript", "noscri", "recording", "replay"),
+        *("transcript", "transcrip", "transc"),
+    }
+)
+"""Verbs that reach what no snapshot holds, or end the machine; also cut to 6 or 9 letters."""
+
+_LONGEST_COMMAND = 198
+_STOPPED = "The story stopped with a fault of its own."
+# Of jericho's `filter_candidate_actions`: objects and values of one difference between worlds.
+_DIFFERENCE = 128
+
+
+class MissingJerichoError(TextGameError):
+    """Jericho is not installed."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Z-machine stories are played by Jericho, which is not installed: "
+            "pip install 'llm-planning[textgames]'"
+        )
+
+
+def find_jericho() -> ModuleType:
+    """The package, imported when it is first needed; it brings neither spaCy nor processes.
+
+    Raises:
+        MissingJerichoError: it is not installed.
+    """
+    if find_spec("jericho") is None:
+        raise MissingJerichoError
+    return import_module("jericho")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MachineSnapshot:
+    """A state of a machine.
+
+    Attributes:
+        parts: of Jericho's `get_state`: memory, uint8 [dynamic memory of the story]; stack, uint8
+            [2048]; registers, random numbers, last words. The arrays are read-only.
+        score: the game's.
+        ending: None while the game goes on.
+    """
+
+    parts: tuple[Any, ...]
+    score: int
+    ending: Ending | None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A command that changes the world, and how.
+
+    Attributes:
+        command: what was tried.
+        difference: of the worlds before and after; opaque, equal for equal changes.
+    """
+
+    command: str
+    difference: bytes
+
+
+class Machine:
+    """One story, loaded.
+
+    Args:
+        story: a supported one; others may end the process.
+
+    Attributes:
+        first: the state in which the game begins.
+        first_words: what it says before anything is done.
+        max_score: the highest score there is.
+
+    Raises:
+        MissingJerichoError: Jericho is not installed.
+    """
+
+    def __init__(self, story: Story) -> None:
+        self._env: Any = find_jericho().FrotzEnv(str(story.file), seed=story.seed)
+        words, _ = self._env.reset()
+        self.first_words = str(words).strip()
+        self.first = self._snapshot()
+        self.max_score = int(self._env.get_max_score())
+
+    def play(self, snapshot: MachineSnapshot, command: str) -> tuple[MachineSnapshot, str]:
+        """Plays a command in a state.
+
+        Returns:
+            The state that follows, and the game's words. A machine that stops over a fault of the
+            story has failed, as in Jericho; its state is the one before, ended.
+
+        Raises:
+            TextGameError: the command is none that a snapshot's future may depend on.
+        """
+        words = self._send(snapshot, command)
+        if self._revived():
+            stopped = MachineSnapshot(snapshot.parts, snapshot.score, Ending.FAILURE)
+            return stopped, f"{words}\n{_STOPPED}".strip()
+        return self._snapshot(), words
+
+    def answers(self, snapshot: MachineSnapshot, commands: Sequence[str]) -> list[str]:
+        """The game's words to each of several commands, in the same state.
+
+        Raises:
+            TextGameError: as `play`.
+        """
+        answers = []
+        for command in commands:
+            answers.append(self._send(snapshot, command))
+            self._revived()
+        return answers
+
+    def changes(self, snapshot: MachineSnapshot, commands: Sequence[str]) -> list[Change]:
+        """Those of some commands that change the world, the score, or end the game.
+
+        Jericho's own filter, in C; it leaves out those that take things by the way. It stops at a
+        command that stops the machine, so the commands around that one are tried apart from it.
+
+        Returns:
+            In the order of the commands.
+        """
+        if not commands:
+            return []
+        # Both texts are written to: the commands are cut apart where they lie.
+        told = create_string_buffer(";".join(commands).encode("cp1252", "replace"))
+        changing = create_string_buffer(len(told) + 1)
+        differences = np.zeros((len(commands), _DIFFERENCE), dtype=np.uint16)
+        self._restore(snapshot)
+        library = self._env.frotz_lib
+        count = library.filter_candidate_actions(told, changing, differences.ctypes.data)
+        if self._revived():
+            half = len(commands) // 2
+            parts = (commands[:half], commands[half:]) if half else ()
+            return [change for part in parts for change in self.changes(snapshot, part)]
+        found = changing.value.decode("cp1252").split(";")[:count]
+        rows = differences[:count]
+        return [Change(name, row.tobytes()) for name, row in zip(found, rows, strict=True)]
+
+    def dictionary(self) -> list[Any]:
+        """The words that the story's parser knows, with their flags."""
+        return list(self._env.get_dictionary())
+
+    def nearby(self, snapshot: MachineSnapshot) -> list[str]:
+        """Names of the objects around the player and in the player's hands, as the story has them.
+
+        Everything below the place where the player is, the player apart.
+        """
+        self._restore(snapshot)
+        player = self._env.get_player_object()
+        place = self._env.get_player_location() if player is not None else None
+        if place is None:
+            return []
+        around = find_jericho().util.get_subtree(place.child, self._env.get_world_objects())
+        return [str(thing.name) for thing in around if thing.num != player.num]
+
+    def world(self, snapshot: MachineSnapshot) -> str:
+        """Jericho's hash of the world: where its objects are, what they are like, and little else.
+
+        What of it a story's author marked as noise, like Zork's thief, is left out.
+        """
+        self._restore(snapshot)
+        return str(self._env.get_world_state_hash())
+
+    def _send(self, snapshot: MachineSnapshot, command: str) -> str:
+        told = _checked(command)
+        self._restore(snapshot)
+        words, *_ = self._env.step(told)
+        return str(words).strip()
+
+    def _revived(self) -> bool:
+        """Starts the machine again if it stopped; a stopped one restores nothing."""
+        stopped = bool(self._env._emulator_halted())
+        if stopped:
+            self._env.reset()
+        return stopped
+
+    def _restore(self, snapshot: MachineSnapshot) -> None:
+        memory, stack, *others = snapshot.parts
+        # Jericho does not take read-only arrays, even though it only reads them.
+        self._env.set_state((memory.copy(), stack.copy(), *others))
+        # Half a line that another state's prompt left behind is no part of the next answer.
+        self._env.frotz_lib.flush_buffer()
+        self._env.frotz_lib.dumb_clear_screen()
+
+    def _snapshot(self) -> MachineSnapshot:
+        memory, stack, *others = self._env.get_state()
+        memory.flags.writeable = False
+        stack.flags.writeable = False
+        ending = None
+        if self._env.victory():
+            ending = Ending.VICTORY
+        elif self._env.game_over():
+            ending = Ending.FAILURE
+        return MachineSnapshot((memory, stack, *others), int(self._env.get_score()), ending)
+
+
+def exact_key(snapshot: MachineSnapshot) -> str:
+    """A hash of everything that decides what follows a snapshot.
+
+    The words that were said last are not among it, nor what lies beyond the end of the stack.
+    """
+    memory, stack, counter, top, frame, frames, opcode, random, _ = snapshot.parts
+    digest = blake2b(memory.tobytes(), digest_size=16)
+    digest.update(stack.view(np.uint16)[top:].tobytes())
+    registers = (counter, top, frame, frames, opcode, *map(int, random), snapshot.ending)
+    digest.update(repr(registers).encode())
+    return digest.hexdigest()
+
+
+def outside_of(command: str) -> list[str]:
+    """The verbs of a command, which may be several in a line, that reach outside the game."""
+    verbs = {part.partition(" ")[0].lower() for part in re.split(r"[.,;]\s*", command)}
+    return sorted(verbs & OUTSIDE)
+
+
+def _checked(command: str) -> str:
+    told = " ".join(command.split())
+    if outside := outside_of(told):
+        raise TextGameError(
+            f"the command {command!r} is not played: {outside[0]!r} reaches files or earlier turns "
+            "outside the game's memory, and states would no longer decide what follows"
+        )
+    if len(told.encode()) > _LONGEST_COMMAND:
+        raise TextGameError(
+            f"the command {command[:40]!r}... has {len(told.encode())} bytes, but the Z-machine "
+            f"reads {_LONGEST_COMMAND} at most: shorten it"
+        )
+    return told

@@ -1,0 +1,285 @@
+"""The transition memory: what a game answered once is never played again.
+
+A game is deterministic given its state, so what an action does in s, 𝒜(s), and what there is to
+see in s hold forever, each remembered as soon as somebody asked for it. A simulation walks
+remembered transitions by look-ups in dictionaries, without a trip through the event loop, and
+touches the interpreter only for a new one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from llm_planning.environments.textgame.game import Transition, View
+from llm_planning.environments.textgame.interpreted import Origin
+from llm_planning.environments.textgame.transition_store import Record
+
+if TYPE_CHECKING:
+    from llm_planning.environments.textgame.game import GameSeconds
+    from llm_planning.environments.textgame.interpreted import InterpretedGame
+    from llm_planning.environments.textgame.transition_store import TransitionStore
+
+STATES_KEPT = 100_000
+"""Most states in memory, at 1 to 3 KB each with their texts and transitions."""
+
+ROWS_AT_ONCE = 512
+"""So many unsaved rows are saved without waiting any longer."""
+
+SECONDS_UNSAVED = 2.0
+"""The longest time that a row waits to be saved while the event loop runs."""
+
+
+class TransitionMemory:
+    """What is remembered of one revision of a game, for all its players in the process.
+
+    New rows are saved together: `ROWS_AT_ONCE` of them, or `SECONDS_UNSAVED` after the first one as
+    long as the event loop runs, or by `save`. Beyond the limit the older half of the states is
+    dropped; they are on disk or, without a store, are played again where somebody comes by.
+
+    Args:
+        store: where it is kept on disk; None: nowhere.
+        limit: most states in memory.
+
+    Attributes:
+        records: state -> what is remembered of it, of the states in memory. To be read only.
+        computing: states whose valid actions a player has asked for first and waits for.
+    """
+
+    def __init__(self, store: TransitionStore | None = None, *, limit: int = STATES_KEPT) -> None:
+        self.records: dict[str, Record] = {}
+        self.computing: dict[str, asyncio.Event] = {}
+        self._store = store
+        self._limit = limit
+        self._timed: asyncio.AbstractEventLoop | None = None
+
+    def find(self, state: str) -> Record | None:
+        """What is remembered of a state, in memory or on disk; None where it is not known.
+
+        Raises:
+            TextGameError: the store cannot be read.
+        """
+        record = self.records.get(state)
+        if record is None and self._store is not None:
+            record = self._store.load(state)
+            if record is not None:
+                self._admit(state, record)
+        return record
+
+    def put_state(self, state: str, record: Record) -> Record:
+        """Remembers a state that was not known; its parent, if it has one, is."""
+        if self._store is not None:
+            self._store.put_state(state, record)
+        self._admit(sys.intern(state), record)
+        self._changed()
+        return record
+
+    def put_actions(self, state: str, actions: tuple[str, ...]) -> tuple[str, ...]:
+        """Remembers the valid actions of a known state."""
+        # Interned: equal texts of many states are one, and look-ups compare identities.
+        actions = tuple(map(sys.intern, actions))
+        record = self.find(state)
+        if record is not None:
+            record.actions = actions
+        if self._store is not None:
+            self._store.put_actions(state, actions)
+        self._changed()
+        return actions
+
+    def put_seen(self, state: str, record: Record, seen: tuple[str, str]) -> tuple[str, str]:
+        """Remembers the answers to `look` and to `inventory` in a known state.
+
+        Args:
+            state: a known one.
+            record: what is remembered of it.
+            seen: the answers.
+        """
+        look, inventory = seen
+        record.seen = sys.intern(look), sys.intern(inventory)
+        if self._store is not None:
+            self._store.put_seen(state, record.seen)
+        self._changed()
+        return record.seen
+
+    def put_transition(self, state: str, record: Record, action: str, made: Transition) -> None:
+        """Remembers what an action does, and where it leads.
+
+        Args:
+            state: a known one.
+            record: what is remembered of it.
+            action: one that was not known there.
+            made: what it does.
+        """
+        origin = Origin(state, action)
+        reached = self.find(made.state)
+        if reached is None:
+            self.put_state(made.state, Record(origin, record.depth + 1))
+        elif record.depth + 1 < reached.depth:
+            reached.origin, reached.depth = origin, record.depth + 1
+            if self._store is not None:
+                self._store.put_state(made.state, reached)
+        record.transitions[sys.intern(action)] = Transition(
+            sys.intern(made.state), sys.intern(made.text), made.reward, made.ending
+        )
+        if self._store is not None:
+            self._store.put_transition(state, action, made)
+        self._changed()
+
+    def save(self) -> None:
+        """Writes what is not on disk yet; costs nothing where there is nothing to write."""
+        if self._store is not None and self._store.unsaved:
+            self._store.save()
+
+    def close(self) -> None:
+        """Saves, and closes the store; the object cannot be used any more."""
+        self.save()
+        if self._store is not None:
+            self._store.close()
+
+    def _admit(self, state: str, record: Record) -> None:
+        self.records[state] = record
+        if len(self.records) > self._limit:
+            self.save()
+            for old in list(islice(self.records, len(self.records) // 2)):
+                del self.records[old]
+
+    def _changed(self) -> None:
+        """Sees to it that what was put is saved in time."""
+        if self._store is None:
+            return
+        if self._store.unsaved >= ROWS_AT_ONCE:
+            self._store.save()
+            return
+        loop = asyncio.get_running_loop()
+        # A loop that was closed took its timer with it.
+        if self._timed is not loop:
+            self._timed = loop
+            loop.call_later(SECONDS_UNSAVED, self._save_in_time)
+
+    def _save_in_time(self) -> None:
+        self._timed = None
+        self.save()
+
+
+class RememberedGame:
+    """A `TextGame` that asks another one only what nobody has asked before.
+
+    Whatever is known is answered without suspending. Players who ask for the same valid actions at
+    the same moment have them computed once; looking and playing suspend nobody.
+
+    Args:
+        game: who is asked.
+        memory: of this revision of the game; shared with other players on the same event loop.
+    """
+
+    def __init__(self, game: InterpretedGame, memory: TransitionMemory) -> None:
+        self.name = game.name
+        self.max_score = game.max_score
+        self.seconds: GameSeconds = game.seconds
+        self.memory = memory
+        self._game = game
+        self._records = memory.records
+
+    async def start(self) -> Transition:
+        """The beginning: s_0, the game's first words, and its first score as reward."""
+        start = await self._game.start()
+        if self.memory.find(start.state) is None:
+            self.memory.put_state(start.state, Record(None, 0))
+        return start
+
+    async def actions(self, state: str) -> tuple[str, ...]:
+        """𝒜(s), looked up or computed.
+
+        Raises:
+            KeyError: nobody was ever told of this state.
+            TextGameError: the interpreter failed.
+        """
+        record = self._records.get(state)
+        if record is None or record.actions is None:
+            return await self._compute(state)
+        return record.actions
+
+    async def view(self, state: str) -> View:
+        """What there is to see and to do in a state; what is not known of it is found out.
+
+        Raises:
+            KeyError: nobody was ever told of this state.
+            TextGameError: the interpreter failed.
+        """
+        record = self._records.get(state)
+        seen = self._look(state) if record is None or record.seen is None else record.seen
+        return View(*seen, await self.actions(state))
+
+    async def step(self, state: str, action: str) -> Transition:
+        """𝒯(s, a), looked up or played.
+
+        Raises:
+            KeyError: nobody was ever told of this state.
+            ValueError: the game has ended in this state.
+            TextGameError: the interpreter failed.
+        """
+        try:
+            return self._records[state].transitions[action]
+        except KeyError:
+            return await self._play(state, action)
+
+    async def _compute(self, state: str) -> tuple[str, ...]:
+        while (computing := self.memory.computing.get(state)) is not None:
+            await computing.wait()
+        record = self._enrol(state)
+        # Who asked before may have been cancelled.
+        if record.actions is not None:
+            return record.actions
+        computed = self.memory.computing[state] = asyncio.Event()
+        try:
+            self._introduce(state)
+            return self.memory.put_actions(state, await self._game.actions(state))
+        finally:
+            del self.memory.computing[state]
+            computed.set()
+
+    def _look(self, state: str) -> tuple[str, str]:
+        record = self._enrol(state)
+        if record.seen is not None:
+            return record.seen
+        self._introduce(state)
+        return self.memory.put_seen(state, record, self._game.look(state))
+
+    async def _play(self, state: str, action: str) -> Transition:
+        record = self._enrol(state)
+        if action not in record.transitions:
+            self._introduce(state)
+            made = await self._game.step(state, action)
+            self.memory.put_transition(state, record, action, made)
+        return record.transitions[action]
+
+    def _enrol(self, state: str) -> Record:
+        """What is remembered of a state; if the game alone knows it, the memory is told the way."""
+        way: list[tuple[str, Origin]] = []
+        at = state
+        while (record := self.memory.find(at)) is None:
+            origin = self._game.snapshots.origin(at)
+            if origin is None:
+                record = self.memory.put_state(at, Record(None, 0))
+                break
+            way.append((at, origin))
+            at = origin.parent
+        for reached, origin in reversed(way):
+            record = self.memory.put_state(reached, Record(origin, record.depth + 1))
+        return record
+
+    def _introduce(self, state: str) -> None:
+        """Tells the game the way to a state that the memory alone knows, from an earlier run."""
+        snapshots = self._game.snapshots
+        way: list[tuple[str, Origin]] = []
+        at = state
+        while not snapshots.knows(at):
+            record = self.memory.find(at)
+            if record is None or record.origin is None:
+                raise KeyError(state)
+            way.append((at, record.origin))
+            at = record.origin.parent
+        for reached, origin in reversed(way):
+            snapshots.introduce(reached, origin)

@@ -1,0 +1,337 @@
+"""Plays a game that TextWorld made, from any state.
+
+A snapshot is the state of the Z-machine (41 KB), the facts and the quests that were completed, and
+is never copied again. TextWorld's own wrappers keep the facts too, but nothing of theirs can be put
+back; so the few lines that follow the facts are here: the game names every action that succeeded
+(`tw-trace-actions`), and the action says which facts it removes and which it adds. A quest that is
+completed stays completed and gave its points, so the facts alone are no state, but facts with
+quests are: `key` is a hash of them.
+
+Three things in a game's words depend on how a state was reached and not on the state, and are made
+to depend on the state alone:
+
+- Inform lists things in the order in which they last moved: the object tree of the Z-machine is
+  put in the order of the objects' numbers after every action;
+- the last words and the status line count the turns: a text ends before the prompt, and with the
+  line that tells how the game ended;
+- a question of the parser ("Which do you mean ...?") waits for an answer: an action that changes
+  neither facts nor quests leaves the snapshot as it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import warnings
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from llm_planning.environments.textgame.game import Ending, Played, TextGameError
+from llm_planning.environments.textgame.jericho_machine import find_jericho, outside_of
+from llm_planning.environments.textgame.textworld_kinds import KINDS, level_of
+from llm_planning.environments.textgame.textworld_making import (
+    GAME_FILE,
+    MISSING,
+    READING,
+    generate_apart,
+    is_installed,
+    make_once,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from textworld.logic import Action, Proposition
+
+__all__ = ["KINDS", "TextWorldInterpreter", "TextWorldSnapshot", "open_textworld"]
+
+# Part of every game's revision: a change of `rules` must not find older games.
+_GENERATION = 1
+# Part of the interpreter's revision: a change of what it makes of the game's words.
+_WORDS = 1
+_KEPT_MOVES = 20_000
+
+Machine: TypeAlias = tuple[Any, ...]
+"""What `jericho.FrotzEnv.get_state` gives; nobody writes into it."""
+
+_WON = "*** The End ***"
+_LOST = "*** You lost! ***"
+_TRACED = re.compile(r"\[([^]]+)\]\n?")
+_SUCCEEDED = re.compile(r"\[([^]()]+) - succeeded\]")
+_SCORE = re.compile(r"<score>\s*(-?\d+)")
+_COUNTERS = re.compile(r"<(score|moves)>.*?</\1>", re.DOTALL)
+_PROMPT = re.compile(r"\n>.*", re.DOTALL)
+_BLANK = re.compile(r"\n{3,}")
+
+
+@dataclass(frozen=True, slots=True)
+class TextWorldSnapshot:
+    """A state.
+
+    Attributes:
+        machine: of the Z-machine.
+        facts: that hold, TextWorld's propositions.
+        completed: positions of the quests that were completed.
+        score: of the game.
+        ending: None while the game goes on.
+    """
+
+    machine: Machine
+    facts: frozenset[Proposition]
+    completed: frozenset[int]
+    score: int
+    ending: Ending | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Moves:
+    """What can be done where some facts hold.
+
+    Attributes:
+        commands: the valid actions.
+        actions: what the game says it did -> TextWorld's action.
+    """
+
+    commands: tuple[str, ...]
+    actions: dict[str, Action]
+
+
+class TextWorldInterpreter:
+    """A compiled game; not for two threads at once.
+
+    Args:
+        file: the compiled game; TextWorld's description lies beside it.
+        name: for people.
+
+    Attributes:
+        name: for people.
+        revision: hash of the game and of how its words are read.
+        max_score: sum of the rewards of the quests.
+        walkthrough: the game's own solution; commands that change nothing, like `examine cookbook`
+            and the opening of what is open, are left out.
+        objective: the game's, in its own words.
+    """
+
+    def __init__(self, file: Path, *, name: str) -> None:
+        from textworld.generator.game import Game
+        from textworld.generator.inform7 import Inform7Game
+
+        description = file.with_suffix(".json")
+        contents = file.read_bytes() + description.read_bytes()
+        game: Any = Game.load(str(description))
+        self.name = name
+        self.revision = f"{hashlib.sha256(contents).hexdigest()}, words {_WORDS}"
+        self.max_score = float(game.max_score)
+        self.objective = " ".join(str(game.objective).split())
+        self._game = game
+        self._inform: Any = Inform7Game(game)
+        self._names: dict[Proposition, str] = {}
+        self._moves = lru_cache(maxsize=_KEPT_MOVES)(self._find_moves)
+        with warnings.catch_warnings():
+            # The emulator knows only published games by heart; the game itself tells its score.
+            warnings.filterwarnings("ignore", message=".*is not fully supported", append=False)
+            self._frotz: Any = find_jericho().FrotzEnv(str(file), seed=1)
+        self._first = self._begin()
+        self.walkthrough = self._solve(game.walkthrough or ())
+
+    def begin(self) -> Played:
+        """The first snapshot; the objective and the first room."""
+        return self._first
+
+    def _begin(self) -> Played:
+        self._frotz.reset()
+        self._frotz.step("tw-trace-actions")
+        self._frotz.step("tw-extra-infos score")
+        facts = frozenset(self._game.world.state.facts)
+        first = TextWorldSnapshot(self._machine(), facts, frozenset(), 0, None)
+        look, _ = self.look(first)
+        return Played(first, "\n\n".join(filter(None, (self.objective, look))), 0.0, None)
+
+    def key(self, snapshot: TextWorldSnapshot) -> str:
+        """Names the facts, the completed quests and the ending."""
+        words = sorted(map(self._fact_name, snapshot.facts))
+        words += map(str, sorted(snapshot.completed))
+        words.append(str(snapshot.ending))
+        return hashlib.sha256("\n".join(words).encode()).hexdigest()[:32]
+
+    def step(self, snapshot: TextWorldSnapshot, action: str) -> Played:
+        """Plays one action.
+
+        Raises:
+            TextGameError: the action reaches outside the game, like `save`; or the game's score is
+                not that of the quests which its facts complete.
+        """
+        if outside := outside_of(action):
+            raise TextGameError(
+                f"{self.name} is not told {action!r}: {outside[0]!r} reaches outside the game's "
+                "memory, and states would no longer decide what follows"
+            )
+        said = self._say(snapshot, " ".join(action.split()))
+        facts, completed, score = snapshot.facts, snapshot.completed, snapshot.score
+        # A line can hold several commands, each of them a turn that ends with the score.
+        for turn in said.split("</score>"):
+            for event in _SUCCEEDED.findall(turn):
+                done = self._moves(facts).actions.get(event.lower())
+                if done is not None:
+                    facts = (facts - done.removed) | done.added
+            told = _SCORE.search(turn)
+            if told is not None:
+                completed, score = self._complete(completed, facts), int(told[1])
+        self._check(action, completed, score)
+        ending = Ending.VICTORY if _WON in said else Ending.FAILURE if _LOST in said else None
+        if (facts, completed, ending) == (snapshot.facts, snapshot.completed, None):
+            after = snapshot
+        else:
+            after = TextWorldSnapshot(self._machine(), facts, completed, score, ending)
+        return Played(after, _words(said), float(score - snapshot.score), ending)
+
+    def look(self, snapshot: TextWorldSnapshot) -> tuple[str, str]:
+        """The answers to `look` and to `inventory`, no turn taken."""
+        return _words(self._say(snapshot, "look")), _words(self._say(snapshot, "inventory"))
+
+    async def valid_actions(self, snapshot: TextWorldSnapshot) -> tuple[str, ...]:
+        """𝒜(s): TextWorld's admissible commands that change something, sorted."""
+        return self._moves(snapshot.facts).commands
+
+    def _solve(self, commands: Iterable[str]) -> tuple[str, ...]:
+        """Those of the commands that change something, played from the beginning."""
+        solution = []
+        snapshot = self._first.snapshot
+        for command in commands:
+            after = self.step(snapshot, command).snapshot
+            if after is not snapshot:
+                solution.append(command)
+            snapshot = after
+        return tuple(solution)
+
+    def _say(self, snapshot: TextWorldSnapshot, command: str) -> str:
+        """What the game answers in a state, traces and counters included."""
+        self._frotz.set_state(snapshot.machine)
+        # What another state's prompt left on the screen is no part of the next answer.
+        self._frotz.frotz_lib.flush_buffer()
+        self._frotz.frotz_lib.dumb_clear_screen()
+        said, _, _, _ = self._frotz.step(command)
+        return str(said)
+
+    def _machine(self) -> Machine:
+        """The Z-machine's state, things in the order of their numbers."""
+        ram, *rest = self._frotz.get_state()
+        _order_objects(ram)
+        return (ram, *rest)
+
+    def _find_moves(self, facts: frozenset[Proposition]) -> _Moves:
+        from textworld.logic import State
+
+        kb = self._game.kb
+        state = State(kb.logic, facts)
+        found = list(state.all_applicable_actions(kb.rules.values(), kb.types.constants_mapping))
+        # Of two actions that the game calls the same, that with more preconditions is meant.
+        found.sort(key=lambda action: (len(action.preconditions), action.name))
+        actions = {self._event(action): action for action in found}
+        commands = set(filter(_changes, self._inform.gen_commands_from_actions(found)))
+        return _Moves(tuple(sorted(commands)), actions)
+
+    def _event(self, action: Action) -> str:
+        """What the game says it did when it did this."""
+        named = self._game.kb.rules[action.name].match(action)
+        names = {slot.name: self._game.infos[thing.name].name for slot, thing in named.items()}
+        return str(self._game.kb.inform7_events[action.name]).format(**names).lower()
+
+    def _complete(self, completed: frozenset[int], facts: frozenset[Proposition]) -> frozenset[int]:
+        """The completed quests after a turn, by the rules that the game has for every turn."""
+        new = (
+            position
+            for position, quest in enumerate(self._game.quests)
+            if position not in completed
+            and not _any_holds(quest.fail_events, facts)
+            and _any_holds(quest.win_events, facts)
+        )
+        return completed.union(new)
+
+    def _check(self, action: str, completed: frozenset[int], score: int) -> None:
+        expected = sum(self._game.quests[position].reward for position in completed)
+        if score != expected:
+            raise TextGameError(
+                f"{self.name} has {score} points after {action!r}, but its quests give {expected}: "
+                "TextWorld does not describe this game rightly; play another seed or level"
+            )
+
+    def _fact_name(self, fact: Proposition) -> str:
+        if fact not in self._names:
+            self._names[fact] = str(fact)
+        return self._names[fact]
+
+
+def open_textworld(kind: str, *, level: int | None, seed: int) -> TextWorldInterpreter:
+    """A generated game, made if it is not in the cache; blocks, for seconds where it is made.
+
+    Any number of threads may open games at once.
+
+    Args:
+        kind: one of `KINDS`.
+        level: None stands for the kind's default.
+        seed: of everything that TextWorld draws.
+
+    Raises:
+        TextGameError: TextWorld is not installed, has no such game or cannot make it.
+    """
+    level = level_of(kind, level)
+    if seed < 0:
+        raise TextGameError(f"game_seed is {seed}: set 0 or more")
+    if not is_installed():
+        raise TextGameError(MISSING)
+    name = f"{kind}-{level}-{seed}"
+
+    def generate(folder: Path) -> None:
+        generate_apart(name, kind=kind, level=level, seed=seed, file=folder / GAME_FILE)
+
+    # Kitchens have names of their own: "cooking" alone is taken.
+    file = make_once(f"text-{name}", generation=_GENERATION, generate=generate)
+    with READING:
+        return TextWorldInterpreter(file, name=name)
+
+
+def _changes(command: str) -> bool:
+    """Whether a command can change anything."""
+    return command.split(maxsplit=1)[0] not in {"look", "inventory", "examine"}
+
+
+def _any_holds(events: Iterable[Any], facts: frozenset[Proposition]) -> bool:
+    return any(facts.issuperset(event.condition.preconditions) for event in events)
+
+
+def _words(said: str) -> str:
+    """What the game said, without traces, counters, the prompt and the status line after it."""
+    text = _PROMPT.sub("", _COUNTERS.sub("", _TRACED.sub("", said)))
+    for end in (_WON, _LOST):
+        before, found, _ = text.partition(end)
+        text = before + found
+    return _BLANK.sub("\n\n", text).strip()
+
+
+def _order_objects(ram: np.ndarray[Any, np.dtype[np.uint8]]) -> None:
+    """Chains the children of every object in the order of their numbers, in place.
+
+    Source: the Z-Machine Standards Document 1.1, 12.3: from version 4 on, the table of objects
+    begins with 63 words of defaults; an object is 7 words, the first three of them its attributes,
+    then parent, sibling, child and the address of its properties. The table ends where the first
+    object's properties begin, as Inform lays it out.
+
+    Args:
+        ram: uint8, [bytes of dynamic memory].
+    """
+    start = int.from_bytes(ram[10:12].tobytes()) + 126
+    end = int.from_bytes(ram[start + 12 : start + 14].tobytes())
+    count = (end - start) // 14
+    tree = ram[start : start + 14 * count].view(">u2").reshape(count, 7)
+    parents = tree[:, 3].astype(np.intp)
+    held = np.flatnonzero(parents)
+    held = held[np.argsort(parents[held], kind="stable")]
+    first = np.diff(parents[held], prepend=0) != 0
+    last = np.append(first[1:], True)
+    tree[held, 4] = np.where(last, 0, np.roll(held, -1) + 1)
+    tree[parents[held[first]] - 1, 5] = held[first] + 1

@@ -1,0 +1,102 @@
+"""Games made by TextWorld, compiled once and kept in the cache.
+
+Making a game is a function of its seed only while Python's hash seed is fixed, and takes seconds:
+Inform 7 compiles it. So `textworld_generation` does it in a process of its own, whose hash seed is
+0, and the result is renamed into its place whole. Processes that want the same game at the same
+moment wait for the one that makes it. Different games are made at once, and read one by one.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+from llm_planning.environments.textgame.game import TextGameError
+from llm_serving.models.folders import building, cache_folder, is_complete, publish
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+GAME_FILE = "game.z8"
+MAKING_SECONDS = 300
+MISSING = (
+    "TextWorld, which makes and plays these games, is not installed: "
+    "pip install 'llm-planning[textgames]'"
+)
+
+READING = threading.Lock()
+"""Held by whoever begins a game that TextWorld made: it has one parser, which two threads cannot
+use at once. Nothing is parsed any more while a game is played."""
+
+
+def is_installed() -> bool:
+    """Whether games can be made and played."""
+    return importlib.util.find_spec("textworld") is not None
+
+
+def make_once(name: str, *, generation: int, generate: Callable[[Path], None]) -> Path:
+    """The compiled game, made if it is not in the cache.
+
+    Args:
+        name: of its folder; says what it is made of.
+        generation: changes whenever the same name comes to mean another game.
+        generate: puts the game into an empty folder.
+
+    Returns:
+        Its file; the folder is never written again.
+    """
+    revision = f"textworld {importlib.metadata.version('textworld')}, generation {generation}"
+    folder = cache_folder() / "games" / name
+    if not is_complete(folder, revision):
+        with building(folder) as workshop:
+            if not is_complete(folder, revision):
+                built = workshop / "game"
+                built.mkdir()
+                generate(built)
+                publish(built, folder, revision=revision)
+    return folder / GAME_FILE
+
+
+def generate_apart(
+    name: str, *, kind: str, level: int, seed: int, file: Path, seconds: float = MAKING_SECONDS
+) -> None:
+    """Makes a game in a process of its own.
+
+    Args:
+        name: for errors.
+        kind: one that `textworld_kinds.rules` knows.
+        level: one that the kind has.
+        seed: of everything that TextWorld draws.
+        file: where the game goes.
+        seconds: after which the process is killed.
+
+    Raises:
+        TextGameError: TextWorld failed, or took longer.
+    """
+    module = "llm_planning.environments.textgame.textworld_generation"
+    try:
+        made = subprocess.run(
+            [sys.executable, "-m", module, str(seed), str(level), str(file), kind],
+            env={**os.environ, "PYTHONHASHSEED": "0"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise TextGameError(
+            f"TextWorld took more than {seconds} seconds to make {name}: "
+            "try again on an idle machine"
+        ) from None
+    if made.returncode != 0 or not file.is_file():
+        last = (made.stderr or made.stdout).strip().splitlines()[-1:]
+        raise TextGameError(
+            f"TextWorld could not make {name} (exit {made.returncode}): {' '.join(last)}"
+        )

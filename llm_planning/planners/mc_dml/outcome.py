@@ -1,0 +1,157 @@
+"""What an agent of text games hands back: an episode, what it cost, and the same for people."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from llm_planning.environments.textgame.game import Ending
+from llm_planning.planners.mc_dml.wording import observed
+from llm_planning.planners.outcome import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from llm_planning.environments.textgame.game import Observation, TextGame
+    from llm_planning.planners.mc_dml.roles import Prior, Reflect, Situation, Trajectory, Turn
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One play of a game.
+
+    Attributes:
+        turns: o_t, a_t and r_t of each move.
+        last: what was seen after the last of them.
+        ending: how the game ended; None where it would have gone on (the agent's horizon).
+    """
+
+    turns: tuple[Turn, ...]
+    last: Observation
+    ending: Ending | None
+
+    @property
+    def score(self) -> float:
+        """At the end: the sum of the rewards."""
+        return self.turns[-1].score if self.turns else 0.0
+
+    @property
+    def best_score(self) -> float:
+        """The highest at any time."""
+        return max((0.0, *(turn.score for turn in self.turns)))
+
+
+@dataclass(slots=True)
+class Spent:
+    """What an agent's questions and simulations cost; adds up.
+
+    Attributes:
+        seconds_engine: with at least one question waiting for its answer.
+        simulations: of all searches.
+        reflections: that were kept.
+        priors: situations that a language model was asked about.
+    """
+
+    seconds_engine: float = 0.0
+    simulations: int = 0
+    reflections: int = 0
+    priors: int = 0
+    _waiting: int = field(default=0, repr=False)
+    _since: float = field(default=0.0, repr=False)
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Counts the time inside as the engine's, once where several questions wait together."""
+        if not self._waiting:
+            self._since = perf_counter()
+        self._waiting += 1
+        try:
+            yield
+        finally:
+            self._waiting -= 1
+            if not self._waiting:
+                self.seconds_engine += perf_counter() - self._since
+
+    def timed_prior(self, prior: Prior) -> Prior:
+        """The same prior, its time counted."""
+
+        async def ask(situation: Situation) -> Sequence[float]:
+            with self.waiting():
+                return await prior(situation)
+
+        return ask
+
+    def timed_reflect(self, reflect: Reflect) -> Reflect:
+        """The same reflections, their time counted."""
+
+        async def ask(trajectory: Trajectory) -> str:
+            with self.waiting():
+                return await reflect(trajectory)
+
+        return ask
+
+
+def game_outcome(
+    game: TextGame,
+    episode: Episode,
+    *,
+    spent: Spent,
+    header: Mapping[str, Any],
+    decisions: Sequence[Mapping[str, Any]] = (),
+    best_score: float | None = None,
+    text: str = "",
+) -> Outcome:
+    """The outcome of an episode.
+
+    Args:
+        game: that was played.
+        episode: the last, where there were several.
+        spent: on all of them.
+        header: of the trace: task, seed, settings.
+        decisions: how each move was chosen, JSON-able; one for each turn, or none at all.
+        best_score: of all episodes; by default of this one.
+        text: about the decisions, for people.
+    """
+    ending = "horizon" if episode.ending is None else str(episode.ending)
+    moves = [
+        {
+            "observation": observed(turn.observation),
+            "action": turn.action,
+            "reward": turn.reward,
+            "score": turn.score,
+        }
+        for turn in episode.turns
+    ]
+    for move, decision in zip(moves, decisions, strict=bool(decisions)):
+        move.update(decision)
+    conclusion = f"{game.name}: {episode.score:g} of {game.max_score:g} points, {ending}"
+    return Outcome(
+        success=episode.ending is Ending.VICTORY,
+        plan=tuple(turn.action for turn in episode.turns),
+        metrics={
+            "success_basis": "the game ended in victory",
+            "score": episode.score,
+            "best_score": episode.best_score if best_score is None else best_score,
+            "max_score": game.max_score,
+            "normalised_score": episode.score / game.max_score if game.max_score else None,
+            "moves": len(episode.turns),
+            "ending": ending,
+            "simulations": spent.simulations,
+            "seconds_engine": spent.seconds_engine,
+            "seconds_valid_actions": game.seconds.valid_actions,
+            "seconds_simulation": game.seconds.simulation,
+            "interpreter_steps": game.seconds.steps,
+            "reflections": spent.reflections,
+            "priors": spent.priors,
+        },
+        trace={
+            **header,
+            "game": game.name,
+            "moves": moves,
+            "last": observed(episode.last),
+            "ending": ending,
+        },
+        text="\n\n".join(part for part in (text, conclusion) if part),
+    )

@@ -1,0 +1,117 @@
+"""Settings of the searches; the defaults are those of the paper (Section 4.1, Appendix B)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from pydantic import Field, model_validator
+
+from llm_planning.environments.textgame.opening import GameSettings
+from llm_planning.planners.mc_dml.priors import PriorKind  # noqa: TC001 - pydantic reads it
+from llm_planning.planners.settings import PlannerSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+EXPLORATION: Mapping[str, float] = {"deephome": 20.0, "library": 20.0, "detective": 200.0}
+"""C by task, where it is not `USUAL_EXPLORATION` (Appendix B, after Jang et al., 2020)."""
+
+USUAL_EXPLORATION = 50.0
+"""C of the other games."""
+
+
+class EpisodeSettings(GameSettings):
+    """Settings of whoever plays a game.
+
+    Attributes:
+        moves: most moves of an episode; the paper does not say how many it plays.
+    """
+
+    moves: int = Field(50, ge=1)
+
+
+class SearchSettings(EpisodeSettings):
+    """Settings of a tree search.
+
+    Attributes:
+        c: exploration constant (key `C`); by default the paper's for the game.
+        gamma: discount factor γ.
+        simulations_per_action: simulations of a search are this many times |𝒜(s_0)|.
+        width: simulations in flight at once; 1 is Algorithm 1, step for step.
+    """
+
+    c: float | None = Field(None, ge=0.0, allow_inf_nan=False, validation_alias="C")
+    gamma: float = Field(0.95, ge=0.0, le=1.0)
+    simulations_per_action: int = Field(50, ge=1)
+    width: int = Field(1, ge=1)
+
+    def exploration(self, task: str) -> float:
+        """C of a task."""
+        return EXPLORATION.get(task, USUAL_EXPLORATION) if self.c is None else self.c
+
+
+class DynamicDepthSettings(PlannerSettings):
+    """Dynamic pruning (DP): H grows while nothing of value is found.
+
+    Attributes:
+        d_min: the first H.
+        d_max: the largest H.
+        delta_d: Δd, what H grows by.
+    """
+
+    d_min: int = Field(10, ge=1)
+    d_max: int = Field(30, ge=1)
+    delta_d: int = Field(20, ge=1)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.d_max < self.d_min:
+            msg = f"d_max is below d_min={self.d_min}: set d_max to at least that"
+            raise ValueError(msg)
+        return self
+
+
+class FixedDepthSettings(PlannerSettings):
+    """A search without dynamic pruning.
+
+    Attributes:
+        depth: H; 15 is that of the authors' published code.
+    """
+
+    depth: int = Field(15, ge=1)
+
+
+class LlmSettings(PlannerSettings):
+    """A language model as the policy.
+
+    Attributes:
+        prior: how it is asked for π(·|s); the paper's is `index`.
+    """
+
+    prior: PriorKind = "exact"
+
+
+class ReflectionSettings(PlannerSettings):
+    """Cross-trial memory ℳ_c.
+
+    Attributes:
+        k: most reflections of a root.
+    """
+
+    k: int = Field(3, ge=1)
+
+
+class McDmlSettings(ReflectionSettings, LlmSettings, DynamicDepthSettings, SearchSettings):
+    """Settings of MC-DML."""
+
+
+class ReflectiveFixedSettings(ReflectionSettings, LlmSettings, FixedDepthSettings, SearchSettings):
+    """Settings of MC-DML without DP."""
+
+
+class LlmFixedSettings(LlmSettings, FixedDepthSettings, SearchSettings):
+    """Settings of MC-DML without ℳ_c and DP."""
+
+
+class PlainSettings(DynamicDepthSettings, SearchSettings):
+    """Settings of a search without a language model."""

@@ -1,0 +1,122 @@
+"""A game's own walkthrough, replayed: what there is to win, and how far apart (Table 5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from llm_planning.environments.textgame.opening import GameSettings, open_game, walkthrough_of
+from llm_planning.planners.mc_dml.outcome import Episode, Spent, game_outcome
+from llm_planning.planners.mc_dml.roles import Turn
+from llm_planning.planners.mc_dml.search import observe
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llm_planning.environments.textgame.game import TextGame
+    from llm_planning.planners.outcome import Outcome
+    from llm_planning.roles import Engines
+
+
+class WalkthroughSettings(GameSettings):
+    """Settings of a replay: which game."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """A walkthrough as it was played.
+
+    Attributes:
+        episode: what happened; nothing is played after the end of the game.
+        choices: |𝒜(s)| of the state of each turn.
+    """
+
+    episode: Episode
+    choices: tuple[int, ...]
+
+    def statistics(self) -> dict[str, Any]:
+        """The statistics of Table 5.
+
+        Returns:
+            walkthrough_length: steps.
+            actions_per_step: mean of |𝒜(s)|; None without steps.
+            steps_per_reward, max_steps_per_reward: mean and largest distance, in steps, from one
+                rewarded step to the next. The way to the first one counts as a distance, what
+                follows the last as none; a step that loses points is not rewarded. None without
+                rewards.
+        """
+        turns = enumerate(self.episode.turns, start=1)
+        rewarded = [number for number, turn in turns if turn.reward > 0]
+        distances = [here - before for before, here in zip([0, *rewarded], rewarded, strict=False)]
+        return {
+            "walkthrough_length": len(self.episode.turns),
+            "actions_per_step": fmean(self.choices) if self.choices else None,
+            "steps_per_reward": fmean(distances) if distances else None,
+            "max_steps_per_reward": max(distances, default=None),
+        }
+
+
+async def replay(game: TextGame, walkthrough: Sequence[str]) -> Replay:
+    """Plays a walkthrough until its end or that of the game.
+
+    Args:
+        game: from its start.
+        walkthrough: actions, which need not be among the valid ones.
+
+    Raises:
+        TextGameError: the game failed.
+    """
+    here = await game.start()
+    turns: list[Turn] = []
+    choices: list[int] = []
+    score = here.reward
+    for action in walkthrough:
+        if here.ending is not None:
+            break
+        observation = await observe(game, here)
+        choices.append(len(await game.actions(here.state)))
+        here = await game.step(here.state, action)
+        score += here.reward
+        turns.append(Turn(observation, action, here.reward, score))
+    return Replay(Episode(tuple(turns), await observe(game, here), here.ending), tuple(choices))
+
+
+async def play_walkthrough(
+    task: str,
+    *,
+    engines: Engines,  # noqa: ARG001 - nobody is asked
+    settings: WalkthroughSettings,
+    seed: int,
+) -> Outcome:
+    """Replays a game's walkthrough; there is nothing to draw.
+
+    Args:
+        task: name of a game or of a kind of games.
+        engines: of no use.
+        settings: which game.
+        seed: of no use; written to the trace.
+
+    Raises:
+        TextGameError: the game cannot be made, opened or played, or has no walkthrough.
+    """
+    walkthrough = await walkthrough_of(task, settings)
+    game = await open_game(task, settings)
+    replayed = await replay(game, walkthrough)
+    outcome = game_outcome(
+        game,
+        replayed.episode,
+        spent=Spent(),
+        header={"task": task, "seed": seed, "settings": settings.to_json()},
+        text=_rewards(replayed.episode),
+    )
+    return replace(outcome, metrics={**outcome.metrics, **replayed.statistics()})
+
+
+def _rewards(episode: Episode) -> str:
+    """Each step that changes the score."""
+    return "\n".join(
+        f"{number}. {turn.action}: {turn.reward:+g}, score {turn.score:g}"
+        for number, turn in enumerate(episode.turns, start=1)
+        if turn.reward
+    )

@@ -1,0 +1,76 @@
+"""Tiny games and agents for the tests of MC-DML's search."""
+
+import random
+
+from llm_planning.environments.textgame.game import GameSeconds, Transition, View
+from llm_planning.planners.mc_dml.roles import uniform_prior
+from llm_planning.planners.mc_dml.search import Agent, Position, Search
+from llm_planning.search import select_by_puct
+
+
+class GraphGame:
+    """A game written down: {state: {action: (next state, reward, ending)}}, from the first one."""
+
+    def __init__(self, graph, max_score=10.0):
+        self.name = "graph"
+        self.max_score = max_score
+        self.seconds = GameSeconds()
+        self.graph = graph
+        self.stepped = []
+
+    async def start(self):
+        return Transition(next(iter(self.graph)), "It begins.", 0.0, None)
+
+    async def actions(self, state):
+        return tuple(self.graph.get(state, {}))
+
+    async def view(self, state):
+        return View(f"You are in {state}.", "Nothing.", await self.actions(state))
+
+    async def step(self, state, action):
+        self.stepped.append((state, action))
+        following, reward, ending = self.graph[state][action]
+        return Transition(following, f"You {action}.", reward, ending)
+
+
+def chain(length, reward, ending=None):
+    """One way only; the last step is worth something."""
+    graph = {f"s{i}": {"go": (f"s{i + 1}", 0.0, None)} for i in range(length - 1)}
+    graph[f"s{length - 1}"] = {"go": ("end", reward, ending)}
+    return GraphGame(graph)
+
+
+def random_game(seed, endings, states=25):
+    """Two or three actions in each state; each may pay, lead anywhere, or end the game."""
+    draw = random.Random(seed)
+    return GraphGame(
+        {
+            f"s{i}": {
+                action: (f"s{draw.randrange(states)}", draw.choice([0, 0, 1, 3]), None)
+                if draw.random() < 0.8
+                else (f"end {i}{action}", 0.0, draw.choice(endings))
+                for action in "abc"[: draw.choice([2, 3])]
+            }
+            for i in range(states)
+        }
+    )
+
+
+def an_agent(**parts):
+    given = {
+        "prior": uniform_prior,
+        "past": 1,
+        "reflect": None,
+        "k": 3,
+        "select": select_by_puct(c=1.0),
+        "depths": (3,),
+        "gamma": 0.5,
+        "simulations_per_action": 1,
+        "width": 1,
+    }
+    return Agent(**{**given, **parts})
+
+
+async def searched(game, agent, seed="0", turns=(), score=0.0):
+    position = Position(turns, await game.start(), score)
+    return await Search(agent, game, position, seed=seed).run()

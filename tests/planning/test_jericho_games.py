@@ -1,0 +1,102 @@
+"""Which story files are opened, and what is said of the others."""
+
+import importlib.util
+from hashlib import md5
+
+import pytest
+from jericho_toy import write_toy
+
+from llm_planning.environments.textgame.game import TextGameError
+from llm_planning.environments.textgame.jericho_games import (
+    JERICHO_GAMES,
+    MAX_SCORES,
+    find_story,
+    open_jericho,
+    read_story,
+)
+
+INSTALLED = importlib.util.find_spec("jericho") is not None
+needs_jericho = pytest.mark.skipif(
+    not INSTALLED, reason="Jericho is not installed: pip install 'llm-planning[textgames]'"
+)
+
+
+@pytest.mark.parametrize("file", ["zork1.z5", "ZORK1.Z3", "Zork1.z8"])
+def test_a_game_is_found_by_its_name(tmp_path, file):
+    (tmp_path / file).touch()
+    (tmp_path / "zork1.txt").touch()
+    (tmp_path / "zork10.z5").touch()
+    assert find_story("zork1", str(tmp_path)) == tmp_path / file
+
+
+def test_what_is_not_found_is_told_with_its_remedy(tmp_path):
+    with pytest.raises(TextGameError, match="did you mean zork1"):
+        find_story("zork", str(tmp_path))
+    with pytest.raises(TextGameError, match=r"set games=FOLDER .* or game=FILE"):
+        find_story("zork1", "")
+    with pytest.raises(TextGameError, match="games=/nowhere is no folder"):
+        find_story("zork1", "/nowhere")
+    with pytest.raises(TextGameError, match=r"no ztuu\.z3 or ztuu\.z5 or ztuu\.z8 in games="):
+        find_story("ztuu", str(tmp_path))
+    for suffix in ("z3", "Z5"):
+        (tmp_path / f"temple.{suffix}").touch()
+    with pytest.raises(TextGameError, match=r"several files of 'temple' \(temple.Z5, temple.z3\)"):
+        find_story("temple", str(tmp_path))
+
+
+@pytest.mark.parametrize("content", [b"", b"\x05" * 63, b"PK" + bytes(100), b"\x09" + bytes(100)])
+def test_a_file_that_is_no_story_is_refused(tmp_path, content):
+    file = tmp_path / "library.z5"
+    file.write_bytes(content)
+    with pytest.raises(TextGameError, match=r"library\.z5 is no Z-machine story"):
+        open_jericho(file, state="exact")
+
+
+def test_what_cannot_be_read_is_refused(tmp_path):
+    with pytest.raises(TextGameError, match="does not exist: set game=FILE"):
+        open_jericho(tmp_path / "lost.z5", state="exact")
+    with pytest.raises(TextGameError, match=r"cannot be read \(Is a directory\)"):
+        open_jericho(tmp_path, state="exact")
+    archive = tmp_path / "story.zblorb"
+    archive.write_bytes(b"FORM" + bytes(100))
+    with pytest.raises(TextGameError, match="Blorb archive: unpack"):
+        open_jericho(archive, state="exact")
+
+
+@needs_jericho
+def test_an_unsupported_story_is_refused_before_anything_is_played(tmp_path):
+    file = write_toy(tmp_path).file
+    digest = md5(file.read_bytes(), usedforsecurity=False).hexdigest()
+    said = rf"version 5, release 1, serial 261122, MD5 {digest}\): Jericho knows .* 5\d stories"
+    with pytest.raises(TextGameError, match=said):
+        open_jericho(file, state="exact")
+    named = file.rename(tmp_path / "zork1.z5")
+    with pytest.raises(TextGameError, match="its zork1 has MD5 b732a93a6244ddd92a9b9a3e3a46c687"):
+        open_jericho(named, state="exact")
+    noise = tmp_path / "noise.z5"
+    noise.write_bytes(b"\x05" + bytes(17) + b"\n\x1b[2J\xff" + bytes(40))
+    with pytest.raises(TextGameError, match=r"serial \?\?\[2J\?, MD5"):
+        open_jericho(noise, state="exact")
+
+
+@needs_jericho
+def test_a_supported_story_is_read_with_its_bindings(tmp_path, monkeypatch):
+    import jericho
+
+    toy = write_toy(tmp_path)
+    digest = md5(toy.file.read_bytes(), usedforsecurity=False).hexdigest()
+    monkeypatch.setitem(jericho.defines.BINDINGS_DICT, digest, jericho.defines.detective)
+    story = read_story(toy.file)
+    assert (story.name, story.seed, story.word_length) == ("detective", 0, 9)
+    assert story.walkthrough[:2] == ("TAKE PAPER", "READ PAPER")
+    assert len(story.walkthrough) == 51
+
+
+@needs_jericho
+def test_jericho_knows_all_games_of_table_1():
+    import jericho
+
+    known = {bindings["name"] for bindings in jericho.defines.BINDINGS_DICT.values()}
+    assert set(JERICHO_GAMES) <= known
+    assert len(JERICHO_GAMES) == 9
+    assert sum(MAX_SCORES.values()) == 350 + 300 + 150 + 70 + 360 + 30 + 50 + 35 + 100

@@ -1,0 +1,214 @@
+"""Jericho games: snapshots, keys, endings; on a story of our own and on a game of TextWorld's."""
+
+import importlib.util
+import random
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from jericho_toy import write_toy
+
+from llm_planning.environments.cooking.games import GameSpec, make_game
+from llm_planning.environments.cooking.kitchen import solution
+from llm_planning.environments.cooking.recipes import command, read_cookbook
+from llm_planning.environments.textgame import jericho_machine
+from llm_planning.environments.textgame.game import Ending, TextGameError
+from llm_planning.environments.textgame.jericho_games import Story
+from llm_planning.environments.textgame.jericho_interpreter import JerichoInterpreter
+from llm_planning.environments.textgame.jericho_machine import MissingJerichoError
+
+pytestmark = [
+    pytest.mark.skipif(
+        importlib.util.find_spec("jericho") is None,
+        reason="Jericho is not installed: pip install 'llm-planning[textgames]'",
+    ),
+    # Jericho knows published stories by heart, and says of all others that it does not.
+    pytest.mark.filterwarnings("ignore:.*is not fully supported"),
+]
+SPEC = GameSpec(seed=1, ingredients=2)
+GRAMMAR = "take/carry OBJ;drop OBJ;eat OBJ;look;quit"
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    return JerichoInterpreter(write_toy(tmp_path_factory.mktemp("toy")), state="exact")
+
+
+@pytest.fixture(scope="module")
+def kitchen_story(tmp_path_factory):
+    """A game of TextWorld's: by such a file name Jericho knows how its score is read."""
+    file = tmp_path_factory.mktemp("kitchen") / "tw-kitchen.z8"
+    shutil.copy(make_game(SPEC), file)
+    return Story(file, "kitchen", "kitchen", seed=1, grammar=GRAMMAR, word_length=9)
+
+
+@pytest.fixture(scope="module")
+def kitchen(kitchen_story):
+    return JerichoInterpreter(kitchen_story, state="exact")
+
+
+def outcome(interpreter, played):
+    return played.text, played.reward, played.ending, interpreter.key(played.snapshot)
+
+
+def test_a_step_is_a_function_of_snapshot_and_action(toy):
+    commands = ["look", "s", "t", "random", "nothing", "zap", "down", "west"]
+    draw = random.Random(4)
+    living = [toy.begin().snapshot]
+    answers = {}
+    for _ in range(300):
+        snapshot, action = draw.choice(living), draw.choice(commands)
+        played = toy.step(snapshot, action)
+        answer = outcome(toy, played)
+        assert answers.setdefault((toy.key(snapshot), action), answer) == answer
+        if played.ending is None:
+            living.append(played.snapshot)
+    again = JerichoInterpreter(toy._story, state="exact")
+    assert outcome(again, again.begin()) == outcome(toy, toy.begin())
+    by_key = {toy.key(snapshot): snapshot for snapshot in living}
+    for (key, action), answer in draw.sample(list(answers.items()), 50):
+        assert outcome(again, again.step(by_key[key], action)) == answer
+
+
+def test_a_game_begins_with_its_first_score_as_reward(tmp_path):
+    """So that rewards add up to the score: Detective begins with 10 points."""
+    game = JerichoInterpreter(write_toy(tmp_path), state="exact")
+    game._machine.first = replace(game._machine.first, score=10)
+    first = game.begin()
+    after = game.step(first.snapshot, "nothing")
+    assert first.reward == 10.0
+    assert first.reward + after.reward == after.snapshot.score == 0
+
+
+def test_random_numbers_are_part_of_the_state(toy):
+    first = toy.begin().snapshot
+    numbers = [toy.step(first, "random").text for _ in range(3)]
+    assert len(set(numbers)) == 1
+    after = toy.step(first, "random").snapshot
+    assert toy.step(after, "random").text not in numbers
+
+
+def test_looking_takes_no_turn(toy):
+    first = toy.begin().snapshot
+    key = toy.key(first)
+    assert toy.look(first) == ("turn 1", "turn 1")
+    second = toy.step(first, "nothing").snapshot
+    assert toy.look(second) == ("turn 2", "turn 2")
+    assert toy.look(first) == ("turn 1", "turn 1")
+    assert toy.key(first) == key
+
+
+def test_snapshots_cannot_be_written_to(toy):
+    memory, stack, *_ = toy.begin().snapshot.parts
+    for array in (memory, stack):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+
+
+def test_endings(toy):
+    first = toy.begin().snapshot
+    assert toy.begin().ending is None
+    won, died = toy.step(first, "west"), toy.step(first, "down")
+    assert won.ending is Ending.VICTORY
+    assert died.ending is Ending.FAILURE
+    assert toy.look(died.snapshot) == ("", "")
+    assert len({toy.key(each.snapshot) for each in (toy.begin(), won, died)}) == 3
+
+
+def test_a_story_that_stops_its_machine_has_failed_and_the_machine_goes_on(toy):
+    first = toy.begin().snapshot
+    stopped = toy.step(first, "zap")
+    assert stopped.ending is Ending.FAILURE
+    assert "stopped" in stopped.text
+    assert toy.key(stopped.snapshot) != toy.key(first)
+    assert toy.step(first, "nothing").text == "ok"
+
+
+@pytest.mark.parametrize("action", ["undo", "SAVE", "look. restore", "quit", "take all, undo"])
+def test_what_is_outside_a_snapshot_is_not_reached(toy, action):
+    with pytest.raises(TextGameError, match="outside the game's memory"):
+        toy.step(toy.begin().snapshot, action)
+
+
+def test_a_command_that_the_machine_would_cut_off_is_refused(toy):
+    with pytest.raises(TextGameError, match="199 bytes"):
+        toy.step(toy.begin().snapshot, "a" * 199)
+
+
+def test_the_key_leaves_out_what_decides_nothing(kitchen):
+    """What was said last, and what lies beyond the stack's end."""
+    first = kitchen.begin().snapshot
+    memory, stack, counter, top, *others, _ = first.parts
+    changed = stack.copy()
+    changed[: 2 * top] ^= 255
+    beyond = (memory, changed, counter, top, *others, b"other words")
+    same = jericho_machine.MachineSnapshot(beyond, first.score, None)
+    assert jericho_machine.exact_key(same) == kitchen.key(first)
+    assert kitchen.step(same, "look").text == kitchen.step(first, "look").text
+    changed[2 * top] ^= 255
+    assert jericho_machine.exact_key(same) != kitchen.key(first)
+
+
+def test_games_of_one_process_are_apart(toy, kitchen):
+    toys, kitchens = toy.begin().snapshot, kitchen.begin().snapshot
+    for _ in range(3):
+        assert toy.step(toys, "look").text == "turn 1"
+        assert kitchen.step(kitchens, "take knife").text.startswith("You take the knife")
+
+
+def test_a_recipe_is_played_to_its_end_for_its_points(kitchen, kitchen_story):
+    recipe = read_cookbook(kitchen.step(kitchen.begin().snapshot, "examine cookbook").text)
+    played = kitchen.step(kitchen.begin().snapshot, "take knife")
+    rewards = []
+    for direction in recipe:
+        told = command(direction, solution(direction)[2])
+        # What was played in between, here a raw meal that ends the game, changes nothing.
+        lost = kitchen.step(kitchen.begin().snapshot, "eat yellow bell pepper")
+        assert (lost.ending, lost.reward) == (Ending.FAILURE, 0.0)
+        played = kitchen.step(played.snapshot, told)
+        rewards.append(played.reward)
+    assert played.ending is Ending.VICTORY
+    assert sum(rewards) == kitchen.max_score == len(recipe)
+    assert kitchen.begin().reward == 0.0
+
+
+def test_the_world_hash_forgets_turns_and_keeps_things(kitchen, kitchen_story):
+    worlds = JerichoInterpreter(kitchen_story, state="world")
+    assert worlds.revision != kitchen.revision
+    first = worlds.begin().snapshot
+    # TextWorld's parser marks what was named: the first look and the first drop make a difference.
+    held = worlds.step(worlds.step(first, "take knife").snapshot, "drop knife").snapshot
+    taken = worlds.step(held, "take knife").snapshot
+    back = worlds.step(taken, "drop knife").snapshot
+    assert worlds.key(back) == worlds.key(held) != worlds.key(taken)
+    assert kitchen.key(back) != kitchen.key(held)
+
+
+def test_missing_jericho_is_told_with_its_remedy(monkeypatch, toy):
+    monkeypatch.setattr(jericho_machine, "find_spec", lambda name: None)
+    with pytest.raises(MissingJerichoError, match=r"llm-planning\[textgames\]"):
+        JerichoInterpreter(toy._story, state="exact")
+
+
+def test_a_process_with_an_open_game_ends(tmp_path):
+    """After actions were found in another process, too; and nobody imported spaCy."""
+    code = f"""
+import asyncio, pathlib, sys, warnings
+sys.path.insert(0, {__file__.rpartition("/")[0]!r})
+from jericho_toy import write_toy
+from llm_planning.environments.textgame.jericho_interpreter import JerichoInterpreter
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    toy = JerichoInterpreter(write_toy(pathlib.Path({str(tmp_path)!r})), state="exact")
+    found = asyncio.run(toy.valid_actions(toy.begin().snapshot))
+    print(len(found), "spacy" in sys.modules)
+"""
+    script = tmp_path / "script.py"
+    script.write_text(code)
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.split() == ["4", "False"]

@@ -1,0 +1,147 @@
+"""MC-DML, its ablations and its baselines: compositions, settings, whole runs on one engine."""
+
+from functools import partial
+
+import pytest
+
+from llm_planning.environments.textgame.opening import UnknownGameError
+from llm_planning.planners.mc_dml import agents
+from llm_planning.planners.mc_dml.agents import TextGameRun
+from llm_planning.planners.mc_dml.settings import (
+    LlmFixedSettings,
+    McDmlSettings,
+    PlainSettings,
+    ReflectiveFixedSettings,
+)
+from llm_planning.planners.settings import SettingsError
+from llm_planning.roles import Engines
+from llm_serving.scripted import ScriptedEngine
+
+ADVICE = "Take the lantern first."
+SMALL = {"simulations_per_action": 5, "moves": 3, "remember": "memory", "C": 20}
+RUNS = {
+    "mc-dml": (agents.MC_DML, McDmlSettings),
+    "mc-dml-no-dp": (agents.WITHOUT_DP, ReflectiveFixedSettings),
+    "mc-dml-no-mc-dp": (agents.WITHOUT_MC_DP, LlmFixedSettings),
+    "mc-dml-no-mc-mi-dp": (agents.WITHOUT_MC_MI_DP, LlmFixedSettings),
+    "puct": (agents.PUCT, PlainSettings),
+    "uct": (agents.UCT, PlainSettings),
+}
+
+
+def log_probabilities(prompt, actions):
+    """A model that likes to open the trap door, until it has read the advice."""
+    liked = "take lantern" if ADVICE in prompt else "open trap door"
+    return [0.0 if action == liked else -2.0 for action in actions]
+
+
+def an_engine():
+    return ScriptedEngine({"reflection": ADVICE}, score=log_probabilities)
+
+
+async def play(name, engine, seed=0, **settings):
+    composition, model = RUNS[name]
+    return await TextGameRun(composition)(
+        "trap-door",
+        engines=Engines.both(engine),
+        settings=model.read({**SMALL, **settings}),
+        seed=seed,
+    )
+
+
+@pytest.mark.parametrize("name", RUNS)
+async def test_every_agent_plays(name):
+    engine = an_engine()
+    outcome = await play(name, engine)
+    metrics = outcome.metrics
+    assert 1 <= metrics["moves"] <= 3
+    assert len(outcome.plan) == metrics["moves"] == len(outcome.trace["moves"])
+    assert metrics["max_score"] == 100.0
+    assert metrics["normalised_score"] == metrics["score"] / 100
+    # Six actions are valid at the beginning.
+    assert len(outcome.trace["moves"][0]["root"]) == 6
+    assert outcome.trace["moves"][0]["simulations"] % 30 == 0
+    assert metrics["simulations"] == sum(m["simulations"] for m in outcome.trace["moves"])
+    assert outcome.trace["settings"]["C"] == 20
+    assert "trap-door" in outcome.text
+    asks = name.startswith("mc-dml")
+    assert metrics["priors"] == len(engine.scored)
+    assert bool(engine.scored) == asks
+    reflects = name in {"mc-dml", "mc-dml-no-dp"}
+    assert bool(engine.requests) == reflects == bool(metrics["reflections"])
+    # Whatever engine was asked took its time.
+    assert bool(metrics["seconds_engine"]) == asks
+    again = await play(name, an_engine())
+    assert again.plan == outcome.plan
+    assert again.trace["moves"] == outcome.trace["moves"]
+
+
+async def test_what_the_model_reads():
+    with_all, without_mc, without_both = an_engine(), an_engine(), an_engine()
+    await play("mc-dml-no-dp", with_all, moves=2)
+    await play("mc-dml-no-mc-dp", without_mc, moves=2)
+    await play("mc-dml-no-mc-mi-dp", without_both, moves=2)
+    assert any(ADVICE in prompt for prompt, _ in with_all.scored)
+    assert not any(ADVICE in prompt for prompt, _ in without_mc.scored)
+    # ℳ_i: what was done before the observation, marked by ">".
+    assert any("\n> open trap door" in prompt for prompt, _ in without_mc.scored)
+    assert not any("\n> open trap door" in prompt for prompt, _ in without_both.scored)
+
+
+def test_depths():
+    assert agents.growing(McDmlSettings()) == (10, 30)
+    assert agents.growing(McDmlSettings(d_min=5, d_max=12, delta_d=3)) == (5, 8, 11, 12)
+    assert agents.growing(McDmlSettings(d_min=7, d_max=7)) == (7,)
+    assert agents.fixed(LlmFixedSettings()) == (15,)
+
+
+def test_exploration_constants():
+    settings = PlainSettings()
+    constants = {task: settings.exploration(task) for task in ("zork1", "deephome", "library")}
+    assert constants == {"zork1": 50.0, "deephome": 20.0, "library": 20.0}
+    assert settings.exploration("detective") == 200.0
+    assert PlainSettings.read({"C": "7"}).exploration("detective") == 7.0
+
+
+def test_defaults_are_the_papers():
+    game = {"game", "games", "game_seed", "level", "state", "remember"}
+    own = {key: value for key, value in McDmlSettings().to_json().items() if key not in game}
+    assert own == {
+        "moves": 50,
+        "C": None,
+        "gamma": 0.95,
+        "simulations_per_action": 50,
+        "width": 1,
+        "d_min": 10,
+        "d_max": 30,
+        "delta_d": 20,
+        "prior": "exact",
+        "k": 3,
+    }
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        (PlainSettings, "prior"),
+        (PlainSettings, "k"),
+        (LlmFixedSettings, "k"),
+        (LlmFixedSettings, "d_min"),
+        (ReflectiveFixedSettings, "delta_d"),
+        (McDmlSettings, "depth"),
+    ],
+)
+def test_nobody_has_settings_without_effect(settings, key):
+    with pytest.raises(SettingsError, match=f"unknown setting '{key}'"):
+        settings.read({key: 1})
+
+
+def test_depths_in_the_wrong_order():
+    with pytest.raises(SettingsError, match="d_max is below d_min=20: set d_max to at least that"):
+        McDmlSettings.read({"d_min": 20, "d_max": 10})
+
+
+async def test_unknown_game():
+    run = partial(TextGameRun(agents.UCT), engines=Engines.both(an_engine()), seed=0)
+    with pytest.raises(UnknownGameError, match="did you mean trap-door"):
+        await run("trap-dor", settings=PlainSettings())

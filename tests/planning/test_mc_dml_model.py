@@ -1,0 +1,114 @@
+"""Priors and reflections of the bundled model, on the real engine that all tests share."""
+
+import re
+from dataclasses import replace
+from itertools import takewhile
+
+import pytest
+
+from llm_planning.environments.textgame.game import Ending, Observation
+from llm_planning.environments.textgame.interpreted import InterpretedGame
+from llm_planning.environments.textgame.trapdoor import TrapDoor
+from llm_planning.planners.mc_dml.answers import SENTENCE
+from llm_planning.planners.mc_dml.labels import Labels
+from llm_planning.planners.mc_dml.priors import action_prompt, make_prior, softmax
+from llm_planning.planners.mc_dml.prompts import ask_action, ask_label
+from llm_planning.planners.mc_dml.reflection import LlmReflection
+from llm_planning.planners.mc_dml.roles import Situation, Trajectory, Turn
+from llm_planning.planners.mc_dml.search import observe
+
+LESSON = "Take the lantern and light it before you open the trap door."
+
+
+async def fall():
+    """The trajectory of Figure 1: the bait, then death in the dark."""
+    game = InterpretedGame(TrapDoor())
+    here = await game.start()
+    turns, score = [], 0.0
+    for action in ("open trap door", "shout", "feel the wall", "shout"):
+        observation = await observe(game, here)
+        here = await game.step(here.state, action)
+        score += here.reward
+        turns.append(Turn(observation, action, here.reward, score))
+    assert here.ending is Ending.FAILURE
+    return Trajectory(tuple(turns), await observe(game, here))
+
+
+async def beginning(**changes):
+    game = InterpretedGame(TrapDoor())
+    here = await game.start()
+    actions = await game.actions(here.state)
+    return Situation(
+        **({"memory": (), "actions": actions} | changes), observation=await observe(game, here)
+    )
+
+
+async def test_exact_priors_are_the_engine_s_scores(engine):
+    situation = await beginning()
+    pi = await make_prior("exact", engine)(situation)
+    scores = await engine.score(action_prompt(engine, situation), situation.actions)
+    assert pi == pytest.approx(softmax(scores.logprobs, temperature=1.0), abs=2e-3)
+
+
+async def test_each_further_action_costs_its_own_tokens_and_one_more(engine):
+    situation = await beginning(reflections=("Mind the gap.",))
+    prompt = action_prompt(engine, situation)
+    assert len(prompt.token_ids) % engine.block_size == 1
+    # The same question, a line of another length above it.
+    plain = engine.encode(ask_action(situation, dashes=1)).token_ids
+    assert prompt.token_ids[:100] == plain[:100]
+    await engine.score(prompt, situation.actions[:1])
+    spent = (await engine.score(prompt, situation.actions[1:])).usage
+    own = sum(len(engine.choice_tokens(action)) + 1 for action in situation.actions[1:])
+    assert spent.prompt_tokens - spent.cached_tokens == own
+
+
+async def test_seventy_actions_have_labels_of_one_token_and_a_prior_each(engine):
+    actions = tuple(f"push the button number {i}" for i in range(70))
+    labels = Labels(engine).of(70)
+    assert len({engine.encode(label).token_ids for label in labels}) == 70
+    assert all(len(engine.encode(label).token_ids) == 1 for label in labels)
+    situation = Situation((), Observation("", "A wall of buttons.", ""), actions)
+    pi = await make_prior("index", engine)(situation)
+    assert len(pi) == 70
+    assert sum(pi) == pytest.approx(1)
+    assert min(pi) == pytest.approx(sorted(pi)[49])  # what is not among the 20 likeliest is alike
+    assert len(set(pi)) > 10
+    # Digits are single tokens of this model, larger numbers are not.
+    assert Labels(engine).of(9) == tuple("123456789")
+    assert Labels(engine).of(10)[-1] == "J"
+
+
+async def test_samples_and_verbal_answers_are_valid_and_repeat(engine):
+    situation = await beginning()
+    for kind in ("sample", "verbal"):
+        pi = await make_prior(kind, engine, seed=3, samples=4)(situation)
+        assert sum(pi) == pytest.approx(1)
+        assert len(pi) == len(situation.actions)
+        assert len(set(pi)) > 1
+        assert await make_prior(kind, engine, seed=3, samples=4)(situation) == pi
+
+
+async def test_a_new_reflection_costs_only_the_end_of_the_prompt(engine):
+    trajectory = await fall()
+    before = await beginning(memory=trajectory.turns[:1])
+    prior = make_prior("index", engine)
+    await prior(before)
+    after = replace(before, reflections=(LESSON,))
+    labels = Labels(engine).of(len(before.actions))
+    prompts = [engine.encode(ask_label(one, labels)).token_ids for one in (before, after)]
+    shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*prompts, strict=False)))
+    spent = engine.counters.roles["prior"]
+    await prior(after)
+    usage = engine.counters.roles["prior"]
+    cached = usage.cached_tokens - spent.cached_tokens
+    assert cached == shared // engine.block_size * engine.block_size
+    assert cached > 0.6 * len(prompts[0])
+    assert len(prompts[1]) - cached < 100
+
+
+async def test_a_reflection_on_the_trap_door_is_a_sentence(engine):
+    reflection = await LlmReflection(engine)(await fall())
+    assert reflection.endswith(".")
+    assert 10 < len(reflection) <= SENTENCE.max_bytes
+    assert not re.search(r"[.!?\n]", reflection[:-1])

@@ -1,0 +1,246 @@
+import pytest
+
+from llm_planning.environments.textgame.game import Ending, GameSeconds, Transition, View
+from llm_planning.environments.textgame.interpreted import InterpretedGame
+from llm_planning.environments.textgame.trapdoor import BAIT, TrapDoor
+from llm_planning.planners.mc_dml.outcome import Spent
+from llm_planning.planners.mc_dml.playing import (
+    REPEATS,
+    LlmAgentSettings,
+    LlmPlayer,
+    ReflectionAgentSettings,
+    llm_agent,
+    play_rounds,
+    reflection_agent,
+)
+from llm_planning.planners.settings import SettingsError
+from llm_planning.roles import Engines
+from llm_serving.scripted import ScriptedEngine
+
+LESSON = "Light the lantern before you open the trap door."
+FALL = ("open trap door", "shout", "shout", "shout")
+
+
+class Scripted:
+    """A policy that is sure of one action; `choose` names it."""
+
+    def __init__(self, choose):
+        self.choose = choose
+        self.asked = []
+        self.questions = 0
+
+    async def logprobs(self, situation):
+        self.asked.append(situation)
+        self.questions += 1
+        wanted = self.choose(situation)
+        return [0.0 if action == wanted else -50.0 for action in situation.actions]
+
+
+def in_order(actions):
+    """Takes the actions one after the other, by how many turns are remembered."""
+    return lambda situation: actions[len(situation.memory)]
+
+
+def player(choose, history=20, temperature=0.1):
+    return LlmPlayer(
+        prior=Scripted(choose), spent=Spent(), history=history, temperature=temperature
+    )
+
+
+class Waiting:
+    """A game in which nothing ever changes but what it says."""
+
+    name = "waiting"
+    max_score = 0.0
+
+    def __init__(self, look=lambda turn: "A room."):
+        self.seconds = GameSeconds()
+        self.look = look
+
+    async def start(self):
+        return Transition("0", "Hello.", 0.0, None)
+
+    async def actions(self, state):
+        return ("sing", "wait")
+
+    async def view(self, state):
+        return View(self.look(int(state)), "Nothing.", await self.actions(state))
+
+    async def step(self, state, action):
+        turn = int(state) + 1
+        return Transition(str(turn), f"{turn} times {action}.", 0.0, None)
+
+
+async def test_the_policy_is_drawn_from_at_its_temperature():
+    class Half:
+        async def logprobs(self, situation):
+            return [-1.0, -1.1]
+
+    agent = LlmPlayer(prior=Half(), spent=Spent(), history=0, temperature=0.1)
+    # 0.1 nats at temperature 0.1 are a factor of e.
+    assert await agent.policy(None) == pytest.approx([0.731059, 0.268941], abs=1e-6)
+    episode, choices = await agent.play(Waiting(), moves=200, seed="0/0")
+    assert {choice.by for choice in choices} >= {"policy"}
+    drawn = [
+        turn.action
+        for turn, choice in zip(episode.turns, choices, strict=True)
+        if choice.by == "policy"
+    ]
+    assert 0.6 < drawn.count("sing") / len(drawn) < 0.85
+    again, _ = await agent.play(Waiting(), moves=200, seed="0/0")
+    other, _ = await agent.play(Waiting(), moves=200, seed="1/0")
+    assert again == episode
+    assert other != episode
+
+
+async def test_after_five_repeats_a_random_action_is_taken():
+    agent = player(lambda situation: "wait")
+    _, choices = await agent.play(Waiting(), moves=13, seed="0/0")
+    by = [choice.by for choice in choices]
+    assert by == [*["policy"] * REPEATS, "repeats", *["policy"] * REPEATS, "repeats", "policy"]
+    assert [p for _, p in choices[REPEATS].policy] == [0.5, 0.5]
+    assert len(agent.prior.asked) == 11
+
+
+async def test_other_actions_or_other_places_are_no_repeats():
+    for agent, game in (
+        (player(lambda s: ("sing", "wait")[len(s.memory) % 5 == 4]), Waiting()),
+        (player(lambda s: "wait"), Waiting(look=lambda turn: f"Room {turn % 2}.")),
+    ):
+        _, choices = await agent.play(game, moves=15, seed="0/0")
+        assert {choice.by for choice in choices} == {"policy"}
+
+
+async def test_the_last_turns_are_told():
+    agent = player(lambda situation: "wait", history=3)
+    await agent.play(Waiting(), moves=5, seed="0/0")
+    memories = [situation.memory for situation in agent.prior.asked]
+    assert [len(memory) for memory in memories] == [0, 1, 2, 3, 3]
+    assert [turn.observation.text for turn in memories[4]] == [
+        f"{i} times wait." for i in (1, 2, 3)
+    ]
+    forgetful = player(lambda situation: "wait", history=0)
+    await forgetful.play(Waiting(), moves=3, seed="0/0")
+    assert [situation.memory for situation in forgetful.prior.asked] == [(), (), ()]
+
+
+async def test_a_game_is_played_until_it_ends():
+    lost, choices = await player(in_order(FALL)).play(
+        InterpretedGame(TrapDoor()), moves=50, seed="0/0"
+    )
+    assert [turn.action for turn in lost.turns] == list(FALL)
+    assert (lost.ending, lost.score, len(choices)) == (Ending.FAILURE, BAIT, 4)
+    assert "dead" in lost.last.text
+    won, _ = await player(in_order(TrapDoor.walkthrough)).play(
+        InterpretedGame(TrapDoor()), moves=50, seed="0/0"
+    )
+    assert (won.ending, won.score) == (Ending.VICTORY, TrapDoor.max_score)
+    cut, _ = await player(in_order(TrapDoor.walkthrough)).play(
+        InterpretedGame(TrapDoor()), moves=3, seed="0/0"
+    )
+    assert (cut.ending, len(cut.turns)) == (None, 3)
+
+
+async def rounds_of(lessons, choose, **settings):
+    agent = player(choose)
+    told = []
+
+    async def reflect(trajectory):
+        told.append(trajectory)
+        return lessons[len(told) - 1]
+
+    rounds = await play_rounds(
+        InterpretedGame(TrapDoor()),
+        agent,
+        reflect,
+        settings=ReflectionAgentSettings(**settings),
+        seed=0,
+    )
+    return rounds, told
+
+
+async def test_reflections_follow_each_round_but_the_last():
+    lessons = ["First lesson.", "Second lesson.", "Third lesson."]
+    rounds, told = await rounds_of(lessons, in_order(FALL))
+    assert [one.reflections for one in rounds] == [tuple(lessons[:i]) for i in range(4)]
+    assert len(told) == 3
+    assert [turn.action for turn in told[0].turns] == list(FALL)
+    assert "dead" in told[0].last.text
+
+
+async def test_equal_reflections_are_kept_once():
+    rounds, told = await rounds_of(["The same."] * 3, in_order(FALL))
+    assert [one.reflections for one in rounds] == [(), *[("The same.",)] * 3]
+    assert len(told) == 3
+
+
+async def test_a_round_that_is_won_is_the_last():
+    def choose(situation):
+        return in_order(TrapDoor.walkthrough if situation.reflections else FALL)(situation)
+
+    rounds, told = await rounds_of([LESSON], choose)
+    assert [one.episode.ending for one in rounds] == [Ending.FAILURE, Ending.VICTORY]
+    assert len(told) == 1
+
+
+def falling(text, choices):
+    """Opens the trap door at once, unless it was taught not to; then shouts or takes the crown."""
+    wanted = ("open trap door", "shout")
+    if LESSON in text:
+        wanted = ("take lantern", "light lantern", "open trap door", "take crown", "north")
+    best = next((action for action in wanted if action in choices), choices[0])
+    return [0.0 if choice == best else -50.0 for choice in choices]
+
+
+async def test_the_agents_as_they_are_run():
+    def engines():
+        return Engines.both(ScriptedEngine({"reflection": LESSON}, score=falling))
+
+    settings = {"remember": "off", "moves": "8", "history": "0"}
+    alone = await llm_agent(
+        "trap-door", engines=engines(), settings=LlmAgentSettings.read(settings), seed=0
+    )
+    assert alone.plan == FALL
+    assert (alone.success, alone.metrics["score"], alone.metrics["ending"]) == (
+        False,
+        BAIT,
+        "failure",
+    )
+    # Without history, the second move in the dark looks like the third: one question for both.
+    assert (alone.metrics["priors"], alone.metrics["reflections"]) == (3, 0)
+    assert [move["chosen_by"] for move in alone.trace["moves"]] == ["policy"] * 4
+    assert alone.trace["moves"][0]["root"][2] == {"action": "open trap door", "prior": 1.0}
+    assert "1. open trap door (reward 25, score 25; p 1.00)" in alone.text
+
+    taught = await reflection_agent(
+        "trap-door", engines=engines(), settings=ReflectionAgentSettings.read(settings), seed=0
+    )
+    assert taught.plan == TrapDoor.walkthrough
+    assert taught.success
+    assert taught.metrics["best_score"] == taught.metrics["score"] == TrapDoor.max_score
+    assert (taught.metrics["rounds"], taught.metrics["reflections"]) == (2, 1)
+    assert taught.trace["rounds"][0]["actions"] == list(FALL)
+    assert taught.trace["rounds"][1]["reflections"] == [LESSON]
+    assert f"reflection: {LESSON}" in taught.text
+
+
+async def test_the_best_score_may_be_of_an_earlier_round():
+    def choose(text, choices):
+        wanted = "east" if LESSON in text else "open trap door"
+        return [0.0 if choice == wanted else -50.0 for choice in choices]
+
+    outcome = await reflection_agent(
+        "trap-door",
+        engines=Engines.both(ScriptedEngine({"reflection": LESSON}, score=choose)),
+        settings=ReflectionAgentSettings.read({"remember": "off", "moves": "1", "k": "1"}),
+        seed=0,
+    )
+    assert (outcome.metrics["score"], outcome.metrics["best_score"]) == (0.0, BAIT)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("history", "21"), ("temperature", "0"), ("prior", "guess")]
+)
+def test_impossible_settings_are_refused(key, value):
+    with pytest.raises(SettingsError, match=key):
+        LlmAgentSettings.read({key: value})

@@ -1,0 +1,206 @@
+import re
+from functools import partial
+
+from llm_planning.environments.textgame.game import Observation
+from llm_planning.planners.mc_dml import prompts
+from llm_planning.planners.mc_dml.prompts import ask_label, ask_reflection, ask_several
+from llm_planning.planners.mc_dml.roles import Situation, Trajectory, Turn
+from llm_planning.planners.mc_dml.wording import (
+    LOGGED_TURNS,
+    LONGEST_LOOK,
+    LONGEST_PAST,
+    LONGEST_TEXT,
+    first_of,
+    last_of,
+    log,
+    observed,
+    past,
+)
+from llm_serving.scripted import ScriptedEngine
+
+ask_action = partial(prompts.ask_action, dashes=3)
+HALL = Observation("", "A hall. Stairs lead down.", "You carry nothing.")
+CELLAR = Observation("You walk down.", "A dark cellar.", "You carry nothing.")
+ACTIONS = ("go up", "light lamp")
+LESSON = "Take the lamp before you go down."
+
+
+def situation(**changes):
+    given = {
+        "memory": (Turn(HALL, "go down", 0.0, 0.0),),
+        "observation": CELLAR,
+        "actions": ACTIONS,
+        "reflections": (LESSON, "Wait no longer."),
+    }
+    return Situation(**(given | changes))
+
+
+def text(chat):
+    return ScriptedEngine({}).text(chat)
+
+
+def test_the_layout_goes_from_what_changes_rarely_to_what_changes_always():
+    system, user = ask_action(situation())
+    assert system.role == "system"
+    assert user.content == (
+        "Before:\n"
+        "A hall. Stairs lead down.\n"
+        "You carry nothing.\n"
+        "> go down\n"
+        "\n"
+        "Now:\n"
+        "You walk down.\n"
+        "A dark cellar.\n"
+        "You carry nothing.\n"
+        "\n"
+        "Possible actions:\n"
+        "go up\n"
+        "light lamp\n"
+        "\n"
+        "Advice from earlier games:\n"
+        "- Take the lamp before you go down.\n"
+        "- Wait no longer.\n"
+        "\n"
+        "- - -\n"
+        "\n"
+        "Which action do you take now? Answer with the action only."
+    )
+
+
+def test_without_memory_there_is_no_mention_of_it():
+    _, user = ask_label(situation(memory=(), reflections=()), ("A", "B"))
+    assert user.content == (
+        "Now:\n"
+        "You walk down.\n"
+        "A dark cellar.\n"
+        "You carry nothing.\n"
+        "\n"
+        "Possible actions:\n"
+        "A: go up\n"
+        "B: light lamp\n"
+        "\n"
+        "Which action do you take now? Answer with what stands before its colon only."
+    )
+
+
+def test_reflections_change_only_what_follows_the_actions():
+    for ask in (ask_action, lambda s: ask_label(s, "AB"), lambda s: ask_several(s, "AB")):
+        told = [text(ask(situation(reflections=r))) for r in ((), (LESSON,), ("Go up at once.",))]
+        shared = told[0].partition("light lamp")[0] + "light lamp\n\n"
+        assert all(one.startswith(shared) for one in told)
+        assert len(set(told)) == 3
+
+
+def test_siblings_share_what_was_before():
+    one = text(ask_action(situation()))
+    other = text(ask_action(situation(memory=(Turn(HALL, "wait", 1.0, 1.0),), actions=("go up",))))
+    shared = one.partition("> ")[0] + "> "
+    assert shared.count("A hall.") == 1
+    assert other.startswith(shared)
+
+
+def test_all_ways_share_everything_before_the_actions():
+    chats = (
+        ask_action(situation()),
+        ask_label(situation(), ("1", "2")),
+        ask_several(situation(), ("1", "2")),
+    )
+    assert len({text(chat).partition("Possible actions:")[0] for chat in chats}) == 1
+    assert '{"actions":[["1",60]]}.' in text(chats[2])
+
+
+def test_prompts_are_tidy():
+    trajectory = Trajectory((Turn(HALL, "go down", 0.0, 0.0),), CELLAR)
+    chats = [ask_reflection(trajectory), ask_reflection(Trajectory((), HALL))]
+    for changes in ({}, {"memory": ()}, {"reflections": ()}, {"actions": ("wait",)}):
+        given = situation(**changes)
+        labels = ("1", "2")[: len(given.actions)]
+        chats += [ask_action(given), ask_label(given, labels), ask_several(given, labels)]
+    for chat in chats:
+        for message in chat:
+            assert not re.search(r"\{\{|\}\}|\{%|\n\n\n| \n|\n\Z|\A\n", message.content)
+
+
+def test_what_is_said_already_is_not_said_twice():
+    look = "-= Cellar =-\nA dark cellar."
+    entered = Observation(f"You go down.\n\n{look}\nIt is cold.", look, "You carry\n  nothing.")
+    assert observed(entered) == (
+        "You go down. It is cold.\n-= Cellar =- A dark cellar.\nYou carry nothing."
+    )
+    assert observed(Observation("A dark cellar.", look, "")) == "-= Cellar =- A dark cellar."
+    assert observed(Observation("", "", "")) == ""
+    assert observed(Observation("Taken.", "", "")) == "Taken."
+    held = Observation("You carry nothing.", "A cellar.", "You carry nothing.")
+    assert observed(held) == "A cellar.\nYou carry nothing."
+
+
+def test_long_texts_lose_their_beginning_and_long_places_their_end():
+    words = " ".join(f"word{i}" for i in range(1000))
+    said, seen, held = observed(
+        Observation(f"{words} end", f"At first {words}", f"You carry {words}")
+    ).split("\n")
+    assert said.startswith("...word")
+    assert said.endswith(" end")
+    assert LONGEST_TEXT - 10 < len(said) <= LONGEST_TEXT
+    assert seen.startswith("At first ")
+    assert seen.endswith("...")
+    assert LONGEST_LOOK - 10 < len(seen) <= LONGEST_LOOK
+    assert len(held) <= LONGEST_LOOK
+
+
+def test_a_long_place_is_not_lost_with_the_beginning_of_the_text():
+    look = "A cellar full of casks. " + "Dust everywhere. " * 20
+    told = observed(Observation(f"{look}{'Rats squeak. ' * 90}", look, ""))
+    assert told.splitlines()[1].startswith("A cellar full of casks.")
+    assert told.count("Dust everywhere.") == 20
+
+
+def test_cuts_are_between_words_where_there_are_any():
+    assert last_of("one two three", 13) == "one two three"
+    assert last_of("one two three", 10) == "...three"
+    assert last_of("x" * 20, 10) == "..." + "x" * 7
+    assert first_of("one two three", 13) == "one two three"
+    assert first_of("one two three", 12) == "one two..."
+    assert first_of("x" * 20, 10) == "x" * 7 + "..."
+
+
+def test_a_long_past_is_told_from_its_end():
+    rooms = [
+        Turn(Observation("", f"Room {i}. " + "Dust. " * 100, ""), f"go {i}", 0.0, 0.0)
+        for i in range(30)
+    ]
+    told = past(rooms)
+    assert told[0] == "..."
+    assert told[-1].endswith("> go 29")
+    assert sum(map(len, told)) <= LONGEST_PAST
+    assert len(told) > 5
+    assert past(rooms[:2])[0].startswith("Room 0.")
+
+
+def test_a_log_tells_actions_rewards_and_answers():
+    answer = Observation("You fall. The door shuts.", "A dark cellar.", "You carry nothing.")
+    trajectory = Trajectory(
+        (Turn(HALL, "open door", 5.0, 5.0), Turn(answer, "wait", -1.5, 3.5)),
+        Observation("You are dead.", "", ""),
+    )
+    assert log(trajectory) == (
+        "A hall. Stairs lead down.\n"
+        "You carry nothing.\n"
+        "> open door (reward 5, score 5)\n"
+        "You fall. The door shuts.\n"
+        "> wait (reward -1.5, score 3.5)\n"
+        "You are dead."
+    )
+    _, user = ask_reflection(trajectory)
+    assert user.content.startswith("Record of the game:\nA hall.")
+    assert "You are dead.\n\nWhy did the game" in user.content
+
+
+def test_a_long_log_tells_the_last_turns():
+    turns = tuple(Turn(CELLAR, f"do {i}", 0.0, 0.0) for i in range(50))
+    lines = log(Trajectory(turns, Observation("You are dead.", "", ""))).splitlines()
+    assert lines[0] == "..."
+    assert [line for line in lines if line.startswith(">")] == [
+        f"> do {i} (reward 0, score 0)" for i in range(50 - LOGGED_TURNS, 50)
+    ]
+    assert lines[-1] == "You are dead."

@@ -1,0 +1,602 @@
+"""The search for one move against Algorithm 1, worked by hand."""
+
+import asyncio
+import random
+from dataclasses import replace
+from functools import partial
+
+import pytest
+from mc_dml_games import GraphGame, an_agent, chain, random_game, searched
+from textgame_toys import Numbers
+
+from llm_planning.environments.textgame.game import Ending, Observation
+from llm_planning.environments.textgame.interpreted import InterpretedGame
+from llm_planning.environments.textgame.opening import GameSettings, open_game
+from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
+from llm_planning.environments.textgame.trapdoor import TrapDoor
+from llm_planning.planners.mc_dml.roles import Turn, uniform_prior
+from llm_planning.planners.mc_dml.search import Step, best_action, most_promising
+from llm_planning.search import (
+    Node,
+    Rollout,
+    discounted_returns,
+    preorder,
+    search,
+    select_by_puct,
+    select_by_uct,
+    to_json,
+)
+
+WON, LOST = Ending.VICTORY, Ending.FAILURE
+
+
+def a_trap():
+    """The bait `a` is worth 1 and kills a move later; `b` leads to 8 points in three moves."""
+    return GraphGame(
+        {
+            "hall": {"a": ("pit", 1.0, None), "b": ("stairs", 0.0, None)},
+            "pit": {"x": ("dead", 0.0, LOST)},
+            "stairs": {"y": ("tower", 0.0, None)},
+            "tower": {"w": ("won", 8.0, WON)},
+        }
+    )
+
+
+class Asked:
+    """π that prefers the first action, and the last one as soon as there is a reflection."""
+
+    def __init__(self):
+        self.situations = []
+
+    async def __call__(self, situation):
+        self.situations.append(situation)
+        if len(situation.actions) == 1:
+            return [1.0]
+        return [0.2, 0.8] if situation.reflections else [0.8, 0.2]
+
+
+class Reflects:
+    """Reflections are numbered."""
+
+    def __init__(self, sentences=None):
+        self.trajectories = []
+        self.sentences = sentences
+
+    async def __call__(self, trajectory):
+        self.trajectories.append(trajectory)
+        number = len(self.trajectories)
+        return self.sentences or f"reflection {number}"
+
+
+def numbers(node):
+    return {
+        child.payload.action: (child.visits, child.value, child.prior) for child in node.children
+    }
+
+
+def exported(root):
+    return to_json(root, lambda step: (step.action, step.transition, step.reflections))
+
+
+async def trap_after(simulations, **parts):
+    """The tree after so many simulations; the root has two actions."""
+    prior, reflect = Asked(), Reflects()
+    agent = an_agent(prior=prior, reflect=reflect, **parts)
+    assert simulations % 2 == 0
+    found = await searched(a_trap(), replace(agent, simulations_per_action=simulations // 2))
+    return found, prior, reflect
+
+
+async def test_golden_trace():
+    # γ = 0.5, H = 3, C = 1.
+    # 1. π(hall) = (0.8, 0.2) with ℳ_c empty. N(hall) = 0: no term counts, the highest π is a.
+    #    r = 1; ROLLOUT(pit): x kills. Reflection 1. R = 1 + 0.5 · 0 = 1: N(a) = 1, Q(a) = 1.
+    # 2. ℳ_c has grown: π(hall) = (0.2, 0.8). N(hall) = 1:
+    #    a: 1 + 0.2 · 1 / 2 = 1.1;  b: 0 + 0.8 · 1 / 1 = 0.8: a.
+    #    The pit is entered a second time: π(pit) = (1). x kills; the trajectory a, x is known.
+    #    Q(x) = 0; R = 1 + 0.5 · 0 = 1: N(a) = 2, Q(a) = 1.
+    found, prior, reflect = await trap_after(2)
+    root = found.root
+    assert numbers(root) == {"a": (2, 1.0, 0.2), "b": (0, 0.0, 0.8)}
+    assert numbers(root.children[0]) == {"x": (1, 0.0, 1.0)}
+    assert (root.visits, root.value) == (2, 1.0)
+    assert found.reflections == ("reflection 1",)
+    assert len(reflect.trajectories) == 1
+    assert best_action(root, random.Random(0)).payload.action == "a"
+
+    # 3. N(hall) = 2: a: 1 + 0.2 √2 / 3 = 1.094;  b: 0 + 0.8 √2 / 1 = 1.131: b.
+    #    r = 0; ROLLOUT(stairs): y, w wins 8 at t = 3. R' = 0 + 0.5 · 8 = 4, R = 0 + 0.5 · 4 = 2.
+    # 4. N(hall) = 3: a: 1 + 0.2 √3 / 3 = 1.115;  b: 2 + 0.8 √3 / 2 = 2.693: b.
+    #    π(stairs); y; ROLLOUT(tower): 8. R(y) = 0 + 0.5 · 8 = 4; R(b) = 0 + 0.5 · 4 = 2.
+    found, *_ = await trap_after(4)
+    root = found.root
+    assert numbers(root) == {"a": (2, 1.0, 0.2), "b": (2, 2.0, 0.8)}
+    assert numbers(root.children[1]) == {"y": (1, 4.0, 1.0)}
+    assert root.children[1].children[0].children == []
+    assert best_action(root, random.Random(0)).payload.action == "b"
+
+    # 5. N(hall) = 4: a: 1 + 0.2 · 2 / 3 = 1.133;  b: 2 + 0.8 · 2 / 3 = 2.533: b, then y.
+    #    π(tower); w wins: R(w) = 8, R(y) = 4, R(b) = 2.
+    # 6. N(hall) = 5: b (2 + 0.8 √5 / 4 = 2.447), y, w; SIMULATE(won) = 0, so the same returns.
+    found, prior, _ = await trap_after(6)
+    stairs = found.root.children[1]
+    assert numbers(found.root) == {"a": (2, 1.0, 0.2), "b": (4, 2.0, 0.8)}
+    assert numbers(stairs) == {"y": (3, 4.0, 1.0)}
+    assert numbers(stairs.children[0]) == {"w": (2, 8.0, 1.0)}
+
+    # π was asked of a state when it was entered a second time, once per ℳ_c.
+    one = ("reflection 1",)
+    assert [(s.observation.look, s.reflections) for s in prior.situations] == [
+        ("You are in hall.", ()),
+        ("You are in hall.", one),
+        ("You are in pit.", one),
+        ("You are in stairs.", one),
+        ("You are in tower.", one),
+    ]
+
+
+async def test_the_horizon_cuts_a_rollout_off():
+    # H = 2: w would be the third action. b is worth nothing, and its bonus wins in turn 3 only.
+    found, *_ = await trap_after(6, depths=(2,))
+    assert found.root.children[1].value == 0.0
+    stairs = found.root.children[1]
+    # At t = H nothing is asked, selected or stepped.
+    assert all(not child.children for child in stairs.children)
+    assert found.depth == 2
+
+
+async def test_what_the_policy_and_reflections_are_told():
+    _, prior, reflect = await trap_after(6)
+    hall = Observation("It begins.", "You are in hall.", "Nothing.")
+    pit = Observation("You a.", "You are in pit.", "Nothing.")
+    dead = Observation("You x.", "You are in dead.", "Nothing.")
+    stairs = Observation("You b.", "You are in stairs.", "Nothing.")
+    assert prior.situations[0].memory == ()
+    assert prior.situations[0].observation == hall
+    assert prior.situations[2].memory == (Turn(hall, "a", 1.0, 1.0),)
+    assert prior.situations[2].observation == pit
+    assert prior.situations[2].actions == ("x",)
+    # (o_{t-1}, a_{t-1}) is one turn, however long h is.
+    assert prior.situations[4].memory == (Turn(stairs, "y", 0.0, 0.0),)
+    (failed,) = reflect.trajectories
+    assert failed.turns == (Turn(hall, "a", 1.0, 1.0), Turn(pit, "x", 0.0, 1.0))
+    assert failed.last == dead
+
+
+async def test_memory_reaches_back_before_the_root_but_trajectories_do_not():
+    game, prior, reflect = a_trap(), Asked(), Reflects()
+    before = (
+        Turn(Observation("", "", ""), "wait", 0.0, 0.0),
+        Turn(Observation("", "", ""), "jump", 2.0, 2.0),
+    )
+    agent = an_agent(prior=prior, reflect=reflect)
+    await searched(game, agent, turns=before, score=2.0)
+    assert prior.situations[0].memory == before[-1:]
+    assert [turn.action for turn in reflect.trajectories[0].turns] == ["a", "x"]
+    assert [turn.score for turn in reflect.trajectories[0].turns] == [3.0, 3.0]
+    await searched(game, replace(agent, past=0), turns=before, score=2.0)
+    assert prior.situations[-1].memory == ()
+
+
+async def test_an_action_that_kills_is_reflected_on_in_the_tree():
+    # No rollout step is walked: the action itself, taken from the root, ends the game.
+    game = GraphGame({"s": {"die": ("dead", -5.0, LOST), "win": ("won", 1.0, WON)}})
+    reflect = Reflects()
+    agent = an_agent(reflect=reflect, simulations_per_action=3)
+    found = await searched(game, agent)
+    assert numbers(found.root) == {"die": (1, -5.0, 0.5), "win": (5, 1.0, 0.5)}
+    assert [[turn.action for turn in t.turns] for t in reflect.trajectories] == [["die"]]
+
+
+def test_the_first_visit_of_a_state_follows_the_policy():
+    root = Node(Step(""))
+    for action, prior in (("a", 0.3), ("b", 0.4), ("c", 0.3)):
+        root.add_child(Step(action), prior=prior)
+    assert most_promising(root).payload.action == "b"
+    # The limit of eq. 3: with N(s) slightly above 0 and equal Q, the same action is selected.
+    scores = [child.prior * 1e-9 for child in root.children]
+    assert scores.index(max(scores)) == 1
+
+
+def test_the_executed_action():
+    root = Node(Step(""))
+    for action, prior, visits, value in (
+        ("unvisited", 0.9, 0, 0.0),
+        ("often", 0.1, 9, -1.0),
+        ("likely", 0.4, 1, -0.5),
+        ("likely too", 0.4, 2, -0.5),
+        ("unlikely", 0.1, 5, -0.5),
+    ):
+        child = root.add_child(Step(action), prior=prior)
+        child.visits, child.value = visits, value
+    drawn = [best_action(root, random.Random(seed)).payload.action for seed in range(20)]
+    assert set(drawn) == {"likely", "likely too"}
+    assert best_action(root, random.Random(3)) is best_action(root, random.Random(3))
+
+
+def deadly(width=4, length=4):
+    """Every sequence of actions is fatal after some moves."""
+    graph = {}
+    for depth in range(length):
+        below = (f"s{depth + 1}", 0.0, None) if depth < length - 1 else ("dead", 0.0, LOST)
+        graph[f"s{depth}"] = dict.fromkeys("abcd"[:width], below)
+    return GraphGame(graph)
+
+
+async def test_at_most_k_reflections():
+    reflect = Reflects()
+    agent = an_agent(reflect=reflect, k=2, depths=(6,), simulations_per_action=10)
+    found = await searched(deadly(), agent)
+    assert found.reflections == ("reflection 1", "reflection 2")
+    assert len(reflect.trajectories) == 2
+    nobody = await searched(deadly(), replace(agent, reflect=None))
+    assert nobody.reflections == ()
+
+
+async def test_equal_reflections_are_kept_once_and_trajectories_reflected_on_once():
+    reflect = Reflects("always the same")
+    # Two actions, two moves: there are four trajectories, each of which is walked many times.
+    agent = an_agent(reflect=reflect, depths=(2,), simulations_per_action=40)
+    found = await searched(deadly(width=2, length=2), agent)
+    assert found.reflections == ("always the same",)
+    assert len(reflect.trajectories) == 4
+
+
+async def test_the_depth_grows_while_the_best_value_is_zero():
+    agent = an_agent(depths=(10, 30), simulations_per_action=40, gamma=0.95)
+    near = await searched(chain(10, 1.0), agent)
+    assert (near.depth, near.simulations) == (10, 40)
+    far = await searched(chain(11, 1.0), agent)
+    assert (far.depth, far.simulations) == (30, 80)
+    assert far.root.children[0].value == pytest.approx(0.95**10)
+    # From scratch: the first tree's visits are gone.
+    assert far.root.visits == 40
+    # A loss is no reason to look further, nothing at all is.
+    assert (await searched(chain(5, -1.0), agent)).depth == 10
+    assert (await searched(chain(40, 1.0), agent)).depth == 30
+
+
+async def test_what_was_learnt_is_kept_when_the_depth_grows():
+    reflect, prior = Reflects(), Asked()
+    agent = an_agent(reflect=reflect, prior=prior, depths=(2, 4), k=9, simulations_per_action=40)
+    found = await searched(deadly(width=2, length=2), agent)
+    assert found.depth == 4
+    assert len(found.reflections) == len(reflect.trajectories) == 4
+    # The second tree's root starts with all of them.
+    assert found.root.payload.reflections == 4
+
+
+async def test_only_states_that_are_entered_again_are_asked_again():
+    # a and b are safe and visited first; c kills, after which ℳ_c has a reflection.
+    game = GraphGame(
+        {
+            "s": {"a": ("A", 0.0, None), "b": ("B", 9.0, None), "c": ("dead", 0.0, LOST)},
+            "A": {"p": ("A", 0.0, None), "q": ("A", 0.0, None)},
+            "B": {"p": ("B", 0.0, None), "q": ("B", 0.0, None)},
+        }
+    )
+    asked = []
+
+    async def prior(situation):
+        asked.append((situation.observation.look[-2], len(situation.reflections)))
+        return await uniform_prior(situation)
+
+    # Turns: a, b (unvisited ones first, C is large), c dies; then whatever the scores say.
+    script = iter("abababcbbbbb")
+
+    def select(node):
+        if node.depth == 0:
+            wanted = next(script)
+            return next(child for child in node.children if child.payload.action == wanted)
+        return select_by_puct(c=1.0)(node)
+
+    next(script)  # the first simulation's action is the first of equal π
+    agent = an_agent(
+        prior=prior, reflect=Reflects(), select=select, simulations_per_action=4, depths=(5,)
+    )
+    found = await searched(game, agent)
+    a, b, c = found.root.children
+    assert (a.visits, b.visits, c.visits) == (3, 8, 1)
+    assert a.children
+    # After the death, the root and B were asked again, A was not.
+    assert [question for question in asked if question[1] == 1].count(("s", 1)) == 1
+    assert ("B", 1) in asked
+    assert ("A", 1) not in asked
+    assert (a.payload.reflections, b.payload.reflections) == (0, 1)
+
+
+async def test_no_policy_is_asked_of_a_leaf_that_was_visited_once():
+    for seed in range(3):
+        game = random_game(seed, [WON, LOST, None])
+        asked = []
+
+        async def counted(situation, asked=asked):
+            asked.append(situation)
+            return await uniform_prior(situation)
+
+        agent = an_agent(prior=counted, depths=(6,), simulations_per_action=20)
+        found = await searched(game, agent)
+        expanded = [node for node in preorder(found.root) if node.children]
+        assert len(asked) == len(expanded)
+        assert all(node.visits >= 2 or node is found.root for node in expanded)
+        assert any(node.visits == 1 for node in preorder(found.root))
+
+
+async def naive_algorithm_1(game, agent, simulations, draws):
+    """Algorithm 1 once more, recursive and with dictionaries; N(s) counts simulations."""
+    n, q, pi, memory, seen = {}, {}, {}, [], set()
+    start = await game.start()
+    h_max = agent.depths[0]
+
+    async def fail(h):
+        if len(memory) < agent.k and h not in seen:
+            seen.add(h)
+            memory.append("/".join(h))
+
+    async def simulate(here, h, t, draw):
+        if here.ending is LOST:
+            await fail(h)
+        if here.ending is not None or t == h_max:
+            return 0.0
+        actions = await game.actions(here.state)
+        if not actions:
+            return 0.0
+        if pi.get(h, (None,))[0] != len(memory):
+            pi[h] = len(memory), policy(here.state, actions, len(memory))
+        total = sum(n.get((h, a), 0) for a in actions)
+        weights = pi[h][1]
+        if total:
+            scores = [
+                q.get((h, a), 0.0) + weights[i] * total**0.5 / (1 + n.get((h, a), 0))
+                for i, a in enumerate(actions)
+            ]
+        else:
+            scores = weights
+        action = actions[scores.index(max(scores))]
+        following = await game.step(here.state, action)
+        down = simulate if n.get((h, action)) else roll_out
+        rest = await down(following, (*h, action), t + 1, draw)
+        value = following.reward + agent.gamma * rest
+        n[h, action] = n.get((h, action), 0) + 1
+        q[h, action] = q.get((h, action), 0.0) + (value - q.get((h, action), 0.0)) / n[h, action]
+        return value
+
+    async def roll_out(here, h, t, draw):
+        if here.ending is LOST:
+            await fail(h)
+        if here.ending is not None or t == h_max:
+            return 0.0
+        actions = await game.actions(here.state)
+        action = actions[int(draw() * len(actions))]
+        following = await game.step(here.state, action)
+        return following.reward + agent.gamma * await roll_out(following, (*h, action), t + 1, draw)
+
+    for _ in range(simulations):
+        await simulate(start, (), 0, random.Random(draws.getrandbits(64)).random)
+    return n, q, tuple(memory)
+
+
+def policy(state, actions, known):
+    """Any π will do that depends on the state and on ℳ_c."""
+    weights = [1 + random.Random(f"{state}/{action}/{known}").random() for action in actions]
+    return [weight / sum(weights) for weight in weights]
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_width_one_is_algorithm_1(seed):
+    game = random_game(seed, [WON, LOST, LOST])
+
+    async def prior(situation):
+        state = situation.observation.look.split()[-1][:-1]
+        return policy(state, situation.actions, len(situation.reflections))
+
+    async def reflect(trajectory):
+        return "/".join(turn.action for turn in trajectory.turns)
+
+    agent = an_agent(prior=prior, reflect=reflect, depths=(7,), simulations_per_action=60)
+    found = await searched(game, agent, seed=str(seed))
+    n, q, memory = await naive_algorithm_1(game, agent, found.simulations, random.Random(str(seed)))
+    ours = {}
+    stack = [((), found.root)]
+    while stack:
+        h, node = stack.pop()
+        for child in node.children:
+            stack.append(((*h, child.payload.action), child))
+            if child.visits:
+                ours[h, child.payload.action] = (child.visits, child.value)
+    assert {edge: visits for edge, (visits, _) in ours.items()} == n
+    assert {edge: value for edge, (_, value) in ours.items()} == pytest.approx(q)
+    assert found.reflections == memory
+    assert memory
+
+
+async def test_uct_selects_by_eq_1():
+    # The same game: both actions once (a first), then N(hall) = 2 and the scores of eq. 1 decide.
+    agent = an_agent(select=select_by_uct(c=1.0), simulations_per_action=2)
+    found = await searched(a_trap(), agent)
+    # After a (Q 1) and b (Q 2): a: 1 + √(ln 2); b: 2 + √(ln 2): b; then b again.
+    assert {a: n for a, (n, *_) in numbers(found.root).items()} == {"a": 1, "b": 3}
+
+
+def delayed(draw, role):
+    async def answer(question):
+        await asyncio.sleep(draw.choice([0.0, 0.0, 0.0005, 0.001]))
+        return await role(question)
+
+    return answer
+
+
+@pytest.mark.parametrize("width", [1, 4, 16])
+async def test_the_tree_does_not_depend_on_how_long_answers_take(width):
+    async def prior(situation):
+        state = situation.observation.look.split()[-1][:-1]
+        return policy(state, situation.actions, len(situation.reflections))
+
+    async def reflect(trajectory):
+        return "/".join(turn.action for turn in trajectory.turns)
+
+    trees = []
+    for delays in range(4):
+        draw = random.Random(delays)
+        agent = an_agent(
+            prior=delayed(draw, prior),
+            reflect=delayed(draw, reflect),
+            depths=(8,),
+            simulations_per_action=30,
+            width=width,
+        )
+        found = await searched(random_game(2, [LOST]), agent)
+        trees.append((found.reflections, exported(found.root)))
+        assert len(found.reflections) == 3
+    assert all(tree == trees[0] for tree in trees)
+    other = await searched(random_game(2, [LOST]), agent, seed="another")
+    assert exported(other.root) != trees[0][1]
+
+
+@pytest.mark.parametrize("width", [1, 4])
+async def test_the_transition_memory_changes_nothing(width):
+    agent = an_agent(
+        prior=Words(),
+        reflect=Reflects("The lantern!"),
+        select=select_by_puct(c=20.0),
+        depths=(12,),
+        simulations_per_action=20,
+        width=width,
+    )
+    plain = InterpretedGame(TrapDoor())
+    remembered = RememberedGame(InterpretedGame(TrapDoor()), TransitionMemory())
+    expected = await searched(plain, agent)
+    for _ in range(2):
+        found = await searched(remembered, agent)
+        assert exported(found.root) == exported(expected.root)
+    assert remembered.seconds.steps < plain.seconds.steps / 3
+
+
+async def test_nobody_looks_around_in_a_rollout():
+    toy = Numbers()
+    game = RememberedGame(InterpretedGame(toy), TransitionMemory())
+    found = await searched(game, an_agent(depths=(6,), simulations_per_action=2))
+    nodes = list(preorder(found.root))
+    asked_about = {node.payload.transition.state for node in nodes if node.children}
+    assert toy.asked["look"] == len(asked_about) == 4
+    assert toy.asked["actions"] == game.seconds.views > 6
+
+
+async def test_a_trajectory_is_looked_at_when_it_is_reflected_on():
+    """One simulation for each action: a policy is asked at the root alone."""
+    toy = Numbers()
+    game = RememberedGame(InterpretedGame(toy), TransitionMemory())
+    reflect = Reflects()
+    await searched(game, an_agent(depths=(9,), simulations_per_action=1, reflect=reflect, k=1))
+    (trajectory,) = reflect.trajectories
+    seen = {turn.observation.look for turn in trajectory.turns}
+    assert toy.asked["look"] == len(seen) > 3
+
+
+class Words:
+    """π by the words alone."""
+
+    async def __call__(self, situation):
+        return policy(situation.observation.look, situation.actions, len(situation.reflections))
+
+
+async def test_others_get_their_turn_while_a_search_runs():
+    turns = 0
+
+    async def others():
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    waiting = asyncio.create_task(others())
+    agent = an_agent(depths=(10,), simulations_per_action=1000)
+    await searched(random_game(1, [None]), agent)
+    waiting.cancel()
+    assert turns > 3
+
+
+async def test_nothing_to_search():
+    with pytest.raises(ValueError, match="no action is valid"):
+        await searched(GraphGame({"s": {}}), an_agent())
+
+
+async def test_a_state_where_nothing_can_be_done_is_worth_nothing_more():
+    game = GraphGame({"s": {"a": ("stuck", 2.0, None), "b": ("s", 0.0, None)}, "stuck": {}})
+    found = await searched(game, an_agent(simulations_per_action=5))
+    assert numbers(found.root)["a"][1] == 2.0
+
+
+async def test_a_descent_waits_where_a_node_is_not_ready():
+    # The hook is called with every node that is passed, the root first, and awaited before select.
+    log = []
+
+    def ready(node):
+        if node.payload == "a":
+            return None
+        return wait(node)
+
+    async def wait(node):
+        log.append(("waits", node.payload))
+        await asyncio.sleep(0)
+        log.append(("ready", node.payload))
+
+    def select(node):
+        log.append(("select", node.payload))
+        return node.children[0]
+
+    async def simulate(leaf):
+        return Rollout([leaf.add_child(leaf.payload + "a")])
+
+    root = Node("")
+    await search(
+        root,
+        select=select,
+        simulate=simulate,
+        returns=partial(discounted_returns, gamma=1.0),
+        iterations=3,
+        ready=ready,
+    )
+    # The second iteration passes the root, the third the root and "a", which needs no waiting.
+    passes = [("waits", ""), ("ready", ""), ("select", "")]
+    assert log == [*passes, *passes, ("select", "a")]
+
+
+@pytest.mark.parametrize("width", [1, 3])
+async def test_an_error_of_the_hook_ends_the_search(width):
+    async def fail():
+        await asyncio.sleep(0)
+        msg = "no answer"
+        raise OSError(msg)
+
+    async def simulate(leaf):
+        await asyncio.sleep(0)
+        return Rollout([leaf.add_child(leaf.payload + letter) for letter in "ab"][:1])
+
+    root = Node("")
+    with pytest.raises(OSError, match="no answer"):
+        await search(
+            root,
+            select=lambda node: node.children[0],
+            simulate=simulate,
+            returns=partial(discounted_returns, gamma=1.0),
+            iterations=9,
+            width=width,
+            ready=lambda node: fail() if node.visits > 2 else None,
+        )
+    assert root.visits == 3
+    assert all(node.in_flight == 0 and not node.pending for node in preorder(root))
+
+
+async def test_the_transition_memory_changes_nothing_in_a_textworld_game():
+    agent = an_agent(
+        prior=Words(), depths=(4,), gamma=0.95, simulations_per_action=2, reflect=Reflects()
+    )
+    trees = []
+    for remember in ("off", "memory", "memory"):
+        game = await open_game("simple", GameSettings(remember=remember))
+        found = await searched(game, agent)
+        trees.append((exported(found.root), game.seconds.steps))
+    assert trees[0][0] == trees[1][0] == trees[2][0]
+    # Played, played where new, and not played at all.
+    assert trees[0][1] > trees[1][1] > trees[2][1] == 0

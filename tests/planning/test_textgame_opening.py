@@ -1,0 +1,167 @@
+"""Which game a task and its settings name; players who share it; what is on disk, and when."""
+
+import asyncio
+import sqlite3
+
+import pytest
+from textgame_toys import wander
+
+from llm_planning.environments.textgame import opening
+from llm_planning.environments.textgame.game import TextGameError
+from llm_planning.environments.textgame.interpreted import InterpretedGame
+from llm_planning.environments.textgame.opening import (
+    GAME_TASKS,
+    GameSettings,
+    UnknownGameError,
+    open_game,
+    save_games,
+    walkthrough_of,
+)
+from llm_planning.environments.textgame.remembered import RememberedGame
+from llm_planning.environments.textgame.transition_store import transition_store_path
+from llm_planning.environments.textgame.trapdoor import TrapDoor
+from llm_planning.planners.settings import SettingsError
+
+
+@pytest.fixture
+def tables(monkeypatch):
+    """The games of this process, none of them open."""
+    monkeypatch.setattr(opening, "_tables", {})
+    yield opening._tables
+    opening.close_games()
+
+
+@pytest.fixture
+def cache(tables, tmp_path, monkeypatch):
+    monkeypatch.setenv("LLM_PLANNING_CACHE", str(tmp_path))
+    return tmp_path
+
+
+def saved(path):
+    if not path.exists():
+        return 0
+    file = sqlite3.connect(path)
+    (count,) = file.execute("SELECT count(*) FROM transitions").fetchone()
+    file.close()
+    return count
+
+
+def test_the_tasks_are_the_kinds_the_trap_door_and_table_1():
+    kinds = ("coin-collector", "treasure-hunter", "simple", "custom", "cooking", "trap-door")
+    assert GAME_TASKS[:6] == kinds
+    assert GAME_TASKS[6:10] == ("zork1", "deephome", "ludicorp", "pentari")
+    assert GAME_TASKS[10:] == ("detective", "library", "balances", "temple", "ztuu")
+
+
+@pytest.mark.parametrize(
+    ("task", "settings", "message"),
+    [
+        ("trap-door", {"level": 3}, r"level=3 .* trap-door is not generated; leave it out"),
+        ("trap-door", {"game_seed": 2}, r"game_seed=2 .* trap-door is not generated"),
+        ("zork1", {"level": 0}, r"level=0 .* zork1 is not generated"),
+        ("simple", {"game": "zork1.z5", "level": 1}, r"level=1 .* a story file is not generated"),
+        ("simple", {"level": 4}, r"level=4 .* levels of simple are 1 to 3"),
+        ("simple", {"state": "world"}, r"state=world .* simple is none"),
+        ("zork1", {"state": "world"}, r"not possible with remember=disk: .* set remember=memory"),
+    ],
+)
+async def test_settings_that_do_not_belong_to_the_game(task, settings, message, tables):
+    for opened in (open_game, walkthrough_of):
+        with pytest.raises(SettingsError, match=message):
+            await opened(task, GameSettings.read(settings))
+    assert tables == {}
+
+
+async def test_a_task_that_does_not_exist():
+    with pytest.raises(UnknownGameError, match=r"unknown game 'zork'; did you mean zork1"):
+        await open_game("zork", GameSettings())
+
+
+@pytest.mark.parametrize(
+    ("task", "settings", "message"),
+    [
+        ("zork1", {}, "set games=FOLDER"),
+        ("zork1", {"games": "/nowhere"}, "games=/nowhere is no folder"),
+        ("zork1", {"game": "/nowhere/a.z5"}, "/nowhere/a.z5 does not exist"),
+        ("simple", {"game": __file__}, "is no Z-machine story"),
+    ],
+)
+async def test_story_files_that_are_not_there(task, settings, message, tables):
+    for _ in range(2):
+        with pytest.raises(TextGameError, match=message):
+            await open_game(task, GameSettings.read(settings))
+
+
+async def test_players_share_everything_but_their_seconds(cache):
+    one, two = await asyncio.gather(
+        *(open_game("trap-door", GameSettings(remember="memory")) for _ in range(2))
+    )
+    assert isinstance(one, RememberedGame)
+    assert one.memory is two.memory
+    told = await wander(one, seed=0, steps=100)
+    assert await wander(two, seed=0, steps=100) == told
+    assert one.seconds.steps > 0
+    assert two.seconds.steps == 0
+    off = await open_game("trap-door", GameSettings(remember="off"))
+    assert isinstance(off, InterpretedGame)
+    assert await wander(off, seed=0, steps=100) == told
+    assert off.seconds.steps == 100
+    assert (off.name, off.max_score) == (one.name, one.max_score) == ("trap-door", 100.0)
+    assert list(cache.iterdir()) == []
+
+
+async def test_what_a_trial_learnt_is_saved_when_it_ends(cache):
+    path = transition_store_path("trap-door", TrapDoor.revision)
+
+    async def trial(seed, *, fails):
+        game = await open_game("trap-door", GameSettings())
+        await wander(game, seed=seed, steps=20)
+        if fails:
+            raise RuntimeError
+
+    await asyncio.create_task(trial(0, fails=False))
+    await asyncio.sleep(0)
+    first = saved(path)
+    assert first >= 10
+    await asyncio.gather(asyncio.create_task(trial(1, fails=True)), return_exceptions=True)
+    await asyncio.sleep(0)
+    assert saved(path) > first
+    game = await open_game("trap-door", GameSettings())
+    await wander(game, seed=2, steps=20)
+    before = saved(path)
+    save_games()
+    assert saved(path) > before
+
+
+async def test_walkthroughs(cache):
+    assert await walkthrough_of("trap-door", GameSettings()) == TrapDoor.walkthrough
+
+
+async def test_a_game_without_a_walkthrough(tables, monkeypatch):
+    monkeypatch.setattr(TrapDoor, "walkthrough", ())
+    with pytest.raises(TextGameError, match="trap-door comes without a walkthrough"):
+        await walkthrough_of("trap-door", GameSettings())
+
+
+async def test_a_textworld_game_is_the_same_with_and_without_memory(tables, tmp_path):
+    """Made in the user's cache, where other tests find it."""
+    off = await open_game("cooking", GameSettings(remember="off"))
+    told = [await wander(off, seed=seed, steps=20) for seed in range(2)]
+    memory = await open_game("cooking", GameSettings(remember="memory"))
+    assert [await wander(memory, seed=seed, steps=20) for seed in range(2)] == told
+    assert memory.seconds.steps < 40
+    (table,) = tables.values()
+    path = tmp_path / "game.sqlite"
+    played = []
+    # The second time as another process: nothing is known but what is on the disk.
+    for seeds in ((0,), (0, 1)):
+        kept = opening.TransitionMemory(opening.TransitionStore(path))
+        snapshots = opening.Snapshots(table.snapshots.interpreter, limit=8)
+        game = RememberedGame(InterpretedGame(snapshots), kept)
+        for seed in seeds:
+            assert await wander(game, seed=seed, steps=20) == told[seed]
+            played.append(game.seconds.steps)
+        kept.close()
+    assert played[0] > 0
+    assert played[1] == 0
+    assert played[2] > 0

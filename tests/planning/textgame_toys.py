@@ -1,0 +1,60 @@
+"""Games for tests of what lies around an interpreter: they count what they are asked."""
+
+import asyncio
+import random
+from collections import Counter
+
+from llm_planning.environments.textgame.game import Ending, Played
+
+
+class Numbers:
+    """A game about a number: 12 wins, anything above loses. Snapshots are (number, trail)."""
+
+    name = "numbers"
+    revision = "numbers 1"
+    max_score = 12.0
+
+    def __init__(self):
+        self.asked = Counter()
+        self.waiting = None
+
+    def begin(self):
+        self.asked["begin"] += 1
+        return Played((1, ()), "Begin.", 0.0, None)
+
+    def key(self, snapshot):
+        return f"number {snapshot[0]}"
+
+    def step(self, snapshot, action):
+        self.asked["step"] += 1
+        number, trail = snapshot
+        after = {"add": number + 1, "double": 2 * number, "wait": number}[action]
+        ending = {True: Ending.VICTORY, False: Ending.FAILURE}[after == 12] if after > 11 else None
+        text = f"{action}: {after}"
+        return Played((after, (*trail, action)), text, float(after - number), ending)
+
+    def look(self, snapshot):
+        self.asked["look"] += 1
+        return f"You see {snapshot[0]}.", "nothing"
+
+    async def valid_actions(self, snapshot):
+        self.asked["actions"] += 1
+        if self.waiting is not None:
+            await self.waiting.wait()
+        await asyncio.sleep(0)
+        return ("add", "double") if snapshot[0] % 2 else ("add", "double", "wait")
+
+
+async def wander(game, *, seed, steps):
+    """A random walk, with everything that the game answered on it."""
+    draw = random.Random(seed)
+    told = []
+    here = await game.start()
+    for _ in range(steps):
+        if here.ending is not None:
+            here = await game.start()
+        view = await game.view(here.state)
+        action = draw.choice(view.actions)
+        here = await game.step(here.state, action)
+        told.append((view, action, here))
+    return told
