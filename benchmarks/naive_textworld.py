@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from llm_planning.environments.textgame.game import Ending, GameSeconds, Transition, View
+from llm_planning.environments.textgame.game import Ending, GameSeconds, Transition
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,9 +19,9 @@ class NaiveGame:
     It stands where the last step led. Whoever goes on from there steps on; whoever wants to be
     elsewhere gets a copy of the beginning, in which all actions up to there are played again. Every
     step asks TextWorld for the admissible commands anew; `look` and `inventory` are typed where an
-    observation is wanted. So a simulation of Algorithm 1 costs one `env.copy()`, its own steps and
-    two more commands where it expands a node, and nothing is remembered but, for each path of
-    actions, where it led.
+    observation is wanted. So a simulation of Algorithm 1 costs one `env.copy()` at most, its own
+    steps and two more commands where it expands a node, and nothing is remembered but, for each
+    path of actions, where it led.
 
     Args:
         file: the compiled game.
@@ -59,13 +59,13 @@ class NaiveGame:
         """What was admissible after the last step into the state."""
         return self._actions[state]
 
-    async def view(self, state: str) -> View:
+    async def look(self, state: str) -> tuple[str, str]:
         """Looks around, after a copy and all actions before it where it stands elsewhere."""
         if state not in self._seen:
             self._go(state)
             look, inventory = (self._env.step(one)[0] for one in ("look", "inventory"))
             self._seen[state] = str(look["feedback"]), str(inventory["feedback"])
-        return View(*self._seen[state], self._actions[state])
+        return self._seen[state]
 
     async def step(self, state: str, action: str) -> Transition:
         """Plays an action, after a copy and all actions before it where it stands elsewhere."""

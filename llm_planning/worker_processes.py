@@ -3,7 +3,8 @@
 One event loop feeds the engine and every trial. An environment whose step takes more than some
 milliseconds hands it to `in_worker`. A call carries its whole input and returns its whole result
 (an environment's state is data), because the next call may meet another process. What a call may
-kill a process with goes to `in_lone_worker`, where nobody else is lost with it.
+kill a process with goes to `in_lone_worker`, where nobody else is lost with it. What may never
+return is called by `bounded`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import os
+import signal
 import sys
 import threading
 from concurrent.futures import ProcessPoolExecutor
@@ -96,21 +98,58 @@ async def in_worker(function: Callable[P, Value], *args: P.args, **kwargs: P.kwa
 async def in_lone_worker(function: Callable[P, Value], *args: P.args, **kwargs: P.kwargs) -> Value:
     """Like `in_worker`, in a process that is started for this call alone; takes about a second.
 
+    As many run at once as there are processors; others wait for their turn.
+
     Raises:
         WorkerLostError: the function ended the process.
         Exception: whatever the function raises.
     """
-    processes = _open_processes(1)
+    async with _turns():
+        processes = _open_processes(1)
+        try:
+            return await asyncio.wrap_future(processes.submit(function, *args, **kwargs))
+        except BrokenProcessPool as error:
+            raise _lost(function) from error
+        finally:
+            processes.shutdown(wait=False, cancel_futures=True)
+
+
+_turns_of: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
+
+
+def _turns() -> asyncio.Semaphore:
+    """What the lone workers of this event loop wait for."""
+    loop = asyncio.get_running_loop()
+    if loop not in _turns_of:
+        for old in [each for each in list(_turns_of) if each.is_closed()]:
+            _turns_of.pop(old, None)
+        _turns_of[loop] = asyncio.Semaphore(len(os.sched_getaffinity(0)))
+    return _turns_of[loop]
+
+
+def bounded(seconds: float, function: Callable[..., Value], *args: object) -> Value:
+    """Runs a function in a worker process, and ends the process where that takes too long.
+
+    The system ends it, so this holds for what hangs in C too; who waits gets `WorkerLostError`.
+
+    Args:
+        seconds: of processor time, so that nothing depends on what else the machine does.
+        function: what is to be run.
+        *args: what it is given.
+
+    Raises:
+        Exception: whatever the function raises.
+    """
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
-        return await asyncio.wrap_future(processes.submit(function, *args, **kwargs))
-    except BrokenProcessPool as error:
-        raise _lost(function) from error
+        return function(*args)
     finally:
-        processes.shutdown(wait=False, cancel_futures=True)
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
 
 
 def _lost(function: Callable[..., object]) -> WorkerLostError:
-    name = getattr(function, "__name__", repr(function))
+    name = getattr(function, "__name__", type(function).__name__)
     return WorkerLostError(f"a worker process ended during {name}")
 
 

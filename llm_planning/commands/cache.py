@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from llm_planning.environments.textgame.transition_files import (
+    GameShare,
     TransitionStats,
     remove_transitions,
     transition_folder,
@@ -69,7 +70,8 @@ class _Held:
 def show(*, as_json: JsonOption = False) -> None:
     """Shows where the caches are, their sizes, and the share of each model and game.
 
-    Exits with 1 if a file cannot be read.
+    A transition memory that is damaged or of another version is listed as unreadable: it is begun
+    anew when its game is played. Exits with 1 if another file cannot be read.
     """
     try:
         held = {kind: _stats(kind) for kind in Kind}
@@ -82,8 +84,9 @@ def show(*, as_json: JsonOption = False) -> None:
     console = Console()
     for kind, stats in held.items():
         console.print(Text(f"{_path(kind)}: {_summary(kind, stats)}"), soft_wrap=True)
-        if stats.entries:
-            console.print(_table(stats))
+        table = _table(stats)
+        if table.row_count:
+            console.print(table)
 
 
 @app.command()
@@ -186,7 +189,7 @@ def _table(stats: Stats) -> Table:
         rows = [(m.name, m.revision, m.dtype, m.entries, m.bytes) for m in stats.models]
     elif isinstance(stats, TransitionStats):
         table = Table("game", "revision", "states", "transitions", "size")
-        rows = [(g.name, g.revision, str(g.states), g.entries, g.file_bytes) for g in stats.games]
+        rows = [(g.name, g.revision, _states(g), g.entries, g.file_bytes) for g in stats.games]
     else:
         table = Table("encoder", "revision", "dimension", "vectors", "size")
         rows = [(e.name, e.revision, str(e.dimension), e.entries, e.bytes) for e in stats.encoders]
@@ -197,6 +200,10 @@ def _table(stats: Stats) -> Table:
     for name, revision, form, entries, size in rows:
         table.add_row(Text(name), Text(revision[:12]), form, str(entries), decimal(size))
     return table
+
+
+def _states(share: GameShare) -> str:
+    return "unreadable" if share.states is None else str(share.states)
 
 
 def _failure(error: Exception) -> typer.Exit:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from llm_serving.request import EncodedPrompt, Prompt
 
 BLOCK = 32
-"""B: vLLM's block on a CPU, and a multiple of those it takes on GPUs (16)."""
+"""B: fixed, so that prompts are the same on every engine; vLLM's block on a CPU and a multiple of
+its default on GPUs, 16; with other blocks less is gained."""
 
 
 def filled(engine: Engine, write: Callable[[int], Prompt]) -> EncodedPrompt:

@@ -2,7 +2,7 @@
 
 Its parser reads the first letter of a command. `l` and `i` tell the turn, `s` and `t` mark an
 object, `r` tells a random number, `d` and `w` end the game, `z` is an instruction that no machine
-has; everything else is answered by "ok".
+has, which `v` meets after it won; everything else is answered by "ok".
 """
 
 from pathlib import Path
@@ -51,6 +51,7 @@ def _code():
         "d": _print("****  You have died  ****"),
         "w": _print("****  You have won  ****"),
         "z": bytes([0, 0, 0]),
+        "v": _print("****  You have won  ****") + bytes([0, 0, 0]),
     }
     buffer = _BUFFER.to_bytes(2, "big")
     code = bytearray(_print("ready") + _NEW_LINE)

@@ -2,7 +2,7 @@
 
 import random
 
-from llm_planning.environments.textgame.game import GameSeconds, Transition, View
+from llm_planning.environments.textgame.game import GameSeconds, Transition
 from llm_planning.planners.mc_dml.roles import uniform_prior
 from llm_planning.planners.mc_dml.search import Agent, Position, Search
 from llm_planning.search import select_by_puct
@@ -24,8 +24,8 @@ class GraphGame:
     async def actions(self, state):
         return tuple(self.graph.get(state, {}))
 
-    async def view(self, state):
-        return View(f"You are in {state}.", "Nothing.", await self.actions(state))
+    async def look(self, state):
+        return f"You are in {state}.", "Nothing."
 
     async def step(self, state, action):
         self.stepped.append((state, action))

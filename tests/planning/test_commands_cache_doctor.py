@@ -294,12 +294,26 @@ def test_damaged_transitions_are_told_and_cleared_alone(folder):
     fill(folder / "responses.sqlite")
     fill_transitions("zork1").write_bytes(b"no database at all" * 100)
     fill_transitions("detective")
-    shown, _ = ask_cache("show", "--json")
-    assert shown.exit_code == 1
-    assert "llm-planning cache clear --only transitions" in shown.stderr
+    older = fill_transitions("ztuu", entries=7)
+    with sqlite3.connect(older) as file:
+        file.execute("PRAGMA user_version = 1")
+    (folder / "transitions" / ".zork1.sqlite.lock").touch()
+    result, shown = ask_cache("show", "--json")
+    assert result.exit_code == 0
+    games = {game["name"]: game for game in shown["transitions"]["games"]}
+    assert {name: (game["states"], game["entries"]) for name, game in games.items()} == {
+        "zork1": (None, 0),
+        "detective": (1, 4),
+        "ztuu": (None, 0),
+    }
+    assert games["zork1"]["file_bytes"] == 1800
+    told, _ = ask_cache("show")
+    assert told.stdout.count("unreadable") == 2
+    assert "--no-cache" not in told.stdout + told.stderr
     told, cleared = ask_cache("clear", "--only", "transitions", "--json")
     assert told.exit_code == 0
-    assert cleared["transitions"]["removed"] is None
+    assert cleared["transitions"]["removed"] == 4
+    assert cleared["transitions"]["freed_bytes"] == shown["transitions"]["file_bytes"]
     assert list((folder / "transitions").iterdir()) == []
     assert ask_cache("show", "--json")[1]["entries"] == 3
 

@@ -20,6 +20,7 @@ from llm_planning.environments.cooking.games import (
 )
 from llm_planning.environments.cooking.kitchen import CookingWorld, Kitchen, solution
 from llm_planning.environments.cooking.recipes import ACTIONS, TOOLS, CookingError
+from llm_planning.environments.textgame import textworld_making
 from llm_serving.models.folders import CACHE_VARIABLE
 
 INSTALLED = importlib.util.find_spec("textworld") is not None
@@ -128,7 +129,7 @@ def test_generation_without_a_game_is_an_error(tmp_path, monkeypatch):
 
 
 def test_generation_that_takes_too_long(tmp_path, monkeypatch):
-    monkeypatch.setattr(games, "_MAKING_SECONDS", 0.05)
+    monkeypatch.setattr(textworld_making, "MAKING_SECONDS", 0.05)
     stand_in(tmp_path, monkeypatch, "exec sleep 5")
     with pytest.raises(CookingError, match=r"took more than 0\.05 seconds to make cooking-2-1"):
         games._generate(SPEC, tmp_path)

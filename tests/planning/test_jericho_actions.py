@@ -14,6 +14,7 @@ from jericho_toy import write_toy
 
 from llm_planning.environments.cooking.games import GameSpec, make_game
 from llm_planning.environments.textgame import jericho_actions
+from llm_planning.environments.textgame.game import TextGameError
 from llm_planning.environments.textgame.jericho_actions import (
     Finder,
     Vocabulary,
@@ -28,7 +29,7 @@ from llm_planning.environments.textgame.jericho_games import (
     open_jericho,
 )
 from llm_planning.environments.textgame.jericho_machine import Machine
-from llm_planning.worker_processes import WorkerLostError
+from llm_planning.worker_processes import WorkerLostError, end_workers
 
 pytestmark = [
     pytest.mark.skipif(
@@ -151,8 +152,9 @@ async def test_a_state_whose_search_crashes_is_searched_apart(tmp_path, monkeypa
 
     async def alone(function, *args):
         # Whole searches crash, and trials of anything that contains `take all`.
-        commands = args[-1] if isinstance(args[-1], tuple) else ()
-        if function is jericho_actions.valid_actions or "take all" in commands:
+        told = (*function.args, *args)
+        commands = told[-1] if isinstance(told[-1], tuple) else ()
+        if jericho_actions.valid_actions in told or "take all" in commands:
             raise WorkerLostError("gone")
         return function(*args)
 
@@ -161,6 +163,17 @@ async def test_a_state_whose_search_crashes_is_searched_apart(tmp_path, monkeypa
     for commands, safe in {("s", "t", "w"): ("s", "t", "w"), ("s", "take all"): ("s",)}.items():
         monkeypatch.setattr(jericho_actions, "candidates", partial(given, commands))
         assert await find_valid_actions(story, first) == safe
+
+
+async def test_a_state_that_is_too_much_is_told_with_its_remedy(tmp_path, monkeypatch):
+    """No processor time at all: every process is ended before it has found anything."""
+    story = write_toy(tmp_path)
+    monkeypatch.setattr(jericho_actions, "MOST_SECONDS", 0.001)
+    with pytest.raises(TextGameError, match=r"a state of toy cannot be found: .* another story"):
+        await find_valid_actions(story, Machine(story).first)
+    monkeypatch.undo()
+    assert len(await find_valid_actions(story, Machine(story).first)) == 4
+    end_workers()
 
 
 def given(commands, story, snapshot):

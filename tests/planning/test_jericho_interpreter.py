@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from jericho_toy import write_toy
@@ -126,7 +127,45 @@ def test_a_story_that_stops_its_machine_has_failed_and_the_machine_goes_on(toy):
     assert toy.step(first, "nothing").text == "ok"
 
 
-@pytest.mark.parametrize("action", ["undo", "SAVE", "look. restore", "quit", "take all, undo"])
+def test_a_story_that_is_won_and_then_stops_is_won(toy, monkeypatch):
+    first = toy.begin().snapshot
+    won = toy.step(first, "victory")
+    assert won.ending is Ending.VICTORY
+    assert won.text == "****  You have won  ****"
+    # Its last points count, too.
+    monkeypatch.setattr(toy._machine._env, "get_score", lambda: 5)
+    assert toy.step(first, "victory").reward == 5.0
+    assert toy.step(first, "zap").reward == 5.0
+    monkeypatch.undo()
+    assert toy.step(first, "nothing").text == "ok"
+
+
+def test_things_nearby_are_found_whatever_the_package_calls_util(toy, monkeypatch):
+    """In `room` (1) are the player (2), who has a key (3), and a box (4); 5 is elsewhere."""
+    import ctypes.util
+
+    import jericho
+
+    def thing(num, name, child=0, sibling=0):
+        return SimpleNamespace(num=num, name=name, child=child, sibling=sibling)
+
+    things = [thing(0, ""), thing(1, "room", child=2, sibling=5), thing(2, "self", 3, 4)]
+    things += [thing(3, "key"), thing(4, "box"), thing(5, "moon")]
+    monkeypatch.setattr(jericho, "util", ctypes.util, raising=False)
+    for name, found in {
+        "get_player_object": things[2],
+        "get_player_location": things[1],
+        "get_world_objects": things,
+    }.items():
+        monkeypatch.setattr(toy._machine._env, name, lambda found=found: found)
+    assert toy._machine.nearby(toy.begin().snapshot) == ["key", "box"]
+
+
+OUTSIDE = ["undo", "SAVE", "look. restore", "quit", "take all, undo", "look: save"]
+OUTSIDE += ["take all then undo", "look and quit", "look.save"]
+
+
+@pytest.mark.parametrize("action", OUTSIDE)
 def test_what_is_outside_a_snapshot_is_not_reached(toy, action):
     with pytest.raises(TextGameError, match="outside the game's memory"):
         toy.step(toy.begin().snapshot, action)

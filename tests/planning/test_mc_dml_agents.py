@@ -1,8 +1,10 @@
 """MC-DML, its ablations and its baselines: compositions, settings, whole runs on one engine."""
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
+from mc_dml_games import chain
 
 from llm_planning.environments.textgame.opening import UnknownGameError
 from llm_planning.planners.mc_dml import agents
@@ -97,13 +99,42 @@ def test_depths():
 
 def test_exploration_constants():
     settings = PlainSettings()
-    constants = {task: settings.exploration(task) for task in ("zork1", "deephome", "library")}
+    constants = {game: settings.exploration(game) for game in ("zork1", "deephome", "library")}
     assert constants == {"zork1": 50.0, "deephome": 20.0, "library": 20.0}
     assert settings.exploration("detective") == 200.0
     assert PlainSettings.read({"C": "7"}).exploration("detective") == 7.0
 
 
-def test_defaults_are_the_papers():
+@pytest.mark.parametrize(
+    ("given", "expected"), [({"game": "my-detective.z5"}, 200.0), ({"C": "7"}, 7.0)]
+)
+async def test_c_is_that_of_the_game_that_is_played(monkeypatch, given, expected):
+    """A story file is played under whatever task is the first."""
+    game = chain(3, 1.0)
+    game.name = "detective"
+
+    async def opened(task, settings):
+        return game
+
+    constants = []
+
+    def by_puct(c):
+        constants.append(c)
+        return agents.by_puct(c)
+
+    monkeypatch.setattr(agents, "open_game", opened)
+    outcome = await TextGameRun(replace(agents.PUCT, select=by_puct))(
+        "coin-collector",
+        engines=Engines.both(an_engine()),
+        settings=PlainSettings.read({**given, "simulations_per_action": 2}),
+        seed=0,
+    )
+    assert constants == [expected]
+    assert outcome.trace["task"] == "coin-collector"
+    assert outcome.metrics["game"] == outcome.trace["game"] == "detective"
+
+
+def test_defaults_are_the_papers_but_for_the_prior():
     game = {"game", "games", "game_seed", "level", "state", "remember"}
     own = {key: value for key, value in McDmlSettings().to_json().items() if key not in game}
     assert own == {

@@ -27,7 +27,7 @@ SIZES = {
     "table5": 9 + 5 * 3 + 1,
     "generated": 5 * 3 + 1,
     "games": 8 * 12 * 3,
-    "bottleneck": 6 * 4 * 5,
+    "bottleneck": 5 * 2 * 3,
 }
 """Trials of each sweep: agents x games x seeds."""
 
@@ -63,14 +63,36 @@ def test_the_grids_have_the_trials_that_their_tables_need(sweep):
 
 
 @pytest.mark.parametrize("sweep", ["table1", "table2", "table3"])
-def test_jericho_games_are_played_at_the_papers_settings(sweep):
+def test_jericho_games_are_played_at_the_papers_settings_but_for_prior_and_moves(sweep):
+    papers = {"C": None, "gamma": 0.95, "simulations_per_action": 50, "k": 3}
+    papers |= {"d_min": 10, "d_max": 30, "delta_d": 20, "temperature": 0.1}
+    # The paper's prior is `index`, and it does not say how many moves an episode has.
+    own = {"prior": "exact", "moves": 50}
     for trial in trials(sweep):
         assert trial.task in JERICHO
-        assert trial.settings["games"] == "story-files"
-        given = {"C": None, "gamma": 0.95, "simulations_per_action": 50, "k": 3}
-        given |= {"d_min": 10, "d_max": 30, "delta_d": 20}
-        for key, value in given.items():
-            assert trial.settings.get(key, value) == value
+        played = settings_of(trial)
+        assert played["games"] == "story-files"
+        for key, value in {**papers, **own}.items():
+            assert played.get(key, value) == value
+
+
+def settings_of(trial):
+    """All of them, whether the sweep names them or not."""
+    return find_planner(trial.planner).settings.read(trial.settings).to_json()
+
+
+@pytest.mark.parametrize("sweep", ["table4", "bottleneck"])
+def test_with_and_without_cross_trial_memory_search_the_bottleneck_alike(sweep):
+    depths, others = {}, set()
+    for trial in trials(sweep):
+        played = settings_of(trial)
+        depths[trial.planner] = played.get("depth", played.get("d_min"))
+        others.add((trial.task, played["C"], played["moves"]))
+    assert set(depths.values()) == {10}
+    # The paper's C of Zork1, whose state Table 4 shows, and that of Deephome.
+    expected = ("trap-door", None, 1) if sweep == "table4" else ("trap-door", 20.0, 20)
+    assert others == {expected}
+    assert depths.keys() >= {"mc-dml", "mc-dml-no-mc-dp"}
 
 
 def test_the_ablations_are_on_the_papers_four_games():
@@ -91,13 +113,26 @@ def test_the_twelve_games_are_the_same_for_every_agent():
     assert len({kind for kind, _, _ in played}) == 4
 
 
-def test_one_exploration_constant_for_each_kind():
-    by_kind = {}
+def test_the_twelve_games_have_one_level_one_c_and_one_budget_for_each_kind():
+    levels, searched = {}, {}
     for trial in trials("games"):
+        played = settings_of(trial)
+        levels.setdefault(trial.task, set()).add(played["level"])
         if trial.planner in SEARCHES:
-            given = (trial.settings["C"], trial.settings["simulations_per_action"])
-            by_kind.setdefault(trial.task, set()).add(given)
-    assert all(len(given) == 1 for given in by_kind.values())
+            given = (played["C"], played["simulations_per_action"])
+            searched.setdefault(trial.task, set()).add(given)
+    assert levels == {
+        "coin-collector": {205},
+        "treasure-hunter": {13},
+        "custom": {5},
+        "cooking": {1},
+    }
+    assert searched == {
+        "coin-collector": {(5.0, 50)},
+        "treasure-hunter": {(5.0, 50)},
+        "custom": {(5.0, 25)},
+        "cooking": {(5.0, 10)},
+    }
 
 
 def test_the_part_without_story_files_is_a_part_of_table_5():

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from mc_dml_games import GraphGame, an_agent, chain
 
-from llm_planning.environments.textgame.game import Ending, Observation
+from llm_planning.environments.textgame.game import Ending, GameSeconds, Observation
 from llm_planning.environments.textgame.interpreted import InterpretedGame
 from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
 from llm_planning.environments.textgame.trapdoor import TrapDoor
@@ -14,6 +14,7 @@ from llm_planning.planners.mc_dml.episode import ActionStatistics, format_decisi
 from llm_planning.planners.mc_dml.outcome import Episode, Spent, game_outcome
 from llm_planning.planners.mc_dml.roles import Turn
 from llm_planning.search import select_by_puct
+from llm_planning.stopwatch import Stopwatch
 
 WON, LOST = Ending.VICTORY, Ending.FAILURE
 
@@ -87,13 +88,13 @@ async def test_seeds_decide_between_equal_actions():
 
 async def test_outcome():
     game = two_rooms()
-    game.seconds.steps, game.seconds.simulation, game.seconds.valid_actions = 7, 0.5, 0.25
+    game.seconds = GameSeconds(0.5, Stopwatch(0.25), 7)
     seen = Observation("A cell.", "", "")
     turns = (Turn(seen, "steal", 3.0, 3.0), Turn(seen, "pay", -1.0, 2.0))
-    spent = Spent(seconds_engine=1.5, simulations=300, reflections=2, priors=40)
+    spent = Spent(engine=Stopwatch(1.5), simulations=300, reflections=2, priors=40)
     outcome = game_outcome(
         game,
-        Episode(turns, Observation("You are dead.", "", ""), LOST),
+        Episode(turns, Observation("You are dead.", "", ""), LOST, 0.0),
         spent=spent,
         header={"task": "cells", "seed": 3},
         decisions=[{"root": ["first"]}, {"root": ["second"]}],
@@ -103,6 +104,7 @@ async def test_outcome():
     assert outcome.plan == ("steal", "pay")
     assert outcome.metrics == {
         "success_basis": "the game ended in victory",
+        "game": "graph",
         "score": 2.0,
         "best_score": 3.0,
         "max_score": 10.0,
@@ -130,10 +132,21 @@ async def test_outcome():
 
 async def test_a_game_without_points_has_no_normalised_score():
     game = GraphGame({}, max_score=0.0)
-    episode = Episode((), Observation("", "", ""), WON)
+    episode = Episode((), Observation("", "", ""), WON, 0.0)
     outcome = game_outcome(game, episode, spent=Spent(), header={})
     assert outcome.success is True
     assert outcome.metrics["normalised_score"] is None
+
+
+@pytest.mark.parametrize("moves", [0, 2])
+async def test_points_before_the_first_move_are_in_the_score(moves):
+    class Generous(GraphGame):
+        async def start(self):
+            return replace(await super().start(), reward=10.0)
+
+    game = Generous({"s": {"fall": ("s", -1.0, None)}})
+    episode, _ = await play(game, an_agent(), moves=moves, seed=0)
+    assert (episode.start, episode.best_score, episode.score) == (10.0, 10.0, 10.0 - moves)
 
 
 async def test_statistics_are_aligned():
@@ -165,10 +178,10 @@ async def test_seconds_that_several_questions_wait_are_counted_once():
 
     ask = spent.timed_reflect(answer)
     assert await asyncio.gather(ask(None), ask(None)) == ["advice", "advice"]
-    assert 0.045 < spent.seconds_engine < 0.095
+    assert 0.045 < spent.engine.seconds < 0.095
     with pytest.raises(ZeroDivisionError):
         await spent.timed_prior(lambda _: 1 / 0)(None)
-    assert spent.seconds_engine < 0.095
+    assert spent.engine.seconds < 0.095
 
 
 BAIT = "open trap door"
@@ -193,7 +206,7 @@ async def advise(trajectory):
 
 
 def trap_door_agent():
-    """The paper's settings, with the C of its Deephome."""
+    """MC-DML at the paper's settings, C that of Deephome (20); policy and reflection scripted."""
     return an_agent(
         prior=reading,
         reflect=advise,
@@ -210,6 +223,8 @@ async def test_a_reflection_leads_past_the_bottleneck(seed, remembered_trap_door
     moves = {}
     for name, one in (("forgetful", replace(agent, reflect=None)), ("reflecting", agent)):
         episode, (decision,) = await play(remembered_trap_door, one, moves=1, seed=seed)
+        # The bait's points keep the best Q above 0, so both search with the first H.
+        assert decision.depth == 10
         moves[name] = episode.turns[0].action, {s.action: s for s in decision.root}
     action, root = moves["forgetful"]
     assert action == BAIT

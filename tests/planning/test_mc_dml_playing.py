@@ -1,6 +1,6 @@
 import pytest
 
-from llm_planning.environments.textgame.game import Ending, GameSeconds, Transition, View
+from llm_planning.environments.textgame.game import Ending, GameSeconds, Transition
 from llm_planning.environments.textgame.interpreted import InterpretedGame
 from llm_planning.environments.textgame.trapdoor import BAIT, TrapDoor
 from llm_planning.planners.mc_dml.outcome import Spent
@@ -53,18 +53,19 @@ class Waiting:
     name = "waiting"
     max_score = 0.0
 
-    def __init__(self, look=lambda turn: "A room."):
+    def __init__(self, seen=lambda turn: "A room.", start=0.0):
         self.seconds = GameSeconds()
-        self.look = look
+        self.seen = seen
+        self.start_score = start
 
     async def start(self):
-        return Transition("0", "Hello.", 0.0, None)
+        return Transition("0", "Hello.", self.start_score, None)
 
     async def actions(self, state):
         return ("sing", "wait")
 
-    async def view(self, state):
-        return View(self.look(int(state)), "Nothing.", await self.actions(state))
+    async def look(self, state):
+        return self.seen(int(state)), "Nothing."
 
     async def step(self, state, action):
         turn = int(state) + 1
@@ -102,10 +103,16 @@ async def test_after_five_repeats_a_random_action_is_taken():
     assert len(agent.prior.asked) == 11
 
 
+async def test_points_before_the_first_move_are_in_the_score():
+    episode, _ = await player(lambda s: "wait").play(Waiting(start=10.0), moves=2, seed="0/0")
+    assert [turn.score for turn in episode.turns] == [10.0, 10.0]
+    assert (episode.start, episode.score, episode.best_score) == (10.0, 10.0, 10.0)
+
+
 async def test_other_actions_or_other_places_are_no_repeats():
     for agent, game in (
         (player(lambda s: ("sing", "wait")[len(s.memory) % 5 == 4]), Waiting()),
-        (player(lambda s: "wait"), Waiting(look=lambda turn: f"Room {turn % 2}.")),
+        (player(lambda s: "wait"), Waiting(seen=lambda turn: f"Room {turn % 2}.")),
     ):
         _, choices = await agent.play(game, moves=15, seed="0/0")
         assert {choice.by for choice in choices} == {"policy"}
@@ -222,6 +229,7 @@ async def test_the_agents_as_they_are_run():
     assert taught.trace["rounds"][0]["actions"] == list(FALL)
     assert taught.trace["rounds"][1]["reflections"] == [LESSON]
     assert f"reflection: {LESSON}" in taught.text
+    assert taught.metrics["game"] == alone.metrics["game"] == "trap-door"
 
 
 async def test_the_best_score_may_be_of_an_earlier_round():

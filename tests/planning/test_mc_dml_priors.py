@@ -1,3 +1,4 @@
+import asyncio
 import math
 import re
 import time
@@ -17,6 +18,7 @@ from llm_planning.planners.mc_dml.priors import (
 )
 from llm_planning.planners.mc_dml.roles import Situation, Turn
 from llm_serving.answers import constraint_of
+from llm_serving.errors import ServingError
 from llm_serving.outlines_index import OutlinesIndex, TokenVocabulary
 from llm_serving.request import EncodedPrompt
 from llm_serving.scripted import ScriptedEngine
@@ -132,6 +134,26 @@ async def test_equal_situations_are_asked_once(kind):
     assert prior.questions == 1
     await prior(situation(reflections=("Light the lamp.",)))
     assert prior.questions == 2
+
+
+async def test_equal_situations_in_flight_are_asked_once():
+    failing = [True]
+
+    class Slow(ScriptedEngine):
+        async def score(self, prompt, choices, *, role="score"):
+            await asyncio.sleep(0.001)
+            if failing:
+                failing.clear()
+                raise ServingError("no answer")
+            return await super().score(prompt, choices, role=role)
+
+    engine = Slow({}, score=lambda text, choices: [0.0] * len(choices))
+    prior = make_prior("exact", engine)
+    # The first one's error is its own: the next one asks again, for itself and the third.
+    answers = await asyncio.gather(*(prior(situation()) for _ in range(3)), return_exceptions=True)
+    assert isinstance(answers[0], ServingError)
+    assert answers[1] == answers[2] == pytest.approx([1 / 3] * 3)
+    assert (len(engine.scored), prior.questions) == (1, 2)
 
 
 async def test_rewards_and_scores_are_in_no_prompt_and_make_no_other_question():

@@ -479,7 +479,7 @@ async def test_nobody_looks_around_in_a_rollout():
     nodes = list(preorder(found.root))
     asked_about = {node.payload.transition.state for node in nodes if node.children}
     assert toy.asked["look"] == len(asked_about) == 4
-    assert toy.asked["actions"] == game.seconds.views > 6
+    assert toy.asked["actions"] > 6
 
 
 async def test_a_trajectory_is_looked_at_when_it_is_reflected_on():

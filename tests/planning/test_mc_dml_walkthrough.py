@@ -1,5 +1,7 @@
 """Walkthroughs: the statistics of Table 5, and what the first search thinks of a bait (Table 4)."""
 
+from dataclasses import replace
+
 import pytest
 
 from llm_planning.environments.textgame.game import (
@@ -8,7 +10,6 @@ from llm_planning.environments.textgame.game import (
     Observation,
     TextGameError,
     Transition,
-    View,
 )
 from llm_planning.environments.textgame.opening import open_game
 from llm_planning.environments.textgame.trapdoor import TrapDoor
@@ -30,7 +31,7 @@ NOWHERE = Observation("", "", "")
 
 def played(*rewards, choices=None):
     turns = tuple(Turn(NOWHERE, "wait", reward, 0.0) for reward in rewards)
-    return Replay(Episode(turns, NOWHERE, None), choices or (1,) * len(turns))
+    return Replay(Episode(turns, NOWHERE, None, 0.0), choices or (1,) * len(turns))
 
 
 def test_distances_between_rewards():
@@ -71,8 +72,8 @@ class Corridor:
     async def actions(self, state):
         return ("back", "on")[int(state) == 0 :]
 
-    async def view(self, state):
-        return View(f"Room {state}.", "", await self.actions(state))
+    async def look(self, state):
+        return f"Room {state}.", ""
 
     async def step(self, state, action):
         after = int(state) + {"on": 1, "back": -1}.get(action, 0)
@@ -86,6 +87,17 @@ async def test_nothing_is_played_after_the_end():
     assert [turn.score for turn in done.episode.turns] == [1, 1, 2, 3]
     assert done.choices == (1, 2, 2, 2)
     assert done.episode.ending is Ending.VICTORY
+
+
+async def test_points_before_the_first_move_are_in_the_score():
+    class Generous(Corridor):
+        async def start(self):
+            return replace(await super().start(), reward=10.0)
+
+    idle = (await replay(Generous(), [])).episode
+    assert (idle.score, idle.best_score) == (10.0, 10.0)
+    back = (await replay(Generous(), ["back"])).episode
+    assert (back.score, back.best_score) == (9.0, 10.0)
 
 
 async def test_a_walkthrough_may_end_before_the_game():
@@ -155,14 +167,37 @@ async def test_the_greedy_action_beside_the_best_other_one():
     taken = await first_move_metrics(game, root[:2], executed="open trap door")
     assert taken["greedy_first"] is True
     assert taken["patient_q"] == 1.0
+    # Nothing else was visited: there is no other action to stand beside the greedy one.
+    alone = await first_move_metrics(game, [root[1], root[3]], executed="open trap door")
+    assert alone == {
+        "greedy_first": True,
+        "greedy_q": 26.0,
+        "greedy_prior": 0.5,
+        "greedy_visits": 9,
+    }
 
 
-async def test_where_nothing_pays_at_once_nobody_is_greedy():
+async def test_a_bait_that_was_never_visited_was_not_taken():
     game = await open_game("trap-door", WalkthroughSettings(remember="memory"))
     root = [
         statistics("east", q=1.0, prior=0.1, visits=2),
-        statistics("open trap door", q=0.0, prior=0.5, visits=0),
+        statistics("open trap door", q=0.0, prior=0.05, visits=0),
         statistics("take lantern", q=60.0, prior=0.3, visits=30),
     ]
-    assert await first_move_metrics(game, root, executed="take lantern") == {}
-    assert await first_move_metrics(game, root[1:2], executed="open trap door") == {}
+    assert await first_move_metrics(game, root, executed="take lantern") == {
+        "greedy_first": False,
+        "greedy_q": None,
+        "greedy_prior": 0.05,
+        "greedy_visits": 0,
+        "patient_q": 60.0,
+        "patient_prior": 0.3,
+        "patient_visits": 30,
+    }
+
+
+async def test_where_nothing_pays_at_once_nobody_is_greedy():
+    root = [statistics("on", q=1.0, prior=0.9, visits=2)]
+    root += [statistics("dance", q=2.0, prior=0.1, visits=3)]
+    # `on` pays in the corridor, `dance` and `back` do not.
+    assert await first_move_metrics(Corridor(), root[1:], executed="dance") == {}
+    assert (await first_move_metrics(Corridor(), root, executed="dance"))["greedy_visits"] == 2

@@ -1,31 +1,29 @@
 """Snapshots by name and the transition memory: the same game, with less asked of it."""
 
 import asyncio
+import gc
 import os
 import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from textgame_toys import Numbers, wander
+from textgame_toys import Numbers, Trails, view, wander
 
 from llm_planning.environments.textgame import remembered
 from llm_planning.environments.textgame.game import (
     Ending,
+    GameSeconds,
+    Observation,
     Played,
     TextGameError,
     Transition,
-    View,
 )
-from llm_planning.environments.textgame.interpreted import (
-    NOTHING_LEFT,
-    InterpretedGame,
-    Origin,
-    Snapshots,
-)
+from llm_planning.environments.textgame.interpreted import InterpretedGame, Origin, Snapshots
 from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
 from llm_planning.environments.textgame.transition_store import (
     Record,
@@ -33,6 +31,7 @@ from llm_planning.environments.textgame.transition_store import (
     transition_store_path,
 )
 from llm_planning.environments.textgame.trapdoor import TrapDoor
+from llm_planning.planners.mc_dml.search import observe
 
 HERE = Path(__file__).parent
 
@@ -62,7 +61,7 @@ async def test_an_interpreted_game_tells_what_its_interpreter_says():
     game = InterpretedGame(toy)
     start = await game.start()
     assert start == Transition("number 1", "Begin.", 0.0, None)
-    assert await game.view(start.state) == View("You see 1.", "nothing", ("add", "double"))
+    assert await view(game, start.state) == (("You see 1.", "nothing"), ("add", "double"))
     two = await game.step(start.state, "add")
     assert two == Transition("number 2", "add: 2", 1.0, None)
     assert await game.start() == start
@@ -70,10 +69,18 @@ async def test_an_interpreted_game_tells_what_its_interpreter_says():
     assert await game.actions(two.state) == ("add", "double", "wait")
     assert toy.asked == {"begin": 1, "step": 1, "look": 1, "actions": 2}
     seconds = game.seconds
-    assert (seconds.steps, seconds.views) == (1, 2)
+    assert seconds.steps == 1
     assert seconds.simulation > 0
-    assert seconds.valid_actions > 0
+    assert seconds.valid_actions.seconds > 0
     assert InterpretedGame(game.snapshots).seconds.steps == 0
+
+
+async def test_an_observation_computes_no_valid_actions():
+    """They cost most of all, and nobody needs those of an episode's last state."""
+    toy = Numbers()
+    game = RememberedGame(InterpretedGame(toy), TransitionMemory())
+    assert await observe(game, await game.start()) == Observation("Begin.", "You see 1.", "nothing")
+    assert toy.asked == {"begin": 1, "look": 1}
 
 
 async def test_an_ended_game_is_refused_without_asking():
@@ -85,7 +92,7 @@ async def test_an_ended_game_is_refused_without_asking():
     assert won.state == "number 12 (victory)"
     before = dict(toy.asked)
     for ended in (won, lost):
-        assert await game.view(ended.state) == NOTHING_LEFT
+        assert await view(game, ended.state) == (("", ""), ())
         assert await game.actions(ended.state) == ()
         with pytest.raises(ValueError, match="has ended"):
             await game.step(ended.state, "add")
@@ -110,7 +117,7 @@ async def test_states_that_nobody_was_told_of_are_unknown(state):
         InterpretedGame(Numbers()),
         RememberedGame(InterpretedGame(Numbers()), TransitionMemory()),
     ):
-        for question in (game.view, game.actions):
+        for question in (game.look, game.actions):
             with pytest.raises(KeyError) as unknown:
                 await question(state)
             assert unknown.value.args == (state,)
@@ -124,9 +131,9 @@ async def test_dropped_snapshots_are_played_again(limit):
     expected = await wander(InterpretedGame(whole), seed=4, steps=400)
     game = InterpretedGame(Snapshots(small, limit=limit))
     assert await wander(game, seed=4, steps=400) == expected
-    old = [here.state for _, _, here in expected if here.ending is None]
-    views = [await game.view(state) for state in reversed(old)]
-    assert views == [await InterpretedGame(game.snapshots).view(state) for state in reversed(old)]
+    old = [here.state for *_, here in expected if here.ending is None]
+    views = [await view(game, state) for state in reversed(old)]
+    assert views == [await view(InterpretedGame(game.snapshots), state) for state in reversed(old)]
     # Played again is paid for: far more steps than the walk has.
     assert (game.seconds.steps > 1000) == (limit < 50)
 
@@ -138,12 +145,12 @@ async def test_the_nearest_kept_ancestor_is_enough():
         await game.step(f"number {number}", "add") if number > 1 else await follow(game, "add")
     toy.asked.clear()
     # Kept are 8 and 9; 6 is five steps from the beginning.
-    await game.view("number 8")
+    await view(game, "number 8")
     assert toy.asked["step"] == 0
-    await game.view("number 6")
+    await view(game, "number 6")
     assert toy.asked["step"] == 5
     toy.asked.clear()
-    await game.view("number 7")
+    await view(game, "number 7")
     assert toy.asked["step"] == 1
 
 
@@ -159,8 +166,28 @@ async def test_the_first_snapshot_speaks_for_its_state():
     game = InterpretedGame(Told())
     four = await follow(game, "double", "double")
     assert await follow(game, "add", "add", "add") == Transition(four.state, "add: 4", 1.0, None)
-    await game.view(four.state)
+    await view(game, four.state)
     assert seen == [(4, ("double", "double"))]
+
+
+@pytest.mark.parametrize("limit", [1, 50])
+async def test_the_beginning_speaks_for_its_state_when_it_is_met_again(limit):
+    game = InterpretedGame(Snapshots(Trails(), limit=limit))
+    assert (await follow(game, "add", "back")).state == "number 1"
+    assert await game.look("number 1") == ("", "")
+
+
+@pytest.mark.parametrize("remembered_too", [False, True])
+async def test_the_first_way_speaks_for_a_state_that_was_dropped(remembered_too):
+    game = InterpretedGame(Snapshots(Trails(), limit=1))
+    if remembered_too:
+        game = RememberedGame(game, TransitionMemory(limit=1))
+    await follow(game, "double", "double")
+    await follow(game, "add", "add", "add")
+    for _ in range(2):
+        assert await game.look("number 4") == ("double double", "")
+        # Its way leads on from the first one to 2.
+        assert await game.look("number 3") == ("double add", "")
 
 
 async def test_a_game_that_does_not_repeat_itself_is_an_error():
@@ -173,7 +200,20 @@ async def test_a_game_that_does_not_repeat_itself_is_an_error():
     game = InterpretedGame(Snapshots(Whims(), limit=1))
     await follow(game, "add", "add", "add")
     with pytest.raises(TextGameError, match=r"numbers does not repeat itself: 'add' led from"):
-        await game.view("number 2")
+        await view(game, "number 2")
+
+
+async def test_questions_that_wait_together_are_counted_once():
+    toy = Numbers()
+    toy.waiting = asyncio.Event()
+    game = InterpretedGame(toy)
+    two = await follow(game, "add")
+    started = time.perf_counter()
+    asked = [asyncio.create_task(game.actions(state)) for state in ("number 1", two.state)]
+    await asyncio.sleep(0.05)
+    toy.waiting.set()
+    await asyncio.gather(*asked)
+    assert 0.04 < game.seconds.valid_actions.seconds <= time.perf_counter() - started
 
 
 # Remembered games.
@@ -192,8 +232,8 @@ async def test_what_was_asked_once_is_not_asked_again():
         InterpretedGame(Numbers()), seed=2, steps=300
     )
     assert toy.asked["step"] == 27
-    assert (second.seconds.steps, second.seconds.views, second.seconds.simulation) == (0, 0, 0.0)
-    assert (first.seconds.steps, first.seconds.views) == (27, 11)
+    assert second.seconds == GameSeconds()
+    assert first.seconds.steps == 27
 
 
 async def test_known_answers_do_not_suspend():
@@ -201,7 +241,7 @@ async def test_known_answers_do_not_suspend():
     await wander(game, seed=0, steps=300)
     for question in (
         game.actions("number 4"),
-        game.view("number 4"),
+        game.look("number 4"),
         game.step("number 4", "double"),
     ):
         with pytest.raises(StopIteration) as answered:
@@ -217,7 +257,7 @@ async def test_an_ended_game_is_refused_by_its_memory_too(tmp_path):
         game = RememberedGame(InterpretedGame(toy), memory)
         won = await follow(game, "double", "add", "double", "double")
         assert won.state == "number 12 (victory)"
-        assert await game.view(won.state) == NOTHING_LEFT
+        assert await view(game, won.state) == (("", ""), ())
         with pytest.raises(ValueError, match="has ended"):
             await game.step(won.state, "add")
         assert toy.asked["look"] == 0
@@ -231,7 +271,7 @@ async def test_what_is_asked_for_at_one_moment_is_found_out_once():
     memory = TransitionMemory()
     players = [RememberedGame(InterpretedGame(toy), memory) for _ in range(3)]
     start = await players[0].start()
-    asked = [asyncio.create_task(player.view(start.state)) for player in players]
+    asked = [asyncio.create_task(view(player, start.state)) for player in players]
     await asyncio.sleep(0.01)
     assert toy.asked["actions"] == 1
     # Whoever asked first goes away; one of the others takes over.
@@ -240,8 +280,10 @@ async def test_what_is_asked_for_at_one_moment_is_found_out_once():
     assert toy.asked["actions"] == 2
     toy.waiting.set()
     one, two = await asyncio.gather(*asked[1:])
-    assert one == two == View("You see 1.", "nothing", ("add", "double"))
-    assert one.actions is await players[0].actions(start.state)
+    # Who waits for another's question waits all the same.
+    assert all(0.005 < player.seconds.valid_actions.seconds < 10.0 for player in players)
+    assert one == two == (("You see 1.", "nothing"), ("add", "double"))
+    assert one[1] is await players[0].actions(start.state)
     assert (toy.asked["actions"], toy.asked["look"]) == (2, 1)
     assert memory.computing == {}
     assert asked[0].cancelled()
@@ -258,10 +300,10 @@ async def test_an_error_reaches_everybody_and_is_not_kept():
     game = RememberedGame(InterpretedGame(Broken()), TransitionMemory())
     start = await game.start()
     failed = await asyncio.gather(
-        game.view(start.state), game.view(start.state), return_exceptions=True
+        view(game, start.state), view(game, start.state), return_exceptions=True
     )
     assert [str(error) for error in failed] == ["no actions today"] * 2
-    assert (await game.view(start.state)).actions == ("add", "double")
+    assert await game.actions(start.state) == ("add", "double")
 
 
 @pytest.mark.parametrize("kept", [None, "numbers.sqlite"])
@@ -279,6 +321,18 @@ async def test_the_memory_is_bounded(kept, tmp_path):
     memory.close()
 
 
+async def test_coarse_states_are_the_same_with_and_without_memory():
+    """The first way to a state speaks for it in both, however few snapshots and states are kept."""
+    told = []
+    for limit in (1, 1000):
+        plain = InterpretedGame(Snapshots(Trails(), limit=limit))
+        kept = RememberedGame(
+            InterpretedGame(Snapshots(Trails(), limit=limit)), TransitionMemory(limit=limit + 1)
+        )
+        told += [[await wander(game, seed=s, steps=60) for s in range(3)] for game in (plain, kept)]
+    assert told[0] == told[1] == told[2] == told[3]
+
+
 # On disk.
 
 
@@ -293,10 +347,27 @@ async def test_the_way_to_a_state_of_an_earlier_run_is_played_again(tmp_path):
     toy = Numbers()
     memory = TransitionMemory(TransitionStore(path))
     game = RememberedGame(InterpretedGame(toy), memory)
-    assert (await game.view("number 8")).look == "You see 8."
+    assert await game.look("number 8") == ("You see 8.", "nothing")
     assert toy.asked["step"] == 3
     assert memory.find("number 8").origin == Origin("number 4", "double")
     assert memory.find("number 8").depth == 3
+    memory.close()
+
+
+async def test_a_memory_that_nobody_holds_saves_and_closes_itself(tmp_path):
+    path = tmp_path / "numbers.sqlite"
+    store = TransitionStore(path)
+    game = RememberedGame(InterpretedGame(Numbers()), TransitionMemory(store, limit=100))
+    game.memory._changed = lambda: None  # no timer, which would hold it for two seconds
+    await follow(game, "add", "add")
+    assert store.unsaved > 0
+    del game
+    gc.collect()
+    assert store.unsaved == 0
+    with pytest.raises(TextGameError, match="closed"):
+        store.load("number 1")
+    memory = TransitionMemory(TransitionStore(path))
+    assert memory.find("number 3").depth == 2
     memory.close()
 
 
@@ -311,8 +382,8 @@ async def test_actions_and_looks_are_kept_on_disk_separately(tmp_path):
         assert await game.actions("number 2") == ("add", "double", "wait")
         if asked:
             # In the second run: 1 before its actions are known, 2 after.
-            await game.view("number 1")
-            assert (await game.view("number 2")).look == "You see 2."
+            await view(game, "number 1")
+            assert await game.look("number 2") == ("You see 2.", "nothing")
         asked.append((toy.asked["step"], toy.asked["actions"], toy.asked["look"]))
         record = memory.find(here.state)
         assert (record.actions, record.seen) == (None, None)
@@ -328,12 +399,12 @@ async def test_a_look_is_kept_where_the_actions_are_not(tmp_path):
     game = RememberedGame(InterpretedGame(toy), memory)
     start = await game.start()
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(game.view(start.state), 0.01)
+        await asyncio.wait_for(view(game, start.state), 0.01)
     memory.close()
     toy = Numbers()
     memory = TransitionMemory(TransitionStore(path))
     game = RememberedGame(InterpretedGame(toy), memory)
-    assert await game.view(start.state) == View("You see 1.", "nothing", ("add", "double"))
+    assert await view(game, start.state) == (("You see 1.", "nothing"), ("add", "double"))
     assert (toy.asked["look"], toy.asked["actions"]) == (0, 1)
     memory.close()
 
@@ -457,11 +528,11 @@ async def test_another_process_goes_on_where_one_was_killed(tmp_path):
     # Nothing that was saved is asked again.
     known = await wander(InterpretedGame(TrapDoor()), seed=0, steps=600)
     assert await wander(game, seed=0, steps=600) == known
-    assert (game.seconds.steps, game.seconds.views) == (0, 0)
+    assert game.seconds == GameSeconds()
     # From states that only the other process has met, it goes on to new ones.
-    for state in {here.state for _, _, here in known if here.ending is None}:
-        for action in (await game.view(state)).actions:
-            await game.view((await game.step(state, action)).state)
+    for state in {here.state for *_, here in known if here.ending is None}:
+        for action in await game.actions(state):
+            await view(game, (await game.step(state, action)).state)
     assert game.seconds.steps > 100
     other = await wander(InterpretedGame(TrapDoor()), seed=1, steps=600)
     assert await wander(game, seed=1, steps=600) == other

@@ -1,7 +1,9 @@
 """Real games of TextWorld: the same state is always the same game, however it was reached."""
 
+import importlib.metadata
 import importlib.util
 import random
+import warnings
 
 import numpy as np
 import pytest
@@ -169,8 +171,47 @@ def test_commands_in_a_line_are_turns_of_their_own(game):
 
 def test_command_that_reaches_outside_the_game_is_refused(game):
     interpreter = game("simple")
-    with pytest.raises(TextGameError, match="'save' reaches outside the game's memory"):
+    with pytest.raises(TextGameError, match="'save' reaches files or earlier turns outside"):
         interpreter.step(interpreter.begin().snapshot, "save")
+    with pytest.raises(TextGameError, match="199 bytes"):
+        interpreter.step(interpreter.begin().snapshot, "a" * 199)
+
+
+@pytest.mark.parametrize(
+    "command", ["again", "G", "go north. g", "go north then again", "oops", "tw-extra-infos moves"]
+)
+def test_command_whose_effect_is_no_function_of_the_key_is_refused(game, command):
+    interpreter = game("simple")
+    with pytest.raises(TextGameError, match="depends on more than facts and quests"):
+        interpreter.step(interpreter.begin().snapshot, command)
+
+
+def test_machine_that_stops_is_an_error_and_goes_on_afterwards(game, monkeypatch):
+    interpreter = game("simple")
+    start = interpreter.begin().snapshot
+    opens = interpreter.walkthrough[0]
+    expected = interpreter.step(start, opens)
+    monkeypatch.setattr(interpreter._frotz, "_emulator_halted", lambda: True)
+    with pytest.raises(TextGameError, match=r"of simple-1-1 stopped over .* another seed or level"):
+        interpreter.step(start, opens)
+    monkeypatch.undo()
+    again = interpreter.step(start, opens)
+    assert (again.text, again.reward) == (expected.text, expected.reward)
+    assert interpreter.key(again.snapshot) == interpreter.key(expected.snapshot)
+
+
+def test_revision_tells_with_what_the_game_is_played(game):
+    versions = [f"{name} {importlib.metadata.version(name)}" for name in ("textworld", "jericho")]
+    assert all(version in game("simple").revision for version in versions)
+
+
+def test_games_are_opened_without_a_warning_and_filters_stay(game, recwarn):
+    """A filter that is put back in one thread would take those of the others away."""
+    before = list(warnings.filters)
+    open_textworld("simple", level=None, seed=1)
+    assert not [one for one in recwarn if "fully supported" in str(one.message)]
+    assert warnings.filters[-len(before) :] == before or warnings.filters == before
+    assert [one for one in warnings.filters if one[1] and "fully" in one[1].pattern]
 
 
 def test_snapshots_are_never_written(game):

@@ -3,11 +3,14 @@
 import asyncio
 import os
 import time
+from concurrent.futures import Future
 
 import pytest
 
+from llm_planning import worker_processes
 from llm_planning.worker_processes import (
     WorkerLostError,
+    bounded,
     end_workers,
     in_lone_worker,
     in_worker,
@@ -65,6 +68,59 @@ async def test_what_a_lone_worker_does_concerns_nobody_else():
         await in_lone_worker(vanish)
     await sleeping
     assert pid != await in_lone_worker(os.getpid)
+
+
+def hang():
+    while True:
+        pass
+
+
+async def test_what_takes_too_much_processor_time_is_ended():
+    assert await in_worker(bounded, 5.0, describe_once, "ab") == "ab"
+    with pytest.raises(WorkerLostError):
+        await in_worker(bounded, 0.1, hang)
+    with pytest.raises(WorkerLostError):
+        await in_lone_worker(bounded, 0.1, hang)
+    with pytest.raises(ValueError, match="no such door"):
+        await in_worker(bounded, 5.0, refuse)
+    # The limit was on those calls alone.
+    await in_worker(bounded, 0.1, os.getpid)
+    assert await in_worker(busy, 0.3) >= 0.3
+
+
+def describe_once(word):
+    return word
+
+
+def busy(seconds):
+    while time.process_time() < seconds:
+        pass
+    return time.process_time()
+
+
+async def test_lone_workers_are_as_many_as_there_are_processors(monkeypatch):
+    alive, most = 0, 0
+
+    class Alone:
+        def __init__(self, count):
+            nonlocal alive, most
+            alive += 1
+            most = max(most, alive)
+
+        def submit(self, function):
+            done = Future()
+            asyncio.get_running_loop().call_later(0.01, done.set_result, function())
+            return done
+
+        def shutdown(self, **options):
+            nonlocal alive
+            alive -= 1
+
+    monkeypatch.setattr(worker_processes, "_open_processes", Alone)
+    monkeypatch.setattr(worker_processes, "_turns_of", {})
+    monkeypatch.setattr(worker_processes.os, "sched_getaffinity", lambda _: {0, 1, 2})
+    await asyncio.gather(*(in_lone_worker(os.getpid) for _ in range(8)))
+    assert (most, alive) == (3, 0)
 
 
 async def test_workers_leave_stdout_to_the_command(capfd):

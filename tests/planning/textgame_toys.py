@@ -45,6 +45,18 @@ class Numbers:
         return ("add", "double") if snapshot[0] % 2 else ("add", "double", "wait")
 
 
+class Trails(Numbers):
+    """A key that tells too few states apart: it knows the number alone, and `look` the trail."""
+
+    def step(self, snapshot, action):
+        if action == "back":
+            return Played((1, (*snapshot[1], action)), "back", 0.0, None)
+        return super().step(snapshot, action)
+
+    def look(self, snapshot):
+        return " ".join(snapshot[1]), ""
+
+
 async def wander(game, *, seed, steps):
     """A random walk, with everything that the game answered on it."""
     draw = random.Random(seed)
@@ -53,8 +65,13 @@ async def wander(game, *, seed, steps):
     for _ in range(steps):
         if here.ending is not None:
             here = await game.start()
-        view = await game.view(here.state)
-        action = draw.choice(view.actions)
+        seen, actions = await view(game, here.state)
+        action = draw.choice(actions)
         here = await game.step(here.state, action)
-        told.append((view, action, here))
+        told.append((seen, actions, action, here))
     return told
+
+
+async def view(game, state):
+    """All that there is to see and to do in a state."""
+    return await game.look(state), await game.actions(state)

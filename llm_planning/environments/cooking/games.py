@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +18,10 @@ from llm_planning.environments.textgame.game import TextGameError
 from llm_planning.environments.textgame.textworld_kinds import KITCHEN
 from llm_planning.environments.textgame.textworld_making import (
     GAME_FILE,
-    MAKING_SECONDS,
     MISSING,
     READING,
     generate_apart,
+    hush,
     is_installed,
     make_once,
 )
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 
 # Part of every game's revision: a change of what a kitchen is must not find older games.
 _GENERATION = 1
-_MAKING_SECONDS = MAKING_SECONDS
 
 
 class MissingTextWorldError(CookingError):
@@ -75,11 +73,9 @@ class TextWorldGame:
 
         self.name = name
         wanted = textworld.EnvInfos(score=True, inventory=True, won=True, lost=True)
-        with warnings.catch_warnings():
-            # The interpreter knows only published games by heart; TextWorld keeps the score itself.
-            warnings.filterwarnings("ignore", message=".*is not fully supported", append=False)
-            self._game: Any = textworld.start(str(file), request_infos=wanted)
-            self._game.reset()
+        hush()
+        self._game: Any = textworld.start(str(file), request_infos=wanted)
+        self._game.reset()
 
     def send(self, command: str) -> Reply:
         """Plays one command."""
@@ -118,7 +114,6 @@ def _generate(spec: GameSpec, folder: Path) -> None:
             level=spec.ingredients,
             seed=spec.seed,
             file=folder / GAME_FILE,
-            seconds=_MAKING_SECONDS,
         )
     except TextGameError as error:
         raise CookingError(str(error)) from None

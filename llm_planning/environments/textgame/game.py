@@ -7,9 +7,11 @@ Nothing is ever copied, and no two who play the same game can disturb each other
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, TypeAlias
+
+from llm_planning.stopwatch import Stopwatch
 
 Snapshot: TypeAlias = Any
 """A state as its interpreter keeps it; opaque to everybody else, and never changed."""
@@ -24,22 +26,6 @@ class Ending(StrEnum):
 
     VICTORY = "victory"
     FAILURE = "failure"
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """What there is to see and to do in a state; none of it takes a turn of the game.
-
-    Attributes:
-        look: the answer to `look`.
-        inventory: the answer to `inventory`.
-        actions: 𝒜(s), the valid actions, without repetitions and always in the same order; empty
-            where the game has ended, and where nothing can be done.
-    """
-
-    look: str
-    inventory: str
-    actions: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +60,14 @@ class GameSeconds:
 
     Attributes:
         simulation: spent in the interpreter for steps and for looking around.
-        valid_actions: waited for valid actions.
+        valid_actions: with at least one question for valid actions waiting for its answer, no
+            matter who else waits for the same.
         steps: of the interpreter.
-        views: states whose valid actions were computed.
     """
 
     simulation: float = 0.0
-    valid_actions: float = 0.0
+    valid_actions: Stopwatch = field(default_factory=Stopwatch)
     steps: int = 0
-    views: int = 0
 
 
 class TextGame(Protocol):
@@ -107,7 +92,11 @@ class TextGame(Protocol):
         ...
 
     async def actions(self, state: str) -> tuple[str, ...]:
-        """𝒜(s), as in `View`: all that a rollout asks of a state.
+        """𝒜(s), the valid actions: all that a rollout asks of a state.
+
+        Returns:
+            Without repetitions and always in the same order; nothing where the game has ended, and
+            where nothing can be done.
 
         Raises:
             KeyError: nobody was ever told of this state.
@@ -115,8 +104,8 @@ class TextGame(Protocol):
         """
         ...
 
-    async def view(self, state: str) -> View:
-        """What there is to see and to do in a state; looking costs more than the actions alone.
+    async def look(self, state: str) -> tuple[str, str]:
+        """The answers to `look` and to `inventory`, no turn taken; empty where the game has ended.
 
         Raises:
             KeyError: nobody was ever told of this state.

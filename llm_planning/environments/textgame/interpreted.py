@@ -6,22 +6,13 @@ import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, NamedTuple
 
-from llm_planning.environments.textgame.game import (
-    Ending,
-    GameSeconds,
-    TextGameError,
-    Transition,
-    View,
-)
+from llm_planning.environments.textgame.game import Ending, GameSeconds, TextGameError, Transition
 
 if TYPE_CHECKING:
     from llm_planning.environments.textgame.game import Interpreter, Played, Snapshot
 
 SNAPSHOTS_KEPT = 1000
 """Of a game: 100 MB where a snapshot holds the memory of a Z-machine."""
-
-NOTHING_LEFT = View(look="", inventory="", actions=())
-"""What there is to see and to do after the end: a game that has ended answers no more."""
 
 _MARKS = {ending: f" ({ending})" for ending in Ending}
 _ENDED = tuple(_MARKS.values())
@@ -45,6 +36,8 @@ class Snapshots:
     The most recently used ones are kept. Any other is played again, from its nearest ancestor that
     is kept; where every state came from is remembered for good, at some hundred bytes each. A state
     is named by the interpreter's key, and one in which the game has ended also by its ending.
+    Where a key tells too few states apart, the first way to a state speaks for it, kept or played
+    again.
 
     Args:
         interpreter: the game's. It plays in the thread of whoever asks, so the players of one
@@ -128,9 +121,10 @@ class Snapshots:
             TextGameError: the interpreter failed.
         """
         transition, snapshot = self._play(self.restore(state, seconds), action, seconds)
-        if transition.ending is None:
+        way = Origin(state, action)
+        self.introduce(transition.state, way)
+        if transition.ending is None and self.origin(transition.state) == way:
             self._keep(transition.state, snapshot)
-        self.introduce(transition.state, Origin(state, action))
         return transition
 
     def _play(
@@ -148,15 +142,14 @@ class Snapshots:
         return key if played.ending is None else key + _MARKS[played.ending]
 
     def _look_up(self, state: str) -> Snapshot | None:
+        if self._beginning and state == self._beginning[0].state:
+            return self._beginning[1]
         if state in self._kept:
             self._kept.move_to_end(state)
-            return self._kept[state]
-        start = self.begin().state
-        return self._beginning[1] if self._beginning and state == start else None
+        return self._kept.get(state)
 
     def _keep(self, state: str, snapshot: Snapshot) -> None:
-        # The first snapshot speaks for its state, also where a key tells too few states apart.
-        self._kept.setdefault(state, snapshot)
+        self._kept[state] = snapshot
         self._kept.move_to_end(state)
         if len(self._kept) > self._limit:
             self._kept.popitem(last=False)
@@ -193,15 +186,12 @@ class InterpretedGame:
             TextGameError: the interpreter failed.
         """
         if self._has_ended(state):
-            return NOTHING_LEFT.actions
+            return ()
         snapshot = self.snapshots.restore(state, self.seconds)
-        started = time.perf_counter()
-        actions = await self._interpreter.valid_actions(snapshot)
-        self.seconds.valid_actions += time.perf_counter() - started
-        self.seconds.views += 1
-        return actions
+        with self.seconds.valid_actions.running():
+            return await self._interpreter.valid_actions(snapshot)
 
-    def look(self, state: str) -> tuple[str, str]:
+    async def look(self, state: str) -> tuple[str, str]:
         """The answers to `look` and to `inventory`; empty where the game has ended.
 
         Raises:
@@ -209,21 +199,12 @@ class InterpretedGame:
             TextGameError: the interpreter failed.
         """
         if self._has_ended(state):
-            return NOTHING_LEFT.look, NOTHING_LEFT.inventory
+            return "", ""
         snapshot = self.snapshots.restore(state, self.seconds)
         started = time.perf_counter()
         seen = self._interpreter.look(snapshot)
         self.seconds.simulation += time.perf_counter() - started
         return seen
-
-    async def view(self, state: str) -> View:
-        """What there is to see and to do in a state; `NOTHING_LEFT` where the game has ended.
-
-        Raises:
-            KeyError: nobody was ever told of this state.
-            TextGameError: the interpreter failed.
-        """
-        return View(*self.look(state), await self.actions(state))
 
     async def step(self, state: str, action: str) -> Transition:
         """𝒯(s, a), played.

@@ -12,16 +12,18 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from llm_planning.environments.textgame.game import TextGameError
 from llm_planning.environments.textgame.jericho_machine import (
     Machine,
     find_jericho,
     outside_of,
 )
-from llm_planning.worker_processes import WorkerLostError, in_lone_worker, in_worker
+from llm_planning.worker_processes import WorkerLostError, bounded, in_lone_worker, in_worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,8 +33,13 @@ if TYPE_CHECKING:
 
     Try: TypeAlias = Callable[[tuple[str, ...]], object]
 
-REVISION = 1
-"""Part of what remembered actions hold for: a change of how they are found must not meet them."""
+REVISION = 2
+"""Part of what remembered transitions hold for: a change of how they or the valid actions are found
+must not meet them."""
+
+MOST_SECONDS = 60.0
+"""Of processor time, for the valid actions of a state, which take some tenths to a few. A command
+that sets the interpreter going for ever is cut off like one that makes it crash."""
 
 _TOKEN = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
 
@@ -235,26 +242,34 @@ async def find_valid_actions(story: Story, snapshot: MachineSnapshot) -> tuple[s
     """𝒜(s), computed in a worker process.
 
     Some commands of some stories make the interpreter crash (in Zork I, to put everything into the
-    nest in the egg that one carries). A command that does is no valid action.
+    nest in the egg that one carries), or could hold it for ever. A command that does is no valid
+    action.
 
     Raises:
-        WorkerLostError: the story crashes even where it only is looked at.
+        TextGameError: the story crashes or hangs even where it only is looked at.
     """
+    whole = partial(bounded, MOST_SECONDS, valid_actions, story, snapshot)
+    for elsewhere in (in_worker, in_lone_worker):
+        # The first may be lost by another state's fault, with all other shared processes.
+        with suppress(WorkerLostError):
+            return await elsewhere(whole)
     try:
-        return await in_worker(valid_actions, story, snapshot)
-    except WorkerLostError:
-        # Perhaps another state's fault, whose process was lost with all the others.
-        alone = partial(in_lone_worker, valid_actions, story, snapshot)
-    try:
-        return await alone()
-    except WorkerLostError:
-        commands = await in_lone_worker(candidates, story, snapshot)
-        harmless = await without_crashes(partial(chosen, story, snapshot), commands)
-        return await in_lone_worker(chosen, story, snapshot, harmless)
+        tried = partial(bounded, MOST_SECONDS, candidates, story, snapshot)
+        choose = partial(bounded, MOST_SECONDS, chosen, story, snapshot)
+        harmless = await without_crashes(choose, await in_lone_worker(tried))
+        return await in_lone_worker(choose, harmless)
+    except WorkerLostError as error:
+        raise TextGameError(
+            f"the valid actions of a state of {story.name} cannot be found: the interpreter ends "
+            f"its process, or takes more than {MOST_SECONDS:g} seconds, whatever it is told. Free "
+            "memory if the machine has none left, or play another story"
+        ) from error
 
 
 async def without_crashes(attempt: Try, commands: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of some commands that a process survives, found by halving; half a minute for one.
+    """Those of some commands that a process survives, found by halving.
+
+    Half a minute for one that crashes; some ten times `MOST_SECONDS` for one that hangs.
 
     Args:
         attempt: tries commands; importable by its name.

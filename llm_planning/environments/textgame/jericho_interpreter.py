@@ -69,7 +69,7 @@ class JerichoInterpreter:
     def step(self, snapshot: MachineSnapshot, action: str) -> Played:
         """Plays one action.
 
-        A story that stops its machine has failed, as in Jericho.
+        A story that stops its machine has failed, unless it said before that it was won.
 
         Raises:
             TextGameError: the action reaches outside the game (`undo`, `save`), or is too long.
@@ -90,7 +90,7 @@ class JerichoInterpreter:
         """𝒜(s), computed in a worker process.
 
         Raises:
-            WorkerLostError: the interpreter crashed where it was only looked at.
+            TextGameError: the interpreter crashed or hung where it was only looked at.
         """
         return await find_valid_actions(self._story, snapshot)
 

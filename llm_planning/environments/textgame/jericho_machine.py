@@ -38,6 +38,7 @@ OUTSIDE = frozenset(
 )
 """Verbs that reach what no snapshot holds, or end the machine; also cut to 6 or 9 letters."""
 
+_BETWEEN_COMMANDS = re.compile(r"[.,;:]|\b(?:then|and)\b")
 _LONGEST_COMMAND = 198
 _STOPPED = "The story stopped with a fault of its own."
 # Of jericho's `filter_candidate_actions`: objects and values of one difference between worlds.
@@ -120,17 +121,20 @@ class Machine:
         """Plays a command in a state.
 
         Returns:
-            The state that follows, and the game's words. A machine that stops over a fault of the
-            story has failed, as in Jericho; its state is the one before, ended.
+            The state that follows, and the game's words. A machine that stops has failed, unless
+            the story said before that it was won; its state is the one before, ended.
 
         Raises:
             TextGameError: the command is none that a snapshot's future may depend on.
         """
         words = self._send(snapshot, command)
-        if self._revived():
-            stopped = MachineSnapshot(snapshot.parts, snapshot.score, Ending.FAILURE)
-            return stopped, f"{words}\n{_STOPPED}".strip()
-        return self._snapshot(), words
+        # Of a stopped machine, this must be read before it is started again.
+        score, ending = int(self._env.get_score()), self._ending()
+        if not self._revived():
+            return self._snapshot(), words
+        if ending is not Ending.VICTORY:
+            words, ending = f"{words}\n{_STOPPED}".strip(), Ending.FAILURE
+        return MachineSnapshot(snapshot.parts, score, ending), words
 
     def answers(self, snapshot: MachineSnapshot, commands: Sequence[str]) -> list[str]:
         """The game's words to each of several commands, in the same state.
@@ -184,7 +188,10 @@ class Machine:
         place = self._env.get_player_location() if player is not None else None
         if place is None:
             return []
-        around = find_jericho().util.get_subtree(place.child, self._env.get_world_objects())
+        # Not as an attribute of the package: its `util` may be the one of ctypes.
+        from jericho.util import get_subtree
+
+        around = get_subtree(place.child, self._env.get_world_objects())
         return [str(thing.name) for thing in around if thing.num != player.num]
 
     def world(self, snapshot: MachineSnapshot) -> str:
@@ -196,7 +203,7 @@ class Machine:
         return str(self._env.get_world_state_hash())
 
     def _send(self, snapshot: MachineSnapshot, command: str) -> str:
-        told = _checked(command)
+        told = checked(command)
         self._restore(snapshot)
         words, *_ = self._env.step(told)
         return str(words).strip()
@@ -220,12 +227,13 @@ class Machine:
         memory, stack, *others = self._env.get_state()
         memory.flags.writeable = False
         stack.flags.writeable = False
-        ending = None
+        score = int(self._env.get_score())
+        return MachineSnapshot((memory, stack, *others), score, self._ending())
+
+    def _ending(self) -> Ending | None:
         if self._env.victory():
-            ending = Ending.VICTORY
-        elif self._env.game_over():
-            ending = Ending.FAILURE
-        return MachineSnapshot((memory, stack, *others), int(self._env.get_score()), ending)
+            return Ending.VICTORY
+        return Ending.FAILURE if self._env.game_over() else None
 
 
 def exact_key(snapshot: MachineSnapshot) -> str:
@@ -241,13 +249,23 @@ def exact_key(snapshot: MachineSnapshot) -> str:
     return digest.hexdigest()
 
 
+def verbs_of(command: str) -> set[str]:
+    """The first words of a command, of which a line may hold several."""
+    parts = _BETWEEN_COMMANDS.split(command.lower())
+    return {part.split()[0] for part in parts if part.strip()}
+
+
 def outside_of(command: str) -> list[str]:
-    """The verbs of a command, which may be several in a line, that reach outside the game."""
-    verbs = {part.partition(" ")[0].lower() for part in re.split(r"[.,;]\s*", command)}
-    return sorted(verbs & OUTSIDE)
+    """The verbs of a command that reach outside the game."""
+    return sorted(verbs_of(command) & OUTSIDE)
 
 
-def _checked(command: str) -> str:
+def checked(command: str) -> str:
+    """A command as a machine may be told it, its words parted by single blanks.
+
+    Raises:
+        TextGameError: it reaches outside the game, or is too long.
+    """
     told = " ".join(command.split())
     if outside := outside_of(told):
         raise TextGameError(

@@ -1,30 +1,34 @@
 """Which game a task and its settings name, and opening it.
 
 Whoever plays the same game in a process shares its interpreter, its snapshots and its transition
-memory; the seconds are each player's own. Nobody has to close anything: what a memory has not saved
-yet is saved every few seconds while the event loop runs, when the task that opened the game ends
-(in a sweep, a trial), when the process ends in order, and by `save_games`, which costs nothing when
-there is nothing to write. A process that is killed loses the last seconds, and no others.
+memory; the seconds are each player's own. A generated game stays open, as it is slow to read and
+has few states. A story file is closed when its last player is gone, for what is known of it grows
+with every step. Where states are named by their `world`, nothing is shared: what a name stands for
+depends on what was played before.
+
+Nobody has to close anything: what a memory has not saved yet is saved every few seconds while the
+event loop runs, when the task that opened the game ends (in a sweep, a trial), when its last player
+is gone, and when the process ends in order. A process that is killed loses the last seconds, and no
+others.
 """
 
 from __future__ import annotations
 
 import asyncio
-import atexit
 import os
 import threading
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkable
+from weakref import WeakValueDictionary
 
 from pydantic import Field
 
 from llm_planning.environments.textgame.game import TextGameError
 from llm_planning.environments.textgame.interpreted import InterpretedGame, Snapshots
 from llm_planning.environments.textgame.jericho_games import JERICHO_GAMES, find_story, open_jericho
-from llm_planning.environments.textgame.jericho_machine import StateOption
+from llm_planning.environments.textgame.jericho_machine import StateOption  # noqa: TC001 - pydantic
 from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
-from llm_planning.environments.textgame.textworld_kinds import KINDS, LEVELS
+from llm_planning.environments.textgame.textworld_kinds import KINDS, LEVELS, level_of
 from llm_planning.environments.textgame.transition_store import (
     TransitionStore,
     transition_store_path,
@@ -58,9 +62,14 @@ class GameSettings(PlannerSettings):
         level: of a generated game; by default its kind's.
         state: what tells the states of a story file apart: `exact` the whole memory of the game,
             `world` its objects alone, which takes states for equal that are not (see
-            `JerichoInterpreter`); not with remember=disk.
+            `JerichoInterpreter`); not with remember=disk. Each player then has snapshots and a
+            memory of its own, so that no result depends on what others played before.
         remember: where transitions are kept: on `disk` (and in memory) for every later run, in
-            `memory` for this process, or not at all (`off`).
+            `memory` for this process (of a story file, as long as somebody plays it), or not at all
+            (`off`). A story file's exact states hardly ever meet again on another way, so its file
+            in the cache folder grows with every new simulation, by about 1 KB per transition, and
+            nothing in it is ever dropped: `llm-planning cache show` tells its size, and `cache
+            clear --only transitions` empties it.
     """
 
     game: str = ""
@@ -82,24 +91,16 @@ class Solved(Protocol):
     walkthrough: tuple[str, ...]
 
 
-@dataclass(slots=True)
-class _Table:
-    """A game of this process, and what its players share.
-
-    Attributes:
-        lock: held while it is opened.
-        snapshots: None until it is open.
-        memories: by the file that they are kept in; None where they are not.
-    """
-
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    snapshots: Snapshots | None = None
-    memories: dict[Path | None, TransitionMemory] = field(default_factory=dict)
-
-
 # A child of this process can use neither an interpreter nor a file of its parent's.
-_Key: TypeAlias = tuple[int, str, str, int | None, int, StateOption]
-_tables: dict[_Key, _Table] = {}
+_Key: TypeAlias = tuple[int, str, Path | None, int | None, int]
+
+# What the players of a game share, as long as one of them holds it. Memories also by their files.
+_snapshots: WeakValueDictionary[_Key, Snapshots] = WeakValueDictionary()
+_memories: WeakValueDictionary[tuple[_Key, Path | None], TransitionMemory] = WeakValueDictionary()
+_opening: dict[_Key, threading.Lock] = {}
+
+# What is held for good, of generated games.
+_held: list[Snapshots | TransitionMemory] = []
 
 
 async def open_game(task: str, settings: GameSettings) -> TextGame:
@@ -114,16 +115,13 @@ async def open_game(task: str, settings: GameSettings) -> TextGame:
         SettingsError: the settings do not belong to the game.
         TextGameError: the game cannot be made or opened.
     """
-    table, snapshots = await _opened(task, settings)
+    key, snapshots = await _opened(task, settings)
     game = InterpretedGame(snapshots)
     if settings.remember == "off":
         return game
-    interpreter = snapshots.interpreter
-    on_disk = settings.remember == "disk"
-    path = transition_store_path(interpreter.name, interpreter.revision) if on_disk else None
-    if path not in table.memories:
-        table.memories[path] = TransitionMemory(None if path is None else TransitionStore(path))
-    memory = table.memories[path]
+    if settings.state == "world":
+        return RememberedGame(game, TransitionMemory())
+    memory = _memory(key, snapshots.interpreter, settings.remember)
     trial = asyncio.current_task()
     if trial is not None:
         trial.add_done_callback(lambda _: memory.save())
@@ -145,62 +143,93 @@ async def walkthrough_of(task: str, settings: GameSettings) -> tuple[str, ...]:
     return tuple(interpreter.walkthrough)
 
 
-def save_games() -> None:
-    """Saves what the memories of this process have not saved yet."""
-    for memory in _memories():
-        memory.save()
-
-
 def close_games() -> None:
     """Saves and closes all games of this process; players who still hold one are left without."""
-    for memory in _memories():
-        memory.close()
-    _tables.clear()
+    for (key, _), memory in list(_memories.items()):
+        if key[0] == os.getpid():
+            memory.close()
+    for shared in (_snapshots, _memories, _held):
+        shared.clear()
 
 
-atexit.register(save_games)
+def _memory(key: _Key, interpreter: Interpreter, remember: Remember) -> TransitionMemory:
+    on_disk = remember == "disk"
+    path = transition_store_path(interpreter.name, interpreter.revision) if on_disk else None
+    memory = _memories.get((key, path))
+    if memory is None:
+        memory = TransitionMemory(None if path is None else TransitionStore(path))
+        _memories[key, path] = memory
+        _hold(key, memory)
+    return memory
 
 
-def _memories() -> list[TransitionMemory]:
-    own = [table for (process, *_), table in _tables.items() if process == os.getpid()]
-    return [memory for table in own for memory in table.memories.values()]
-
-
-async def _opened(task: str, settings: GameSettings) -> tuple[_Table, Snapshots]:
+async def _opened(task: str, settings: GameSettings) -> tuple[_Key, Snapshots]:
     _check(task, settings)
-    name = "" if settings.game else task
-    where = settings.game or (settings.games if task in JERICHO_GAMES else "")
-    key = (os.getpid(), name, where, settings.level, settings.game_seed, settings.state)
-    table = _tables.setdefault(key, _Table())
-    if table.snapshots is None:
-        return table, await asyncio.to_thread(_open, table, name, where, settings)
-    return table, table.snapshots
+    key = _key(task, settings)
+    if settings.state == "world":
+        return key, await asyncio.to_thread(_open, key, settings.state)
+    lock = _opening.setdefault(key, threading.Lock())
+    snapshots = _snapshots.get(key)
+    if snapshots is None:
+        snapshots = await asyncio.to_thread(_open_once, lock, key, settings.state)
+    return key, snapshots
 
 
-def _open(table: _Table, name: str, where: str, settings: GameSettings) -> Snapshots:
-    with table.lock:
-        if table.snapshots is None:
-            snapshots = Snapshots(_interpreter(name, where, settings))
-            snapshots.begin()
-            table.snapshots = snapshots
-        return table.snapshots
+def _key(task: str, settings: GameSettings) -> _Key:
+    """The game by one name, however its settings are written."""
+    if settings.game or task in JERICHO_GAMES:
+        file = Path(settings.game) if settings.game else find_story(task, settings.games)
+        return os.getpid(), "", file.expanduser().resolve(), None, 0
+    level = level_of(task, settings.level) if task in KINDS else None
+    return os.getpid(), task, None, level, settings.game_seed
 
 
-def _interpreter(name: str, where: str, settings: GameSettings) -> Interpreter:
+def _open_once(lock: threading.Lock, key: _Key, state: StateOption) -> Snapshots:
+    with lock:
+        snapshots = _snapshots.get(key)
+        if snapshots is None:
+            snapshots = _snapshots[key] = _open(key, state)
+            _hold(key, snapshots)
+        return snapshots
+
+
+def _open(key: _Key, state: StateOption) -> Snapshots:
+    snapshots = Snapshots(_interpreter(key, state))
+    snapshots.begin()
+    return snapshots
+
+
+def _hold(key: _Key, shared: Snapshots | TransitionMemory) -> None:
+    """Keeps what belongs to a generated game, or to the trap door, while the process lives."""
+    _, _, story, _, _ = key
+    if story is None:
+        _held.append(shared)
+
+
+def _interpreter(key: _Key, state: StateOption) -> Interpreter:
+    _, name, story, level, seed = key
+    if story is not None:
+        return open_jericho(story, state=state)
     if name == TRAP_DOOR:
         return TrapDoor()
-    if name in KINDS:
-        from llm_planning.environments.textgame.textworld_interpreter import open_textworld
+    from llm_planning.environments.textgame.textworld_interpreter import open_textworld
 
-        return open_textworld(name, level=settings.level, seed=settings.game_seed)
-    file = find_story(name, where) if name else Path(where).expanduser()
-    return open_jericho(file, state=settings.state)
+    return open_textworld(name, level=level, seed=seed)
 
 
 def _check(task: str, settings: GameSettings) -> None:
-    """Refuses settings that would have no effect, or have none that is possible."""
+    """Refuses settings that are not of the game that they name.
+
+    A folder of stories is none of them: a configuration may name it for all of its tasks, generated
+    games among them.
+    """
     if task not in GAME_TASKS:
         raise UnknownGameError(f"unknown game {task!r}; {remedy(task, GAME_TASKS)}")
+    if settings.game and settings.games:
+        raise SettingsError(
+            f"setting games={settings.games} is not possible with game={settings.game}: that is "
+            "the one file to be played; leave one of them out"
+        )
     named = "a story file" if settings.game else task
     if settings.game or task not in KINDS:
         for key in ("level", "game_seed"):

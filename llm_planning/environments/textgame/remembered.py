@@ -9,11 +9,13 @@ touches the interpreter only for a new one.
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
+import weakref
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from llm_planning.environments.textgame.game import Transition, View
+from llm_planning.environments.textgame.game import Transition
 from llm_planning.environments.textgame.interpreted import Origin
 from llm_planning.environments.textgame.transition_store import Record
 
@@ -37,7 +39,8 @@ class TransitionMemory:
 
     New rows are saved together: `ROWS_AT_ONCE` of them, or `SECONDS_UNSAVED` after the first one as
     long as the event loop runs, or by `save`. Beyond the limit the older half of the states is
-    dropped; they are on disk or, without a store, are played again where somebody comes by.
+    dropped; they are on disk or, without a store, are played again where somebody comes by. A
+    memory that nobody holds any more, or whose process ends in order, saves and closes itself.
 
     Args:
         store: where it is kept on disk; None: nowhere.
@@ -54,6 +57,7 @@ class TransitionMemory:
         self._store = store
         self._limit = limit
         self._timed: asyncio.AbstractEventLoop | None = None
+        self._end = weakref.finalize(self, _end, store, os.getpid())
 
     def find(self, state: str) -> Record | None:
         """What is remembered of a state, in memory or on disk; None where it is not known.
@@ -134,9 +138,7 @@ class TransitionMemory:
 
     def close(self) -> None:
         """Saves, and closes the store; the object cannot be used any more."""
-        self.save()
-        if self._store is not None:
-            self._store.close()
+        self._end()
 
     def _admit(self, state: str, record: Record) -> None:
         self.records[state] = record
@@ -161,6 +163,14 @@ class TransitionMemory:
     def _save_in_time(self) -> None:
         self._timed = None
         self.save()
+
+
+def _end(store: TransitionStore | None, process: int) -> None:
+    """Saves and closes a store where it was opened; a child of that process leaves it alone."""
+    if store is not None and os.getpid() == process:
+        if store.unsaved:
+            store.save()
+        store.close()
 
 
 class RememberedGame:
@@ -201,16 +211,17 @@ class RememberedGame:
             return await self._compute(state)
         return record.actions
 
-    async def view(self, state: str) -> View:
-        """What there is to see and to do in a state; what is not known of it is found out.
+    async def look(self, state: str) -> tuple[str, str]:
+        """The answers to `look` and to `inventory`, looked up or asked for.
 
         Raises:
             KeyError: nobody was ever told of this state.
             TextGameError: the interpreter failed.
         """
         record = self._records.get(state)
-        seen = self._look(state) if record is None or record.seen is None else record.seen
-        return View(*seen, await self.actions(state))
+        if record is None or record.seen is None:
+            return await self._look(state)
+        return record.seen
 
     async def step(self, state: str, action: str) -> Transition:
         """𝒯(s, a), looked up or played.
@@ -227,7 +238,8 @@ class RememberedGame:
 
     async def _compute(self, state: str) -> tuple[str, ...]:
         while (computing := self.memory.computing.get(state)) is not None:
-            await computing.wait()
+            with self.seconds.valid_actions.running():
+                await computing.wait()
         record = self._enrol(state)
         # Who asked before may have been cancelled.
         if record.actions is not None:
@@ -240,12 +252,12 @@ class RememberedGame:
             del self.memory.computing[state]
             computed.set()
 
-    def _look(self, state: str) -> tuple[str, str]:
+    async def _look(self, state: str) -> tuple[str, str]:
         record = self._enrol(state)
         if record.seen is not None:
             return record.seen
         self._introduce(state)
-        return self.memory.put_seen(state, record, self._game.look(state))
+        return self.memory.put_seen(state, record, await self._game.look(state))
 
     async def _play(self, state: str, action: str) -> Transition:
         record = self._enrol(state)

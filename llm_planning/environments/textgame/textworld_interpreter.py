@@ -21,8 +21,8 @@ to depend on the state alone:
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
 import re
-import warnings
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -30,13 +30,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from llm_planning.environments.textgame.game import Ending, Played, TextGameError
-from llm_planning.environments.textgame.jericho_machine import find_jericho, outside_of
-from llm_planning.environments.textgame.textworld_kinds import KINDS, level_of
+from llm_planning.environments.textgame.jericho_machine import checked, find_jericho, verbs_of
+from llm_planning.environments.textgame.textworld_kinds import level_of
 from llm_planning.environments.textgame.textworld_making import (
     GAME_FILE,
     MISSING,
     READING,
     generate_apart,
+    hush,
     is_installed,
     make_once,
 )
@@ -47,13 +48,15 @@ if TYPE_CHECKING:
 
     from textworld.logic import Action, Proposition
 
-__all__ = ["KINDS", "TextWorldInterpreter", "TextWorldSnapshot", "open_textworld"]
-
 # Part of every game's revision: a change of `rules` must not find older games.
 _GENERATION = 1
-# Part of the interpreter's revision: a change of what it makes of the game's words.
-_WORDS = 1
+# Part of the interpreter's revision: a change of what it makes of words, keys or valid actions.
+_REVISION = 1
+_PACKAGES = ("textworld", "jericho")
 _KEPT_MOVES = 20_000
+
+# They repeat or mend the command before. (TextWorld's own, `tw-...`, change what is told after.)
+_BACK = frozenset({"again", "g", "oops", "o"})
 
 Machine: TypeAlias = tuple[Any, ...]
 """What `jericho.FrotzEnv.get_state` gives; nobody writes into it."""
@@ -109,7 +112,7 @@ class TextWorldInterpreter:
 
     Attributes:
         name: for people.
-        revision: hash of the game and of how its words are read.
+        revision: of the game (a hash), of this module, TextWorld and Jericho.
         max_score: sum of the rewards of the quests.
         walkthrough: the game's own solution; commands that change nothing, like `examine cookbook`
             and the opening of what is open, are left out.
@@ -124,17 +127,17 @@ class TextWorldInterpreter:
         contents = file.read_bytes() + description.read_bytes()
         game: Any = Game.load(str(description))
         self.name = name
-        self.revision = f"{hashlib.sha256(contents).hexdigest()}, words {_WORDS}"
+        versions = [f"{name} {importlib.metadata.version(name)}" for name in _PACKAGES]
+        digest = hashlib.sha256(contents).hexdigest()
+        self.revision = ", ".join((digest, f"revision {_REVISION}", *versions))
         self.max_score = float(game.max_score)
         self.objective = " ".join(str(game.objective).split())
         self._game = game
         self._inform: Any = Inform7Game(game)
         self._names: dict[Proposition, str] = {}
         self._moves = lru_cache(maxsize=_KEPT_MOVES)(self._find_moves)
-        with warnings.catch_warnings():
-            # The emulator knows only published games by heart; the game itself tells its score.
-            warnings.filterwarnings("ignore", message=".*is not fully supported", append=False)
-            self._frotz: Any = find_jericho().FrotzEnv(str(file), seed=1)
+        hush()
+        self._frotz: Any = find_jericho().FrotzEnv(str(file), seed=1)
         self._first = self._begin()
         self.walkthrough = self._solve(game.walkthrough or ())
 
@@ -162,15 +165,17 @@ class TextWorldInterpreter:
         """Plays one action.
 
         Raises:
-            TextGameError: the action reaches outside the game, like `save`; or the game's score is
-                not that of the quests which its facts complete.
+            TextGameError: the action reaches outside the game, like `save`, repeats or mends an
+                earlier one, or is too long; the Z-machine stopped; or the game's score is not that
+                of the quests which its facts complete.
         """
-        if outside := outside_of(action):
+        told = checked(action)
+        if refused := sorted(filter(_reaches_back, verbs_of(told))):
             raise TextGameError(
-                f"{self.name} is not told {action!r}: {outside[0]!r} reaches outside the game's "
-                "memory, and states would no longer decide what follows"
+                f"{self.name} is not told {action!r}: what {refused[0]!r} does depends on more "
+                "than facts and quests, and states would no longer decide what follows"
             )
-        said = self._say(snapshot, " ".join(action.split()))
+        said = self._say(snapshot, told)
         facts, completed, score = snapshot.facts, snapshot.completed, snapshot.score
         # A line can hold several commands, each of them a turn that ends with the score.
         for turn in said.split("</score>"):
@@ -178,9 +183,9 @@ class TextWorldInterpreter:
                 done = self._moves(facts).actions.get(event.lower())
                 if done is not None:
                     facts = (facts - done.removed) | done.added
-            told = _SCORE.search(turn)
-            if told is not None:
-                completed, score = self._complete(completed, facts), int(told[1])
+            points = _SCORE.search(turn)
+            if points is not None:
+                completed, score = self._complete(completed, facts), int(points[1])
         self._check(action, completed, score)
         ending = Ending.VICTORY if _WON in said else Ending.FAILURE if _LOST in said else None
         if (facts, completed, ending) == (snapshot.facts, snapshot.completed, None):
@@ -215,6 +220,12 @@ class TextWorldInterpreter:
         self._frotz.frotz_lib.flush_buffer()
         self._frotz.frotz_lib.dumb_clear_screen()
         said, _, _, _ = self._frotz.step(command)
+        if self._frotz._emulator_halted():
+            self._frotz.reset()  # a stopped machine takes no state
+            raise TextGameError(
+                f"the Z-machine of {self.name} stopped over {command!r}: the game has a fault; "
+                "play another seed or level"
+            )
         return str(said)
 
     def _machine(self) -> Machine:
@@ -298,6 +309,11 @@ def open_textworld(kind: str, *, level: int | None, seed: int) -> TextWorldInter
 def _changes(command: str) -> bool:
     """Whether a command can change anything."""
     return command.split(maxsplit=1)[0] not in {"look", "inventory", "examine"}
+
+
+def _reaches_back(verb: str) -> bool:
+    """Whether a verb's effect is no function of facts and quests."""
+    return verb in _BACK or verb.startswith("tw-")
 
 
 def _any_holds(events: Iterable[Any], facts: frozenset[Proposition]) -> bool:

@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 import threading
+import warnings
 from typing import TYPE_CHECKING
 
 from llm_planning.environments.textgame.game import TextGameError
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 GAME_FILE = "game.z8"
 MAKING_SECONDS = 300
+"""After which the process that makes a game is killed."""
+
 MISSING = (
     "TextWorld, which makes and plays these games, is not installed: "
     "pip install 'llm-planning[textgames]'"
@@ -38,6 +41,15 @@ use at once. Nothing is parsed any more while a game is played."""
 def is_installed() -> bool:
     """Whether games can be made and played."""
     return importlib.util.find_spec("textworld") is not None
+
+
+def hush() -> None:
+    """Keeps the emulator from warning that it does not know a made game by heart, for good.
+
+    It need not: the game itself tells its score. (To put the old filters back would take those of
+    other threads away.)
+    """
+    warnings.filterwarnings("ignore", message=".*is not fully supported")
 
 
 def make_once(name: str, *, generation: int, generate: Callable[[Path], None]) -> Path:
@@ -63,9 +75,7 @@ def make_once(name: str, *, generation: int, generate: Callable[[Path], None]) -
     return folder / GAME_FILE
 
 
-def generate_apart(
-    name: str, *, kind: str, level: int, seed: int, file: Path, seconds: float = MAKING_SECONDS
-) -> None:
+def generate_apart(name: str, *, kind: str, level: int, seed: int, file: Path) -> None:
     """Makes a game in a process of its own.
 
     Args:
@@ -74,10 +84,9 @@ def generate_apart(
         level: one that the kind has.
         seed: of everything that TextWorld draws.
         file: where the game goes.
-        seconds: after which the process is killed.
 
     Raises:
-        TextGameError: TextWorld failed, or took longer.
+        TextGameError: TextWorld failed, or took longer than `MAKING_SECONDS`.
     """
     module = "llm_planning.environments.textgame.textworld_generation"
     try:
@@ -87,12 +96,12 @@ def generate_apart(
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=seconds,
+            timeout=MAKING_SECONDS,
             check=False,
         )
     except subprocess.TimeoutExpired:
         raise TextGameError(
-            f"TextWorld took more than {seconds} seconds to make {name}: "
+            f"TextWorld took more than {MAKING_SECONDS} seconds to make {name}: "
             "try again on an idle machine"
         ) from None
     if made.returncode != 0 or not file.is_file():

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from llm_planning.environments.textgame.transition_store import LAYOUT
-from llm_serving.cache_file import CacheFile, remove_cache_file
+from llm_serving.cache_file import CacheFile, UnreadableCacheError, remove_cache_file
 from llm_serving.models.folders import cache_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+_SUFFIX = ".sqlite"
 _COUNTS = "SELECT (SELECT count(*) FROM states), (SELECT count(*) FROM transitions)"
 
 
@@ -23,14 +24,15 @@ class GameShare:
     Attributes:
         name: of the game, as its file has it.
         revision: the digest in the file's name.
-        states: kept.
+        states: kept; None where the file is damaged or of another version. It is begun anew when
+            the game is played again.
         entries: transitions kept.
         file_bytes: size on disk, the write-ahead log included.
     """
 
     name: str
     revision: str
-    states: int
+    states: int | None
     entries: int
     file_bytes: int
 
@@ -59,8 +61,7 @@ def transition_stats() -> TransitionStats:
     """Counts what is kept, game by game; creates nothing.
 
     Raises:
-        UnreadableCacheError: a file is damaged, foreign or of another version.
-        CacheError: one cannot be opened.
+        CacheError: a file cannot be opened.
     """
     shares = sorted(map(_share, _files()), key=lambda share: (-share.file_bytes, share.name))
     return TransitionStats(
@@ -84,23 +85,35 @@ def remove_transitions() -> int:
     """
     freed = 0
     for file in _files():
-        freed += sum(part.stat().st_size for part in file.parent.glob(f"{file.name}*"))
+        freed += _disk_bytes(file)
         remove_cache_file(file)
+    for lock in transition_folder().glob(f".*{_SUFFIX}.lock"):
+        lock.unlink(missing_ok=True)
     return freed
 
 
 def _files() -> list[Path]:
-    return sorted(transition_folder().glob("*.sqlite"))
+    return sorted(transition_folder().glob(f"*{_SUFFIX}"))
+
+
+def _disk_bytes(file: Path) -> int:
+    """Of a file and its write-ahead log, which whoever plays may remove at any moment."""
+    size = 0
+    for part in (file, file.with_name(f"{file.name}-wal")):
+        with suppress(FileNotFoundError):
+            size += part.stat().st_size
+    return size
 
 
 def _share(file: Path) -> GameShare:
     name, _, revision = file.stem.rpartition("-")
-    with closing(CacheFile(file, LAYOUT)) as opened:
+    states, entries = None, 0
+    with suppress(UnreadableCacheError), closing(CacheFile(file, LAYOUT)) as opened:
         ((states, entries),) = opened.run(_COUNTS)
-        return GameShare(
-            name=name,
-            revision=revision,
-            states=states,
-            entries=entries,
-            file_bytes=opened.disk_bytes,
-        )
+    return GameShare(
+        name=name,
+        revision=revision,
+        states=states,
+        entries=entries,
+        file_bytes=_disk_bytes(file),
+    )

@@ -142,6 +142,7 @@ class TextGameRun(Generic[SettingsT]):
 
         Raises:
             TextGameError: the game cannot be made, opened or played.
+            ServingError: the engine failed.
         """
         part = self._composition
         game = await open_game(task, settings)
@@ -153,7 +154,7 @@ class TextGameRun(Generic[SettingsT]):
             past=part.past,
             reflect=spent.timed_reflect(LlmReflection(engines.options)) if k else None,
             k=k,
-            select=part.select(settings.exploration(task)),
+            select=part.select(settings.exploration(game.name)),
             depths=part.depths(settings),
             gamma=settings.gamma,
             simulations_per_action=settings.simulations_per_action,

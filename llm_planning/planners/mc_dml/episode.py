@@ -84,7 +84,7 @@ async def play(
     here = await game.start()
     turns: tuple[Turn, ...] = ()
     decisions: list[Decision] = []
-    score = here.reward
+    start = score = here.reward
     while len(turns) < moves and here.ending is None:
         if not await game.actions(here.state):
             break
@@ -96,7 +96,7 @@ async def play(
         here = await game.step(here.state, action)
         score += here.reward
         turns = (*turns, Turn(observation, action, here.reward, score))
-    return Episode(turns, await observe(game, here), here.ending), tuple(decisions)
+    return Episode(turns, await observe(game, here), here.ending, start), tuple(decisions)
 
 
 def format_decisions(turns: Sequence[Turn], decisions: Sequence[Decision]) -> str:

@@ -20,31 +20,37 @@ async def first_move_metrics(
 ) -> dict[str, Any]:
     """What the first search thinks of the greedy action and of the best other one.
 
+    Which action is greedy is the game's to say, whether the search visited it or not: a search that
+    never did has not taken the bait.
+
     Args:
-        game: that was searched; asked again only for what it has answered.
-        root: statistics of the actions of s_0.
+        game: that was searched; each action of s_0 is played in it once.
+        root: statistics of all actions of s_0.
         executed: a_0.
 
     Returns:
         greedy_first: whether a_0 is the greedy action, the one with the highest r > 0.
-        greedy_q, greedy_prior, greedy_visits: its Q(s_0, a), π(a|s_0) and N(s_0, a).
-        patient_q, patient_prior, patient_visits: those of the action with the highest Q among
-            the others.
-        Nothing at all where none of the visited actions pays at once, or only one was visited.
+        greedy_q, greedy_prior, greedy_visits: its Q(s_0, a), None if it was never visited,
+            π(a|s_0) and N(s_0, a).
+        patient_q, patient_prior, patient_visits: those of the visited action with the highest Q
+            among the others; missing where no other was visited.
+        Nothing at all where no action pays at once.
     """
-    visited = [one for one in root if one.visits]
     start = (await game.start()).state
-    rewards = [(await game.step(start, one.action)).reward for one in visited]
-    if len(visited) < 2 or max(rewards) <= 0:
+    rewards = [(await game.step(start, one.action)).reward for one in root]
+    if max(rewards) <= 0:
         return {}
-    greedy = visited.pop(rewards.index(max(rewards)))
-    patient = max(visited, key=lambda one: one.value)
-    return {
+    greedy = root[rewards.index(max(rewards))]
+    metrics: dict[str, Any] = {
         "greedy_first": executed == greedy.action,
-        "greedy_q": greedy.value,
+        "greedy_q": greedy.value if greedy.visits else None,
         "greedy_prior": greedy.prior,
         "greedy_visits": greedy.visits,
-        "patient_q": patient.value,
-        "patient_prior": patient.prior,
-        "patient_visits": patient.visits,
     }
+    others = [one for one in root if one.visits and one is not greedy]
+    if others:
+        patient = max(others, key=lambda one: one.value)
+        metrics["patient_q"] = patient.value
+        metrics["patient_prior"] = patient.prior
+        metrics["patient_visits"] = patient.visits
+    return metrics

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from llm_planning.environments.textgame.game import Ending
 from llm_planning.planners.mc_dml.wording import observed
 from llm_planning.planners.outcome import Outcome
+from llm_planning.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from llm_planning.environments.textgame.game import Observation, TextGame
     from llm_planning.planners.mc_dml.roles import Prior, Reflect, Situation, Trajectory, Turn
@@ -26,21 +25,23 @@ class Episode:
         turns: o_t, a_t and r_t of each move.
         last: what was seen after the last of them.
         ending: how the game ended; None where it would have gone on (the agent's horizon).
+        start: the score at the beginning.
     """
 
     turns: tuple[Turn, ...]
     last: Observation
     ending: Ending | None
+    start: float
 
     @property
     def score(self) -> float:
-        """At the end: the sum of the rewards."""
-        return self.turns[-1].score if self.turns else 0.0
+        """At the end."""
+        return self.turns[-1].score if self.turns else self.start
 
     @property
     def best_score(self) -> float:
-        """The highest at any time."""
-        return max((0.0, *(turn.score for turn in self.turns)))
+        """The highest at any time, the beginning included."""
+        return max((self.start, *(turn.score for turn in self.turns)))
 
 
 @dataclass(slots=True)
@@ -48,37 +49,22 @@ class Spent:
     """What an agent's questions and simulations cost; adds up.
 
     Attributes:
-        seconds_engine: with at least one question waiting for its answer.
+        engine: with at least one question waiting for its answer.
         simulations: of all searches.
         reflections: that were kept.
         priors: situations that a language model was asked about.
     """
 
-    seconds_engine: float = 0.0
+    engine: Stopwatch = field(default_factory=Stopwatch)
     simulations: int = 0
     reflections: int = 0
     priors: int = 0
-    _waiting: int = field(default=0, repr=False)
-    _since: float = field(default=0.0, repr=False)
-
-    @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """Counts the time inside as the engine's, once where several questions wait together."""
-        if not self._waiting:
-            self._since = perf_counter()
-        self._waiting += 1
-        try:
-            yield
-        finally:
-            self._waiting -= 1
-            if not self._waiting:
-                self.seconds_engine += perf_counter() - self._since
 
     def timed_prior(self, prior: Prior) -> Prior:
         """The same prior, its time counted."""
 
         async def ask(situation: Situation) -> Sequence[float]:
-            with self.waiting():
+            with self.engine.running():
                 return await prior(situation)
 
         return ask
@@ -87,7 +73,7 @@ class Spent:
         """The same reflections, their time counted."""
 
         async def ask(trajectory: Trajectory) -> str:
-            with self.waiting():
+            with self.engine.running():
                 return await reflect(trajectory)
 
         return ask
@@ -104,6 +90,9 @@ def game_outcome(
     text: str = "",
 ) -> Outcome:
     """The outcome of an episode.
+
+    Success is a game that ended in victory. A game that would have gone on is no success, whatever
+    its score, and one that never tells its victory from other endings has none.
 
     Args:
         game: that was played.
@@ -132,6 +121,7 @@ def game_outcome(
         plan=tuple(turn.action for turn in episode.turns),
         metrics={
             "success_basis": "the game ended in victory",
+            "game": game.name,
             "score": episode.score,
             "best_score": episode.best_score if best_score is None else best_score,
             "max_score": game.max_score,
@@ -139,8 +129,8 @@ def game_outcome(
             "moves": len(episode.turns),
             "ending": ending,
             "simulations": spent.simulations,
-            "seconds_engine": spent.seconds_engine,
-            "seconds_valid_actions": game.seconds.valid_actions,
+            "seconds_engine": spent.engine.seconds,
+            "seconds_valid_actions": game.seconds.valid_actions.seconds,
             "seconds_simulation": game.seconds.simulation,
             "interpreter_steps": game.seconds.steps,
             "reflections": spent.reflections,

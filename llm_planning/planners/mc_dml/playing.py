@@ -90,8 +90,12 @@ class LlmPlayer:
     temperature: float
 
     async def policy(self, situation: Situation) -> list[float]:
-        """π^(1/temperature), normalised, shape [actions]."""
-        with self.spent.waiting():
+        """π^(1/temperature), normalised, shape [actions].
+
+        Raises:
+            ServingError: the engine failed.
+        """
+        with self.spent.engine.running():
             logprobs = await self.prior.logprobs(situation)
         return softmax(logprobs, temperature=self.temperature)
 
@@ -117,7 +121,7 @@ class LlmPlayer:
         turns: list[Turn] = []
         choices: list[Choice] = []
         draw = Random(seed)
-        score = here.reward
+        start = score = here.reward
         observation = await observe(game, here)
         while len(turns) < moves and here.ending is None:
             actions = await game.actions(here.state)
@@ -135,7 +139,7 @@ class LlmPlayer:
             score += here.reward
             turns.append(Turn(observation, action, here.reward, score))
             observation = await observe(game, here)
-        return Episode(tuple(turns), observation, here.ending), tuple(choices)
+        return Episode(tuple(turns), observation, here.ending, start), tuple(choices)
 
 
 def _is_stuck(turns: Sequence[Turn], choices: Sequence[Choice], observation: Observation) -> bool:
@@ -260,6 +264,10 @@ async def play_rounds(
         reflect: on each but the last; a sentence that is known already is not added again.
         settings: of the agent.
         seed: of the draws.
+
+    Raises:
+        TextGameError: the game failed.
+        ServingError: the engine failed.
     """
     rounds: list[Round] = []
     reflections: tuple[str, ...] = ()

@@ -11,8 +11,9 @@ with temperature 5.
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
@@ -63,6 +64,8 @@ class Estimate(Protocol):
 class LlmPrior:
     """A `Prior`: the softmax of log-probabilities, each situation asked once.
 
+    Whoever asks about a situation that somebody else waits for waits for the same answer.
+
     Args:
         estimate: asks the model.
         temperature: of the softmax.
@@ -75,22 +78,32 @@ class LlmPrior:
         self._estimate = estimate
         self._temperature = temperature
         self._known: dict[object, tuple[float, ...]] = {}
+        self._asking: defaultdict[object, asyncio.Lock] = defaultdict(asyncio.Lock)
         self.questions = 0
 
     async def __call__(self, situation: Situation) -> Sequence[float]:
-        """Returns π, shape [actions], sum 1."""
+        """Returns π, shape [actions], sum 1.
+
+        Raises:
+            ServingError: the engine failed.
+        """
         return softmax(await self.logprobs(situation), temperature=self._temperature)
 
     async def logprobs(self, situation: Situation) -> Sequence[float]:
-        """Log-probabilities that π is made of, shape [actions]; a single action needs no model."""
+        """Log-probabilities that π is made of, shape [actions]; a single action needs no model.
+
+        Raises:
+            ServingError: the engine failed.
+        """
         if len(situation.actions) == 1:
             return (0.0,)
         # No prompt tells rewards and scores, so situations that differ in these are the same.
         seen = tuple((turn.observation, turn.action) for turn in situation.memory)
         told = (seen, situation.observation, situation.actions, situation.reflections)
-        if told not in self._known:
-            self.questions += 1
-            self._known[told] = tuple(await self._estimate(situation))
+        async with self._asking[told]:
+            if told not in self._known:
+                self.questions += 1
+                self._known[told] = tuple(await self._estimate(situation))
         return self._known[told]
 
 

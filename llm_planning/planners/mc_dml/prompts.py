@@ -1,8 +1,8 @@
 """MC-DML's prompts (Appendix C, in our words): which texts each question says, in which order.
 
 The paper puts ℳ_c before ℳ_i. Here everything is laid out for the prefix cache, from what changes
-rarely to what changes always: instructions, o_{t-1}, a_{t-1}, o_t, 𝒜(s), ℳ_c, question. So siblings
-share o_{t-1}, and a new reflection costs only the prompt's end.
+rarely to what changes always: instructions, o_{t-1}, a_{t-1}, o_t, 𝒜(s), ℳ_c, for `exact` a line of
+dashes, question. So siblings share o_{t-1}, and a new reflection costs only the prompt's end.
 """
 
 from __future__ import annotations

@@ -27,7 +27,11 @@ class LlmReflection:
         self._engine = engine
 
     async def __call__(self, trajectory: Trajectory) -> str:
-        """Asks the model."""
+        """Asks the model.
+
+        Raises:
+            ServingError: the engine failed.
+        """
         answer = await self._engine.generate(
             Request(prompt=ask_reflection(trajectory), constraint=SENTENCE, role=ROLE)
         )

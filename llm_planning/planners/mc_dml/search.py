@@ -323,8 +323,7 @@ class Search:
 
 async def observe(game: TextGame, transition: Transition) -> Observation:
     """O(s): what the game said, with `look` and `inventory` (Section 4.1)."""
-    view = await game.view(transition.state)
-    return Observation(transition.text, view.look, view.inventory)
+    return Observation(transition.text, *await game.look(transition.state))
 
 
 def most_promising(node: Node[Step]) -> Node[Step]:

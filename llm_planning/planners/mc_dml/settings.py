@@ -1,4 +1,8 @@
-"""Settings of the searches; the defaults are those of the paper (Section 4.1, Appendix B)."""
+"""Settings of the searches.
+
+The defaults are the paper's (Section 4.1, Appendix B), but for `prior`, which is exact here, and
+what the paper does not say: `moves`, `depth` and `width`.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 EXPLORATION: Mapping[str, float] = {"deephome": 20.0, "library": 20.0, "detective": 200.0}
-"""C by task, where it is not `USUAL_EXPLORATION` (Appendix B, after Jang et al., 2020)."""
+"""C by name of a game, if it is not `USUAL_EXPLORATION` (Appendix B, after Jang et al., 2020)."""
 
 USUAL_EXPLORATION = 50.0
 """C of the other games."""
@@ -45,9 +49,9 @@ class SearchSettings(EpisodeSettings):
     simulations_per_action: int = Field(50, ge=1)
     width: int = Field(1, ge=1)
 
-    def exploration(self, task: str) -> float:
-        """C of a task."""
-        return EXPLORATION.get(task, USUAL_EXPLORATION) if self.c is None else self.c
+    def exploration(self, game: str) -> float:
+        """C of the game of this name, whatever task it is played under."""
+        return EXPLORATION.get(game, USUAL_EXPLORATION) if self.c is None else self.c
 
 
 class DynamicDepthSettings(PlannerSettings):

@@ -70,7 +70,7 @@ async def replay(game: TextGame, walkthrough: Sequence[str]) -> Replay:
     here = await game.start()
     turns: list[Turn] = []
     choices: list[int] = []
-    score = here.reward
+    start = score = here.reward
     for action in walkthrough:
         if here.ending is not None:
             break
@@ -79,7 +79,8 @@ async def replay(game: TextGame, walkthrough: Sequence[str]) -> Replay:
         here = await game.step(here.state, action)
         score += here.reward
         turns.append(Turn(observation, action, here.reward, score))
-    return Replay(Episode(tuple(turns), await observe(game, here), here.ending), tuple(choices))
+    episode = Episode(tuple(turns), await observe(game, here), here.ending, start)
+    return Replay(episode, tuple(choices))
 
 
 async def play_walkthrough(
