@@ -3,7 +3,6 @@
 import asyncio
 import random
 from dataclasses import replace
-from functools import partial
 
 import pytest
 from mc_dml_games import GraphGame, an_agent, chain, random_game, searched
@@ -18,10 +17,7 @@ from llm_planning.planners.mc_dml.roles import Turn, uniform_prior
 from llm_planning.planners.mc_dml.search import Step, best_action, most_promising
 from llm_planning.search import (
     Node,
-    Rollout,
-    discounted_returns,
     preorder,
-    search,
     select_by_puct,
     select_by_uct,
     to_json,
@@ -525,67 +521,6 @@ async def test_a_state_where_nothing_can_be_done_is_worth_nothing_more():
     game = GraphGame({"s": {"a": ("stuck", 2.0, None), "b": ("s", 0.0, None)}, "stuck": {}})
     found = await searched(game, an_agent(simulations_per_action=5))
     assert numbers(found.root)["a"][1] == 2.0
-
-
-async def test_a_descent_waits_where_a_node_is_not_ready():
-    # The hook is called with every node that is passed, the root first, and awaited before select.
-    log = []
-
-    def ready(node):
-        if node.payload == "a":
-            return None
-        return wait(node)
-
-    async def wait(node):
-        log.append(("waits", node.payload))
-        await asyncio.sleep(0)
-        log.append(("ready", node.payload))
-
-    def select(node):
-        log.append(("select", node.payload))
-        return node.children[0]
-
-    async def simulate(leaf):
-        return Rollout([leaf.add_child(leaf.payload + "a")])
-
-    root = Node("")
-    await search(
-        root,
-        select=select,
-        simulate=simulate,
-        returns=partial(discounted_returns, gamma=1.0),
-        iterations=3,
-        ready=ready,
-    )
-    # The second iteration passes the root, the third the root and "a", which needs no waiting.
-    passes = [("waits", ""), ("ready", ""), ("select", "")]
-    assert log == [*passes, *passes, ("select", "a")]
-
-
-@pytest.mark.parametrize("width", [1, 3])
-async def test_an_error_of_the_hook_ends_the_search(width):
-    async def fail():
-        await asyncio.sleep(0)
-        msg = "no answer"
-        raise OSError(msg)
-
-    async def simulate(leaf):
-        await asyncio.sleep(0)
-        return Rollout([leaf.add_child(leaf.payload + letter) for letter in "ab"][:1])
-
-    root = Node("")
-    with pytest.raises(OSError, match="no answer"):
-        await search(
-            root,
-            select=lambda node: node.children[0],
-            simulate=simulate,
-            returns=partial(discounted_returns, gamma=1.0),
-            iterations=9,
-            width=width,
-            ready=lambda node: fail() if node.visits > 2 else None,
-        )
-    assert root.visits == 3
-    assert all(node.in_flight == 0 and not node.pending for node in preorder(root))
 
 
 async def test_the_transition_memory_changes_nothing_in_a_textworld_game():
