@@ -27,6 +27,7 @@ SIZES = {
     "table5": 9 + 5 * 3 + 1,
     "generated": 5 * 3 + 1,
     "games": 8 * 12 * 3,
+    "priors": (2 + 1) * 12 * 3,
     "bottleneck": 5 * 2 * 3,
 }
 """Trials of each sweep: agents x games x seeds."""
@@ -115,7 +116,7 @@ def test_the_twelve_games_are_the_same_for_every_agent():
 
 def test_the_twelve_games_have_one_level_one_c_and_one_budget_for_each_kind():
     levels, searched = {}, {}
-    for trial in trials("games"):
+    for trial in (*trials("games"), *trials("priors")):
         played = settings_of(trial)
         levels.setdefault(trial.task, set()).add(played["level"])
         if trial.planner in SEARCHES:
@@ -215,7 +216,7 @@ def test_agents_that_are_not_implemented_are_cited():
 @pytest.mark.parametrize(
     ("planner", "tables"),
     [
-        ("puct", ["table1", "table2", "table3", "table4", "games", "bottleneck"]),
+        ("puct", ["table1", "table2", "table3", "table4", "games", "priors", "bottleneck"]),
         ("walkthrough", ["table5"]),
     ],
 )
