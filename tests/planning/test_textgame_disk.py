@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from textgame_toys import Numbers, view, wander
+from textgame_toys import Numbers, follow, view, wander
 
 from llm_planning.environments.textgame import remembered
 from llm_planning.environments.textgame.game import (
@@ -37,13 +37,6 @@ def player(path):
         stdout=subprocess.PIPE,
         text=True,
     )
-
-
-async def follow(game, *actions):
-    here = await game.start()
-    for action in actions:
-        here = await game.step(here.state, action)
-    return here
 
 
 async def test_the_way_to_a_state_of_an_earlier_run_is_played_again(tmp_path):

@@ -5,7 +5,7 @@ import time
 from dataclasses import replace
 
 import pytest
-from textgame_toys import Numbers, Trails, view, wander
+from textgame_toys import Numbers, Trails, follow, view, wander
 
 from llm_planning.environments.textgame.game import (
     Ending,
@@ -18,13 +18,6 @@ from llm_planning.environments.textgame.interpreted import InterpretedGame, Snap
 from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
 from llm_planning.environments.textgame.trapdoor import TrapDoor
 from llm_planning.planners.mc_dml.search import observe
-
-
-async def follow(game, *actions):
-    here = await game.start()
-    for action in actions:
-        here = await game.step(here.state, action)
-    return here
 
 
 async def test_an_interpreted_game_tells_what_its_interpreter_says():

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from textgame_toys import Numbers, Trails, view, wander
+from textgame_toys import Numbers, Trails, follow, view, wander
 
 from llm_planning.environments.textgame.game import (
     GameSeconds,
@@ -14,13 +14,6 @@ from llm_planning.environments.textgame.remembered import RememberedGame, Transi
 from llm_planning.environments.textgame.transition_store import (
     TransitionStore,
 )
-
-
-async def follow(game, *actions):
-    here = await game.start()
-    for action in actions:
-        here = await game.step(here.state, action)
-    return here
 
 
 async def test_what_was_asked_once_is_not_asked_again():

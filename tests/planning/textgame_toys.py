@@ -75,3 +75,11 @@ async def wander(game, *, seed, steps):
 async def view(game, state):
     """All that there is to see and to do in a state."""
     return await game.look(state), await game.actions(state)
+
+
+async def follow(game, *actions):
+    """Takes actions one after the other; the last transition."""
+    here = await game.start()
+    for action in actions:
+        here = await game.step(here.state, action)
+    return here
