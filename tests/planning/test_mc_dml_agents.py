@@ -1,14 +1,18 @@
 """MC-DML, its ablations and its baselines: compositions, settings, whole runs on one engine."""
 
+import math
 from dataclasses import replace
 from functools import partial
 
 import pytest
 from mc_dml_games import chain
 
+from llm_planning.environments.textgame.game import Observation
 from llm_planning.environments.textgame.opening import UnknownGameError
 from llm_planning.planners.mc_dml import agents
 from llm_planning.planners.mc_dml.agents import TextGameRun
+from llm_planning.planners.mc_dml.playing import LlmAgentSettings
+from llm_planning.planners.mc_dml.roles import Situation
 from llm_planning.planners.mc_dml.settings import (
     LlmFixedSettings,
     McDmlSettings,
@@ -147,6 +151,7 @@ def test_defaults_are_the_papers_but_for_the_prior():
         "d_max": 30,
         "delta_d": 20,
         "prior": "exact",
+        "prior_temperature": None,
         "k": 3,
     }
 
@@ -155,6 +160,8 @@ def test_defaults_are_the_papers_but_for_the_prior():
     ("settings", "key"),
     [
         (PlainSettings, "prior"),
+        (PlainSettings, "prior_temperature"),
+        (LlmAgentSettings, "prior_temperature"),
         (PlainSettings, "k"),
         (LlmFixedSettings, "k"),
         (LlmFixedSettings, "d_min"),
@@ -165,6 +172,17 @@ def test_defaults_are_the_papers_but_for_the_prior():
 def test_nobody_has_settings_without_effect(settings, key):
     with pytest.raises(SettingsError, match=f"unknown setting '{key}'"):
         settings.read({key: 1})
+
+
+async def test_the_temperature_of_the_prior_is_the_settings():
+    engine = ScriptedEngine({}, score=lambda text, choices: [-float(len(one)) for one in choices])
+    here = Situation((), Observation("A cellar.", "", ""), ("up", "down"))
+    pis = {}
+    for given in (None, 1.0, 4.0):
+        settings = LlmFixedSettings.read({"prior_temperature": given})
+        pis[given] = await agents.llm(engine, settings, 0)(here)
+    assert pis[None] == pis[1.0] == pytest.approx([1 / (1 + math.exp(-2)), 1 / (1 + math.exp(2))])
+    assert pis[4.0] == pytest.approx([1 / (1 + math.exp(-0.5)), 1 / (1 + math.exp(0.5))])
 
 
 def test_depths_in_the_wrong_order():

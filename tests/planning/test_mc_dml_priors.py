@@ -68,6 +68,21 @@ async def test_exact_is_the_softmax_of_whole_actions():
     assert engine.counters.roles["prior"].calls == 1
 
 
+@pytest.mark.parametrize(
+    ("temperature", "weights"),
+    [
+        (1.0, [0.02, 0.05, 0.03]),
+        (0.5, [0.0004, 0.0025, 0.0009]),
+        (2.0, [0.02**0.5, 0.05**0.5, 0.03**0.5]),
+    ],
+)
+async def test_a_temperature_flattens_or_sharpens(temperature, weights):
+    table = dict(zip(ACTIONS, map(math.log, (0.02, 0.05, 0.03)), strict=True))
+    engine = ScriptedEngine({}, score=by_table(table))
+    pi = await make_prior("exact", engine, temperature=temperature)(situation())
+    assert pi == pytest.approx([weight / sum(weights) for weight in weights])
+
+
 async def test_index_by_hand():
     # Given a label, the probabilities are 0.8, 0.1 and 0.1; to the power of 1/5 and normalised.
     table = {"1": math.log(0.08), "2": math.log(0.01), "3": math.log(0.01)}

@@ -28,9 +28,9 @@ from llm_planning.planners.mc_dml.settings import (
     DynamicDepthSettings,
     FixedDepthSettings,
     LlmFixedSettings,
-    LlmSettings,
     McDmlSettings,
     PlainSettings,
+    PriorSettings,
     ReflectionSettings,
     ReflectiveFixedSettings,
     SearchSettings,
@@ -68,9 +68,9 @@ class Composition(Generic[SettingsT]):
     select: Callable[[float], Select]
 
 
-def llm(engine: Engine, settings: LlmSettings, seed: int) -> LlmPrior:
+def llm(engine: Engine, settings: PriorSettings, seed: int) -> LlmPrior:
     """π by the language model."""
-    return make_prior(settings.prior, engine, seed=seed)
+    return make_prior(settings.prior, engine, temperature=settings.prior_temperature, seed=seed)
 
 
 def growing(settings: DynamicDepthSettings) -> tuple[int, ...]:

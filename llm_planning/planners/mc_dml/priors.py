@@ -5,8 +5,8 @@ index   log p(label) of one label per action, as in the paper (Section 4.1).
 sample  log of how often an action was drawn: self-consistency (footnote 1; Wang et al., 2022).
 verbal  log of the chance that the model says: verbalised (footnote 1; Lin et al., 2022).
 
-For actions that `index`, `sample` and `verbal` know nothing of, -10 stands, and π is the softmax
-with temperature 5.
+For actions that `index`, `sample` and `verbal` know nothing of, -10 stands. π is the softmax, with
+temperature 5 in the paper.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from llm_serving.prefix_blocks import filled
 from llm_serving.request import Request, Sampling
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from llm_planning.planners.mc_dml.roles import Situation
     from llm_serving.engine import Engine
@@ -43,8 +43,8 @@ ABSENT = -10.0
 LIKELIEST = 20
 """Labels whose log-probabilities an answer returns (Section 4.1)."""
 
-TEMPERATURE = 5.0
-"""Of the softmax, except for `exact` (Section 4.1)."""
+TEMPERATURE: Mapping[PriorKind, float] = {"exact": 1.0, "index": 5.0, "sample": 5.0, "verbal": 5.0}
+"""Of the softmax: the paper's (Section 4.1), and for `exact` the distribution as it is."""
 
 SAMPLES = 10
 """Draws of self-consistency."""
@@ -108,28 +108,34 @@ class LlmPrior:
 
 
 def make_prior(
-    kind: PriorKind, engine: Engine, *, seed: int = 0, samples: int = SAMPLES
+    kind: PriorKind,
+    engine: Engine,
+    *,
+    temperature: float | None = None,
+    seed: int = 0,
+    samples: int = SAMPLES,
 ) -> LlmPrior:
     """The prior of a kind.
 
     Args:
         kind: the way of asking.
         engine: who answers.
+        temperature: of the softmax; by default `TEMPERATURE` of the kind.
         seed: of the draws of `sample`; the others draw nothing.
         samples: number of these draws.
     """
-    if kind == "exact":
-        return LlmPrior(partial(_exact, engine), temperature=1.0)
     labels = Labels(engine)
     estimate: Estimate
     match kind:
+        case "exact":
+            estimate = partial(_exact, engine)
         case "index":
             estimate = partial(_index, labels)
         case "sample":
             estimate = partial(_sample, engine, labels, seed, samples)
         case "verbal":
             estimate = partial(_verbal, engine, labels)
-    return LlmPrior(estimate, temperature=TEMPERATURE)
+    return LlmPrior(estimate, temperature=TEMPERATURE[kind] if temperature is None else temperature)
 
 
 async def _exact(engine: Engine, situation: Situation) -> Sequence[float]:

@@ -95,6 +95,17 @@ class LlmSettings(PlannerSettings):
     prior: PriorKind = "exact"
 
 
+class PriorSettings(LlmSettings):
+    """A language model as the prior of a search.
+
+    Attributes:
+        prior_temperature: of the softmax that makes π; by default 1 for `exact`, and the paper's 5
+            for the others.
+    """
+
+    prior_temperature: float | None = Field(None, gt=0.0, allow_inf_nan=False)
+
+
 class ReflectionSettings(PlannerSettings):
     """Cross-trial memory ℳ_c.
 
@@ -105,15 +116,17 @@ class ReflectionSettings(PlannerSettings):
     k: int = Field(3, ge=1)
 
 
-class McDmlSettings(ReflectionSettings, LlmSettings, DynamicDepthSettings, SearchSettings):
+class McDmlSettings(ReflectionSettings, PriorSettings, DynamicDepthSettings, SearchSettings):
     """Settings of MC-DML."""
 
 
-class ReflectiveFixedSettings(ReflectionSettings, LlmSettings, FixedDepthSettings, SearchSettings):
+class ReflectiveFixedSettings(
+    ReflectionSettings, PriorSettings, FixedDepthSettings, SearchSettings
+):
     """Settings of MC-DML without DP."""
 
 
-class LlmFixedSettings(LlmSettings, FixedDepthSettings, SearchSettings):
+class LlmFixedSettings(PriorSettings, FixedDepthSettings, SearchSettings):
     """Settings of MC-DML without ℳ_c and DP."""
 
 
