@@ -27,7 +27,7 @@ SIZES = {
     "table5": 9 + 5 * 3 + 1,
     "generated": 5 * 3 + 1,
     "games": 8 * 12 * 3,
-    "priors": (4 + 3 + 1) * 12 * 3,
+    "priors": (4 + 3 + 1 + 2) * 12 * 3,
     "bottleneck": 5 * 2 * 3,
 }
 """Trials of each sweep: agents x games x seeds."""

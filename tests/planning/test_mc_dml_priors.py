@@ -252,18 +252,19 @@ def test_a_reflection_s_language_compiles_at_once():
     begun = time.perf_counter()
     index = OutlinesIndex(SENTENCE.regex, TokenVocabulary(tokens, terminator=256, size=257))
     assert time.perf_counter() - begun < 2
-    assert index.states < 300
+    assert index.states < 2000
 
 
 def test_a_reflection_is_one_bounded_sentence():
     assert SENTENCE.max_bytes == 200
-    for text in ("Take the lamp before you go down.", "A" + "b" * 198 + "."):
+    for text in ("Next time, take the lamp before you go down.", "Next time" + "b" * 190 + "."):
         assert re.fullmatch(SENTENCE.regex, text)
     for text in (
-        "Take it.",
-        "Take the lamp before you go down",
-        "Take the lamp first. Then go down.",
-        "Take the lamp\nbefore you go down.",
-        "A" + "b" * 199 + ".",
+        "Next time, take it.",
+        "The game ended badly because the player lost.",
+        "Next time, take the lamp before you go down",
+        "Next time, take the lamp first. Then go down.",
+        "Next time, take the lamp\nbefore you go down.",
+        "Next time" + "b" * 191 + ".",
     ):
         assert not re.fullmatch(SENTENCE.regex, text)

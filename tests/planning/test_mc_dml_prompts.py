@@ -193,7 +193,7 @@ def test_a_log_tells_actions_rewards_and_answers():
     )
     _, user = ask_reflection(trajectory)
     assert user.content.startswith("Record of the game:\nA hall.")
-    assert "You are dead.\n\nWhy did the game" in user.content
+    assert "You are dead.\n\nWhat made the game go badly?" in user.content
 
 
 def test_a_long_log_tells_the_last_turns():

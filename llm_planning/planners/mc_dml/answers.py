@@ -22,10 +22,10 @@ def _plain(pattern: Pattern) -> Constraint:
     return Constraint(pattern.regex, pattern.max_bytes)
 
 
-# It may begin with any character: outlines compiles no long repetition in reasonable time that
-# follows a capital letter and may hold capital letters too.
-SENTENCE = _plain(finite_regex(r"[^.!?]{20,199}\."))
-"""The language of one sentence, 21 to 200 plain characters with its full stop."""
+# It holds no other capital N: outlines compiles no long repetition in reasonable time that can begin
+# again as the whole does.
+SENTENCE = _plain(finite_regex(r"Next time[^.!?N]{20,190}\."))
+"""The language of one sentence of advice, 30 to 200 plain characters with its full stop."""
 
 
 class Chances(BaseModel):
