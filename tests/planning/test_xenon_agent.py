@@ -390,11 +390,13 @@ def test_knowledge_of_another_run_is_not_taken_up(tmp_path):
     known, memory = learnt()
     save(tmp_path / "x.json", known, memory)
     saved = load_saved(tmp_path / "x.json")
-    saved.check_run({"task": "67-goals", "seed": 3})
+    saved.check_run({"task": "67-goals", "seed": 3}, episodes=9)
     with pytest.raises(SavedKnowledgeError, match="learnt with seed=3, and this run has seed=4"):
-        saved.check_run({"task": "67-goals", "seed": 4})
+        saved.check_run({"task": "67-goals", "seed": 4}, episodes=9)
     with pytest.raises(SavedKnowledgeError, match="steps"):
-        saved.check_run({"task": "67-goals", "seed": 3, "steps": 9})
+        saved.check_run({"task": "67-goals", "seed": 3, "steps": 9}, episodes=9)
+    with pytest.raises(SavedKnowledgeError, match="more than episodes=0: name another file"):
+        saved.check_run({"task": "67-goals", "seed": 3}, episodes=0)
 
 
 def test_actions_that_there_are_not_are_refused():

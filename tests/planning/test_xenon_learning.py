@@ -14,7 +14,8 @@ from llm_planning.planners.registry import PLANNERS
 from llm_planning.planners.settings import SettingsError
 from llm_planning.planners.xenon.agents import AGENTS, INFORMED_AGENTS
 from llm_planning.planners.xenon.learning_report import Curve
-from llm_planning.planners.xenon.saved import SavedKnowledgeError
+from llm_planning.planners.xenon.memory import ActionMemory
+from llm_planning.planners.xenon.saved import SavedKnowledgeError, load_saved
 from llm_planning.session import plan
 from llm_serving.encoder import TextEncoder
 from llm_serving.encoder_engine import EncoderEngine
@@ -47,6 +48,28 @@ async def test_xenon_learns_nearly_everything_whatever_is_perturbed(engine):
             assert item in outcome.trace["obtained"]
 
 
+async def test_xenon_plus_learns_everything_and_the_baselines_stay_below_xenon(engine):
+    """The bars of the figure of knowledge conflicts, at one seed."""
+    level = {"requirements": 3, "actions": 3}
+    plus, xenon, *others = [
+        (await learn(engine, planner, **level)).metrics["ega"]
+        for planner in ("xenon-plus", "xenon", "sc", "adam", "deckard", "rand")
+    ]
+    assert plus >= 0.95
+    assert max(others) < xenon - 0.1
+
+
+async def test_rules_change_at_their_step_though_nothing_is_left_to_try(engine):
+    """With the true graph all goals are obtained long before."""
+    settings = {"initial": "truth", "actions": 3, "change_at": 3000, "steps": 3010}
+    curve = (await learn(engine, **settings)).trace["curve"]
+    before = [(steps, obtained) for steps, _, obtained in curve if steps < 3000]
+    assert before[-1][0] < 2000
+    assert before[-1][1] == 67
+    after = [(steps, obtained) for steps, _, obtained in curve if steps >= 3000]
+    assert after[0] == (3000, 67 - 7)
+
+
 async def test_xenon_learns_rules_that_change_and_adam_does_not(engine):
     told = {"actions": 3, "change_at": 1500}
     xenon = await learn(engine, **told)
@@ -69,7 +92,11 @@ async def test_a_run_repeats_itself(engine):
 async def test_every_agent_runs_and_beats_what_it_began_with(engine, planner):
     outcome = await learn(engine, planner, steps=300)
     metrics = outcome.metrics
-    assert 10 / 67 <= metrics["ega"] <= 1
+    points = outcome.trace["curve"]
+    begun, ended = points[0][1], points[-1][1]
+    assert ended == round(metrics["ega"] * 67)
+    # What is predicted and never revised gains nothing in so short a time.
+    assert ended > begun or planner in {"deckard", "rand", "xenon-no-dependencies"}
     # RAND, which remembers nothing, needs longer for its first goal.
     assert metrics["obtained"] > 0 or planner == "rand"
     told_all = PLANNERS[planner].settings.read({}).to_json()["names"] == "all"
@@ -119,6 +146,29 @@ async def test_knowledge_is_taken_up_by_its_own_run_only(engine, tmp_path):
     await learn(engine, save=path, steps=30)
     with pytest.raises(SavedKnowledgeError, match="seed=0, and this run has seed=1"):
         await learn(engine, save=path, steps=30, seed=1)
+    await learn(engine, save=path, steps=30, episodes=2)
+    with pytest.raises(SavedKnowledgeError, match="that of 2 episodes, more than episodes=1"):
+        await learn(engine, save=path, steps=30)
+
+
+async def test_knowledge_is_not_taken_up_by_another_agent_model_or_set_of_actions(engine, tmp_path):
+    path = tmp_path / "x.json"
+    await learn(engine, "xenon-names-mined", save=str(path), steps=30, verbs=15)
+    with pytest.raises(SavedKnowledgeError, match=r"this run has agent=.*held"):
+        await learn(engine, "xenon-names-mined-closed", save=str(path), steps=30, verbs=15)
+    written = json.loads(path.read_text())
+    assert written["run"]["model"] == "none"
+    written["run"]["model"] = "another"
+    path.write_text(json.dumps(written))
+    with pytest.raises(SavedKnowledgeError, match="model=another, and this run has model=none"):
+        await learn(engine, "xenon-names-mined", save=str(path), steps=30, verbs=15)
+
+
+async def test_an_action_memory_of_other_actions_is_not_taken_up(engine, tmp_path):
+    path = tmp_path / "x.json"
+    await learn(engine, save=str(path), steps=30)
+    with pytest.raises(SavedKnowledgeError, match=r"'mine'.* are none of .*; set verbs as when"):
+        load_saved(path).recall(ActionMemory(("sing", "dance"), x0=2))
 
 
 async def test_the_model_none_says_what_to_do_instead(engine):
@@ -154,11 +204,12 @@ def test_a_curve_says_where_it_stood():
     ]
 
 
-def test_the_command_of_the_requirement():
+@pytest.mark.parametrize("planner", ["xenon", "xenon-plus"])
+def test_the_command_of_the_requirement(planner):
     result = CliRunner().invoke(
         app,
         [
-            *("run", "xenon", "--model", "none", "--set", "prior=table12", "--json"),
+            *("run", planner, "--model", "none", "--set", "prior=table12", "--json"),
             *("--set", "requirements=3", "--set", "actions=3", "--set", "steps=600"),
         ],
     )

@@ -22,8 +22,8 @@ def _plain(pattern: Pattern) -> Constraint:
     return Constraint(pattern.regex, pattern.max_bytes)
 
 
-# It holds no other capital N: outlines compiles no long repetition in reasonable time that can begin
-# again as the whole does.
+# It holds no other capital N: outlines compiles no long repetition in reasonable time that can
+# begin again as the whole does.
 SENTENCE = _plain(finite_regex(r"Next time[^.!?N]{20,190}\."))
 """The language of one sentence of advice, 30 to 200 plain characters with its full stop."""
 

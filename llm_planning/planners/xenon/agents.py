@@ -102,7 +102,8 @@ class Composition:
     @property
     def described(self) -> list[str]:
         """The names of its parts."""
-        return [self.dependencies.__name__, self.actions.__name__, self.goals.__name__]
+        parts = (self.dependencies, self.actions, self.goals)
+        return [*(part.__name__ for part in parts), *(["held"] if self.held else [])]
 
     @property
     def lasting(self) -> bool:

@@ -346,7 +346,7 @@ async def _believed(
     """The graph to plan with; what is known of actions along with it enters the memory."""
     if settings.graph not in {TRUTH, FIRST}:
         saved = load_saved(Path(settings.graph))
-        given.memory.restore(saved.memory.model_dump())
+        saved.recall(given.memory)
         learned = saved.knowledge()
         return Graph(learned.graph, learned.kept)
     known = Knowledge(DependencyGraph(GOALS_67))

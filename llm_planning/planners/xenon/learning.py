@@ -95,7 +95,9 @@ class LearningRun:
             ),
             settings=settings,
         )
-        learning = Learning(self._composition, given, task, seed=seed)
+        learning = Learning(
+            self._composition, given, task, model=engines.options.identity.name, seed=seed
+        )
         initial = await learning.begin(unperturbed)
         first = TextWorld(
             game if settings.change_at else perturbed.book, goals=goals, verbs=unperturbed.verbs
@@ -116,6 +118,7 @@ class Learning:
         composition: the agent.
         given: what its parts share; nothing learnt yet.
         task: name of the goals.
+        model: name of who answers.
         seed: of its goals, the oracle's errors and the controller.
 
     Raises:
@@ -124,7 +127,7 @@ class Learning:
     """
 
     def __init__(
-        self, composition: Composition, given: Ingredients, task: str, *, seed: int
+        self, composition: Composition, given: Ingredients, task: str, *, model: str, seed: int
     ) -> None:
         self._composition = composition
         self._given = given
@@ -140,6 +143,7 @@ class Learning:
         self._run = {
             "agent": composition.described,
             "task": task,
+            "model": model,
             "seed": seed,
             **{k: v for k, v in settings.to_json().items() if k not in {"save", "episodes"}},
         }
@@ -152,7 +156,7 @@ class Learning:
             if not self._path.absolute().parent.is_dir():
                 raise SettingsError(f"save={settings.save}: that folder does not exist")
             if self._path.exists():
-                load_saved(self._path).check_run(self._run)
+                load_saved(self._path).check_run(self._run, episodes=settings.episodes)
 
     async def begin(self, unperturbed: TextWorld) -> Initial:
         """Fills Ĝ before the first step: human-written plans, then the prior or the truth.
@@ -204,6 +208,8 @@ class Learning:
             note()
             if settings.change_at and isinstance(world, TextWorld):
                 await agent.learn(world, until=settings.change_at, watch=note)
+                # An agent that has nothing left to try waits for the change.
+                world.steps = max(world.steps, settings.change_at)
                 world.change(perturbed.book)
                 agent.forget(perturbed.items)
                 truth.update((g, perturbed.book.requirements(g)) for g in goals)
@@ -243,7 +249,7 @@ class Learning:
         if self._path is None or not self._path.exists():
             return
         saved = load_saved(self._path)
-        self._given.memory.restore(saved.memory.model_dump())
+        saved.recall(self._given.memory)
         self._given = replace(self._given, knowledge=saved.knowledge())
         self._rng = saved.generator()
         self._episodes = saved.episodes

@@ -38,8 +38,8 @@ def _upto_iron(stick: int, iron: int) -> tuple[Step, ...]:
 
 
 # The printed steps of the diamond gather 2 iron ore where its header and the pickaxe need 3; those
-# of the golden sword craft 5 sticks, which gives 8, where its header says 7. The headers' counts
-# are used.
+# of the golden sword craft 5 sticks, which gives 8, where its header says 7. In these two the
+# headers' counts are used.
 PLANS = (
     HumanPlan("iron_sword", (*_upto_iron(5, 2), ("craft", "iron_sword", 1))),
     HumanPlan(

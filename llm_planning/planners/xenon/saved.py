@@ -46,7 +46,7 @@ class Saved(_Part):
 
     Attributes:
         format: of the file.
-        run: what was run: agent, task, seed and settings.
+        run: what was run: agent, task, model, seed and settings.
         episodes: how many were finished.
         items: V̂ in order, with R(v) and how many one action gives.
         demonstrated: as in `Knowledge`.
@@ -118,15 +118,35 @@ class Saved(_Part):
             setbacks=dict(self.setbacks),
         )
 
-    def check_run(self, run: Mapping[str, object]) -> None:
-        """Makes sure that the file belongs to a run.
+    def recall(self, memory: ActionMemory) -> None:
+        """Fills an action memory.
+
+        Raises:
+            SavedKnowledgeError: the file has actions that the memory's 𝒜 has not.
+        """
+        try:
+            memory.restore(self.memory.model_dump())
+        except ValueError as error:
+            raise SavedKnowledgeError(
+                f"the saved action memory does not fit: {error}; set verbs as when it was learnt"
+            ) from error
+
+    def check_run(self, run: Mapping[str, object], *, episodes: int) -> None:
+        """Makes sure that a run can go on from the file.
 
         Args:
             run: what is to be run.
+            episodes: how many there are to be in the end.
 
         Raises:
-            SavedKnowledgeError: it belongs to another one; names the first difference.
+            SavedKnowledgeError: it belongs to another run, of which the first difference is named,
+                or holds more episodes.
         """
+        if self.episodes > episodes:
+            raise SavedKnowledgeError(
+                f"the saved knowledge is that of {self.episodes} episodes, more than "
+                f"episodes={episodes}: name another file"
+            )
         for key in (*run, *self.run):
             if self.run.get(key) != run.get(key):
                 raise SavedKnowledgeError(
