@@ -257,14 +257,17 @@ def test_a_reflection_s_language_compiles_at_once():
 
 def test_a_reflection_is_one_bounded_sentence():
     assert SENTENCE.max_bytes == 200
-    for text in ("Next time, take the lamp before you go down.", "Next time" + "b" * 190 + "."):
+    for text in ("Next time, take the lamp before you go down.", "Next time," + "b" * 189 + "."):
         assert re.fullmatch(SENTENCE.regex, text)
     for text in (
         "Next time, take it.",
         "The game ended badly because the player lost.",
+        "Next times, take the lamp before you go down.",
+        "Next time, go down. North of it is the lamp.",
+        "Next time, go North before you take the lamp.",
         "Next time, take the lamp before you go down",
         "Next time, take the lamp first. Then go down.",
         "Next time, take the lamp\nbefore you go down.",
-        "Next time" + "b" * 191 + ".",
+        "Next time," + "b" * 190 + ".",
     ):
         assert not re.fullmatch(SENTENCE.regex, text)

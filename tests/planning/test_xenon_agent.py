@@ -371,7 +371,7 @@ def test_knowledge_comes_back_as_it_was(tmp_path):
     [
         (lambda text: text[:-40], "no learned knowledge"),
         (lambda text: text.replace('"obtained"', '"obtaind"'), "obtain"),
-        (lambda text: text.replace('"format": 1', '"format": 9'), "has format 9"),
+        (lambda text: text.replace('"format": 2', '"format": 9'), "has format 9"),
         (lambda text: text.replace('"logs": 1', '"planks": 1'), "has a cycle"),
         (lambda text: text.replace('"logs": 1', '"logs": 0'), "greater than 0"),
         (lambda text: text.replace('"successes"', '"success"'), "memory.success"),

@@ -1,5 +1,6 @@
 """Long-horizon planning on the simulated controller: minimal plans, reprompting, learned graphs."""
 
+import json
 import math
 import random
 
@@ -227,6 +228,14 @@ async def test_the_first_graph_is_that_of_plans_and_predictions(monkeypatch):
     assert "planks" in other.trace["omitted"]
 
 
+def learned_by_singing(path):
+    learned(path, requires_redstone=True)
+    saved = json.loads(path.read_text())
+    saved["memory"]["successes"]["bowl"] = {"sing": 1}
+    path.write_text(json.dumps(saved))
+    return str(path)
+
+
 async def test_bad_input_is_refused(tmp_path):
     with pytest.raises(UnknownGoalError, match=r"did you mean .*diamond_axe"):
         await plan("plan-xenon", "diamondaxe", prior="table12")
@@ -235,6 +244,9 @@ async def test_bad_input_is_refused(tmp_path):
     (tmp_path / "damaged.json").write_text("{")
     with pytest.raises(SavedKnowledgeError, match=r"damaged\.json"):
         await plan("plan-xenon", "bowl", graph=str(tmp_path / "damaged.json"))
+    other = learned_by_singing(tmp_path / "other.json")
+    with pytest.raises(SavedKnowledgeError, match="learn with the verbs of this run"):
+        await plan("plan-xenon", "bowl", prior="table12", graph=other)
 
 
 PAPER = find_paper("xenon")

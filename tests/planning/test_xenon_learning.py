@@ -167,7 +167,7 @@ async def test_knowledge_is_not_taken_up_by_another_agent_model_or_set_of_action
 async def test_an_action_memory_of_other_actions_is_not_taken_up(engine, tmp_path):
     path = tmp_path / "x.json"
     await learn(engine, save=str(path), steps=30)
-    with pytest.raises(SavedKnowledgeError, match=r"'mine'.* are none of .*; set verbs as when"):
+    with pytest.raises(SavedKnowledgeError, match=r"'mine'.* are none of .*; learn with the verbs"):
         load_saved(path).recall(ActionMemory(("sing", "dance"), x0=2))
 
 

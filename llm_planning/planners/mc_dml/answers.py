@@ -22,10 +22,9 @@ def _plain(pattern: Pattern) -> Constraint:
     return Constraint(pattern.regex, pattern.max_bytes)
 
 
-# It holds no other capital N: outlines compiles no long repetition in reasonable time that can
-# begin again as the whole does.
-SENTENCE = _plain(finite_regex(r"Next time[^.!?N]{20,190}\."))
-"""The language of one sentence of advice, 30 to 200 plain characters with its full stop."""
+# A second N could begin the sentence again, and outlines would take minutes to compile that.
+SENTENCE = _plain(finite_regex(r"Next time[ ,][^.!?N]{20,189}\."))
+"""The language of one sentence of advice, 31 to 200 plain characters with its full stop."""
 
 
 class Chances(BaseModel):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from llm_planning.planners.xenon.memory import ActionMemory
 
-FORMAT = 1
+FORMAT = 2
 
 _Count: TypeAlias = Annotated[int, Field(ge=0)]
 _Counts: TypeAlias = dict[str, dict[str, _Count]]
@@ -128,7 +128,8 @@ class Saved(_Part):
             memory.restore(self.memory.model_dump())
         except ValueError as error:
             raise SavedKnowledgeError(
-                f"the saved action memory does not fit: {error}; set verbs as when it was learnt"
+                f"the saved action memory is of another action set: {error}; learn with the verbs "
+                "of this run"
             ) from error
 
     def check_run(self, run: Mapping[str, object], *, episodes: int) -> None:
