@@ -23,7 +23,7 @@ from llm_planning.planners.settings import SettingsError
 from llm_planning.roles import Engines
 from llm_serving.scripted import ScriptedEngine
 
-ADVICE = "Take the lantern first."
+ADVICE = "Next time, take the lantern first."
 SMALL = {"simulations_per_action": 5, "moves": 3, "remember": "memory", "C": 20}
 RUNS = {
     "mc-dml": (agents.MC_DML, McDmlSettings),

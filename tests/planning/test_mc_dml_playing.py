@@ -17,7 +17,7 @@ from llm_planning.planners.settings import SettingsError
 from llm_planning.roles import Engines
 from llm_serving.scripted import ScriptedEngine
 
-LESSON = "Light the lantern before you open the trap door."
+LESSON = "Next time, light the lantern before you open the trap door."
 FALL = ("open trap door", "shout", "shout", "shout")
 
 
