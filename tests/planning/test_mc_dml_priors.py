@@ -252,7 +252,7 @@ def test_a_reflection_s_language_compiles_at_once():
     begun = time.perf_counter()
     index = OutlinesIndex(SENTENCE.regex, TokenVocabulary(tokens, terminator=256, size=257))
     assert time.perf_counter() - begun < 2
-    assert index.states < 2000
+    assert index.states < 300
 
 
 def test_a_reflection_is_one_bounded_sentence():
