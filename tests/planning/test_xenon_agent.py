@@ -11,6 +11,7 @@ from llm_planning.environments.minecraft.rulebook import Rule, RuleBook
 from llm_planning.environments.minecraft.text_world import TextWorld
 from llm_planning.planners.xenon.agent import Agent, Parts
 from llm_planning.planners.xenon.choosing import FailureAware, SelfReflecting, SuccessOnly
+from llm_planning.planners.xenon.failure_notes import FailureNotes
 from llm_planning.planners.xenon.goals import dex
 from llm_planning.planners.xenon.graph import DependencyGraph
 from llm_planning.planners.xenon.initial import (
@@ -101,6 +102,7 @@ def xenon(known, ask, *, x0=2, scales=None):
             ),
             actions=FailureAware(memory, similar=similar, ask=ask, k=3),
             select_goal=dex,
+            notes=FailureNotes(),
         ),
         rng=random.Random(0),
     ), memory
@@ -195,7 +197,7 @@ async def test_fam_is_asked_with_similar_items_and_without_what_failed():
 async def test_successes_only_asks_the_same_again_until_requirements_are_doubted():
     memory = ActionMemory(VERBS, x0=2)
     ask, asked = chooser({"stick": ["mine"] * 6})
-    policy = SuccessOnly(memory, similar=Alphabetical(), ask=ask, k=2)
+    policy = SuccessOnly(memory, similar=Alphabetical(), ask=ask, k=2, notes=FailureNotes())
     for _ in range(6):
         assert not policy.exhausted("stick")
         assert await policy.choose("stick", 1) == "mine"
@@ -213,7 +215,12 @@ async def test_self_reflection_reads_why_earlier_attempts_failed():
         return f"reason {len(analysed)}"
 
     policy = SelfReflecting(
-        ActionMemory(VERBS, x0=9), similar=Alphabetical(), ask=ask, analyse=analyse, k=1
+        ActionMemory(VERBS, x0=9),
+        similar=Alphabetical(),
+        ask=ask,
+        analyse=analyse,
+        k=1,
+        notes=FailureNotes(),
     )
     for _ in range(5):
         await policy.choose("stick", 1)
@@ -322,11 +329,18 @@ def learnt():
     return known, memory
 
 
+NOTES = FailureNotes(
+    unrevised={"bowl": [Attempt(item="bowl", action="mine", believed={"planks": 3}, inventory={})]},
+    corrections={"bowl": 2},
+)
+
+
 def save(path, known, memory, goals=None):
     save_knowledge(
         path,
         known,
         memory,
+        NOTES,
         run={"task": "67-goals", "seed": 3},
         episodes=3,
         goals=goals or random.Random(7),
@@ -361,6 +375,7 @@ def test_knowledge_comes_back_as_it_was(tmp_path):
     restored = ActionMemory(VERBS, x0=2)
     restored.restore(saved.memory.model_dump())
     assert restored.to_json() == memory.to_json()
+    assert saved.notes == NOTES
     assert saved.generator().random() == rng.random()
     assert saved.curve == [(0, 10, 0), (5, 11, 1)]
     assert [path.name for path in tmp_path.iterdir()] == ["learnt.json"]
@@ -371,7 +386,7 @@ def test_knowledge_comes_back_as_it_was(tmp_path):
     [
         (lambda text: text[:-40], "no learned knowledge"),
         (lambda text: text.replace('"obtained"', '"obtaind"'), "obtain"),
-        (lambda text: text.replace('"format": 2', '"format": 9'), "has format 9"),
+        (lambda text: text.replace('"format": 3', '"format": 9'), "has format 9, not 3: delete it"),
         (lambda text: text.replace('"logs": 1', '"planks": 1'), "has a cycle"),
         (lambda text: text.replace('"logs": 1', '"logs": 0'), "greater than 0"),
         (lambda text: text.replace('"successes"', '"success"'), "memory.success"),

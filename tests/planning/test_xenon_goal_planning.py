@@ -18,6 +18,7 @@ from llm_planning.planners.registry import PLANNERS as PLANNERS_BY_NAME
 from llm_planning.planners.registry import PlannerSpec
 from llm_planning.planners.xenon import goal_planning as planning
 from llm_planning.planners.xenon.benchmark import Repeat, obtain, true_graph
+from llm_planning.planners.xenon.failure_notes import FailureNotes
 from llm_planning.planners.xenon.knowledge import Knowledge
 from llm_planning.planners.xenon.memory import ActionMemory
 from llm_planning.planners.xenon.saved import SavedKnowledgeError, save_knowledge
@@ -178,6 +179,7 @@ def learned(path, *, requires_redstone):
         path,
         Knowledge(truth.edges, kept=set(truth.kept)),
         memory,
+        FailureNotes(),
         run={"agent": "all-knowing"},
         episodes=400,
         goals=random.Random(0),

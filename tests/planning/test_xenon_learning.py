@@ -120,23 +120,37 @@ async def test_an_oracle_graph_is_tried_by_the_least_attempted(engine):
     assert xenon.metrics["obtained"] > deckard.metrics["obtained"]
 
 
+@pytest.mark.parametrize("planner", [*AGENTS, "xenon-plus"])
 @pytest.mark.parametrize("settings", [{"steps": 250}, {"steps": 9000, "controller": "minerl"}])
-async def test_learning_stopped_after_an_episode_goes_on_exactly(engine, tmp_path, settings):
+async def test_learning_stopped_after_an_episode_goes_on_exactly(
+    engine, tmp_path, planner, settings
+):
     whole = tmp_path / "whole.json"
     halves = tmp_path / "halves.json"
-    settings |= {"requirements": 1}
-    whole_run = await learn(engine, episodes=4, save=str(whole), **settings)
-    await learn(engine, episodes=2, save=str(halves), **settings)
+    settings = settings | {"requirements": 1}
+    whole_run = await learn(engine, planner, episodes=4, save=str(whole), **settings)
+    await learn(engine, planner, episodes=2, save=str(halves), **settings)
     assert halves.read_bytes() != whole.read_bytes()
-    halved_run = await learn(engine, episodes=4, save=str(halves), **settings)
+    halved_run = await learn(engine, planner, episodes=4, save=str(halves), **settings)
     assert halves.read_bytes() == whole.read_bytes()
     assert halved_run.metrics == whole_run.metrics
+    assert halved_run.trace["curve"] == whole_run.trace["curve"]
 
 
-async def test_an_agent_that_cannot_be_taken_up_again_is_not_saved(engine, tmp_path):
-    for planner in ("sc", "xenon-self-dependencies"):
-        with pytest.raises(SettingsError, match="save needs RevisionByAnalogy"):
-            await learn(engine, planner, save=str(tmp_path / "sc.json"), steps=10)
+async def test_what_self_correction_makes_of_failures_is_saved(engine, tmp_path):
+    path = tmp_path / "sc.json"
+    await learn(engine, "sc", save=str(path), steps=250)
+    notes = load_saved(path).notes
+    assert all((notes.unrevised, notes.in_vain, notes.reasons, notes.analyses))
+    assert sum(notes.corrections.values()) > 5
+    written = json.loads(path.read_text())
+    written["notes"]["in_vain"] = {"torch": "often"}
+    path.write_text(json.dumps(written))
+    with pytest.raises(SavedKnowledgeError, match=r"notes\.in_vain\.torch: .*delete it"):
+        load_saved(path)
+
+
+async def test_a_folder_that_does_not_exist_is_refused_at_once(engine, tmp_path):
     with pytest.raises(SettingsError, match="that folder does not exist"):
         await learn(engine, save=str(tmp_path / "none" / "x.json"), steps=10)
 

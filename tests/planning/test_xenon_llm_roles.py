@@ -110,7 +110,7 @@ async def test_answers_are_held_to_the_names():
     for names, expected in ((None, True), (NAMES, False)):
         engine, roles = roles_of({"predict": needs(), "correct": needs()}, names=names)
         await roles.predict("ladder", examples=())
-        await roles.correct("ladder", failures=(), examples=())
+        await roles.correct("ladder", asking=1, failures=(), examples=())
         for request in engine.requests:
             allowed = re.fullmatch(request.constraint.regex, needs(["oak_planks", 1]))
             assert bool(allowed) is expected
@@ -126,7 +126,9 @@ async def test_a_correction_is_told_the_latest_failures():
         Attempt(item="charcoal", action=action, believed={"logs": 8}, inventory={"logs": count})
         for count, action in enumerate(("mine", "mine", "craft", "smelt", "smelt"), start=1)
     ]
-    assert await roles.correct("charcoal", failures=failures, examples=RECIPES) == {"logs": 1}
+    assert await roles.correct("charcoal", asking=1, failures=failures, examples=RECIPES) == {
+        "logs": 1
+    }
     user = engine.requests[0].prompt[1].content
     told = [line for line in user.splitlines() if "believed" in line]
     assert told == [
@@ -142,22 +144,22 @@ async def test_failures_alike_are_told_once():
     engine, roles = roles_of({"correct": needs()})
     other = Attempt(item="charcoal", action="mine", believed={}, inventory={})
     failures = [FAILURE, other, FAILURE, FAILURE]
-    await roles.correct("charcoal", failures=failures, examples=())
+    await roles.correct("charcoal", asking=1, failures=failures, examples=())
     told = engine.requests[0].prompt[1].content.partition("Failed attempts:\n")[2].splitlines()
     assert [line.partition(",")[0] for line in told[:-2]] == ["mine charcoal", "craft charcoal"]
 
 
 async def test_corrections_are_drawn_each_with_a_seed_of_its_own():
     engine, roles = roles_of({"correct": needs()}, seed=1)
-    for item in ("charcoal", "charcoal", "torch"):
-        await roles.correct(item, failures=[FAILURE], examples=())
+    for item, asking in (("charcoal", 1), ("charcoal", 2), ("torch", 1)):
+        await roles.correct(item, asking=asking, failures=[FAILURE], examples=())
     seeds = [request.sampling.seed for request in engine.requests]
     assert seeds[0] != seeds[1]
     assert seeds[0] == seeds[2]
     assert all(request.sampling.temperature > 0 for request in engine.requests)
     for seed, same in ((1, True), (2, False)):
         repeated, again = roles_of({"correct": needs()}, seed=seed)
-        await again.correct("charcoal", failures=[FAILURE], examples=())
+        await again.correct("charcoal", asking=1, failures=[FAILURE], examples=())
         assert (repeated.requests[0].sampling.seed == seeds[0]) is same
 
 
@@ -297,7 +299,7 @@ async def test_prompts_are_short(count_tokens):
     await roles.predict("iron_chestplate", examples=RECIPES)
     await roles.analyse(attempt)
     failures = [replace(attempt, action=action) for action in VERBS]
-    await roles.correct("iron_chestplate", failures=failures, examples=RECIPES)
+    await roles.correct("iron_chestplate", asking=1, failures=failures, examples=RECIPES)
     read = [text for text, _ in engine.scored] + [
         engine.text(request.prompt) for request in engine.requests
     ]
@@ -321,7 +323,8 @@ async def test_prompts_are_tidy():
     engine, roles = roles_of(script, score=lambda text, choices: [0.0] * len(choices))
     for examples, known in ((RECIPES, KNOWN), ((), ())):
         await roles.predict("torch", examples=examples)
-        await roles.correct("torch", failures=[FAILURE] if examples else (), examples=examples)
+        failures = [FAILURE] if examples else ()
+        await roles.correct("torch", asking=1, failures=failures, examples=examples)
         for analyses in ((), ("craft torch: no coal",)):
             await choose(roles, examples=known, analyses=analyses)
     await roles.analyse(FAILURE)

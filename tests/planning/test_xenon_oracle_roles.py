@@ -123,7 +123,8 @@ async def test_a_correction_is_another_draw_each_time():
     roles = [oracle_roles(BOOK, items=ITEMS, seed=3) for _ in range(2)]
     await roles[1].predict("torch", examples=())
     answers = [
-        [await one.correct("jukebox", failures=(), examples=()) for _ in range(30)] for one in roles
+        [await one.correct("jukebox", asking=n, failures=(), examples=()) for n in range(1, 31)]
+        for one in roles
     ]
     assert answers[0] == answers[1]
     assert len({tuple(sorted(answer.items())) for answer in answers[0]}) > 10
@@ -242,7 +243,7 @@ async def test_an_oracle_without_errors_is_never_wrong():
     for v in ITEMS:
         truth = BOOK.requirements(v)
         assert await roles.predict(v, examples=()) == truth
-        assert await roles.correct(v, failures=(), examples=()) == truth
+        assert await roles.correct(v, asking=1, failures=(), examples=()) == truth
         assert await choose(roles, v) == BOOK.rule(v).action
     assert NEVER_WRONG.invented == 0
 

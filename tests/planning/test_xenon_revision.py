@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from llm_planning.planners.xenon.failure_notes import FailureNotes
 from llm_planning.planners.xenon.graph import DependencyGraph
 from llm_planning.planners.xenon.knowledge import Knowledge
 from llm_planning.planners.xenon.revision import (
@@ -195,22 +196,25 @@ async def test_self_correction_asks_with_failures_and_examples():
     known = experienced_world()
     asked = []
 
-    async def correct(item, *, failures, examples):
-        asked.append((item, failures, examples))
+    async def correct(item, *, asking, failures, examples):
+        asked.append((item, asking, failures, examples))
         return {"wooden_sword": 1} if len(asked) > 1 else {"planks": 2}
 
-    store = SelfCorrection(known, similar=Ranking("stone_sword"), correct=correct, k=3)
+    notes = FailureNotes()
+    store = SelfCorrection(known, similar=Ranking("stone_sword"), correct=correct, k=3, notes=notes)
     await store.revise("wooden_sword", ("failure",))
     assert dict(known.graph.requirements("wooden_sword")) == {"planks": 2}
     assert asked == [
         (
             "wooden_sword",
+            1,
             ("failure",),
             [("stone_sword", {"cobblestone": 2, "stick": 1, "crafting_table": 1})],
         )
     ]
     await store.revise("wooden_sword", ())
     assert not known.graph.requirements("wooden_sword")  # a cycle: nothing instead
+    assert asked[-1][1] == notes.corrections["wooden_sword"] == 2
 
 
 async def test_static_requirements_only_count():

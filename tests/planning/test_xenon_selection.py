@@ -13,6 +13,7 @@ from llm_planning.planners.settings import SettingsError
 from llm_planning.planners.xenon import selection_runs as runs
 from llm_planning.planners.xenon.benchmark import Repeat, obtain, true_graph
 from llm_planning.planners.xenon.choosing import FailureAware, Forgetful, SelfReflecting
+from llm_planning.planners.xenon.failure_notes import FailureNotes
 from llm_planning.planners.xenon.memory import ActionMemory
 from llm_planning.planners.xenon.roles import Attempt
 from llm_planning.planners.xenon.selection import RandomFam, Ucb
@@ -112,14 +113,18 @@ async def test_random_fam_draws_from_the_same_candidates():
 
 async def test_an_llm_without_memory_repeats_itself():
     model = Liking("smelt", "craft", "mine")
-    episode, trace = await tried(Forgetful(memory(), similar=similar(), ask=model, k=3))
+    episode, trace = await tried(
+        Forgetful(memory(), similar=similar(), ask=model, k=3, notes=FailureNotes())
+    )
     assert (episode.success, episode.steps) == (False, 300)
     assert trace == ["smelt logs -"] * 300
 
 
 async def test_self_correction_is_told_why_it_failed():
     model = Liking("smelt", "craft", "mine")
-    policy = SelfReflecting(memory(), similar=similar(), ask=model, analyse=analyse, k=3)
+    policy = SelfReflecting(
+        memory(), similar=similar(), ask=model, analyse=analyse, k=3, notes=FailureNotes()
+    )
     episode, trace = await tried(policy)
     assert trace == [
         "smelt logs -",

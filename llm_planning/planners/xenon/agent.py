@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
 
     from llm_planning.environments.minecraft.world import World
     from llm_planning.planners.xenon.choosing import ActionPolicy
+    from llm_planning.planners.xenon.failure_notes import FailureNotes
     from llm_planning.planners.xenon.goals import SelectGoal
     from llm_planning.planners.xenon.knowledge import Knowledge
     from llm_planning.planners.xenon.revision import DependencyStore
@@ -31,12 +31,14 @@ class Parts:
         dependencies: keeps and revises Ĝ.
         actions: chooses and learns actions.
         select_goal: chooses the next goal.
+        notes: failures, kept until they are told to those who reconsider requirements.
     """
 
     knowledge: Knowledge
     dependencies: DependencyStore
     actions: ActionPolicy
     select_goal: SelectGoal
+    notes: FailureNotes
 
 
 class Agent:
@@ -53,7 +55,7 @@ class Agent:
         self._actions = parts.actions
         self._select_goal = parts.select_goal
         self._rng = rng
-        self._failures: defaultdict[str, list[Attempt]] = defaultdict(list)
+        self._unrevised = parts.notes.unrevised
 
     async def learn(self, world: World, *, until: int, watch: Callable[[], None]) -> None:
         """Pursues one goal after the other (Algorithm 1, lines 4 to 18).
@@ -88,12 +90,12 @@ class Agent:
             if failed is None:
                 return
             self._actions.failed(failed)
-            self._failures[failed.item].append(failed)
+            self._unrevised.setdefault(failed.item, []).append(failed)
             if self._actions.exhausted(failed.item):
                 if failed.item in self.knowledge.obtained:
                     setbacks = self.knowledge.setbacks
                     setbacks[goal] = setbacks.get(goal, 0) + 1
-                await self._dependencies.revise(failed.item, self._failures.pop(failed.item))
+                await self._dependencies.revise(failed.item, self._unrevised.pop(failed.item))
                 self._actions.reset(failed.item)
                 return
 
@@ -113,13 +115,13 @@ class Agent:
                 return Attempt(
                     item=item,
                     action=action,
-                    believed=known.graph.requirements(item),
+                    believed=dict(known.graph.requirements(item)),
                     inventory=dict(world.inventory),
                 )
             if world.inventory.get(item, 0) < target:
                 return None
             self._actions.succeeded(action, item)
-            self._failures.pop(item, None)
+            self._unrevised.pop(item, None)
         return None
 
     def forget(self, items: Iterable[str]) -> None:
@@ -127,7 +129,7 @@ class Agent:
         self.knowledge.forget(items)
         for item in items:
             self._actions.reset(item)
-            self._failures.pop(item, None)
+            self._unrevised.pop(item, None)
 
     def _execute(self, action: str, item: str, world: World, *, target: int, until: int) -> bool:
         """Repeats (a, v) until so many of v are held: False at the first failure."""

@@ -44,6 +44,7 @@ from llm_planning.planners.xenon.revision import (
 
 if TYPE_CHECKING:
     from llm_planning.planners.xenon.choosing import ActionPolicy
+    from llm_planning.planners.xenon.failure_notes import FailureNotes
     from llm_planning.planners.xenon.goals import SelectGoal
     from llm_planning.planners.xenon.knowledge import Knowledge
     from llm_planning.planners.xenon.memory import ActionMemory
@@ -60,6 +61,7 @@ class Ingredients:
     Attributes:
         knowledge: what the agent has learnt.
         memory: its action memory.
+        notes: what it keeps of failures beside that.
         similar: ranks items by their names.
         roles: whom it asks.
         settings: of the run.
@@ -67,6 +69,7 @@ class Ingredients:
 
     knowledge: Knowledge
     memory: ActionMemory
+    notes: FailureNotes
     similar: Similar
     roles: Roles
     settings: LearningSettings
@@ -105,11 +108,6 @@ class Composition:
         parts = (self.dependencies, self.actions, self.goals)
         return [*(part.__name__ for part in parts), *(["held"] if self.held else [])]
 
-    @property
-    def lasting(self) -> bool:
-        """Whether all that it remembers is in its knowledge and its action memory."""
-        return self.actions is fam and self.dependencies is not self_correction
-
 
 # Dependencies -------------------------------------------------------------------------------------
 
@@ -146,6 +144,7 @@ def self_correction(given: Ingredients) -> SelfCorrection:
         similar=given.similar,
         correct=given.roles.correct,
         k=given.settings.k,
+        notes=given.notes,
     )
 
 
@@ -177,20 +176,29 @@ def self_reflection(given: Ingredients) -> SelfReflecting:
         ask=given.roles.choose,
         analyse=given.roles.analyse,
         k=given.settings.k,
+        notes=given.notes,
     )
 
 
 def successes_only(given: Ingredients) -> SuccessOnly:
     """×: what worked is reused."""
     return SuccessOnly(
-        given.memory, similar=given.similar, ask=given.roles.choose, k=given.settings.k
+        given.memory,
+        similar=given.similar,
+        ask=given.roles.choose,
+        k=given.settings.k,
+        notes=given.notes,
     )
 
 
 def no_memory(given: Ingredients) -> Forgetful:
     """None: the LLM is asked every time."""
     return Forgetful(
-        given.memory, similar=given.similar, ask=given.roles.choose, k=given.settings.k
+        given.memory,
+        similar=given.similar,
+        ask=given.roles.choose,
+        k=given.settings.k,
+        notes=given.notes,
     )
 
 

@@ -8,10 +8,12 @@ Forgetful       the LLM is asked every time                   RAND
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING, Protocol
 
+from llm_planning.planners.xenon.failure_notes import situation
+
 if TYPE_CHECKING:
+    from llm_planning.planners.xenon.failure_notes import FailureNotes
     from llm_planning.planners.xenon.memory import ActionMemory
     from llm_planning.planners.xenon.roles import AnalyseFailure, Attempt, ChooseAction
     from llm_planning.planners.xenon.similarity import Similar
@@ -116,16 +118,23 @@ class SuccessOnly:
         similar: ranks items by their names.
         ask: the planner LLM.
         k: examples it is given.
+        notes: counts failures.
     """
 
     def __init__(
-        self, memory: ActionMemory, *, similar: Similar, ask: ChooseAction, k: int
+        self,
+        memory: ActionMemory,
+        *,
+        similar: Similar,
+        ask: ChooseAction,
+        k: int,
+        notes: FailureNotes,
     ) -> None:
         self._memory = memory
         self._similar = similar
         self._ask = ask
         self._k = k
-        self._in_vain: defaultdict[str, int] = defaultdict(int)
+        self._in_vain = notes.in_vain
 
     async def choose(self, item: str, quantity: int) -> str:
         """Reuses what worked, or asks."""
@@ -152,11 +161,11 @@ class SuccessOnly:
 
     def failed(self, attempt: Attempt) -> None:
         """Counts that something failed, whatever it was."""
-        self._in_vain[attempt.item] += 1
+        self._in_vain[attempt.item] = self._in_vain.get(attempt.item, 0) + 1
 
     def exhausted(self, item: str) -> bool:
         """x_0 |𝒜| attempts failed since the last revision."""
-        return self._in_vain[item] >= self._memory.x0 * len(self._memory.actions)
+        return self._in_vain.get(item, 0) >= self._memory.x0 * len(self._memory.actions)
 
     def reset(self, item: str) -> None:
         """Begins to count afresh; what worked once stays remembered."""
@@ -172,6 +181,7 @@ class SelfReflecting(SuccessOnly):
         ask: the planner LLM.
         analyse: explains a failure.
         k: examples it is given.
+        notes: keeps failures and reflections.
     """
 
     def __init__(
@@ -182,29 +192,28 @@ class SelfReflecting(SuccessOnly):
         ask: ChooseAction,
         analyse: AnalyseFailure,
         k: int,
+        notes: FailureNotes,
     ) -> None:
-        super().__init__(memory, similar=similar, ask=ask, k=k)
+        super().__init__(memory, similar=similar, ask=ask, k=k, notes=notes)
         self._analyse = analyse
-        self._failures: defaultdict[str, list[Attempt]] = defaultdict(list)
-        self._reasons: dict[object, str] = {}
-        self._analyses: defaultdict[str, list[str]] = defaultdict(list)
+        self._notes = notes
 
     async def analyses(self, item: str) -> tuple[str, ...]:
         """All reflections on an item, oldest first; made when they are first needed."""
-        done = self._analyses[item]
-        for attempt in self._failures.pop(item, []):
-            # The same action on the same belief has the same reason, whatever else is held by now.
-            same = (item, attempt.action, frozenset(attempt.believed.items()))
-            if same not in self._reasons:
-                self._reasons[same] = await self._analyse(attempt)
-            done.append(self._reasons[same])
+        notes = self._notes
+        done = notes.analyses.setdefault(item, [])
+        for attempt in notes.unexplained.pop(item, []):
+            same = situation(attempt)
+            if same not in notes.reasons:
+                notes.reasons[same] = await self._analyse(attempt)
+            done.append(notes.reasons[same])
         return tuple(done)
 
     def failed(self, attempt: Attempt) -> None:
         """Keeps the attempt to reflect on; a remembered success that failed is not reused."""
         super().failed(attempt)
         self._memory.reset(attempt.item)
-        self._failures[attempt.item].append(attempt)
+        self._notes.unexplained.setdefault(attempt.item, []).append(attempt)
 
 
 class Forgetful(SuccessOnly):

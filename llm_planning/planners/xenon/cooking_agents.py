@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from llm_planning.environments.cooking.recipes import TOOLS
 from llm_planning.planners.xenon.choosing import FailureAware, SuccessOnly
+from llm_planning.planners.xenon.failure_notes import FailureNotes
 from llm_planning.planners.xenon.roles import Attempt
 from llm_planning.roles import together
 
@@ -180,7 +181,7 @@ class SelfCorrecting(SuccessOnly):
     def __init__(
         self, knowledge: CookingKnowledge, *, similar: Similar, ask: ChooseAction, k: int
     ) -> None:
-        super().__init__(knowledge.memory, similar=similar, ask=ask, k=k)
+        super().__init__(knowledge.memory, similar=similar, ask=ask, k=k, notes=FailureNotes())
         self._knowledge = knowledge
 
     async def analyses(self, item: str) -> tuple[str, ...]:
@@ -262,5 +263,7 @@ def deckard(
     return CookingAgent(
         knowledge=knowledge,
         tools=PredictedTools(knowledge, similar=similar, predict=roles.predict, k=k),
-        actions=SuccessOnly(knowledge.memory, similar=similar, ask=roles.choose, k=k),
+        actions=SuccessOnly(
+            knowledge.memory, similar=similar, ask=roles.choose, k=k, notes=FailureNotes()
+        ),
     )

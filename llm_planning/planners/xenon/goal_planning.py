@@ -40,6 +40,7 @@ from llm_planning.planners.xenon.benchmark import (
     true_graph,
 )
 from llm_planning.planners.xenon.choosing import FailureAware, SuccessOnly
+from llm_planning.planners.xenon.failure_notes import FailureNotes
 from llm_planning.planners.xenon.graph import DependencyGraph
 from llm_planning.planners.xenon.initial import demonstrate, predict_requirements
 from llm_planning.planners.xenon.knowledge import Knowledge
@@ -123,7 +124,13 @@ def fam(given: Given) -> FailureAware:
 def successes_only(given: Given) -> SuccessOnly:
     """FAM without what it knows of failures (Table 17)."""
     given.memory.restore({**given.memory.to_json(), "failures": {}})
-    return SuccessOnly(given.memory, similar=given.similar, ask=given.roles.choose, k=given.k)
+    return SuccessOnly(
+        given.memory,
+        similar=given.similar,
+        ask=given.roles.choose,
+        k=given.k,
+        notes=FailureNotes(),
+    )
 
 
 class TrueActions:

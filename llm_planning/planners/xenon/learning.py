@@ -18,6 +18,7 @@ from llm_planning.environments.minecraft.verbs import action_set
 from llm_planning.planners.settings import SettingsError
 from llm_planning.planners.xenon.agent import Agent, Parts
 from llm_planning.planners.xenon.agents import Ingredients
+from llm_planning.planners.xenon.failure_notes import FailureNotes
 from llm_planning.planners.xenon.goals import least_attempted
 from llm_planning.planners.xenon.graph import DependencyGraph
 from llm_planning.planners.xenon.initial import Initial, demonstrate
@@ -72,7 +73,7 @@ class LearningRun:
 
         Raises:
             UnknownGoalSetError: there is no such set.
-            SettingsError: knowledge is to be saved that this agent cannot take up again.
+            SettingsError: knowledge is to be saved where it cannot be.
             SavedKnowledgeError: the file of saved knowledge cannot be read or written.
         """
         goals = goal_set(task)
@@ -89,6 +90,7 @@ class LearningRun:
         given = Ingredients(
             knowledge=Knowledge(DependencyGraph(told)),
             memory=ActionMemory(unperturbed.verbs, x0=settings.x0),
+            notes=FailureNotes(),
             similar=Similar(engines.options),
             roles=_roles(
                 self._composition, unperturbed, engines.options, settings, seed=seed, told=told
@@ -122,7 +124,7 @@ class Learning:
         seed: of its goals, the oracle's errors and the controller.
 
     Raises:
-        SettingsError: knowledge is to be saved where it cannot be, or could not be taken up again.
+        SettingsError: knowledge is to be saved where it cannot be.
         SavedKnowledgeError: the file belongs to another run.
     """
 
@@ -148,11 +150,6 @@ class Learning:
             **{k: v for k, v in settings.to_json().items() if k not in {"save", "episodes"}},
         }
         if self._path is not None:
-            if not composition.lasting:
-                raise SettingsError(
-                    "save needs RevisionByAnalogy or no correction, with FAM: what the others "
-                    "remember of failures is not kept"
-                )
             if not self._path.absolute().parent.is_dir():
                 raise SettingsError(f"save={settings.save}: that folder does not exist")
             if self._path.exists():
@@ -241,6 +238,7 @@ class Learning:
                 dependencies=self._composition.dependencies(given),
                 actions=self._composition.actions(given),
                 select_goal=select,
+                notes=given.notes,
             ),
             rng=self._rng,
         )
@@ -250,7 +248,7 @@ class Learning:
             return
         saved = load_saved(self._path)
         saved.recall(self._given.memory)
-        self._given = replace(self._given, knowledge=saved.knowledge())
+        self._given = replace(self._given, knowledge=saved.knowledge(), notes=saved.notes)
         self._rng = saved.generator()
         self._episodes = saved.episodes
         self._curve.points.extend(saved.curve)
@@ -261,6 +259,7 @@ class Learning:
                 self._path,
                 self._given.knowledge,
                 self._given.memory,
+                self._given.notes,
                 run=self._run,
                 episodes=self._episodes,
                 goals=self._rng,

@@ -14,7 +14,6 @@ answered from the response cache.
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -94,8 +93,8 @@ class LlmPrediction:
 class LlmCorrection:
     """Predicts anew what an item needs, told what failed (Figure 9).
 
-    The n-th correction of an item is a draw of its own, so that the same failures need not lead to
-    the same answer.
+    Each correction of an item is a draw of its own, so that the same failures need not lead to the
+    same answer.
 
     Args:
         engine: who answers.
@@ -107,17 +106,16 @@ class LlmCorrection:
         self._engine = engine
         self._answer = requirement_list(names)
         self._seed = seed
-        self._asked: Counter[str] = Counter()
 
     async def __call__(
         self,
         item: str,
         *,
+        asking: int,
         failures: Sequence[Attempt],
         examples: Sequence[tuple[str, Requirements]],
     ) -> Requirements:
         """Draws an answer of the model."""
-        self._asked[item] += 1
         ask = LlmRole(
             "correct",
             prompt=compose("correct"),
@@ -125,7 +123,7 @@ class LlmCorrection:
             engine=self._engine,
             sampling=Sampling(
                 temperature=CORRECTION_TEMPERATURE,
-                seed=self._seed * 10_007 + self._asked[item],
+                seed=self._seed * 10_007 + asking,
             ),
         )
         told = _latest(

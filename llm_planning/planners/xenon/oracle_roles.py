@@ -29,7 +29,6 @@ from __future__ import annotations
 import hashlib
 import math
 import random
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
@@ -133,8 +132,7 @@ def oracle_roles(
 ) -> Roles:
     """Everybody an agent can ask, answered by rules with errors.
 
-    Every answer is a function of the seed and the question, whatever was asked before; only
-    corrections of the same item differ from one asking to the next.
+    Every answer is a function of the seed and the question, whatever was asked before.
 
     Args:
         book: the unperturbed rules: what a model could have read of the game.
@@ -167,7 +165,6 @@ class Oracle:
         self._quantities = Quantities.fitted(rates, made)
         self._ancestors = {v: frozenset(book.closure((v,))) - {v} for v in self._items}
         self._inventions = inventions(self._items, known=book.rules)
-        self._asked: Counter[str] = Counter()
 
     async def predict(
         self,
@@ -182,12 +179,12 @@ class Oracle:
         self,
         item: str,
         *,
+        asking: int,
         failures: Sequence[Attempt],  # noqa: ARG002
         examples: Sequence[tuple[str, Requirements]],  # noqa: ARG002
     ) -> Requirements:
         """Another belief at the same rates: whatever failed, it is a guess again."""
-        self._asked[item] += 1
-        return self.belief(item, asking=self._asked[item])
+        return self.belief(item, asking=asking)
 
     async def choose(
         self,

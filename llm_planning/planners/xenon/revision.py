@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from llm_planning.planners.xenon.failure_notes import FailureNotes
     from llm_planning.planners.xenon.knowledge import Knowledge
     from llm_planning.planners.xenon.roles import Attempt, CorrectRequirements, RankItems
     from llm_planning.planners.xenon.similarity import Similar
@@ -70,12 +71,19 @@ class SelfCorrection:
     """The LLM predicts anew, told what failed (△)."""
 
     def __init__(
-        self, knowledge: Knowledge, *, similar: Similar, correct: CorrectRequirements, k: int
+        self,
+        knowledge: Knowledge,
+        *,
+        similar: Similar,
+        correct: CorrectRequirements,
+        k: int,
+        notes: FailureNotes,
     ) -> None:
         self._knowledge = knowledge
         self._similar = similar
         self._correct = correct
         self._k = k
+        self._corrections = notes.corrections
 
     def expect(self, goal: str) -> None:
         """Nothing to prepare."""
@@ -90,9 +98,11 @@ class SelfCorrection:
             return
         known.revisions[item] = known.revision_count(item) + 1
         known.demonstrated.discard(item)
+        self._corrections[item] = self._corrections.get(item, 0) + 1
         examples = await self._similar.top(item, known.succeeded, self._k)
         predicted = await self._correct(
             item,
+            asking=self._corrections[item],
             failures=failures,
             examples=[(u, known.graph.requirements(u)) for u in examples],
         )

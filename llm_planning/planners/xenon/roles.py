@@ -6,11 +6,12 @@ with the rules of the unperturbed game and stated error rates.
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: TC003 (pydantic reads it)
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 Requirements: TypeAlias = "Mapping[str, int]"
 """R(v): required item -> quantity."""
@@ -55,6 +56,7 @@ class CorrectRequirements(Protocol):
         self,
         item: str,
         *,
+        asking: int,
         failures: Sequence[Attempt],
         examples: Sequence[tuple[str, Requirements]],
     ) -> Requirements:
@@ -62,6 +64,7 @@ class CorrectRequirements(Protocol):
 
         Args:
             item: v.
+            asking: n of the n-th correction of v, from 1; each is a draw of its own.
             failures: recent failed attempts at v, oldest first.
             examples: the top-K similar obtained items, most similar first, and what they need.
         """

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
 
 from llm_planning.files import write_json
+from llm_planning.planners.xenon.failure_notes import FailureNotes  # noqa: TC001 (pydantic)
 from llm_planning.planners.xenon.graph import CyclicGraphError, DependencyGraph
 from llm_planning.planners.xenon.knowledge import Knowledge
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
     from llm_planning.planners.xenon.memory import ActionMemory
 
-FORMAT = 2
+FORMAT = 3
 
 _Count: TypeAlias = Annotated[int, Field(ge=0)]
 _Counts: TypeAlias = dict[str, dict[str, _Count]]
@@ -41,6 +43,10 @@ class _Memory(_Part):
     failures: _Counts
 
 
+class _Header(BaseModel):
+    format: int
+
+
 class Saved(_Part):
     """The file.
 
@@ -58,6 +64,7 @@ class Saved(_Part):
         attempts: likewise.
         setbacks: likewise.
         memory: S(a, v) and F(a, v).
+        notes: what is kept of failures beside that.
         goals: state of the generator that breaks ties between goals.
         curve: (environment steps, N_true, goals obtained), each time that they had changed.
     """
@@ -75,6 +82,7 @@ class Saved(_Part):
     attempts: dict[str, int]
     setbacks: dict[str, int]
     memory: _Memory
+    notes: FailureNotes
     goals: tuple[int, list[int], float | None]
     curve: list[tuple[int, int, int]]
 
@@ -160,6 +168,7 @@ def save_knowledge(
     path: Path,
     known: Knowledge,
     memory: ActionMemory,
+    notes: FailureNotes,
     *,
     run: Mapping[str, object],
     episodes: int,
@@ -172,6 +181,7 @@ def save_knowledge(
         path: of the file; its folder must exist.
         known: Ĝ, 𝒱, C and the sets beside them.
         memory: S and F.
+        notes: of failures beside that.
         run: what is being run.
         episodes: finished so far.
         goals: breaks ties between goals.
@@ -198,6 +208,7 @@ def save_knowledge(
         "attempts": known.attempts,
         "setbacks": known.setbacks,
         "memory": memory.to_json(),
+        "notes": asdict(notes),
         "goals": goals.getstate(),
         "curve": curve,
     }
@@ -214,7 +225,13 @@ def load_saved(path: Path) -> Saved:
         SavedKnowledgeError: it is missing, damaged or of another format.
     """
     try:
-        saved = Saved.model_validate_json(path.read_bytes())
+        content = path.read_bytes()
+        header = _Header.model_validate_json(content)
+        if header.format != FORMAT:
+            raise SavedKnowledgeError(
+                f"{path} has format {header.format}, not {FORMAT}: delete it to begin anew"
+            )
+        return Saved.model_validate_json(content)
     except OSError as error:
         raise SavedKnowledgeError(f"cannot read {path}: {error}") from error
     except ValidationError as error:
@@ -223,6 +240,3 @@ def load_saved(path: Path) -> Saved:
         raise SavedKnowledgeError(
             f"{path} holds no learned knowledge: {where}: {first['msg']}; delete it to begin anew"
         ) from error
-    if saved.format != FORMAT:
-        raise SavedKnowledgeError(f"{path} has format {saved.format}, not {FORMAT}")
-    return saved

@@ -33,6 +33,7 @@ from llm_planning.planners.xenon.benchmark import (
     true_graph,
 )
 from llm_planning.planners.xenon.choosing import FailureAware, Forgetful, SelfReflecting
+from llm_planning.planners.xenon.failure_notes import FailureNotes
 from llm_planning.planners.xenon.learning import game_rules
 from llm_planning.planners.xenon.memory import ActionMemory
 from llm_planning.planners.xenon.selection import RandomFam, Ucb
@@ -155,6 +156,7 @@ def self_correction(given: Given, settings: AskingSettings) -> SelfReflecting:
         ask=roles.choose,
         analyse=roles.analyse,
         k=settings.k,
+        notes=FailureNotes(),
     )
 
 
@@ -166,6 +168,7 @@ def without_memory(given: Given, settings: AskingSettings) -> Forgetful:
         similar=Similar(given.engine),
         ask=roles.choose,
         k=settings.k,
+        notes=FailureNotes(),
     )
 
 
