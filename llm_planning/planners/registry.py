@@ -112,7 +112,8 @@ _LEARNERS = {
     "xenon-names": "XENON that knows the names of all items",
     "xenon-names-mined": "the same, and whatever was gathered counts as a resource",
     "xenon-names-mined-closed": "the same, and the model's answers are held to known names",
-    "xenon-plus": "XENON+: the same, and log-probabilities propose further requirements",
+    "xenon-names-mined-closed-ranked": "the same, with candidates by log-probability",
+    "xenon-plus": "XENON+: the same, and nothing is tried twice",
 }
 
 

@@ -15,8 +15,8 @@ from llm_serving.scripted import ScriptedEngine
 
 PAPER = find_paper("xenon")
 SIZES = {
-    "ablation_plus": 9 * 4 * 15,
-    "ablation_plus-small": 9 * 4 * 3,
+    "ablation_plus": 10 * 4 * 15,
+    "ablation_plus-small": 10 * 4 * 3,
     "figure5": 6 * 2 * (5 + 2),
     "figure5-small": 6 * 2 * (2 + 1),
     "figure6": 6 * 10 * (15 + 15),
@@ -40,6 +40,7 @@ SIZES = {
     "table12": 15 + 2 * 15,
     "table13": 6 * (5 + 2),
     "table16": 6 * 3 * (15 + 15),
+    "wider_pool": (6 + 5 + 3) * 2 * 15,
 }
 """Trials of each sweep: agents x settings x seeds, of Table 12's prior and of the model."""
 TABLES = sorted({sweep.removesuffix("-small") for sweep in SIZES})

@@ -10,6 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from llm_planning.cli import app
+from llm_planning.environments.minecraft.perturbation import perturb
+from llm_planning.environments.minecraft.rulebook import RuleBook
 from llm_planning.planners.registry import PLANNERS
 from llm_planning.planners.settings import SettingsError
 from llm_planning.planners.xenon.agents import AGENTS, INFORMED_AGENTS
@@ -57,6 +59,29 @@ async def test_xenon_plus_learns_everything_and_the_baselines_stay_below_xenon(e
     ]
     assert plus >= 0.95
     assert max(others) < xenon - 0.1
+
+
+async def test_xenon_plus_learns_what_nobody_has_seen_used_up(engine):
+    """The wider pool: here a stick needs two crafting tables, and a wooden pickaxe a chest."""
+    level = {"requirements": 3, "pool": "required", "seed": 3}
+    plus, ranked, xenon = [
+        (await learn(engine, planner, **level)).metrics["ega"]
+        for planner in ("xenon-plus", "xenon-names-mined-closed-ranked", "xenon")
+    ]
+    assert plus >= 0.95
+    assert max(ranked, xenon) < 0.5
+
+
+@pytest.mark.parametrize("pool", ["resources", "required"])
+async def test_what_is_true_is_never_refuted(engine, tmp_path, pool):
+    path = tmp_path / "plus.json"
+    level = {"requirements": 3, "actions": 3, "pool": pool}
+    await learn(engine, "xenon-plus", save=str(path), steps=1000, seed=6, **level)
+    notes = load_saved(path).notes
+    truth = perturb(RuleBook.load(), seed=6, **level).book
+    assert len(notes.refuted) > 30
+    for item in notes.refuted:
+        assert not notes.refutes(item, truth.requirements(item)), item
 
 
 async def test_rules_change_at_their_step_though_nothing_is_left_to_try(engine):

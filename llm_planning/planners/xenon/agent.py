@@ -55,7 +55,7 @@ class Agent:
         self._actions = parts.actions
         self._select_goal = parts.select_goal
         self._rng = rng
-        self._unrevised = parts.notes.unrevised
+        self._notes = parts.notes
 
     async def learn(self, world: World, *, until: int, watch: Callable[[], None]) -> None:
         """Pursues one goal after the other (Algorithm 1, lines 4 to 18).
@@ -66,6 +66,7 @@ class Agent:
             watch: called after each goal.
         """
         while world.steps < until:
+            await self._dependencies.review()
             goal = self._select_goal(self.knowledge, self._rng)
             if goal is None:
                 return
@@ -90,12 +91,13 @@ class Agent:
             if failed is None:
                 return
             self._actions.failed(failed)
-            self._unrevised.setdefault(failed.item, []).append(failed)
+            self._notes.unrevised.setdefault(failed.item, []).append(failed)
             if self._actions.exhausted(failed.item):
                 if failed.item in self.knowledge.obtained:
                     setbacks = self.knowledge.setbacks
                     setbacks[goal] = setbacks.get(goal, 0) + 1
-                await self._dependencies.revise(failed.item, self._unrevised.pop(failed.item))
+                failures = self._notes.unrevised.pop(failed.item)
+                await self._dependencies.revise(failed.item, failures)
                 self._actions.reset(failed.item)
                 return
 
@@ -121,7 +123,7 @@ class Agent:
             if world.inventory.get(item, 0) < target:
                 return None
             self._actions.succeeded(action, item)
-            self._unrevised.pop(item, None)
+            self._notes.unrevised.pop(item, None)
         return None
 
     def forget(self, items: Iterable[str]) -> None:
@@ -129,7 +131,7 @@ class Agent:
         self.knowledge.forget(items)
         for item in items:
             self._actions.reset(item)
-            self._unrevised.pop(item, None)
+            self._notes.forget(item)
 
     def _execute(self, action: str, item: str, world: World, *, target: int, until: int) -> bool:
         """Repeats (a, v) until so many of v are held: False at the first failure."""

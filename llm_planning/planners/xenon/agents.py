@@ -13,8 +13,9 @@
     xenon-no-correction        as predicted      successes only     DEX     (row 6)
 
 XENON+ is XENON with the names of the world known, whatever was gathered taken as a resource, the
-model's answers held to known names, and its log-probabilities over them asked for more candidates;
-`xenon-names`, `xenon-names-mined` and `xenon-names-mined-closed` add these one after the other.
+model's answers held to known names, its log-probabilities over them asked for more candidates, and
+nothing tried twice; `xenon-names`, `xenon-names-mined`, `xenon-names-mined-closed` and
+`xenon-names-mined-closed-ranked` add these one after the other.
 """
 
 from __future__ import annotations
@@ -29,8 +30,14 @@ from llm_planning.planners.xenon.choosing import (
     SelfReflecting,
     SuccessOnly,
 )
-from llm_planning.planners.xenon.goals import dex, less_explored_frontier, unobtained
+from llm_planning.planners.xenon.goals import (
+    dex,
+    dex_of_unrefuted,
+    less_explored_frontier,
+    unobtained,
+)
 from llm_planning.planners.xenon.initial import Initial, predict_requirements
+from llm_planning.planners.xenon.refuting import RefutingStore
 from llm_planning.planners.xenon.revision import (
     AnalogyStore,
     EightOfEverything,
@@ -93,7 +100,7 @@ class Composition:
         actions: chooses actions and learns from outcomes.
         goals: chooses goals.
         guess: fills Ĝ before the agent acts.
-        held: to known names are the answers of a model held.
+        held: whether answers are held to known names.
     """
 
     dependencies: Callable[[Ingredients], DependencyStore]
@@ -134,6 +141,18 @@ def analogy_ranked(given: Ingredients) -> RankedAnalogyStore:
         scales=given.scales,
         resources=consumed_or_gathered,
         rank=given.roles.rank,
+    )
+
+
+def analogy_refuting(given: Ingredients) -> RefutingStore:
+    """The same, and nothing is tried twice."""
+    return RefutingStore(
+        given.knowledge,
+        similar=given.similar,
+        scales=given.scales,
+        resources=consumed_or_gathered,
+        rank=given.roles.rank,
+        notes=given.notes,
     )
 
 
@@ -210,6 +229,11 @@ def by_dex(given: Ingredients) -> SelectGoal:
     return dex
 
 
+def by_dex_of_unrefuted(given: Ingredients) -> SelectGoal:
+    """DEX among what was not refuted."""
+    return dex_of_unrefuted(given.notes)
+
+
 def at_random(given: Ingredients) -> SelectGoal:
     """Any item that was not obtained."""
     return unobtained
@@ -262,11 +286,13 @@ AGENTS = {
 
 MINED = replace(XENON, dependencies=analogy_gathered)
 CLOSED = replace(MINED, held=True)
+RANKED = replace(CLOSED, dependencies=analogy_ranked)
 
 INFORMED_AGENTS = {
     "xenon-names": XENON,
     "xenon-names-mined": MINED,
     "xenon-names-mined-closed": CLOSED,
-    "xenon-plus": replace(CLOSED, dependencies=analogy_ranked),
+    "xenon-names-mined-closed-ranked": RANKED,
+    "xenon-plus": replace(RANKED, dependencies=analogy_refuting, goals=by_dex_of_unrefuted),
 }
 """XENON+ and its ablation; these are told all names unless the settings say otherwise."""

@@ -2,9 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: TC003 (pydantic reads it)
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from llm_planning.planners.xenon.roles import Attempt  # noqa: TC001 (pydantic reads it)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Withdrawn:
+    """What was believed of an item until something that it hangs on could not be had.
+
+    Attributes:
+        cause: what could not be had.
+        requirements: R(v).
+        makes: how many one action was believed to give.
+        revisions: C(v).
+        demonstrated: whether a human-written plan had shown it.
+    """
+
+    cause: str
+    requirements: Mapping[str, int]
+    makes: int
+    revisions: int
+    demonstrated: bool
 
 
 @dataclass(slots=True)
@@ -19,6 +43,8 @@ class FailureNotes:
         reasons: attempt, as `situation` writes it -> the reflection on it.
         analyses: item -> reflections, oldest first.
         corrections: item -> how often the LLM corrected its requirements.
+        refuted: item -> inventories with which every action failed.
+        withdrawn: item -> what was believed of it before.
     """
 
     unrevised: dict[str, list[Attempt]] = field(default_factory=dict)
@@ -27,6 +53,30 @@ class FailureNotes:
     reasons: dict[str, str] = field(default_factory=dict)
     analyses: dict[str, list[str]] = field(default_factory=dict)
     corrections: dict[str, int] = field(default_factory=dict)
+    refuted: dict[str, list[dict[str, int]]] = field(default_factory=dict)
+    withdrawn: dict[str, Withdrawn] = field(default_factory=dict)
+
+    def refute(self, item: str, failures: Sequence[Attempt]) -> None:
+        """Takes note of what was at hand in each of some failures, by all actions, at an item."""
+        first, *others = (failure.inventory for failure in failures)
+        held = {u: min(n, *(other.get(u, 0) for other in others), n) for u, n in first.items()}
+        more = [known for known in self.refuted.get(item, ()) if not covers(held, known)]
+        self.refuted[item] = [*more, held]
+
+    def refutes(self, item: str, requirements: Mapping[str, int]) -> bool:
+        """Whether these cannot be what an item requires: all actions failed with all of it."""
+        return any(covers(held, requirements) for held in self.refuted.get(item, ()))
+
+    def forget(self, item: str) -> None:
+        """Is told that the rule of an item has changed."""
+        self.unrevised.pop(item, None)
+        self.refuted.pop(item, None)
+        self.withdrawn.pop(item, None)
+
+
+def covers(inventory: Mapping[str, int], requirements: Mapping[str, int]) -> bool:
+    """Whether an inventory has all that is required."""
+    return all(inventory.get(u, 0) >= quantity for u, quantity in requirements.items())
 
 
 def situation(attempt: Attempt) -> str:

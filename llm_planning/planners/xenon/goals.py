@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
+    from llm_planning.planners.xenon.failure_notes import FailureNotes
     from llm_planning.planners.xenon.knowledge import Knowledge
 
 
@@ -34,14 +35,23 @@ def dex(known: Knowledge, rng: Random) -> str | None:
     F_min are the items of F with the smallest C(f), or exploration count; D(f) = L_f counts the
     distinct items needed to obtain f according to Ĝ, f included. Ties are broken uniformly.
     """
-    f = frontier(known)
-    if not f:
-        return None
-    fewest = min(map(known.exploration_count, f))
-    f_min = [v for v in f if known.exploration_count(v) == fewest]
-    difficulty = {v: 1 + len(known.graph.ancestors(v)) for v in f_min}
-    easiest = min(difficulty.values())
-    return rng.choice([v for v in f_min if difficulty[v] == easiest])
+    return _easiest(frontier(known), known, rng)
+
+
+def dex_of_unrefuted(notes: FailureNotes) -> SelectGoal:
+    """DEX among items that can be as believed, as long as there are any (XENON+).
+
+    Args:
+        notes: with which inventories all actions failed.
+    """
+
+    def select(known: Knowledge, rng: Random) -> str | None:
+        f = frontier(known)
+        worthwhile = [v for v in f if not notes.refutes(v, known.graph.requirements(v))]
+        free = [v for v in worthwhile if v not in notes.withdrawn]
+        return _easiest(free or worthwhile or f, known, rng)
+
+    return select
 
 
 def unobtained(known: Knowledge, rng: Random) -> str | None:
@@ -73,6 +83,16 @@ def least_attempted(missing: Callable[[], list[str]]) -> SelectGoal:
         return _any([v for v in items if known.attempts.get(v, 0) == fewest], rng)
 
     return select
+
+
+def _easiest(f: list[str], known: Knowledge, rng: Random) -> str | None:
+    if not f:
+        return None
+    fewest = min(map(known.exploration_count, f))
+    f_min = [v for v in f if known.exploration_count(v) == fewest]
+    difficulty = {v: 1 + len(known.graph.ancestors(v)) for v in f_min}
+    easiest = min(difficulty.values())
+    return rng.choice([v for v in f_min if difficulty[v] == easiest])
 
 
 def _any(items: list[str], rng: Random) -> str | None:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from llm_planning.environments.minecraft.world import World
     from llm_planning.planners.outcome import Outcome
     from llm_planning.planners.xenon.agents import Composition
-    from llm_planning.planners.xenon.roles import Roles
+    from llm_planning.planners.xenon.roles import PredictRequirements, Requirements, Roles
     from llm_planning.planners.xenon.settings import LearningSettings
     from llm_planning.roles import Engines
     from llm_serving.engine import Engine
@@ -277,9 +277,21 @@ def _roles(
     told: Sequence[str],
 ) -> Roles:
     if settings.prior == "table12":
-        return oracle_roles(unperturbed.book, items=unperturbed.items, seed=seed)
+        roles = oracle_roles(unperturbed.book, items=unperturbed.items, seed=seed)
+        return replace(roles, predict=held_to(told, roles.predict)) if composition.held else roles
     names = told if composition.held else None
     return llm_roles(engine, names=names, actions=unperturbed.verbs, seed=seed)
+
+
+def held_to(names: Sequence[str], predict: PredictRequirements) -> PredictRequirements:
+    """Leaves out of an answer what is none of these names, as a model's constraint does."""
+    known = frozenset(names)
+
+    async def held(item: str, *, examples: Sequence[tuple[str, Requirements]]) -> Requirements:
+        answer = await predict(item, examples=examples)
+        return {u: n for u, n in answer.items() if u in known}
+
+    return held
 
 
 def _world(text: TextWorld, settings: LearningSettings, seed: int, episode: int) -> World:

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 class DependencyStore(Protocol):
     """Keeps Ĝ, and changes it when told that an item cannot be obtained as believed."""
 
+    async def review(self) -> None:
+        """Is told that the next goal is about to be chosen."""
+        ...
+
     def expect(self, goal: str) -> None:
         """Is told which item is pursued next."""
         ...
@@ -42,6 +46,9 @@ class StaticStore:
 
     def __init__(self, knowledge: Knowledge) -> None:
         self._knowledge = knowledge
+
+    async def review(self) -> None:
+        """Nothing to review."""
 
     def expect(self, goal: str) -> None:
         """Nothing to prepare."""
@@ -84,6 +91,9 @@ class SelfCorrection:
         self._correct = correct
         self._k = k
         self._corrections = notes.corrections
+
+    async def review(self) -> None:
+        """Nothing to review."""
 
     def expect(self, goal: str) -> None:
         """Nothing to prepare."""
@@ -155,6 +165,9 @@ class AnalogyStore:
         self._similar = similar
         self._scales = scales
         self._resources = resources
+
+    async def review(self) -> None:
+        """Nothing to review."""
 
     def expect(self, goal: str) -> None:
         """Nothing to prepare."""

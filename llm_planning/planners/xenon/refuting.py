@@ -1,0 +1,133 @@
+"""Revision that learns from what was at hand when all actions failed (XENON+, ours)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llm_planning.planners.xenon.failure_notes import Withdrawn
+from llm_planning.planners.xenon.revision import RankedAnalogyStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from llm_planning.planners.xenon.failure_notes import FailureNotes
+    from llm_planning.planners.xenon.knowledge import Knowledge
+    from llm_planning.planners.xenon.revision import Scales
+    from llm_planning.planners.xenon.roles import Attempt, RankItems
+    from llm_planning.planners.xenon.similarity import Similar
+
+
+class RefutingStore(RankedAnalogyStore):
+    """RevisionByAnalogy that tries nothing twice.
+
+    If all actions fail at an item, no requirements that the inventory met can be the right ones.
+
+    - A revision that proposes such requirements is followed by the next one at once, without a step
+      in the world, until they go beyond or name all that was ever obtained. Then the item waits
+      until something else is obtained.
+    - What waits needs something that was not obtained yet, and what it needs cannot in turn need
+      it. So whatever is believed to depend on it is revised, even what a human-written plan showed.
+    - But that is a suspicion only. What was believed of those items is kept, and believed again
+      once the item is obtained after all.
+
+    An inadmissible item is tried with what was obtained: a resource that can only be had by way of
+    the item would keep it out of the frontier for ever.
+
+    Args:
+        knowledge: what is revised.
+        similar: ranks items by their names.
+        scales: c_0, α_s, α_i and K.
+        resources: the "resource" set at this moment.
+        rank: log-probabilities of items as requirements.
+        notes: with which inventories all actions failed, and withdrawn beliefs.
+    """
+
+    def __init__(
+        self,
+        knowledge: Knowledge,
+        *,
+        similar: Similar,
+        scales: Scales,
+        resources: Callable[[Knowledge], set[str]],
+        rank: RankItems,
+        notes: FailureNotes,
+    ) -> None:
+        super().__init__(knowledge, similar=similar, scales=scales, resources=resources, rank=rank)
+        self._notes = notes
+        self._reviewed: set[str] = set()
+        self._cause = ""
+
+    async def review(self) -> None:
+        """Believes again what no longer waits, and revises what is refuted, after any success."""
+        known, notes = self._knowledge, self._notes
+        if known.obtained == self._reviewed:
+            return
+        self._reviewed = set(known.obtained)
+        for v in [v for v, before in notes.withdrawn.items() if before.cause in known.obtained]:
+            self._believe_again(v, notes.withdrawn.pop(v))
+        for v in known.graph.items:
+            if v not in known.obtained:
+                await self._go_beyond(v)
+
+    async def revise(self, item: str, failures: Sequence[Attempt]) -> None:
+        """RevisionByAnalogy, repeated until something is proposed that was not refuted."""
+        if item not in self._knowledge.obtained:
+            self._notes.refute(item, failures)
+            await self._revise(item, set())
+            await self._go_beyond(item)
+
+    async def everything(self, item: str) -> Mapping[str, int]:
+        """R(v) of an inadmissible item: resources and the likeliest others, as far as obtained."""
+        required = await super().everything(item)
+        return {u: n for u, n in required.items() if u in self._knowledge.obtained}
+
+    def spared(self, item: str) -> set[str]:
+        """What was obtained; what was only demonstrated, too, until the item has to wait."""
+        known = self._knowledge
+        waits = self._refuted(item) and self._all_proposed(item)
+        return known.obtained if waits else known.succeeded
+
+    async def _go_beyond(self, item: str) -> None:
+        while self._refuted(item) and not self._all_proposed(item):
+            await self._revise(item, set())
+        graph = self._knowledge.graph
+        if self._refuted(item) and graph.descendants(item, sparing=self.spared(item)):
+            await self._revise(item, set())
+
+    async def _revise(self, item: str, revised: set[str]) -> None:
+        if revised:
+            self._withdraw(item)
+        else:
+            self._cause = item
+        await super()._revise(item, revised)
+
+    def _refuted(self, item: str) -> bool:
+        return self._notes.refutes(item, self._knowledge.graph.requirements(item))
+
+    def _all_proposed(self, item: str) -> bool:
+        known = self._knowledge
+        return known.graph.requirements(item).keys() >= {*self.possible(item, known.obtained)}
+
+    def _withdraw(self, item: str) -> None:
+        known, graph = self._knowledge, self._knowledge.graph
+        before = Withdrawn(
+            cause=self._cause,
+            requirements=dict(graph.requirements(item)),
+            makes=graph.makes(item),
+            revisions=known.revision_count(item),
+            demonstrated=item in known.demonstrated,
+        )
+        self._notes.withdrawn.setdefault(item, before)
+
+    def _believe_again(self, item: str, before: Withdrawn) -> None:
+        known, required = self._knowledge, before.requirements
+        if (
+            item in known.obtained
+            or self._notes.refutes(item, required)
+            or known.graph.makes_cycle(item, required)
+        ):
+            return
+        known.graph.require(item, required, makes=before.makes)
+        known.revisions[item] = before.revisions
+        if before.demonstrated:
+            known.demonstrated.add(item)

@@ -1,0 +1,238 @@
+"""XENON+ tries nothing twice: what follows from a failure of all actions."""
+
+from __future__ import annotations
+
+import random
+
+from llm_planning.planners.xenon.failure_notes import FailureNotes, Withdrawn
+from llm_planning.planners.xenon.goals import dex_of_unrefuted
+from llm_planning.planners.xenon.graph import DependencyGraph
+from llm_planning.planners.xenon.knowledge import Knowledge
+from llm_planning.planners.xenon.refuting import RefutingStore
+from llm_planning.planners.xenon.revision import Scales, consumed_or_gathered
+from llm_planning.planners.xenon.roles import Attempt
+
+SCALES = Scales(c0=3, alpha_s=2, alpha_i=8, k=1)
+
+
+class Nothing:
+    """Nothing is similar to anything."""
+
+    async def top(self, item, among, k):
+        return []
+
+
+async def later_is_likelier(item, *, candidates):
+    return [float(i) for i in range(len(candidates))]
+
+
+def failed(item, **inventory):
+    return [
+        Attempt(item=item, action=action, believed={}, inventory=inventory)
+        for action in ("mine", "craft", "smelt")
+    ]
+
+
+def world(*items):
+    known = Knowledge(DependencyGraph(items))
+    known.obtain("logs", {}, makes=1, kept=set())
+    known.obtain("planks", {"logs": 1}, makes=4, kept=set())
+    notes = FailureNotes()
+    store = RefutingStore(
+        known,
+        similar=Nothing(),
+        scales=SCALES,
+        resources=consumed_or_gathered,
+        rank=later_is_likelier,
+        notes=notes,
+    )
+    return known, notes, store
+
+
+def required(known, item):
+    return dict(known.graph.requirements(item))
+
+
+# What is refuted ----------------------------------------------------------------------------------
+
+
+def test_what_every_attempt_had_at_hand_is_refuted():
+    notes = FailureNotes()
+    one, other = failed("pot", logs=3, planks=5)[0], failed("pot", logs=4, stick=1)[0]
+    notes.refute("pot", [one, other])
+    assert notes.refuted == {"pot": [{"logs": 3, "planks": 0}]}
+    assert notes.refutes("pot", {"logs": 3})
+    assert notes.refutes("pot", {})
+    assert not notes.refutes("pot", {"logs": 4})
+    assert not notes.refutes("pot", {"logs": 3, "planks": 1})
+    assert not notes.refutes("bowl", {})
+
+
+def test_smaller_inventories_are_not_kept_beside_larger_ones():
+    notes = FailureNotes()
+    for inventory in ({"logs": 1}, {"planks": 2}, {"logs": 2, "stick": 1}):
+        notes.refute("pot", failed("pot", **inventory))
+    assert notes.refuted["pot"] == [{"planks": 2}, {"logs": 2, "stick": 1}]
+
+
+def test_a_changed_rule_is_not_refuted():
+    known, notes, _ = world("pot")
+    notes.refute("pot", failed("pot", logs=8))
+    notes.withdrawn["pot"] = withdrawn(known, "pot", cause="stick")
+    notes.forget("pot")
+    assert notes == FailureNotes()
+
+
+def withdrawn(known, item, *, cause):
+    return Withdrawn(
+        cause=cause,
+        requirements=required(known, item),
+        makes=1,
+        revisions=known.revision_count(item),
+        demonstrated=False,
+    )
+
+
+# Revision -----------------------------------------------------------------------------------------
+
+
+async def test_revisions_that_propose_what_failed_are_passed_over():
+    """Golden: the pot fails with six planks at hand, then with eight of both.
+
+    C(pot) = 2 proposes α_s C = 4 of the likeliest item, planks, which is refuted; 3 proposes six of
+    the two likeliest, which is not. After the second failure 4 proposes α_i = 8 of the resource,
+    logs, and six planks: all there is, and refuted.
+    """
+    known, notes, store = world("pot")
+    known.graph.require("pot", {"planks": 1})
+    await store.revise("pot", failed("pot", planks=6))
+    assert (known.revision_count("pot"), required(known, "pot")) == (3, {"planks": 6, "logs": 6})
+    await store.revise("pot", failed("pot", planks=8, logs=8))
+    assert (known.revision_count("pot"), required(known, "pot")) == (4, {"logs": 8, "planks": 6})
+    assert notes.refutes("pot", required(known, "pot"))
+    await store.review()
+    await store.review()
+    assert known.revision_count("pot") == 4
+
+
+async def test_an_item_waits_until_something_else_is_obtained():
+    known, notes, store = world("pot", "clay")
+    known.graph.require("pot", {"planks": 1})
+    known.revisions["pot"] = 3
+    await store.revise("pot", failed("pot", planks=8, logs=8))
+    await store.review()
+    assert notes.refutes("pot", required(known, "pot"))
+    known.obtain("clay", {}, makes=1, kept=set())
+    await store.review()
+    assert required(known, "pot") == {"logs": 8, "clay": 8, "planks": 6}
+    assert not notes.refutes("pot", required(known, "pot"))
+
+
+async def test_an_inadmissible_item_is_not_tried_with_what_was_never_obtained():
+    """Cobblestone was demonstrated, and used up by a plan: a resource, but out of reach."""
+    known, _, store = world("pot")
+    known.demonstrate("cobblestone", {}, makes=1, kept=set())
+    known.demonstrate("furnace", {"cobblestone": 8}, makes=1, kept=set())
+    known.revisions["pot"] = 3
+    await store.revise("pot", failed("pot", planks=1))
+    assert required(known, "pot") == {"logs": 8, "planks": 6}
+
+
+async def test_what_was_obtained_is_not_revised():
+    known, notes, store = world("pot")
+    await store.revise("planks", failed("planks", logs=9))
+    assert required(known, "planks") == {"logs": 1}
+    assert not notes.refuted
+
+
+# Beliefs that are withdrawn, and believed again ---------------------------------------------------
+
+
+def stuck_world():
+    """A stick needs a chest, which seems to need an axe, which needs a stick."""
+    known, notes, store = world("stick", "chest", "sword")
+    known.demonstrate("stick", {"planks": 2}, makes=4, kept=set())
+    known.demonstrate("axe", {"stick": 2, "planks": 3}, makes=2, kept=set())
+    known.graph.require("chest", {"axe": 1})
+    known.graph.require("sword", {"stick": 1})
+    return known, notes, store
+
+
+async def test_all_that_depends_on_what_waits_is_revised_and_believed_again():
+    known, notes, store = stuck_world()
+    await store.revise("stick", failed("stick", logs=8, planks=8))
+    assert notes.refutes("stick", required(known, "stick"))
+    assert {v: before.cause for v, before in notes.withdrawn.items()} == dict.fromkeys(
+        ("axe", "chest", "sword"), "stick"
+    )
+    for item in ("axe", "chest", "sword"):
+        assert "stick" not in required(known, item)
+    assert known.demonstrated == set()
+    known.obtain("chest", {"planks": 8}, makes=1, kept=set())
+    await store.review()
+    assert "chest" in required(known, "stick")
+    known.obtain("stick", {"chest": 1}, makes=1, kept=set())
+    await store.review()
+    assert required(known, "axe") == {"stick": 2, "planks": 3}
+    assert known.graph.makes("axe") == 2
+    assert known.demonstrated == {"axe"}
+    assert required(known, "sword") == {"stick": 1}
+    assert known.revision_count("sword") == 1
+    assert required(known, "chest") == {"planks": 8}  # experience stands
+    assert not notes.withdrawn
+
+
+async def test_what_was_demonstrated_stands_as_long_as_there_is_something_to_try():
+    known, notes, store = stuck_world()
+    for _ in range(4):
+        await store.revise("stick", failed("stick", planks=1))
+    assert not notes.refutes("stick", required(known, "stick"))
+    assert required(known, "axe") == {"stick": 2, "planks": 3}
+    assert "axe" in known.demonstrated
+
+
+async def test_a_withdrawn_belief_that_was_refuted_since_is_not_believed_again():
+    known, notes, store = stuck_world()
+    await store.revise("stick", failed("stick", logs=8, planks=8))
+    known.obtain("stick", {"logs": 2}, makes=1, kept=set())
+    notes.refute("sword", failed("sword", stick=3))
+    before = required(known, "sword")
+    await store.review()
+    assert required(known, "sword") != {"stick": 1}
+    assert required(known, "sword") == before or "stick" in required(known, "sword")
+    assert "sword" not in notes.withdrawn
+
+
+async def test_a_withdrawn_belief_that_would_make_a_cycle_is_not_believed_again():
+    known, notes, store = stuck_world()
+    await store.revise("stick", failed("stick", logs=8, planks=8))
+    known.obtain("sword", {"logs": 1}, makes=1, kept=set())
+    known.obtain("stick", {"axe": 1}, makes=1, kept=set())
+    await store.review()
+    assert "stick" not in required(known, "axe")
+    assert "axe" not in notes.withdrawn
+
+
+# Goals --------------------------------------------------------------------------------------------
+
+
+def goal(known, notes):
+    return dex_of_unrefuted(notes)(known, random.Random(0))
+
+
+def test_goals_are_unrefuted_then_withdrawn_then_any():
+    known, notes, _ = world("pot", "bowl", "lid")
+    for v in ("pot", "bowl", "lid"):
+        known.graph.require(v, {"planks": 1})
+    known.revisions.update(bowl=2, lid=3)
+    assert goal(known, notes) == "pot"
+    notes.refute("pot", failed("pot", planks=1))
+    assert goal(known, notes) == "bowl"
+    notes.withdrawn["bowl"] = withdrawn(known, "bowl", cause="stick")
+    assert goal(known, notes) == "lid"
+    notes.refute("lid", failed("lid", planks=1))
+    assert goal(known, notes) == "bowl"
+    notes.refute("bowl", failed("bowl", planks=1))
+    assert goal(known, notes) == "pot"  # fewest revisions
+    known.obtained.update(("pot", "bowl", "lid"))
+    assert goal(known, notes) is None
