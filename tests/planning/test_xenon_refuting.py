@@ -217,10 +217,10 @@ async def test_a_withdrawn_belief_that_would_make_a_cycle_is_not_believed_again(
 
 
 def goal(known, notes):
-    return dex_of_unrefuted(notes)(known, random.Random(0))
+    return dex_of_unrefuted(notes, c0=3)(known, random.Random(0))
 
 
-def test_goals_are_unrefuted_then_withdrawn_then_any():
+def test_goals_are_unrefuted_and_what_was_withdrawn_counts_as_explored_more():
     known, notes, _ = world("pot", "bowl", "lid")
     for v in ("pot", "bowl", "lid"):
         known.graph.require(v, {"planks": 1})
@@ -234,5 +234,11 @@ def test_goals_are_unrefuted_then_withdrawn_then_any():
     assert goal(known, notes) == "bowl"
     notes.refute("bowl", failed("bowl", planks=1))
     assert goal(known, notes) == "pot"  # fewest revisions
-    known.obtained.update(("pot", "bowl", "lid"))
+    known.obtain("lid", {"planks": 1}, makes=1, kept=set())
+    notes.refuted.clear()
+    known.revisions.update(pot=8, bowl=2)
+    assert goal(known, notes) in {"pot", "bowl"}  # 8 and 2 + 2 c_0
+    known.revisions["pot"] = 9
+    assert goal(known, notes) == "bowl"
+    known.obtained.update(("pot", "bowl"))
     assert goal(known, notes) is None

@@ -231,7 +231,7 @@ def by_dex(given: Ingredients) -> SelectGoal:
 
 def by_dex_of_unrefuted(given: Ingredients) -> SelectGoal:
     """DEX among what was not refuted."""
-    return dex_of_unrefuted(given.notes)
+    return dex_of_unrefuted(given.notes, c0=given.settings.c0)
 
 
 def at_random(given: Ingredients) -> SelectGoal:

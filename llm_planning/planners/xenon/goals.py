@@ -35,21 +35,29 @@ def dex(known: Knowledge, rng: Random) -> str | None:
     F_min are the items of F with the smallest C(f), or exploration count; D(f) = L_f counts the
     distinct items needed to obtain f according to Ĝ, f included. Ties are broken uniformly.
     """
-    return _easiest(frontier(known), known, rng)
+    return _easiest(frontier(known), known, rng, explored=known.exploration_count)
 
 
-def dex_of_unrefuted(notes: FailureNotes) -> SelectGoal:
+def dex_of_unrefuted(notes: FailureNotes, *, c0: int) -> SelectGoal:
     """DEX among items that can be as believed, as long as there are any (XENON+).
 
+    An item of which a belief was withdrawn counts as explored 2 c_0 times more: what is proposed
+    instead is less likely than what was believed, which may come back.
+
     Args:
-        notes: with which inventories all actions failed.
+        notes: with which inventories all actions failed, and withdrawn beliefs.
+        c0: c_0.
     """
 
     def select(known: Knowledge, rng: Random) -> str | None:
         f = frontier(known)
-        worthwhile = [v for v in f if not notes.refutes(v, known.graph.requirements(v))]
-        free = [v for v in worthwhile if v not in notes.withdrawn]
-        return _easiest(free or worthwhile or f, known, rng)
+        possible = [v for v in f if not notes.refutes(v, known.graph.requirements(v))]
+        return _easiest(
+            possible or f,
+            known,
+            rng,
+            explored=lambda v: known.exploration_count(v) + 2 * c0 * (v in notes.withdrawn),
+        )
 
     return select
 
@@ -85,11 +93,13 @@ def least_attempted(missing: Callable[[], list[str]]) -> SelectGoal:
     return select
 
 
-def _easiest(f: list[str], known: Knowledge, rng: Random) -> str | None:
+def _easiest(
+    f: list[str], known: Knowledge, rng: Random, *, explored: Callable[[str], int]
+) -> str | None:
     if not f:
         return None
-    fewest = min(map(known.exploration_count, f))
-    f_min = [v for v in f if known.exploration_count(v) == fewest]
+    fewest = min(map(explored, f))
+    f_min = [v for v in f if explored(v) == fewest]
     difficulty = {v: 1 + len(known.graph.ancestors(v)) for v in f_min}
     easiest = min(difficulty.values())
     return rng.choice([v for v in f_min if difficulty[v] == easiest])
