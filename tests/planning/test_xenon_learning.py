@@ -72,6 +72,18 @@ async def test_xenon_plus_learns_what_nobody_has_seen_used_up(engine):
     assert max(ranked, xenon) < 0.5
 
 
+async def test_the_oracle_is_held_to_known_names_as_the_model_is(engine):
+    """The oracle invents names; an agent whose answers are held does not hear them."""
+    known = set(RuleBook.load().rules)
+    heard = {
+        planner: set((await learn(engine, planner, steps=10)).trace["graph"])
+        for planner in ("xenon-names-mined", "xenon-names-mined-closed", "xenon-plus")
+    }
+    assert heard["xenon-names-mined"] - known
+    assert heard["xenon-names-mined-closed"] <= known
+    assert heard["xenon-plus"] <= known
+
+
 @pytest.mark.parametrize("pool", ["resources", "required"])
 async def test_what_is_true_is_never_refuted(engine, tmp_path, pool):
     path = tmp_path / "plus.json"
@@ -160,6 +172,19 @@ async def test_learning_stopped_after_an_episode_goes_on_exactly(
     assert halves.read_bytes() == whole.read_bytes()
     assert halved_run.metrics == whole_run.metrics
     assert halved_run.trace["curve"] == whole_run.trace["curve"]
+
+
+async def test_withdrawn_beliefs_survive_a_pause(engine, tmp_path):
+    """The wider pool, where failures refute much; a pause after each of four short episodes."""
+    level = {"requirements": 3, "pool": "required", "seed": 39, "steps": 200}
+    whole, pauses = tmp_path / "whole.json", tmp_path / "pauses.json"
+    await learn(engine, "xenon-plus", episodes=4, save=str(whole), **level)
+    withdrawn = 0
+    for episodes in range(1, 5):
+        await learn(engine, "xenon-plus", episodes=episodes, save=str(pauses), **level)
+        withdrawn += len(load_saved(pauses).notes.withdrawn)
+    assert withdrawn > 30
+    assert pauses.read_bytes() == whole.read_bytes()
 
 
 async def test_what_self_correction_makes_of_failures_is_saved(engine, tmp_path):

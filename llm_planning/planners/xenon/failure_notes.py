@@ -45,6 +45,7 @@ class FailureNotes:
         corrections: item -> how often the LLM corrected its requirements.
         refuted: item -> inventories with which every action failed.
         withdrawn: item -> what was believed of it before.
+        reviewed: how many items were obtained when all that is refuted was last revised.
     """
 
     unrevised: dict[str, list[Attempt]] = field(default_factory=dict)
@@ -55,6 +56,7 @@ class FailureNotes:
     corrections: dict[str, int] = field(default_factory=dict)
     refuted: dict[str, list[dict[str, int]]] = field(default_factory=dict)
     withdrawn: dict[str, Withdrawn] = field(default_factory=dict)
+    reviewed: int = 0
 
     def refute(self, item: str, failures: Sequence[Attempt]) -> None:
         """Takes note of what was at hand in each of some failures, by all actions, at an item."""

@@ -54,15 +54,14 @@ class RefutingStore(RankedAnalogyStore):
     ) -> None:
         super().__init__(knowledge, similar=similar, scales=scales, resources=resources, rank=rank)
         self._notes = notes
-        self._reviewed: set[str] = set()
         self._cause = ""
 
     async def review(self) -> None:
         """Believes again what no longer waits, and revises what is refuted, after any success."""
         known, notes = self._knowledge, self._notes
-        if known.obtained == self._reviewed:
+        if len(known.obtained) == notes.reviewed:
             return
-        self._reviewed = set(known.obtained)
+        notes.reviewed = len(known.obtained)
         for v in [v for v, before in notes.withdrawn.items() if before.cause in known.obtained]:
             self._believe_again(v, notes.withdrawn.pop(v))
         for v in known.graph.items:
