@@ -8,10 +8,12 @@ from llm_planning.planners.xenon.failure_notes import FailureNotes, Withdrawn
 from llm_planning.planners.xenon.goals import dex_of_unrefuted
 from llm_planning.planners.xenon.graph import DependencyGraph
 from llm_planning.planners.xenon.knowledge import Knowledge
+from llm_planning.planners.xenon.memory import ActionMemory
 from llm_planning.planners.xenon.refuting import RefutingStore
 from llm_planning.planners.xenon.revision import Scales, consumed_or_gathered
 from llm_planning.planners.xenon.roles import Attempt
 
+VERBS = ("mine", "craft", "smelt")
 SCALES = Scales(c0=3, alpha_s=2, alpha_i=8, k=1)
 
 
@@ -27,13 +29,10 @@ async def later_is_likelier(item, *, candidates):
 
 
 def failed(item, **inventory):
-    return [
-        Attempt(item=item, action=action, believed={}, inventory=inventory)
-        for action in ("mine", "craft", "smelt")
-    ]
+    return [Attempt(item=item, action=action, believed={}, inventory=inventory) for action in VERBS]
 
 
-def world(*items):
+def world(*items, memory=None):
     known = Knowledge(DependencyGraph(items))
     known.obtain("logs", {}, makes=1, kept=set())
     known.obtain("planks", {"logs": 1}, makes=4, kept=set())
@@ -44,6 +43,7 @@ def world(*items):
         scales=SCALES,
         resources=consumed_or_gathered,
         rank=later_is_likelier,
+        memory=memory or ActionMemory(VERBS, x0=2),
         notes=notes,
     )
     return known, notes, store
@@ -60,7 +60,7 @@ def test_what_every_attempt_had_at_hand_is_refuted():
     notes = FailureNotes()
     one, other = failed("pot", logs=3, planks=5)[0], failed("pot", logs=4, stick=1)[0]
     notes.refute("pot", [one, other])
-    assert notes.refuted == {"pot": [{"logs": 3, "planks": 0}]}
+    assert notes.refuted == {"pot": [{"logs": 3}]}
     assert notes.refutes("pot", {"logs": 3})
     assert notes.refutes("pot", {})
     assert not notes.refutes("pot", {"logs": 4})
@@ -70,7 +70,7 @@ def test_what_every_attempt_had_at_hand_is_refuted():
 
 def test_smaller_inventories_are_not_kept_beside_larger_ones():
     notes = FailureNotes()
-    for inventory in ({"logs": 1}, {"planks": 2}, {"logs": 2, "stick": 1}):
+    for inventory in ({"logs": 1}, {"planks": 2}, {"logs": 2, "stick": 1}, {"logs": 2}):
         notes.refute("pot", failed("pot", **inventory))
     assert notes.refuted["pot"] == [{"planks": 2}, {"logs": 2, "stick": 1}]
 
@@ -113,6 +113,40 @@ async def test_revisions_that_propose_what_failed_are_passed_over():
     await store.review()
     await store.review()
     assert known.revision_count("pot") == 4
+
+
+async def test_an_item_does_not_wait_before_the_largest_quantities_were_proposed():
+    """Both names are proposed at C = 3 already, six of each: seven logs and six planks refute that.
+
+    At C = 4 the item is inadmissible, and eight logs are proposed.
+    """
+    known, notes, store = world("pot", "lid")
+    known.graph.require("pot", {"planks": 1})
+    known.graph.require("lid", {"pot": 1})
+    await store.revise("pot", failed("pot", planks=6, logs=7))
+    assert (known.revision_count("pot"), required(known, "pot")) == (4, {"logs": 8, "planks": 6})
+    assert not notes.refutes("pot", required(known, "pot"))
+
+
+async def test_what_fam_holds_against_actions_goes_with_the_belief():
+    """Failures of another belief would soon have all actions ruled out for the one believed now."""
+    memory = ActionMemory(VERBS, x0=2)
+    known, notes, store = world("stick", "sword", memory=memory)
+    known.graph.require("stick", {"planks": 1})
+    known.graph.require("sword", {"stick": 1})
+    memory.record("craft", "sword", True)
+    for action in VERBS:
+        memory.record(action, "sword", False)
+    notes.unrevised["sword"] = failed("sword")
+    await store.revise("stick", failed("stick", logs=8, planks=8))
+    assert set(notes.withdrawn) == {"sword"}
+    assert memory.to_json() == {"successes": {"sword": {"craft": 1}}, "failures": {}}
+    assert "sword" not in notes.unrevised
+    memory.record("mine", "sword", False)
+    known.obtain("stick", {"planks": 9}, makes=1, kept=set())
+    await store.review()
+    assert required(known, "sword") == {"stick": 1}
+    assert memory.failures("mine", "sword") == 0
 
 
 async def test_an_item_waits_until_something_else_is_obtained():
@@ -198,8 +232,8 @@ async def test_a_withdrawn_belief_that_was_refuted_since_is_not_believed_again()
     notes.refute("sword", failed("sword", stick=3))
     before = required(known, "sword")
     await store.review()
-    assert required(known, "sword") != {"stick": 1}
-    assert required(known, "sword") == before or "stick" in required(known, "sword")
+    assert before == {"planks": 4}  # what was proposed when the belief was withdrawn
+    assert required(known, "sword") == before
     assert "sword" not in notes.withdrawn
 
 
@@ -211,6 +245,19 @@ async def test_a_withdrawn_belief_that_would_make_a_cycle_is_not_believed_again(
     await store.review()
     assert "stick" not in required(known, "axe")
     assert "axe" not in notes.withdrawn
+
+
+async def test_a_rule_that_changes_ends_the_suspicion_against_it():
+    known, notes, store = stuck_world()
+    await store.revise("stick", failed("stick", logs=8, planks=8))
+    await store.review()
+    assert notes.withdrawn
+    known.forget(("stick",))
+    notes.forget("stick")
+    await store.review()
+    assert not notes.withdrawn
+    assert required(known, "axe") == {"stick": 2, "planks": 3}
+    assert "axe" in known.demonstrated
 
 
 # Goals --------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ class Parts:
         dependencies: keeps and revises Ĝ.
         actions: chooses and learns actions.
         select_goal: chooses the next goal.
-        notes: failures, kept until they are told to those who reconsider requirements.
+        notes: what is kept of failures beside the action memory.
     """
 
     knowledge: Knowledge

@@ -152,6 +152,7 @@ def analogy_refuting(given: Ingredients) -> RefutingStore:
         scales=given.scales,
         resources=consumed_or_gathered,
         rank=given.roles.rank,
+        memory=given.memory,
         notes=given.notes,
     )
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping  # noqa: TC003 (pydantic reads it)
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pydantic import ConfigDict
+
 from llm_planning.planners.xenon.roles import Attempt  # noqa: TC001 (pydantic reads it)
 
 if TYPE_CHECKING:
@@ -48,6 +50,8 @@ class FailureNotes:
         reviewed: how many items were obtained when all that is refuted was last revised.
     """
 
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
     unrevised: dict[str, list[Attempt]] = field(default_factory=dict)
     in_vain: dict[str, int] = field(default_factory=dict)
     unexplained: dict[str, list[Attempt]] = field(default_factory=dict)
@@ -62,18 +66,24 @@ class FailureNotes:
         """Takes note of what was at hand in each of some failures, by all actions, at an item."""
         first, *others = (failure.inventory for failure in failures)
         held = {u: min(n, *(other.get(u, 0) for other in others), n) for u, n in first.items()}
-        more = [known for known in self.refuted.get(item, ()) if not covers(held, known)]
-        self.refuted[item] = [*more, held]
+        if not self.refutes(item, held):
+            others_known = self.refuted.get(item, ())
+            kept = [known for known in others_known if not covers(held, known)]
+            self.refuted[item] = [*kept, {u: n for u, n in held.items() if n}]
 
     def refutes(self, item: str, requirements: Mapping[str, int]) -> bool:
         """Whether these cannot be what an item requires: all actions failed with all of it."""
         return any(covers(held, requirements) for held in self.refuted.get(item, ()))
 
     def forget(self, item: str) -> None:
-        """Is told that the rule of an item has changed."""
+        """Is told that the rule of an item has changed.
+
+        Reflections and the count of corrections stay: nobody says that they no longer hold.
+        """
         self.unrevised.pop(item, None)
         self.refuted.pop(item, None)
         self.withdrawn.pop(item, None)
+        self.reviewed = 0
 
 
 def covers(inventory: Mapping[str, int], requirements: Mapping[str, int]) -> bool:

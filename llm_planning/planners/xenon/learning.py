@@ -284,7 +284,7 @@ def _roles(
 
 
 def held_to(names: Sequence[str], predict: PredictRequirements) -> PredictRequirements:
-    """Leaves out of an answer what is none of these names, as a model's constraint does."""
+    """Leaves out of a prediction what is none of these names, as a model's constraint does."""
     known = frozenset(names)
 
     async def held(item: str, *, examples: Sequence[tuple[str, Requirements]]) -> Requirements:

@@ -84,6 +84,11 @@ class ActionMemory:
         self._failures.pop(item, None)
         self._known.pop(item, None)
 
+    def forgive(self, item: str) -> None:
+        """Forgets what failed at an item, and keeps what worked."""
+        self._failures.pop(item, None)
+        self._reconsider(item)
+
     def to_json(self) -> dict[str, Counts]:
         """Both tables: item -> action -> count."""
         return {"successes": self._successes, "failures": self._failures}

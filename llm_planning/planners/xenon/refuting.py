@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from llm_planning.planners.xenon.failure_notes import FailureNotes
     from llm_planning.planners.xenon.knowledge import Knowledge
+    from llm_planning.planners.xenon.memory import ActionMemory
     from llm_planning.planners.xenon.revision import Scales
     from llm_planning.planners.xenon.roles import Attempt, RankItems
     from llm_planning.planners.xenon.similarity import Similar
@@ -23,12 +24,14 @@ class RefutingStore(RankedAnalogyStore):
     If all actions fail at an item, no requirements that the inventory met can be the right ones.
 
     - A revision that proposes such requirements is followed by the next one at once, without a step
-      in the world, until they go beyond or name all that was ever obtained. Then the item waits
-      until something else is obtained.
-    - What waits needs something that was not obtained yet, and what it needs cannot in turn need
-      it. So whatever is believed to depend on it is revised, even what a human-written plan showed.
+      in the world, until they go beyond or all that was ever obtained is proposed in the quantities
+      of an inadmissible item. Then the item waits until something else is obtained.
+    - What waits needs something that was not obtained yet, or more of something than is ever
+      proposed; and what it needs cannot in turn need it. So whatever is believed to depend on it is
+      revised, even what a human-written plan showed.
     - But that is a suspicion only. What was believed of those items is kept, and believed again
-      once the item is obtained after all.
+      once the item is obtained after all, or its rule has changed.
+    - Failures count against the belief that they were made with: FAM forgets them with it.
 
     An inadmissible item is tried with what was obtained: a resource that can only be had by way of
     the item would keep it out of the frontier for ever.
@@ -39,6 +42,7 @@ class RefutingStore(RankedAnalogyStore):
         scales: c_0, α_s, α_i and K.
         resources: the "resource" set at this moment.
         rank: log-probabilities of items as requirements.
+        memory: FAM.
         notes: with which inventories all actions failed, and withdrawn beliefs.
     """
 
@@ -50,11 +54,12 @@ class RefutingStore(RankedAnalogyStore):
         scales: Scales,
         resources: Callable[[Knowledge], set[str]],
         rank: RankItems,
+        memory: ActionMemory,
         notes: FailureNotes,
     ) -> None:
         super().__init__(knowledge, similar=similar, scales=scales, resources=resources, rank=rank)
+        self._memory = memory
         self._notes = notes
-        self._cause = ""
 
     async def review(self) -> None:
         """Believes again what no longer waits, and revises what is refuted, after any success."""
@@ -62,9 +67,11 @@ class RefutingStore(RankedAnalogyStore):
         if len(known.obtained) == notes.reviewed:
             return
         notes.reviewed = len(known.obtained)
-        for v in [v for v, before in notes.withdrawn.items() if before.cause in known.obtained]:
-            self._believe_again(v, notes.withdrawn.pop(v))
-        for v in known.graph.items:
+        for v, before in [*notes.withdrawn.items()]:
+            if before.cause in known.obtained or before.cause not in notes.refuted:
+                del notes.withdrawn[v]
+                self._believe_again(v, before)
+        for v in [*known.graph.items]:
             if v not in known.obtained:
                 await self._go_beyond(v)
 
@@ -72,7 +79,7 @@ class RefutingStore(RankedAnalogyStore):
         """RevisionByAnalogy, repeated until something is proposed that was not refuted."""
         if item not in self._knowledge.obtained:
             self._notes.refute(item, failures)
-            await self._revise(item, set())
+            await self._revise(item, [])
             await self._go_beyond(item)
 
     async def everything(self, item: str) -> Mapping[str, int]:
@@ -88,16 +95,15 @@ class RefutingStore(RankedAnalogyStore):
 
     async def _go_beyond(self, item: str) -> None:
         while self._refuted(item) and not self._all_proposed(item):
-            await self._revise(item, set())
+            await self._revise(item, [])
         graph = self._knowledge.graph
         if self._refuted(item) and graph.descendants(item, sparing=self.spared(item)):
-            await self._revise(item, set())
+            await self._revise(item, [])
 
-    async def _revise(self, item: str, revised: set[str]) -> None:
+    async def _revise(self, item: str, revised: list[str]) -> None:
         if revised:
-            self._withdraw(item)
-        else:
-            self._cause = item
+            self._withdraw(item, cause=revised[0])
+        self._begin_anew(item)
         await super()._revise(item, revised)
 
     def _refuted(self, item: str) -> bool:
@@ -105,12 +111,18 @@ class RefutingStore(RankedAnalogyStore):
 
     def _all_proposed(self, item: str) -> bool:
         known = self._knowledge
-        return known.graph.requirements(item).keys() >= {*self.possible(item, known.obtained)}
+        inadmissible = known.revision_count(item) > self._scales.c0
+        proposed = known.graph.requirements(item).keys()
+        return inadmissible and proposed >= {*self.possible(item, known.obtained)}
 
-    def _withdraw(self, item: str) -> None:
+    def _begin_anew(self, item: str) -> None:
+        self._memory.forgive(item)
+        self._notes.unrevised.pop(item, None)
+
+    def _withdraw(self, item: str, *, cause: str) -> None:
         known, graph = self._knowledge, self._knowledge.graph
         before = Withdrawn(
-            cause=self._cause,
+            cause=cause,
             requirements=dict(graph.requirements(item)),
             makes=graph.makes(item),
             revisions=known.revision_count(item),
@@ -126,6 +138,7 @@ class RefutingStore(RankedAnalogyStore):
             or known.graph.makes_cycle(item, required)
         ):
             return
+        self._begin_anew(item)
         known.graph.require(item, required, makes=before.makes)
         known.revisions[item] = before.revisions
         if before.demonstrated:

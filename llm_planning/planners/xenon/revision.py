@@ -179,11 +179,11 @@ class AnalogyStore:
         imperfect controller that failed.
         """
         if item not in self._knowledge.obtained:
-            await self._revise(item, set())
+            await self._revise(item, [])
 
-    async def _revise(self, item: str, revised: set[str]) -> None:
+    async def _revise(self, item: str, revised: list[str]) -> None:
         known, scales = self._knowledge, self._scales
-        revised.add(item)
+        revised.append(item)
         known.demonstrated.discard(item)
         known.revisions[item] = known.revision_count(item) + 1
         if known.revisions[item] <= scales.c0:

@@ -108,7 +108,7 @@ class AnalyseFailure(Protocol):
 
 
 class RankItems(Protocol):
-    """Which known items are likely to be required? XENON+ only."""
+    """Which known items are likely to be required? XENON+ and its last ablation only."""
 
     async def __call__(self, item: str, *, candidates: Sequence[str]) -> Sequence[float]:
         """Log-probabilities, in nats, that the model gives to each candidate as a requirement.
