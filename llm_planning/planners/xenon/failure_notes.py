@@ -64,12 +64,12 @@ class FailureNotes:
 
     def refute(self, item: str, failures: Sequence[Attempt]) -> None:
         """Takes note of what was at hand in each of some failures, by all actions, at an item."""
-        first, *others = (failure.inventory for failure in failures)
-        held = {u: min(n, *(other.get(u, 0) for other in others), n) for u, n in first.items()}
-        if not self.refutes(item, held):
-            others_known = self.refuted.get(item, ())
-            kept = [known for known in others_known if not covers(held, known)]
-            self.refuted[item] = [*kept, {u: n for u, n in held.items() if n}]
+        inventories = [failure.inventory for failure in failures]
+        least = {u: min(held.get(u, 0) for held in inventories) for u in inventories[0]}
+        if not self.refutes(item, least):
+            known = self.refuted.get(item, ())
+            beyond = [held for held in known if not covers(least, held)]
+            self.refuted[item] = [*beyond, {u: n for u, n in least.items() if n}]
 
     def refutes(self, item: str, requirements: Mapping[str, int]) -> bool:
         """Whether these cannot be what an item requires: all actions failed with all of it."""
