@@ -10,13 +10,15 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bench_engine import engine, forget, lengths, trajectories
 from harness import Finding, parser, report
 
-from llm_planning.planners.tree_of_options import baselines
-from llm_planning.planners.tree_of_options.planner import Step
+from llm_planning.environments.minecraft.domain import Minecraft
+from llm_planning.planners.tree_of_options.baselines import tree_of_options
+from llm_planning.planners.tree_of_options.planner import Memo, Reached
+from llm_planning.planners.tree_of_options.questions import Questions
 from llm_planning.planners.tree_of_options.settings import FeasibleSearchSettings
 from llm_planning.roles import Engines
 from llm_planning.search import Node
@@ -65,13 +67,20 @@ class Arm:
 def expansions(opened: VllmEngine, count: int, *, limit: int) -> Arm:
     """Expands so many nodes, so many of them at once."""
     recorder = Recorder(opened)
-    search = baselines.tree_of_options(
-        Engines.both(recorder),
-        FeasibleSearchSettings(),
-        seed=0,  # type: ignore[arg-type]
+    settings, domain = FeasibleSearchSettings(), Minecraft()
+    ask: Questions[Any, Any] = Questions(
+        domain,
+        Engines(recorder),  # type: ignore[arg-type]
+        settings,
+        seed=0,
     )
-    nodes = [Node(Step(tau, done=False)) for tau in trajectories(count)]
-    return _measure(opened, recorder, [search.expand(node) for node in nodes], limit)
+    planner = tree_of_options(ask, domain, settings)
+    work = []
+    for tau in trajectories(count):
+        node: Node[Any, Any] = Node()
+        node.memo = Memo(done=False)
+        work.append(planner.expand(node, Reached(tau), 0))
+    return _measure(opened, recorder, work, limit)
 
 
 def bare(opened: VllmEngine, requests: Sequence[Request], *, limit: int) -> Arm:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from llm_planning.environments.minecraft.domain import Minecraft
+from llm_planning.environments.minecraft.option_language import Option
 from llm_planning.environments.minecraft.tasks import TASKS
-from llm_planning.planners.tree_of_options.prompts import NOW, PREDICTED, Questions
+from llm_planning.planners.tree_of_options.questions import NOW, PREDICTED, Questions
 from llm_planning.planners.tree_of_options.settings import FeasibleSearchSettings
-from llm_planning.planners.tree_of_options.trajectory import Option, Trajectory
+from llm_planning.planners.tree_of_options.trajectory import Considered, Trajectory
 from llm_planning.roles import Engines
 from llm_serving.config import EngineConfig
 from llm_serving.vllm_engine import VllmEngine
@@ -48,38 +50,48 @@ def engine(backend: StructuredBackend = "outlines", *, model: str = MODEL) -> It
         opened.close()
 
 
-def trajectories(count: int) -> list[Trajectory]:
+def trajectories(count: int) -> list[Trajectory[Any, Any]]:
     """So many different τ: the eight tasks after 0, 1, 2, ... options."""
-    goals = [(task.goal, task.start) for task in TASKS.values()]
+    tasks = list(TASKS.values())
     return [
-        Trajectory(*goals[i % len(goals)], options=OPTIONS[: i // len(goals)]) for i in range(count)
+        Trajectory(
+            tasks[i % len(tasks)].goal,
+            tasks[i % len(tasks)].start,
+            options=OPTIONS[: i // len(tasks)],
+        )
+        for i in range(count)
     ]
 
 
 def role_calls(engine: Engine, role: str, count: int) -> list[Awaitable[object]]:
     """So many different questions of one ToO role, at the paper's k; nobody is asked yet."""
     settings = FeasibleSearchSettings()
-    ask = Questions(Engines.both(engine), settings, seed=0)
-    make = {
-        "propose": lambda: ask.propose(settings.k, NOW),
-        "feasibility": lambda: ask.feasibility(NOW),
-        "repair": lambda: ask.repair(NOW),
-        "dynamics": ask.dynamics,
-        "reward": lambda: ask.reward(PREDICTED),
-        "termination": ask.termination,
-    }[role]
-    answer = make()
-    given = [
-        {
-            "goal": tau.goal,
-            "state": tau.state,
-            "history": tau.history,
-            "option": OPTIONS[i % len(OPTIONS)],
-            "reason": "something is missing",
-        }
-        for i, tau in enumerate(trajectories(count))
+    ask: Questions[Any, Any] = Questions(Minecraft(), Engines(engine), settings, seed=0)
+    taus = trajectories(count)
+    considered = [
+        Considered(tau, OPTIONS[i % len(OPTIONS)], "something is missing")
+        for i, tau in enumerate(taus)
     ]
-    return [answer(**one) for one in given]
+    match role:
+        case "propose":
+            propose = ask.propose(settings.k, NOW)
+            return [propose(tau) for tau in taus]
+        case "termination":
+            termination = ask.termination(NOW)
+            return [termination(tau) for tau in taus]
+        case "dynamics":
+            dynamics = ask.dynamics()
+            return [dynamics(one) for one in considered]
+        case "reward":
+            reward = ask.reward(PREDICTED)
+            return [reward(one) for one in considered]
+        case "feasibility":
+            feasibility = ask.feasibility(NOW)
+            return [feasibility(one) for one in considered]
+        case "repair":
+            repair = ask.repair(NOW)
+            return [repair(one) for one in considered]
+    raise ValueError(f"ToO has no role {role!r}")
 
 
 def timed(work: Awaitable[T]) -> tuple[T, float]:

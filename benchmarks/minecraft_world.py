@@ -1,9 +1,10 @@
-"""What a step and a clone of Minecraft's text world cost.
+"""What a step and a clone of Minecraft's text world cost, and a step of its option world.
 
 Steps are drawn beforehand, and of three kinds: any action on any item, uniformly, in a world that
 already holds something; one mining step that always succeeds; and every item in turn by its own
 action, but with nothing in hand, which always fails. A clone is compared with `copy.deepcopy` of
-the inventory alone, the least that a copy has to do.
+the inventory alone, the least that a copy has to do. The option world carries out a plan for an
+iron pickaxe in one world after another, as a search that tries options would.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from typing import TYPE_CHECKING
 from harness import AnswersDifferError, Finding, medians, parser, report
 
 from llm_planning.environments.minecraft.goals import GOALS_67
+from llm_planning.environments.minecraft.option_language import Option
+from llm_planning.environments.minecraft.option_world import OptionWorld
 from llm_planning.environments.minecraft.rulebook import RuleBook
+from llm_planning.environments.minecraft.tasks import PLAINS
 from llm_planning.environments.minecraft.text_world import TextWorld
 
 if TYPE_CHECKING:
@@ -26,7 +30,20 @@ if TYPE_CHECKING:
 
 STEPS = 200_000
 CLONES = 20_000
+WORLDS = 200
 REPEATS = 5
+
+PLAN = (
+    Option("mine", 8, "oak_log"),
+    Option("craft", 1, "wooden_pickaxe"),
+    Option("mine", 11, "cobblestone"),
+    Option("craft", 1, "stone_pickaxe"),
+    Option("craft", 1, "furnace"),
+    Option("find", 1, "iron_ore"),
+    Option("mine", 3, "iron_ore"),
+    Option("smelt", 3, "iron_ore"),
+    Option("craft", 1, "iron_pickaxe"),
+)
 
 
 def walked(world: TextWorld) -> TextWorld:
@@ -78,6 +95,32 @@ def steps_per_second(world: TextWorld) -> Finding:
     )
 
 
+def options_per_second(book: RuleBook) -> Finding:
+    """Steps of the option world; a state need not be copied, so there is nothing else to pay."""
+    worlds = [OptionWorld(book, seed=0).reseeded(seed) for seed in range(WORLDS)]
+    reached = 0
+
+    def carried_out() -> float:
+        nonlocal reached
+        begun = clock()
+        for world in worlds:
+            state = PLAINS
+            for option in PLAN:
+                state = world.step(state, option).state
+            reached += "iron_pickaxe" in state.inventory
+        return clock() - begun
+
+    (seconds,) = medians({"options": carried_out}, repeats=REPEATS).values()
+    return Finding(
+        label="options per second of the option world",
+        measured=WORLDS * len(PLAN) / seconds,
+        unit="/s",
+        bound="at least",
+        target=5_000,
+        details={"share_of_plans_that_succeed": reached / (WORLDS * REPEATS)},
+    )
+
+
 def cloning(world: TextWorld) -> tuple[Finding, Finding]:
     """Clones beside deep copies, from the same state."""
     if world.clone().inventory != copy.deepcopy(world.inventory):
@@ -124,7 +167,7 @@ def main() -> None:
     ratio, micros = cloning(world)
     report(
         "minecraft_world",
-        [ratio, micros, steps_per_second(world)],
+        [ratio, micros, steps_per_second(world), options_per_second(world.book)],
         as_json=arguments.json,
     )
 

@@ -37,6 +37,8 @@ class NaiveGame:
 
         self.name = name
         self.max_score = max_score
+        self.walkthrough: tuple[str, ...] = ()
+        self.objective = ""
         self.seconds = GameSeconds()
         self.copies = 0
         wanted = textworld.EnvInfos(admissible_commands=True, score=True, won=True, lost=True)

@@ -22,18 +22,19 @@ from bench_engine import MODEL, engine, forget
 from harness import Finding, parser, report
 from rich.console import Console
 
+from llm_planning.environments.minecraft.tasks import TASKS
 from llm_planning.experiments.display import LiveDisplay
 from llm_planning.experiments.ledger import Ledger
 from llm_planning.experiments.local_pool import LocalPool
 from llm_planning.experiments.scheduler import run_sweep
 from llm_planning.experiments.trial import Trial
-from llm_planning.planners.registry import find_planner
+from llm_planning.registry import find_planner
 from llm_planning.roles import Engines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llm_planning.experiments.progress import Progress
+    from llm_planning.experiments.scheduler import Progress
     from llm_planning.experiments.trial import TrialResult
     from llm_serving.dispatcher import Activity
     from llm_serving.request import Request
@@ -118,14 +119,14 @@ def trials() -> list[Trial]:
     return [
         Trial(
             planner=spec.name,
-            environment=spec.environment,
+            domain="minecraft",
             task=task,
             model=MODEL,
             seed=seed,
             settings=settings,
         )
         for seed in range(SEEDS)
-        for task in spec.tasks
+        for task in TASKS
     ]
 
 
@@ -133,7 +134,7 @@ def run(opened: VllmEngine, chosen: Sequence[Trial], *, least: int, most: int) -
     """Runs trials as a sweep, between so many at once, from an empty prefix cache."""
     recorder = Recorder(opened)
     pool = LocalPool(
-        Engines.both(recorder),  # type: ignore[arg-type]
+        Engines(recorder),  # type: ignore[arg-type]
         least=least,
         most=most,
         gauges=(opened,),

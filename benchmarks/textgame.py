@@ -20,22 +20,24 @@ from __future__ import annotations
 import asyncio
 import statistics
 from functools import partial
+from random import Random
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bench_engine import engine, forget, in_turn, lengths, timed, together
 from harness import AnswersDifferError, Finding, medians, parser, report
 from naive_textworld import NaiveGame
 
+from llm_planning.environments.textgame.domain import TextGameDomain
 from llm_planning.environments.textgame.interpreted import InterpretedGame
 from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
 from llm_planning.environments.textgame.textworld_interpreter import open_textworld
 from llm_planning.environments.textgame.textworld_kinds import KINDS
 from llm_planning.environments.textgame.textworld_making import GAME_FILE
-from llm_planning.planners.mc_dml.priors import action_prompt, make_prior
-from llm_planning.planners.mc_dml.prompts import ask_action
-from llm_planning.planners.mc_dml.roles import Turn, uniform_prior
-from llm_planning.planners.mc_dml.search import Agent, Position, Search, observe
-from llm_planning.search import preorder, select_by_puct
+from llm_planning.planners.mc_dml.prompts import Questions
+from llm_planning.planners.mc_dml.roles import Turn
+from llm_planning.planners.mc_dml.search import Agent, Position, observe, search_move
+from llm_planning.priors import action_prompt, make_prior
+from llm_planning.search import edges_below, select_by_puct
 from llm_serving.models.folders import cache_folder
 from llm_serving.vllm_adapter import Draw
 
@@ -43,9 +45,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
     from llm_planning.environments.textgame.game import TextGame
-    from llm_planning.planners.mc_dml.roles import Prior, Situation
-    from llm_planning.planners.mc_dml.search import Step
-    from llm_planning.search import Node
+    from llm_planning.planners.mc_dml.roles import Policy, Situation, Trajectory
+    from llm_planning.planners.mc_dml.search import GameNode
     from llm_serving.engine import Engine
     from llm_serving.request import EncodedPrompt
     from llm_serving.vllm_engine import VllmEngine
@@ -67,12 +68,25 @@ Written: TypeAlias = "Callable[[Engine, Situation], EncodedPrompt]"
 Asking: TypeAlias = "Callable[[Situation], Coroutine[Any, Any, Sequence[float]]]"
 
 
-def searching(per_action: int, *, prior: Prior = uniform_prior) -> Agent:
+QUESTIONS = Questions()
+
+
+async def uniform(situation: Situation) -> Sequence[float]:
+    """Returns 1 / |𝒜|."""
+    return [1.0 / len(situation.actions)] * len(situation.actions)
+
+
+async def nothing(trajectory: Trajectory) -> str:  # noqa: ARG001
+    """What nobody asks for."""
+    return ""
+
+
+def searching(per_action: int, *, prior: Policy = uniform) -> Agent:
     """PUCT of one depth, sequential."""
     return Agent(
         prior=prior,
         past=1,
-        reflect=None,
+        reflect=nothing,
         k=0,
         select=select_by_puct(c=EXPLORATION),
         depths=(DEPTH,),
@@ -82,10 +96,11 @@ def searching(per_action: int, *, prior: Prior = uniform_prior) -> Agent:
     )
 
 
-async def first_move(game: TextGame, agent: Agent, *, seed: str = "0") -> Node[Step]:
+async def first_move(game: TextGame, agent: Agent, *, seed: str = "0") -> GameNode:
     """The tree of the first move."""
-    start = await game.start()
-    return (await Search(agent, game, Position((), start, 0.0), seed=seed).run()).root
+    world = TextGameDomain(game)
+    position = Position((), await world.start(0), 0.0)
+    return (await search_move(agent, world, position, rng=Random(seed))).root
 
 
 def remembering(kind: str) -> RememberedGame:
@@ -100,10 +115,11 @@ def naive(game: RememberedGame) -> NaiveGame:
     return NaiveGame(file, name=game.name, max_score=game.max_score)
 
 
-def tree(root: Node[Step]) -> list[tuple[str, int, int, float, float]]:
-    """Every edge: action, depth, N, Q and r."""
+def tree(root: GameNode) -> list[tuple[str, int, int, float, float]]:
+    """Every edge: action, depth, N, Q and r, which is 0 of an action that was not taken."""
     return [
-        (one.payload.action, one.depth, one.visits, one.value, one.reward) for one in preorder(root)
+        (edge.action, depth, edge.visits, edge.value, edge.step.reward if edge.step else 0.0)
+        for depth, edge in edges_below(root)
     ]
 
 
@@ -118,12 +134,13 @@ def same_tree(kind: str) -> int:
     """
     quick = remembering(kind)
     wanted = tree(asyncio.run(first_move(naive(quick), searching(FEW))))
-    found = tree(asyncio.run(first_move(quick, searching(FEW))))
+    root = asyncio.run(first_move(quick, searching(FEW)))
+    found = tree(root)
     if wanted != found:
         pairs = zip(wanted, found, strict=False)
         apart = next((pair for pair in pairs if pair[0] != pair[1]), (len(wanted), len(found)))
         raise AnswersDifferError(f"the trees of {quick.name} differ, first here: {apart}")
-    return found[0][2] // FEW
+    return root.visits // FEW
 
 
 def simulating(kind: str, actions: int) -> dict[str, float]:
@@ -213,26 +230,26 @@ class Asked:
         """Returns 1 / |𝒜|."""
         if len(situation.actions) >= LEAST_ACTIONS:
             self.situations.append(situation)
-        return await uniform_prior(situation)
+        return await uniform(situation)
 
 
-async def wide_position(game: TextGame, walkthrough: Sequence[str]) -> Position:
+async def wide_position(world: TextGameDomain) -> Position:
     """The first state of a walkthrough with many actions.
 
     Raises:
         RuntimeError: there is none.
     """
-    here = await game.start()
+    here = await world.start(0)
     turns: tuple[Turn, ...] = ()
     score = here.reward
-    for action in walkthrough:
-        if len(await game.actions(here.state)) >= LEAST_ACTIONS:
+    for action in world.walkthrough:
+        if len(await world.actions(here)) >= LEAST_ACTIONS:
             return Position(turns, here, score)
-        observation = await observe(game, here)
-        here = await game.step(here.state, action)
+        observation = await observe(world, here)
+        here = (await world.step(here, action, Random(0))).state
         score += here.reward
         turns = (*turns, Turn(observation, action, here.reward, score))
-    raise RuntimeError(f"no state of the walkthrough of {game.name} has {LEAST_ACTIONS} actions")
+    raise RuntimeError(f"no state of the walkthrough of {world.name} has {LEAST_ACTIONS} actions")
 
 
 async def situations() -> list[Situation]:
@@ -243,10 +260,10 @@ async def situations() -> list[Situation]:
     """
     kind, level = WIDE
     interpreter = open_textworld(kind, level=level, seed=GAME_SEED)
-    game = RememberedGame(InterpretedGame(interpreter), TransitionMemory())
-    position = await wide_position(game, interpreter.walkthrough)
+    world = TextGameDomain(RememberedGame(InterpretedGame(interpreter), TransitionMemory()))
+    position = await wide_position(world)
     prior = Asked()
-    await Search(searching(FEW, prior=prior), game, position, seed="0").run()
+    await search_move(searching(FEW, prior=prior), world, position, rng=Random("0"))
     if len(prior.situations) < WAITING:
         raise RuntimeError(
             f"only {len(prior.situations)} states with {LEAST_ACTIONS} actions were asked about, "
@@ -261,7 +278,7 @@ def priors(opened: VllmEngine, waiting: Sequence[Situation]) -> Finding:
 
     def ran(name: str) -> float:
         forget(opened)
-        prior = make_prior("exact", opened)
+        prior = make_prior("exact", opened, wording=QUESTIONS)
         questions = [prior(situation) for situation in waiting]
         found[name], seconds = timed((together if name == "together" else in_turn)(questions))
         return seconds
@@ -283,7 +300,7 @@ def priors(opened: VllmEngine, waiting: Sequence[Situation]) -> Finding:
             "seconds_in_turn": seconds["in_turn"],
             "gap_of_priors": gap,
             "actions": " ".join(str(len(one.actions)) for one in waiting),
-            **lengths(opened, [action_prompt(opened, one) for one in waiting]),
+            **lengths(opened, [asked(opened, one) for one in waiting]),
         },
     )
 
@@ -303,7 +320,7 @@ def beside_plain(opened: VllmEngine, scored: Sequence[Situation]) -> Finding:
         return timed(together([ask(situation) for situation in scored]))
 
     found, plainly = ran(partial(plain, opened))
-    arms = {"exact": lambda: ran(partial(ours, action_prompt))[1]}
+    arms = {"exact": lambda: ran(partial(ours, asked))[1]}
     exact = medians(arms, repeats=REPEATS)["exact"]
     gap = _gap(found, ran(partial(ours, shortest))[0])
     if gap > TOLERANCE:
@@ -322,16 +339,21 @@ def beside_plain(opened: VllmEngine, scored: Sequence[Situation]) -> Finding:
             "block_size": opened.block_size,
             **{
                 f"{arm}_{name}": tokens
-                for arm, write in (("plain", shortest), ("exact", action_prompt))
+                for arm, write in (("plain", shortest), ("exact", asked))
                 for name, tokens in lengths(opened, [write(opened, one) for one in scored]).items()
             },
         },
     )
 
 
+def asked(opened: Engine, situation: Situation) -> EncodedPrompt:
+    """What `exact` asks."""
+    return action_prompt(opened, QUESTIONS, situation)
+
+
 def shortest(opened: Engine, situation: Situation) -> EncodedPrompt:
     """What `exact` asks, without a filler."""
-    return opened.encode(ask_action(situation, dashes=1))
+    return opened.encode(QUESTIONS.action(situation, dashes=1))
 
 
 async def plain(opened: VllmEngine, situation: Situation) -> Sequence[float]:

@@ -1,11 +1,20 @@
-"""From the name after `--model` to a configuration of the engine."""
+"""From the name after `--model` to a configuration, and from that to an engine."""
 
 from __future__ import annotations
 
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from llm_serving.config import EngineConfig, load_config
+from llm_serving.encoder_engine import NO_MODEL, EncoderEngine
 from llm_serving.errors import EngineConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from llm_serving.encoder import TextEncoder
+    from llm_serving.vllm_engine import VllmEngine
 
 DEFAULT_MODEL = "smollm2-135m-instruct"
 _PACKAGE = Path(__file__).resolve().parent
@@ -43,3 +52,32 @@ def find_config(name: str) -> EngineConfig:
     if name in configured_models():
         return load_config(config_folder() / f"{name}.yaml")
     return EngineConfig(model=name)
+
+
+def configuration(name: str) -> EngineConfig | None:
+    """The same; None for "none", the engine without a model."""
+    return None if name == NO_MODEL else find_config(name)
+
+
+@contextmanager
+def serve(
+    config: EngineConfig | None, encoder: TextEncoder | None, *, limits: Mapping[str, object]
+) -> Iterator[VllmEngine | EncoderEngine]:
+    """One model, closed at the end.
+
+    Args:
+        config: of the model; None for the engine without one.
+        encoder: whose vectors are cached; None for one of the engine's own.
+        limits: fields of the configuration to replace.
+
+    Raises:
+        ServingError: it cannot be fetched or served.
+    """
+    if config is None:
+        with closing(EncoderEngine(encoder)) as lone:
+            yield lone
+        return
+    from llm_serving.vllm_engine import VllmEngine
+
+    with closing(VllmEngine(config.model_copy(update=limits), encoder=encoder)) as engine:
+        yield engine

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from llm_planning.domain import Domain
 from llm_planning.model_configs import find_config
-from llm_planning.planners.registry import find_planner
-from llm_planning.roles import Engines
+from llm_planning.roles import Engines, metered
+from llm_planning.running import prepare, prepare_with
 from llm_serving.cache import CachedEngine, ResponseCache, response_cache_path
 from llm_serving.encoder import TextEncoder
 from llm_serving.encoder_engine import NO_MODEL, EncoderEngine
@@ -16,7 +17,8 @@ from llm_serving.encoder_engine import NO_MODEL, EncoderEngine
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from llm_planning.planners.outcome import Outcome
+    from llm_planning.outcome import Outcome
+    from llm_planning.registry import PlannerSpec
     from llm_serving.engine import Engine
     from llm_serving.vllm_engine import VllmEngine
 
@@ -75,29 +77,33 @@ def open_uncached_engine(model: str) -> Iterator[Engine]:
 
 
 async def plan(
-    planner: str,
-    task: str,
+    planner: str | PlannerSpec,
+    problem: str | Domain[Any, Any] | None = None,
     *,
     engine: Engine | Engines,
+    domain: str | None = None,
     settings: Mapping[str, object] | None = None,
     seed: int = 0,
 ) -> Outcome:
-    """Runs one planner on one task.
+    """Runs one planner on one problem.
 
     Args:
-        planner: a registered name, such as "too".
-        task: one of the planner's tasks.
-        engine: who answers; `Engines` where the world model is another model.
-        settings: key -> value; what is missing keeps the paper's value.
+        planner: a name, such as "too", or a planner of your own.
+        problem: the name of a task, or a domain of your own; None for the domain's first task.
+        engine: who answers; `Engines` where some roles have an engine of their own.
+        domain: the name of a domain, where the task alone does not tell it.
+        settings: key -> value, the planner's and the domain's; what is missing keeps its default.
         seed: of every draw.
 
     Raises:
-        UnknownPlannerError: no planner has this name.
-        SettingsError: a setting is unknown or impossible.
-        ValueError: no task has this name.
+        ValueError: no planner, domain, task or setting has this name, a value is impossible, or the
+            planner cannot plan there.
         ServingError: the engine failed.
     """
-    spec = find_planner(planner)
-    chosen = spec.settings.read(settings or {})
-    engines = engine if isinstance(engine, Engines) else Engines.both(engine)
-    return await spec.run(task, engines=engines, settings=chosen, seed=seed)
+    chosen = settings or {}
+    if isinstance(problem, Domain):
+        prepared = prepare_with(planner, problem, settings=chosen)
+    else:
+        prepared = prepare(planner, domain=domain, task=problem, settings=chosen)
+    engines = engine if isinstance(engine, Engines) else Engines(engine)
+    return await prepared.run(metered(engines), seed)

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from llm_planning.experiments.grid import SweepConfigError, load_sweep
+from llm_planning.experiments.grid import SweepConfigError, sweep_name
 from llm_planning.experiments.ledger import Ledger, LedgerError
 from llm_planning.experiments.measures import MeasureError
 from llm_planning.experiments.paper_report import EmptyReportError, PaperReport, report
@@ -21,7 +21,7 @@ from llm_planning.experiments.plots import PICTURES, PlotError
 from llm_planning.experiments.plots import picture as draw_picture
 from llm_planning.experiments.report_text import TemplateFileError, as_csv, as_json, markdown
 from llm_planning.experiments.runs import UnknownFieldError, read_runs
-from llm_planning.experiments.traces import write_durably
+from llm_planning.files import write_durably
 
 if TYPE_CHECKING:
     from llm_planning.experiments.published import PublishedTable
@@ -160,7 +160,7 @@ def _default_folder(paper: Paper, table: str) -> Path:
     sweeps = paper.sweeps(table)
     if not sweeps:
         raise _UsageError(f"no sweep measures {paper.name} {table}; name a folder with --from")
-    return _SWEEPS / load_sweep(sweeps[0]).name
+    return _SWEEPS / sweep_name(sweeps[0])
 
 
 def _check_folder(folder: Path, paper: Paper, table: str) -> None:
@@ -170,7 +170,7 @@ def _check_folder(folder: Path, paper: Paper, table: str) -> None:
     lines = [f"no sweep was run in {folder}; run one:"]
     for path in paper.sweeps(table):
         lines.append(f"  {_run_command(_shown_path(path))}")
-        other = _SWEEPS / load_sweep(path).name
+        other = _SWEEPS / sweep_name(path)
         if other.is_dir():
             lines[-1] = f"  or read the one that was run: --from {shlex.quote(str(other))}"
     raise _UsageError("\n".join(lines))

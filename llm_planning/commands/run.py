@@ -17,15 +17,29 @@ from rich.table import Table
 from rich.text import Text
 
 from llm_planning.environments.textgame.game import TextGameError
-from llm_planning.files import write_json
-from llm_planning.metering import metered, usage_by_role
 from llm_planning.model_configs import DEFAULT_MODEL
 from llm_planning.names import remedy
-from llm_planning.planners.registry import PLANNERS, PlannerSpec, UnknownPlannerError, find_planner
-from llm_planning.planners.settings import SettingsError
 from llm_planning.planners.xenon.saved import SavedKnowledgeError
-from llm_planning.roles import Engines
+from llm_planning.registry import PlannerSpec, find_planner, known_keys
+from llm_planning.roles import Engines, metered, usage_by_role
+from llm_planning.running import (
+    REFUSALS,
+    Prepared,
+    find_where,
+    fitting_domains,
+    models_of_roles,
+    prepare,
+    tasks_of,
+)
 from llm_planning.session import open_engine, open_uncached_engine
+from llm_planning.settings import SettingsError
+from llm_planning.trace import recording
+from llm_planning.trace_file import (
+    TraceError,
+    TraceTargetError,
+    check_trace_target,
+    write_trace,
+)
 from llm_planning.worker_processes import WorkerLostError
 from llm_serving.errors import ServingError
 from llm_serving.request import Usage
@@ -33,18 +47,25 @@ from llm_serving.request import Usage
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Mapping
 
-    from llm_planning.planners.outcome import Outcome
+    from llm_planning.outcome import Outcome
     from llm_serving.engine import Engine
 
 PlannerArgument = Annotated[
-    str | None, typer.Argument(metavar="PLANNER", help="A name from `run --list`.")
+    str | None,
+    typer.Argument(
+        metavar="PLANNER", help="A name from `run --list`, or FILE.py:NAME of your own."
+    ),
+]
+DomainOption = Annotated[
+    str | None, typer.Option(help="Where to plan: a name, or FILE.py:CLASS of your own.")
 ]
 TaskOption = Annotated[str | None, typer.Option(help="A task from `run PLANNER --list`.")]
 ModelOption = Annotated[
     str, typer.Option(help="A bundled model, a configuration, a folder, a hub id or a YAML file.")
 ]
-WorldOption = Annotated[
-    str | None, typer.Option(help="Another model for the world model's roles, if any.")
+RoleModelOption = Annotated[
+    list[str],
+    typer.Option(metavar="ROLE=MODEL", help="Another model for one role; may be repeated."),
 ]
 SeedOption = Annotated[int, typer.Option(help="Seed of every draw.")]
 SetOption = Annotated[
@@ -55,7 +76,7 @@ CacheOption = Annotated[
     bool, typer.Option("--cache/--no-cache", help="Reuse answers to questions asked before.")
 ]
 TraceOption = Annotated[
-    Path | None, typer.Option(help="Write everything that was decided to this JSON file.")
+    Path | None, typer.Option(help="Write everything that was decided to this file.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")]
 
@@ -67,11 +88,12 @@ class _UsageError(ValueError):
 def run(
     planner: PlannerArgument = None,
     *,
+    domain: DomainOption = None,
     task: TaskOption = None,
     model: ModelOption = DEFAULT_MODEL,
-    world_model: WorldOption = None,
+    role_model: RoleModelOption = [],  # noqa: B006 - typer reads the default, nobody changes it
     seed: SeedOption = 0,
-    settings: SetOption = [],  # noqa: B006 - typer reads the default, nobody changes it
+    settings: SetOption = [],  # noqa: B006 - likewise
     list_: ListOption = False,
     cache: CacheOption = True,
     trace: TraceOption = None,
@@ -79,31 +101,28 @@ def run(
 ) -> None:
     """Plans one task and prints the plan, how it was found and what it cost.
 
-    Exits with 0 when the planner ran to its end, whether or not it believes that its plan
-    reaches the goal; with 1 when the model, the engine, a game or a saved file failed; with 2 for a
-    name or a setting that does not exist or is not possible; with 130 when interrupted.
+    Exits with 0 when the planner ran to its end, whether or not its plan reaches the goal; with 1
+    when the model, the engine, a game or a saved file failed; with 2 for a name or a setting that
+    does not exist or is not possible; with 130 when interrupted.
     """
     try:
         if list_:
-            _list(planner, as_json=as_json)
+            _list(planner, domain, as_json=as_json)
             return
-        spec = find_planner(planner) if planner else _missing("planner", PLANNERS)
-        name = _task_of(spec, task)
-        chosen = spec.settings.read(_pairs(settings))
-        if trace is not None and not trace.absolute().parent.is_dir():
-            raise _UsageError(f"--trace {trace}: the folder {trace.absolute().parent} is missing")
-        if trace is not None and trace.is_dir():
-            raise _UsageError(f"--trace {trace}: that is a folder; name a file in it")
-    except (UnknownPlannerError, SettingsError, _UsageError) as error:
+        if planner is None:
+            raise _UsageError(f"name a planner: {', '.join(sorted(_planners()))}")
+        prepared = prepare(planner, domain=domain, task=task, settings=_pairs(settings, "--set"))
+        models = _role_models(prepared, _pairs(role_model, "--role-model"))
+        if trace is not None:
+            check_trace_target(trace)
+    except (*REFUSALS, TraceTargetError, _UsageError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from error
     try:
-        with _open_engines(model, world_model, cached=cache) as engines:
+        with _open_engines(model, models, cached=cache) as engines, recording() as events:
             meters = metered(engines)
             begun = time.perf_counter()
-            outcome = asyncio.run(
-                _watched(spec.run(name, engines=meters, settings=chosen, seed=seed), meters)
-            )
+            outcome = asyncio.run(_watched(prepared.run(meters, seed), meters))
             seconds = time.perf_counter() - begun
     except SettingsError as error:
         typer.echo(f"error: {error}", err=True)
@@ -114,77 +133,134 @@ def run(
     except KeyboardInterrupt as interrupt:
         raise typer.Exit(130) from interrupt
     usage = usage_by_role(meters)
-    if trace is not None:
-        write_json(trace, {"planner": spec.name, "task": name, "seed": seed, **outcome.trace})
     if as_json:
         typer.echo(json.dumps(_report(outcome, usage, seconds)))
     else:
         _show(outcome, usage, seconds)
+    if trace is not None:
+        header = {
+            "planner": prepared.spec.name,
+            "domain": prepared.domain_name,
+            "task": prepared.task,
+            "model": model,
+            "role_models": models,
+            "seed": seed,
+            "settings": prepared.chosen.to_json(),
+        }
+        try:
+            write_trace(trace, events, header=header, summary=outcome.trace)
+        except (OSError, TraceError) as error:
+            typer.echo(f"error: the trace {trace} cannot be written: {error}", err=True)
+            raise typer.Exit(1) from error
 
 
-def _list(planner: str | None, *, as_json: bool) -> None:
-    """Lists the planners, or the tasks and settings of one."""
+def _planners() -> Mapping[str, PlannerSpec]:
+    from llm_planning.planners.catalogue import PLANNERS
+
+    return PLANNERS
+
+
+def _list(planner: str | None, domain: str | None, *, as_json: bool) -> None:
+    """Lists the planners by paper, or the tasks and settings of one."""
     if planner is None:
         rows = [
-            {"name": one.name, "environment": one.environment, "summary": one.summary}
-            for one in PLANNERS.values()
+            {
+                "paper": one.paper,
+                "name": one.name,
+                "domains": ", ".join(_domains_of(one)),
+                "summary": one.summary,
+            }
+            for one in _planners().values()
         ]
-        columns = ("name", "environment", "summary")
+        columns = ("name", "domains", "summary")
     else:
         spec = find_planner(planner)
-        defaults = spec.settings.read({}).to_json()
-        rows = [{"kind": "task", "name": task, "default": ""} for task in spec.tasks]
-        rows += [
-            {"kind": "setting", "name": key, "default": str(value)}
-            for key, value in defaults.items()
-        ]
+        rows = _tasks_and_settings(spec, domain)
         columns = ("kind", "name", "default")
     if as_json:
         typer.echo(json.dumps(rows))
         return
     table = Table(*columns)
+    paper = ""
     for row in rows:
+        if row.get("paper", "") != paper:
+            paper = row["paper"]
+            table.add_section()
+            table.add_row(Text(paper, style="bold"))
         table.add_row(*(row[column] for column in columns))
     Console().print(table)
 
 
-def _missing(what: str, known: Mapping[str, object]) -> PlannerSpec:
-    raise _UsageError(f"name a {what}: {', '.join(sorted(known))}")
+def _tasks_and_settings(spec: PlannerSpec, domain: str | None) -> list[dict[str, str]]:
+    """The tasks of a planner, domain by domain, and what can be set in the first of them."""
+    from llm_planning.environments.catalogue import DOMAINS
+
+    named = [domain] if domain else _domains_of(spec)
+    rows: list[dict[str, str]] = []
+    for name in named:
+        where = find_where(spec, domain=name, task=None)
+        rows += [
+            {"kind": f"task of {name}", "name": task, "default": ""}
+            for task in tasks_of(spec, where)
+        ]
+    where = find_where(spec, domain=named[0], task=None) if named else None
+    defaults = {**(where.settings.read({}).to_json() if where else {})}
+    own = spec.settings.read({}).to_json()
+    for key in known_keys(spec, where):
+        default = own[key] if key in own else defaults[key.removeprefix("domain.")]
+        rows.append({"kind": "setting", "name": key, "default": str(default)})
+    for name in named[1:]:
+        others = DOMAINS[name].settings.read({}).to_json() if name in DOMAINS else {}
+        rows += [
+            {"kind": f"setting in {name}", "name": key, "default": str(value)}
+            for key, value in others.items()
+        ]
+    return rows
 
 
-def _task_of(spec: PlannerSpec, task: str | None) -> str:
-    if task is None:
-        return spec.tasks[0]
-    if task not in spec.tasks:
-        raise _UsageError(f"unknown task {task!r} for {spec.name}; {remedy(task, spec.tasks)}")
-    return task
+def _domains_of(spec: PlannerSpec) -> list[str]:
+    """Names of this project's domains in which a planner works."""
+    if spec.benchmark is not None:
+        return [spec.benchmark.domain]
+    return [one.name for one in fitting_domains(spec)]
 
 
-def _pairs(settings: list[str]) -> dict[str, object]:
+def _role_models(prepared: Prepared, said: Mapping[str, object]) -> dict[str, str]:
+    """Role -> the model of its own, as the command line and the setting `roles` say."""
+    roles = prepared.spec.roles
+    for role in said:
+        if role not in roles:
+            raise _UsageError(
+                f"--role-model {role}: {prepared.spec.name} asks nothing under that name; "
+                f"{remedy(role, roles)}"
+            )
+    filed = models_of_roles(prepared.spec, prepared.chosen)
+    return {**filed, **{role: str(name) for role, name in said.items()}}
+
+
+def _pairs(said: list[str], option: str) -> dict[str, object]:
     pairs: dict[str, object] = {}
-    for setting in settings:
-        key, equals, value = setting.partition("=")
+    for one in said:
+        key, equals, value = one.partition("=")
         if not equals or not key:
-            raise _UsageError(f"--set {setting}: write it as key=value")
+            raise _UsageError(f"{option} {one}: write it as key=value")
         if key in pairs:
-            raise _UsageError(f"--set {key} is given twice: {pairs[key]!r} and {value!r}")
+            raise _UsageError(f"{option} {key} is given twice: {pairs[key]!r} and {value!r}")
         pairs[key] = value
     return pairs
 
 
 @contextlib.contextmanager
-def _open_engines(model: str, world_model: str | None, *, cached: bool) -> Iterator[Engines]:
-    """Loads the model, and a second one if the world model is to be another."""
+def _open_engines(model: str, models: Mapping[str, str], *, cached: bool) -> Iterator[Engines]:
+    """Loads the model, and those of roles that have one of their own."""
     opener = open_engine if cached else open_uncached_engine
-    with contextlib.ExitStack() as opened:
-
-        def load(name: str) -> Engine:
-            with Console(stderr=True).status(f"loading {name}"):
-                return opened.enter_context(opener(name))
-
-        options = load(model)
-        world = options if world_model in {None, model} else load(str(world_model))
-        yield Engines(options=options, world=world)
+    opened: dict[str, Engine] = {}
+    with contextlib.ExitStack() as stack:
+        for name in (model, *models.values()):
+            if name not in opened:
+                with Console(stderr=True).status(f"loading {name}"):
+                    opened[name] = stack.enter_context(opener(name))
+        yield Engines(opened[model], {role: opened[name] for role, name in models.items()})
 
 
 async def _watched(planning: Coroutine[Any, Any, Outcome], engines: Engines) -> Outcome:

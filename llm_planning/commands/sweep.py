@@ -6,6 +6,7 @@ import json
 import signal
 from contextlib import contextmanager
 from enum import StrEnum
+from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,22 +15,31 @@ from rich.console import Console
 
 from llm_planning.commands import sweep_results
 from llm_planning.commands.sweep_plan import list_trials, run_samples
+from llm_planning.commands.sweep_results import FolderArgument, JsonOption, failure
 from llm_planning.experiments.display import clock, display_on
+from llm_planning.experiments.estimate import by_kind
 from llm_planning.experiments.grid import SweepConfigError, load_sweep
-from llm_planning.experiments.groups import LocalExecutor, RayExecutor, run_groups
 from llm_planning.experiments.ledger import LEDGER_FILE, Ledger, LedgerError
-from llm_planning.experiments.opening import Answers, Models, identify
+from llm_planning.experiments.local_pool import prepare_trial
+from llm_planning.experiments.opening import (
+    Answers,
+    LocalExecutor,
+    Models,
+    RayExecutor,
+    identify,
+    run_groups,
+)
 from llm_planning.experiments.provenance import gather
 from llm_planning.experiments.ray_cluster import RayPoolError
 from llm_planning.experiments.trial import Trial
-from llm_planning.planners.registry import UnknownPlannerError
+from llm_planning.running import REFUSALS
 from llm_serving.errors import ServingError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from llm_planning.experiments.groups import Executor
-    from llm_planning.experiments.progress import Progress
+    from llm_planning.experiments.opening import Executor
+    from llm_planning.experiments.scheduler import Progress
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -45,7 +55,6 @@ class Where(StrEnum):
 
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The sweep's YAML file.")]
-FolderArgument = Annotated[Path, typer.Argument(metavar="FOLDER", help="The sweep's folder.")]
 OutOption = Annotated[
     Path | None, typer.Option(metavar="FOLDER", help="Where results go; ./sweeps/<its name>.")
 ]
@@ -80,7 +89,6 @@ WorkersOption = Annotated[
 CpusOption = Annotated[
     int, typer.Option(min=1, help="CPU slots of a Ray worker on machines without a GPU.")
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")]
 
 
 class _UsageError(ValueError):
@@ -127,7 +135,7 @@ def run(
         )
         sweep = load_sweep(file)
     except (SweepConfigError, _UsageError) as error:
-        raise _failure(error, 2) from error
+        raise failure(error, 2) from error
     if dry_run:
         _dry_run(sweep.trials, where, samples, as_json=as_json)
         return
@@ -162,12 +170,12 @@ def resume(
             cpus=ray_cpus,
         )
     except _UsageError as error:
-        raise _failure(error, 2) from error
+        raise failure(error, 2) from error
     try:
         with Ledger.open(folder) as ledger:
             begun = ledger.sweep
     except LedgerError as error:
-        raise _failure(error, 1) from error
+        raise failure(error, 1) from error
     _sweep(folder, begun, where, deterministic=deterministic, as_json=as_json)
 
 
@@ -209,6 +217,12 @@ def _sweep(
     folder: Path, sweep: Mapping[str, Any], where: Executor, *, deterministic: bool, as_json: bool
 ) -> None:
     """Runs what is missing of a sweep and says how it went."""
+    try:
+        if (folder / LEDGER_FILE).exists():
+            with Ledger.open(folder) as ledger:
+                ledger.refuse_old()
+    except LedgerError as error:
+        raise failure(error, 1) from error
     trials = [Trial(**trial) for trial in sweep["trials"]]
     console = Console(stderr=True)
     try:
@@ -221,9 +235,9 @@ def _sweep(
                 progress = run_groups(
                     trials, executor=where, ledger=ledger, retries=sweep["retries"], watch=display
                 )
-    except (ServingError, LedgerError, RayPoolError, UnknownPlannerError) as error:
+    except (ServingError, LedgerError, RayPoolError, *REFUSALS) as error:
         _say_where(folder)
-        raise _failure(error, 1) from error
+        raise failure(error, 1) from error
     except KeyboardInterrupt as interrupt:
         typer.echo("interrupted", err=True)
         _say_where(folder)
@@ -232,9 +246,17 @@ def _sweep(
 
 
 def _provenance(trials: list[Trial], *, deterministic: bool) -> dict[str, Any]:
-    models = dict.fromkeys(name for trial in trials for name in Models.of(trial).names)
-    planners = dict.fromkeys(trial.planner for trial in trials)
-    return gather(models=map(identify, models), planners=planners, deterministic=deterministic)
+    """What the trials are about to be run with.
+
+    Raises:
+        ServingError: a model cannot be found.
+        ValueError: a planner, a domain or a setting is not there any more, or the user's own code
+            is not what it was when the sweep began.
+    """
+    for first, *_ in by_kind(trials).values():
+        prepare_trial(first)
+    models = dict(pair for trial in trials for pair in Models.of(trial).configurations)
+    return gather(models=starmap(identify, models.items()), deterministic=deterministic)
 
 
 def _recording(folder: Path, sweep: Mapping[str, Any], provenance: Mapping[str, Any]) -> Ledger:
@@ -269,7 +291,7 @@ def _dry_run(trials: tuple[Trial, ...], where: Executor, samples: int, *, as_jso
         with _sigterm_as_ctrl_c():
             estimated = run_samples(trials, samples, where)
     except (ServingError, RayPoolError) as error:
-        raise _failure(error, 1) from error
+        raise failure(error, 1) from error
     except KeyboardInterrupt as interrupt:
         raise typer.Exit(130) from interrupt
     list_trials(trials, estimated=estimated, as_json=as_json)
@@ -315,8 +337,3 @@ def _say_where(folder: Path) -> None:
 
 def _tell(said: str) -> None:
     typer.echo(said, err=True)
-
-
-def _failure(error: Exception, code: int) -> typer.Exit:
-    typer.echo(f"error: {error}", err=True)
-    return typer.Exit(code)

@@ -11,19 +11,14 @@ from rich.table import Table
 from rich.text import Text
 
 from llm_planning.experiments.display import clock, display_on
-from llm_planning.experiments.estimate import (
-    by_kind,
-    choose_samples,
-    description,
-    estimate,
-    varying,
-)
+from llm_planning.experiments.estimate import by_kind, choose_samples, estimate
+from llm_planning.experiments.runs import trial_record, varying
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llm_planning.experiments.estimate import Estimate
-    from llm_planning.experiments.groups import Executor
+    from llm_planning.experiments.opening import Executor
     from llm_planning.experiments.trial import Trial
 
 
@@ -47,9 +42,9 @@ def list_trials(trials: Sequence[Trial], *, estimated: Estimate | None, as_json:
         estimated: what they will cost, if that was asked.
         as_json: print one JSON object, in which every trial stands by itself.
     """
-    fields = varying(trials)
+    fields = {name: name.removeprefix("settings.") for name in varying(map(trial_record, trials))}
     kinds = [
-        {field: description(same[0]).get(field) for field in fields}
+        {short: trial_record(same[0]).get(name) for name, short in fields.items()}
         | {"tasks": len({trial.task for trial in same}), "trials": len(same)}
         for same in by_kind(trials).values()
     ]
@@ -62,7 +57,7 @@ def list_trials(trials: Sequence[Trial], *, estimated: Estimate | None, as_json:
         }
         typer.echo(json.dumps(said))
         return
-    table = Table(*fields, "tasks", "trials")
+    table = Table(*fields.values(), "tasks", "trials")
     for kind in kinds:
         table.add_row(*("-" if value is None else str(value) for value in kind.values()))
     console = Console()

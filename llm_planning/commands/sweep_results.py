@@ -18,7 +18,6 @@ from llm_planning.experiments.export import export as export_ledger
 from llm_planning.experiments.ledger import Ledger, LedgerError
 from llm_planning.experiments.runs import UnknownFieldError
 from llm_planning.experiments.summary import summary
-from llm_planning.experiments.trial import Trial
 from llm_serving.request import Usage
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def status(folder: FolderArgument, *, as_json: JsonOption = False) -> None:
         with Ledger.open(folder) as ledger:
             found = _status(ledger)
     except LedgerError as error:
-        raise _failure(error, 1) from error
+        raise failure(error, 1) from error
     if as_json:
         typer.echo(json.dumps({"folder": str(folder), **found}))
         return
@@ -72,12 +71,11 @@ def report(folder: FolderArgument, *, by: ByOption = [], as_json: JsonOption = F
     """
     try:
         with Ledger.open(folder) as ledger:
-            trials = [Trial(**trial) for trial in ledger.sweep["trials"]]
-            found = summary(ledger.rows(), by=by or None, expected=trials)
+            found = summary(ledger.rows(), by=by or None, expected=ledger.trials)
     except LedgerError as error:
-        raise _failure(error, 1) from error
+        raise failure(error, 1) from error
     except UnknownFieldError as error:
-        raise _failure(error, 2) from error
+        raise failure(error, 2) from error
     if as_json:
         typer.echo(json.dumps({"folder": str(folder), "groups": _groups(found)}))
         return
@@ -94,7 +92,7 @@ def export(folder: FolderArgument, *, out: TableOption, as_json: JsonOption = Fa
         with Ledger.open(folder) as ledger:
             rows = export_ledger(ledger, out)
     except LedgerError as error:
-        raise _failure(error, 1) from error
+        raise failure(error, 1) from error
     if as_json:
         typer.echo(json.dumps({"folder": str(folder), "file": str(out), "rows": rows}))
     else:
@@ -146,6 +144,7 @@ def _shortened(text: str) -> str:
     return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}..."
 
 
-def _failure(error: Exception, code: int) -> typer.Exit:
+def failure(error: Exception, code: int) -> typer.Exit:
+    """Says what went wrong; raise what it returns."""
     typer.echo(f"error: {error}", err=True)
     return typer.Exit(code)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from rich.console import Group
 from rich.live import Live
@@ -13,12 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
     from rich.console import Console, RenderableType
 
-    from llm_planning.experiments.progress import Progress
+    from llm_planning.experiments.scheduler import Progress
 
 REFRESH_EVERY = 3.0
 """Seconds between two pictures on a terminal; at 2 they take 3.5 ms per planning trial."""
@@ -28,27 +27,6 @@ LINE_EVERY = 30.0
 
 WINDOW = 10.0
 """Seconds over which the speed is taken."""
-
-
-class Display(Protocol):
-    """Shows progress while it is entered."""
-
-    def __enter__(self) -> Self:
-        """Begins to show."""
-        ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Shows the last state and ends."""
-        ...
-
-    def __call__(self, progress: Progress) -> None:
-        """Takes note; shows it if the last picture is old enough."""
-        ...
 
 
 class Speed:
@@ -76,53 +54,11 @@ class Speed:
         return (written - seen[0][1]) / elapsed if elapsed > 0 else 0.0
 
 
-class LiveDisplay:
-    """Some lines at the bottom of a terminal, drawn anew every three seconds.
+class Display:
+    """Shows progress while it is entered, and its last state at the end.
 
     Args:
-        console: a terminal.
-        name: of the sweep.
-    """
-
-    def __init__(self, console: Console, *, name: str) -> None:
-        self._name = name
-        self._speed = Speed()
-        self._shown = 0.0
-        self._latest: Progress | None = None
-        self._live = Live(console=console, auto_refresh=False, transient=False)
-
-    def __enter__(self) -> Self:
-        self._live.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._latest is not None:
-            self._draw(self._latest)
-        self._live.stop()
-
-    def __call__(self, progress: Progress) -> None:
-        """Draws the progress if the last picture is old enough."""
-        self._latest = progress
-        now = time.monotonic()
-        if now - self._shown >= REFRESH_EVERY:
-            self._shown = now
-            self._draw(progress)
-
-    def _draw(self, progress: Progress) -> None:
-        speed = self._speed(progress.seconds, progress.load.written_tokens)
-        self._live.update(picture(self._name, progress, speed), refresh=True)
-
-
-class LineDisplay:
-    """One line every half minute, for logs.
-
-    Args:
-        console: where it is written.
+        console: where.
         name: of the sweep.
     """
 
@@ -136,31 +72,64 @@ class LineDisplay:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._latest is not None:
-            self._write(self._latest)
+            self._draw(self._latest)
 
     def __call__(self, progress: Progress) -> None:
-        """Writes a line if the last one is old enough."""
+        """Takes note; shows it if the last picture is old enough."""
         self._latest = progress
         now = time.monotonic()
-        if now - self._shown >= LINE_EVERY:
+        if now - self._shown >= self._apart():
             self._shown = now
-            self._write(progress)
+            self._draw(progress)
 
-    def _write(self, progress: Progress) -> None:
+    def _apart(self) -> float:
+        """Seconds between two pictures."""
+        raise NotImplementedError
+
+    def _draw(self, progress: Progress) -> None:
+        raise NotImplementedError
+
+
+class LiveDisplay(Display):
+    """Some lines at the bottom of a terminal, drawn anew every three seconds."""
+
+    def __init__(self, console: Console, *, name: str) -> None:
+        super().__init__(console, name=name)
+        self._shown = 0.0
+        self._live = Live(console=console, auto_refresh=False, transient=False)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
+        self._live.stop()
+
+    def _apart(self) -> float:
+        return REFRESH_EVERY
+
+    def _draw(self, progress: Progress) -> None:
+        speed = self._speed(progress.seconds, progress.load.written_tokens)
+        self._live.update(picture(self._name, progress, speed), refresh=True)
+
+
+class LineDisplay(Display):
+    """One line every half minute, for logs."""
+
+    def _apart(self) -> float:
+        return LINE_EVERY
+
+    def _draw(self, progress: Progress) -> None:
         speed = self._speed(progress.seconds, progress.load.written_tokens)
         said = ", ".join(f"{label} {value}" for label, value in facts(progress, speed))
         line = f"{self._name}: {progress.finished} of {progress.total} trials, {said}"
         self._console.print(Text(line), soft_wrap=True)
 
 
-def display_on(console: Console, *, name: str) -> LiveDisplay | LineDisplay:
+def display_on(console: Console, *, name: str) -> Display:
     """The display that suits a console.
 
     Args:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from llm_planning.experiments.groups import run_groups
+from llm_planning.experiments.opening import run_groups
 from llm_serving.request import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from llm_planning.experiments.groups import Executor
-    from llm_planning.experiments.progress import Progress
+    from llm_planning.experiments.opening import Executor
+    from llm_planning.experiments.scheduler import Progress
     from llm_planning.experiments.trial import Trial, TrialResult
 
 Kinds: TypeAlias = "Mapping[str, list[Trial]]"
@@ -71,21 +71,6 @@ def by_kind(trials: Iterable[Trial]) -> Kinds:
         kind = json.dumps([value for key, value in said.items() if key not in {"task", "seed"}])
         kinds.setdefault(kind, []).append(trial)
     return kinds
-
-
-def varying(trials: Sequence[Trial]) -> tuple[str, ...]:
-    """The planner, and the other things in which trials of a sweep differ but tasks and seeds."""
-    values: dict[str, set[str]] = {}
-    for trial in trials:
-        for key, value in description(trial).items():
-            values.setdefault(key, set()).add(json.dumps(value))
-    return tuple(key for key, some in values.items() if key == "planner" or len(some) > 1)
-
-
-def description(trial: Trial) -> dict[str, Any]:
-    """Planner, models and settings of a trial, by name."""
-    models = {"model": trial.model, "world_model": trial.world_model}
-    return {"planner": trial.planner, **models, **trial.settings}
 
 
 def choose_samples(trials: Sequence[Trial], count: int) -> list[Trial]:

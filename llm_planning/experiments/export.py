@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from llm_planning.experiments.ledger_file import LedgerError
 from llm_planning.experiments.runs import row_record
-from llm_planning.experiments.traces import write_durably
+from llm_planning.files import write_durably
 from llm_planning.names import remedy
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ Kind: TypeAlias = Literal["truth", "integer", "number", "text", "texts", "time"]
 """What a column holds; every kind may be missing in a row."""
 
 _INTEGERS = range(-(2**63), 2**63)
+
+_TEXTS = ("prompts", "templates")
+"""Of a provenance: long, and the same in most rows; ledgers of version 1 have templates."""
 
 
 class ExportError(LedgerError):
@@ -58,7 +61,7 @@ def columns(ledger: Ledger) -> list[Column]:
     all values become texts, those that are none their JSON.
     """
     provenances = {
-        id_: dict(_leaves("provenance", {k: v for k, v in known.items() if k != "templates"}))
+        id_: dict(_leaves("provenance", {k: v for k, v in known.items() if k not in _TEXTS}))
         for id_, known in ledger.provenances.items()
     }
     records = [_record(row, ledger, provenances[row.provenance]) for row in ledger.rows()]
@@ -142,7 +145,7 @@ _WRITERS: Mapping[str, Callable[[Iterable[Column]], bytes]] = {
 
 def _record(row: LedgerRow, ledger: Ledger, provenance: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "key": row.trial.key,
+        "key": row.key,
         **row_record(row),
         "plan": row.plan,
         "error": row.error,

@@ -1,16 +1,17 @@
 """From a YAML file to the trials of a sweep.
 
-A sweep is a product: models x planners x settings x tasks x seeds. This file says all there is to
-the language:
+A sweep is a product: models x planners x domains x settings x tasks x seeds. This file says all
+there is to the language:
 
     name: too-scaling              # the sweep's folder; without it, the file's own name
     extends: base.yaml             # keys other than `name` that are missing come from there
     model: smollm2-135m-instruct   # one or a list, named as after `--model`
-    world_model: null              # another model for the world model's roles; one or a list
+    role_models: {}                # role -> another model, such as {dynamics: NAME}; one or a list
     planners:                      # a name, a list, or name -> settings of this planner alone
       too: {infeasible: [repair, drop]}
       tot-mcts: {}
-    tasks: [cook-meat, milk-a-cow] # a name, a list, or `all`: every task of each planner
+    domain: minecraft              # one or a list; without it, the domain that has the tasks
+    tasks: [cook-meat, milk-a-cow] # a name, a list, or `all`: every task of each domain
     seeds: 3                       # how many, from 0 on; or a list; or {from: 5, to: 9}
     settings:                      # of every planner; these are inherited one by one
       k: [1, 3]                    # a list is swept
@@ -30,11 +31,14 @@ block does not say it takes from the top of the file, `settings` again one by on
       - {planners: cot, seeds: 1}
 
 `planners` and `tasks` are needed. Without `model` there is the bundled one, without `seeds` the
-seed 0, without `retries` two. A planner's own settings take the place of those of every planner; a
-setting that a planner lacks is an error. A trial that several blocks or values give is run once.
-Trials stand in the order of the blocks and, in each, of models, planners, settings, tasks and
-seeds, the seeds changing fastest. Whatever is unknown, empty, without effect or larger than a
-million trials is refused with one `SweepConfigError`, and nothing is written.
+seed 0, without `retries` two. A planner or a domain may be FILE.py:NAME, a file of the user's that
+is found from the working directory and is run. Settings are the planner's and its domain's;
+`domain.KEY` is the domain's where both have the key. A planner's own settings take the place of
+those of every planner; a setting that neither planner nor domain has is an error. A trial that
+several blocks or values give is run once: a role's model says nothing of a planner that does not
+ask the role. Trials stand in the order of the blocks and, in each, of models, planners, domains,
+settings, tasks and seeds, the seeds changing fastest. Whatever is unknown, empty, without effect or
+larger than a million trials is refused with one `SweepConfigError`, and nothing is written.
 """
 
 from __future__ import annotations
@@ -48,14 +52,15 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from llm_planning.experiments.grid_errors import SweepConfigError, shown
 from llm_planning.experiments.grid_file import MOST_TRIALS, Block, SweepFile, read_file
-from llm_planning.experiments.grid_product import Product, Said, different, refuse_idle_clauses
+from llm_planning.experiments.grid_product import Product, different, refuse_idle_clauses
+from llm_planning.experiments.grid_rows import Said
+from llm_planning.experiments.grid_yaml import SweepConfigError, shown
 
 if TYPE_CHECKING:
     from llm_planning.experiments.trial import Trial
 
-__all__ = ["Sweep", "SweepConfigError", "load_sweep"]
+__all__ = ["Sweep", "SweepConfigError", "load_sweep", "sweep_name"]
 
 _DEFAULT_RETRIES = 2
 
@@ -83,18 +88,18 @@ class Sweep:
 
 
 def load_sweep(path: str | os.PathLike[str]) -> Sweep:
-    """Reads a sweep file and what it extends.
+    """Reads a sweep file and what it extends, and runs the user's own code that it names.
 
     Args:
-        path: the YAML file; a model's YAML file in it is found from the working directory, a file
-            that it extends from its own folder.
+        path: the YAML file; a model's YAML file and a user's own code in it are found from the
+            working directory, a file that it extends from its own folder.
 
     Raises:
         SweepConfigError: the first thing that is wrong: its file, key path and value, and what to
             write instead.
     """
     files = _read_chain(Path(path))
-    name = files[0].content.name or _name_of(files[0].path)
+    name = _name_of(files[0])
     retries = next(
         (one.content.retries for one in files if "retries" in one.content.model_fields_set),
         _DEFAULT_RETRIES,
@@ -122,6 +127,15 @@ def load_sweep(path: str | os.PathLike[str]) -> Sweep:
         retries=retries,
         source=json.dumps(source, ensure_ascii=False, separators=(",", ":")),
     )
+
+
+def sweep_name(path: Path) -> str:
+    """The name of the sweep in a file, of which nothing else is looked at.
+
+    Raises:
+        SweepConfigError: the file is no sweep's.
+    """
+    return _name_of(_File(path, read_file(path)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,12 +166,13 @@ def _read_chain(path: Path) -> list[_File]:
         path = path.parent / content.extends
 
 
-def _name_of(path: Path) -> str:
+def _name_of(file: _File) -> str:
+    stem = file.path.stem
     try:
-        return SweepFile(name=path.stem).name
+        return file.content.name or SweepFile(name=stem).name
     except ValidationError:
         raise SweepConfigError(
-            f"{path}: name: the file's own name, {shown(path.stem)}, names no folder; give another"
+            f"{file.path}: name: the file's own name, {shown(stem)}, names no folder; give another"
         ) from None
 
 

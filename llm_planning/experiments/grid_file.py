@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 
 from pydantic import (
@@ -19,11 +18,11 @@ from pydantic import (
     model_validator,
 )
 
-from llm_planning.experiments.grid_errors import SweepConfigError, key_path, shown
-from llm_planning.experiments.grid_yaml import read_mapping
+from llm_planning.environments.catalogue import DOMAINS
+from llm_planning.experiments.grid_yaml import SweepConfigError, key_path, read_mapping, shown
 from llm_planning.model_configs import find_config
 from llm_planning.names import remedy
-from llm_planning.planners.registry import PLANNERS
+from llm_planning.planners.catalogue import PLANNERS
 from llm_serving.errors import ServingError
 
 if TYPE_CHECKING:
@@ -104,28 +103,10 @@ def _by_planner(value: Json) -> Json:
     return {name: {} for name in names}
 
 
-def _planner(name: str) -> str:
-    if name not in PLANNERS:
-        raise ValueError(f"unknown planner {shown(name)}; {remedy(name, PLANNERS)}")
-    return name
-
-
-def _task(name: str) -> str:
-    known = set(chain(*(spec.tasks for spec in PLANNERS.values())))
-    if name not in known:
-        raise ValueError(f"unknown task {shown(name)}; {remedy(name, known)}")
-    return name
-
-
-def _setting(name: str) -> str:
-    if not _is_setting(name):
-        known = set(chain(*(spec.settings.known_keys() for spec in PLANNERS.values())))
-        raise ValueError(f"unknown setting {shown(name)}; {remedy(name, known)}")
-    return name
-
-
 def _is_setting(name: str) -> bool:
-    return any(name in spec.settings.known_keys() for spec in PLANNERS.values())
+    models = [spec.settings for spec in PLANNERS.values()]
+    models += [spec.settings for spec in DOMAINS.values()]
+    return any(name in settings.known_keys() for settings in models)
 
 
 def _model(name: str) -> str:
@@ -146,16 +127,19 @@ def _file_path(path: str) -> str:
     return path
 
 
+def _name(name: str) -> str:
+    _refuse_odd(name, "name")
+    return name
+
+
 def _refuse_odd(text: str, what: str) -> None:
     if not text.isprintable() or text != text.strip() or not 0 < len(text) <= _LONGEST_TEXT:
         raise ValueError(f"{shown(text)} is no {what}")
 
 
-_Planner: TypeAlias = Annotated[StrictStr, AfterValidator(_planner)]
+_Name: TypeAlias = Annotated[StrictStr, AfterValidator(_name)]
 _Model: TypeAlias = Annotated[StrictStr, AfterValidator(_model)]
-_Task: TypeAlias = Annotated[StrictStr, AfterValidator(_task)]
 _Swept: TypeAlias = Annotated[Any, PlainValidator(_swept)]
-_Setting: TypeAlias = Annotated[StrictStr, AfterValidator(_setting)]
 _OneOrMore = (BeforeValidator(_listed), Field(min_length=1))
 
 
@@ -166,12 +150,13 @@ class _Part(BaseModel):
 class Clause(_Part):
     """Trials that are left out: those that have, for every key here, one of its values."""
 
-    planner: Annotated[list[_Planner], *_OneOrMore] = []
-    task: Annotated[list[_Task], *_OneOrMore] = []
+    planner: Annotated[list[_Name], *_OneOrMore] = []
+    domain: Annotated[list[_Name], *_OneOrMore] = []
+    task: Annotated[list[_Name], *_OneOrMore] = []
     model: Annotated[list[StrictStr], *_OneOrMore] = []
-    world_model: Annotated[list[StrictStr | None], *_OneOrMore] = []
+    role_models: Annotated[list[dict[StrictStr, StrictStr]], *_OneOrMore] = []
     seed: Annotated[Any, PlainValidator(_seed_values)] = ()
-    settings: Annotated[dict[_Setting, _Swept], Field(min_length=1)] = {}
+    settings: Annotated[dict[_Name, _Swept], Field(min_length=1)] = {}
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:
@@ -184,13 +169,14 @@ class Block(_Part):
     """A product of values; keys that are missing come from the file's top, or its parent's."""
 
     model: Annotated[list[_Model], *_OneOrMore] = []
-    world_model: Annotated[list[_Model | None], *_OneOrMore] = []
+    role_models: Annotated[list[dict[_Name, _Model]], *_OneOrMore] = []
     planners: Annotated[
-        dict[_Planner, dict[_Setting, _Swept]], BeforeValidator(_by_planner), Field(min_length=1)
+        dict[_Name, dict[_Name, _Swept]], BeforeValidator(_by_planner), Field(min_length=1)
     ] = {}
-    tasks: Annotated[list[StrictStr], *_OneOrMore] = []
+    domain: Annotated[list[_Name], *_OneOrMore] = []
+    tasks: Annotated[list[_Name], *_OneOrMore] = []
     seeds: Annotated[Any, PlainValidator(_seeds)] = ()
-    settings: dict[_Setting, _Swept] = {}
+    settings: dict[_Name, _Swept] = {}
     exclude: Annotated[list[Clause], BeforeValidator(_listed)] = []
 
 

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import yaml
 
-from llm_planning.experiments.grid_errors import SweepConfigError, key_path, shown
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -22,6 +20,7 @@ if TYPE_CHECKING:
 Json: TypeAlias = Any
 """None, a bool, an int, a finite float, a str, or a list or a str-keyed dict of these."""
 
+_LONGEST_VALUE = 80
 _MOST_BYTES = 1 << 20
 _MOST_VALUES = 100_000
 _DEEPEST = 16
@@ -34,6 +33,27 @@ _WORDS = {
 _INTEGER = re.compile(r"[-+]?[0-9]+")
 _NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+
+
+class SweepConfigError(ValueError):
+    """A sweep's configuration says something impossible; the message is one printable line."""
+
+    def __init__(self, message: str) -> None:
+        if not message.isprintable():
+            message = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in message)
+        super().__init__(message)
+
+
+def shown(value: object) -> str:
+    """A value as a message quotes it: in one line, and cut off where it is long."""
+    text = repr(value[:_LONGEST_VALUE] if isinstance(value, str | list) else value)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
+
+
+def key_path(path: str, key: str) -> str:
+    """The path of a key in the mapping at a path."""
+    name = key if key.replace("-", "_").isidentifier() and len(key) < _LONGEST_VALUE else shown(key)
+    return f"{path}.{name}" if path else name
 
 
 def read_mapping(path: Path) -> dict[str, Json]:

@@ -14,12 +14,11 @@ import json
 import sqlite3
 import threading
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
-from filelock import FileLock, Timeout
-
 from llm_planning.experiments import ledger_file
-from llm_planning.experiments.ledger_file import LedgerError
+from llm_planning.experiments.ledger_file import LEDGER_FILE, LedgerError
 from llm_planning.experiments.ledger_rows import (
     SELECT_ROWS,
     LedgerRow,
@@ -29,22 +28,21 @@ from llm_planning.experiments.ledger_rows import (
     encode_result,
     repeatable,
 )
-from llm_planning.experiments.traces import TraceError, TraceFolder, make_folder
+from llm_planning.experiments.traces import TraceFolder, repeatable_digest
 from llm_planning.experiments.trial import Trial
+from llm_planning.trace_file import TraceError, summary_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
-    from types import TracebackType
+
+    from filelock import FileLock
 
     from llm_planning.experiments.trial import TrialResult
+    from llm_planning.trace import Event
 
 __all__ = ["LEDGER_FILE", "Ledger", "LedgerError", "LedgerRow", "UnkeepableResultError"]
 
-LEDGER_FILE = "ledger.sqlite"
-"""In the sweep's folder."""
-
-_LOCK_FILE = "ledger.lock"
 _TRACES = "traces"
 
 
@@ -70,7 +68,8 @@ class Ledger:
         self._lock = lock
         self._provenance = provenance
         self._turn = threading.Lock()
-        self._numbers: dict[str, int] = dict(self._select("SELECT key, number FROM trials"))
+        self._prompts: set[tuple[str, str, str]] = set()
+        self._version = ledger_file.version_of(connection)
 
     @classmethod
     def create(
@@ -100,18 +99,10 @@ class Ledger:
             connection.execute("INSERT INTO sweep VALUES (?)", (json.dumps(rest),))
             connection.executemany("INSERT INTO trials VALUES (?, ?, ?)", rows)
 
-        try:
-            make_folder(folder)
-        except OSError as error:
-            raise ledger_file.explained(folder / LEDGER_FILE, error) from error
-        lock = _locked(folder)
-        try:
+        with ledger_file.locked(folder) as lock:
             _refuse_used(folder)
             ledger_file.build(folder / LEDGER_FILE, fill)
             return cls._writer(folder, provenance, lock)
-        except BaseException:
-            lock.release()
-            raise
 
     @classmethod
     def resume(
@@ -133,40 +124,35 @@ class Ledger:
                 another process records, or the disk does not take it.
         """
         ledger_file.refuse_missing(folder / LEDGER_FILE)
-        lock = _locked(folder)
-        try:
-            ledger = cls._writer(folder, provenance, lock)
-        except BaseException:
-            lock.release()
-            raise
-        try:
-            if sweep is not None:
-                ledger._refuse_other(sweep)
-            ledger._clean()
-        except BaseException:
-            ledger.close()
-            raise
-        return ledger
+        with ledger_file.locked(folder) as lock:
+            return cls._writer(folder, provenance, lock, sweep=sweep)
 
     @classmethod
     def open(cls, folder: Path) -> Ledger:
         """Opens a ledger for reading, at any time.
 
         Raises:
-            LedgerError: there is none, or it is damaged or of another version.
+            LedgerError: there is none, or it is damaged or of an unknown version.
         """
-        return cls._opened(folder, ledger_file.connect_to_read(folder / LEDGER_FILE))
+        return cls(folder, ledger_file.connect_to_read(folder / LEDGER_FILE))
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
+
+    def refuse_old(self) -> None:
+        """Makes sure that results can be added.
+
+        Raises:
+            LedgerError: it has version 1, whose trials had other keys.
+        """
+        if self._version == 1:
+            raise LedgerError(
+                f"the ledger {self._file} has version 1, which is reported but not resumed: begin "
+                "the sweep anew in another folder, or resume it with the llm-planning that began it"
+            )
 
     def close(self) -> None:
         """Closes the file and lets others record."""
@@ -197,20 +183,21 @@ class Ledger:
             raise ValueError("a trial that is done is not tried again: its row is final")
         if self._lock is None:
             raise LedgerError(f"the ledger {self._file} was opened for reading: resume the sweep")
-        kept = encode_result(result)
+        plan, metrics, usage, error, trace = encode_result(result)
         spent = (result.started, result.seconds, self._provenance)
         with self._turn, self._explaining():
             self._refuse_repeated(trial, attempt)
             if not final:
-                self._insert("failed_attempts", (trial, attempt, kept.usage, kept.error, *spent))
+                self._insert("failed_attempts", (trial, attempt, usage, error, *spent))
                 return
+            self._keep_prompts(result)
             traced: tuple[str | None, int | None] = (None, None)
-            if kept.trace is not None:
-                traced = (kept.trace.sha256, self._traces.write(result.trial.key, kept.trace))
-            came_out = (result.status, result.success, kept.plan, kept.metrics, kept.usage)
+            if trace is not None:
+                traced = self._traces.write(result.trial.key, trace)
+            came_out = (result.status, result.success, plan, metrics, usage, error)
             # A trace whose row fails stays: after an error of the disk only the next opening
             # knows whether the row has reached it.
-            self._insert("results", (trial, *came_out, kept.error, attempt, *spent, *traced))
+            self._insert("results", (trial, *came_out, attempt, *spent, *traced))
 
     def finished(self) -> frozenset[str]:
         """Keys of the trials that have their row."""
@@ -229,52 +216,71 @@ class Ledger:
         """The trials that have ended, in the order of the sweep, as of now."""
         for values in self._select(SELECT_ROWS):
             with self._decoding():
-                row = decode_row(values, self._traces)
+                row = decode_row(values, self._traces, self._read_trial)
             yield row
 
     def read_trace(self, row: LedgerRow) -> dict[str, Any]:
-        """Everything that was decided in a trial; empty if its planner left no trace.
+        """What the planner says of its decisions in a trial; empty if it left no trace.
+
+        Raises:
+            LedgerError: the trace's file is missing or not the one that the trial left.
+        """
+        return summary_of(self.read_events(row))
+
+    def read_events(self, row: LedgerRow) -> list[Event]:
+        """All lines of a trial's trace; none if it left no trace.
 
         Raises:
             LedgerError: the trace's file is missing or not the one that the trial left.
         """
         if row.trace_sha256 is None:
-            return {}
+            return []
         try:
-            return self._traces.read(row.trial.key, row.trace_sha256)
+            return self._traces.read(row.key, row.trace_sha256)
         except TraceError as error:
             raise LedgerError(str(error)) from error
 
     @property
     def sweep(self) -> Mapping[str, Any]:
-        """The resolved sweep that the ledger was created with."""
+        """The resolved sweep that the ledger was created with, its trials in the words of today."""
         ((content,),) = self._select("SELECT content FROM sweep")
-        trials = self._select("SELECT content FROM trials ORDER BY number")
         with self._decoding():
             parsed: dict[str, Any] = json.loads(content)
-            return parsed | {"trials": [json.loads(trial) for (trial,) in trials]}
+        return parsed | {"trials": [trial.to_json() for trial in self.trials]}
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """Those of the sweep, in its order."""
+        contents = self._select("SELECT content FROM trials ORDER BY number")
+        with self._decoding():
+            return tuple(self._read_trial(json.loads(content)) for (content,) in contents)
 
     @property
     def provenances(self) -> Mapping[str, Mapping[str, Any]]:
-        """What results were run with, by id: one for each commit, machine and model used."""
+        """What results were run with, by id: one for each commit, machine and model used.
+
+        `prompts`, where anything was asked, has the fixed texts of the prompts as they were put to
+        the models: planner -> role -> SHA-256 -> text.
+        """
         rows = self._select("SELECT id, content FROM provenances ORDER BY rowid")
         with self._decoding():
-            return {id_: json.loads(content) for id_, content in rows}
-
-    def provenance(self, id_: str) -> Mapping[str, Any]:
-        """What the rows with this id were run with.
-
-        Raises:
-            KeyError: no row has it.
-        """
-        return self.provenances[id_]
+            found: dict[str, dict[str, Any]] = {id_: json.loads(content) for id_, content in rows}
+        if self._version > 1:
+            for id_, planner, role, sha256, text in self._select("SELECT * FROM prompts"):
+                roles = found[id_].setdefault("prompts", {}).setdefault(planner, {})
+                roles.setdefault(role, {})[sha256] = text
+        return found
 
     def content_digest(self) -> str:
         """SHA-256 of everything that two runs of a sweep with the same answers have in common.
 
         That is the sweep, and of each trial its status, success, plan, metrics, error, attempts
-        with their errors, trace, and calls and tokens by role. Left out are times, what was
-        replayed or found in the prefix cache, and the provenance.
+        with their errors, calls and tokens by role, and the trace as far as it repeats itself (see
+        `repeatable_digest`). Left out are times, what was replayed or found in the prefix cache,
+        and the provenance.
+
+        Raises:
+            LedgerError: the ledger or a trace cannot be read.
         """
         failed: dict[str, list[str | None]] = {}
         for key, error in self._select(
@@ -284,18 +290,31 @@ class Ledger:
             failed.setdefault(key, []).append(error)
         digest = hashlib.sha256(canonical(self.sweep).encode())
         for row in self.rows():
-            tried = failed.pop(row.trial.key, [])
-            digest.update(canonical([repeatable(row), tried]).encode())
+            tried = failed.pop(row.key, [])
+            events = self.read_events(row)
+            trace = repeatable_digest(events) if events else None
+            digest.update(canonical([repeatable(row, trace), tried]).encode())
         digest.update(canonical(failed).encode())
         return digest.hexdigest()
 
     @classmethod
-    def _writer(cls, folder: Path, provenance: Mapping[str, Any], lock: FileLock) -> Ledger:
+    def _writer(
+        cls,
+        folder: Path,
+        provenance: Mapping[str, Any],
+        lock: FileLock,
+        *,
+        sweep: Mapping[str, Any] | None = None,
+    ) -> Ledger:
         connection = ledger_file.connect_to_write(folder / LEDGER_FILE)
-        content = canonical(provenance)
-        id_ = hashlib.sha256(content.encode()).hexdigest()[:16]
-        ledger = cls._opened(folder, connection, lock=lock, provenance=id_)
         try:
+            content = canonical(provenance)
+            id_ = hashlib.sha256(content.encode()).hexdigest()[:16]
+            ledger = cls(folder, connection, lock=lock, provenance=id_)
+            ledger.refuse_old()
+            if sweep is not None:
+                ledger._refuse_other(sweep)
+            ledger._clean()
             with ledger._explaining():
                 connection.execute(
                     "INSERT OR IGNORE INTO provenances VALUES (?, ?)", (id_, content)
@@ -305,20 +324,10 @@ class Ledger:
             raise
         return ledger
 
-    @classmethod
-    def _opened(
-        cls,
-        folder: Path,
-        connection: sqlite3.Connection,
-        *,
-        lock: FileLock | None = None,
-        provenance: str = "",
-    ) -> Ledger:
-        try:
-            return cls(folder, connection, lock=lock, provenance=provenance)
-        except BaseException:
-            connection.close()
-            raise
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        """Key of a trial -> its place in the sweep."""
+        return dict(self._select("SELECT key, number FROM trials"))
 
     def _clean(self) -> None:
         with self._explaining():
@@ -336,7 +345,8 @@ class Ledger:
         raise LedgerError(
             f"the ledger {self._file} belongs to another sweep: of its {len(self._numbers)} trials "
             f"{len(self._numbers.keys() - keys)} are not in this one, which has "
-            f"{len(keys - self._numbers.keys())} others; name another folder"
+            f"{len(keys - self._numbers.keys())} others; name another folder (a model's YAML file "
+            "and own code that are edited make other trials)"
         )
 
     def _refuse_repeated(self, trial: int, attempt: int) -> None:
@@ -351,6 +361,22 @@ class Ledger:
             raise ValueError(
                 f"attempt {attempt} of trial {trial} of the sweep cannot follow {failed} others"
             )
+
+    def _read_trial(self, said: dict[str, Any]) -> Trial:
+        return Trial.of_version_1(said) if self._version == 1 else Trial(**said)
+
+    def _keep_prompts(self, result: TrialResult) -> None:
+        for role, texts in result.prompts.items():
+            for text in texts:
+                content = text.encode("utf-8", "backslashreplace")
+                sha256 = hashlib.sha256(content).hexdigest()
+                told = (result.trial.planner, role, sha256)
+                if told not in self._prompts:
+                    self._connection.execute(
+                        "INSERT OR IGNORE INTO prompts VALUES (?, ?, ?, ?, ?)",
+                        (self._provenance, *told, content.decode()),
+                    )
+                    self._prompts.add(told)
 
     def _insert(self, table: str, row: tuple[object, ...]) -> None:
         # Outside a transaction a statement is one by itself; it has ended when this returns.
@@ -374,21 +400,6 @@ class Ledger:
             yield
         except (ValueError, TypeError) as error:
             raise ledger_file.damaged(self._file, str(error)) from error
-
-
-def _locked(folder: Path) -> FileLock:
-    """The right to record in a folder; it ends with this process, however that ends."""
-    lock = FileLock(folder / _LOCK_FILE, timeout=0, thread_local=False)
-    try:
-        lock.acquire()
-    except Timeout as error:
-        raise LedgerError(
-            f"another process is running the sweep in {folder}: wait for its end or interrupt it; "
-            "its status, report and export can be had meanwhile"
-        ) from error
-    except OSError as error:
-        raise ledger_file.explained(folder / LEDGER_FILE, error) from error
-    return lock
 
 
 def _refuse_used(folder: Path) -> None:

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from llm_planning.experiments.traces import sync_folder
+from filelock import FileLock, Timeout
+
+from llm_planning.files import make_folder, sync_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
+LEDGER_FILE = "ledger.sqlite"
+"""In the sweep's folder."""
+
+_LOCK_FILE = "ledger.lock"
 _BUSY_SECONDS = 30.0
 
 # "LLPL": tells ledgers from other SQLite databases.
 _APPLICATION_ID = 0x4C4C504C
-_VERSION = 1
+_VERSION = 2
 
 # A trial's number is its place in the sweep.
 _TABLES = (
@@ -31,6 +37,14 @@ _TABLES = (
     """CREATE TABLE provenances (
         id TEXT PRIMARY KEY,
         content TEXT NOT NULL
+    )""",
+    """CREATE TABLE prompts (
+        provenance TEXT NOT NULL REFERENCES provenances (id),
+        planner TEXT NOT NULL,
+        role TEXT NOT NULL,
+        sha256 TEXT NOT NULL,
+        content TEXT NOT NULL,
+        PRIMARY KEY (provenance, planner, role, sha256)
     )""",
     """CREATE TABLE results (
         trial INTEGER PRIMARY KEY REFERENCES trials (number),
@@ -62,6 +76,34 @@ _TABLES = (
 
 class LedgerError(Exception):
     """A ledger cannot be made, opened, read or written; the message says what to do."""
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[FileLock]:
+    """The right to record in a folder, which is made if it is missing.
+
+    It ends where something is raised inside; if nothing is, with its release, or with this process,
+    however that ends.
+
+    Raises:
+        LedgerError: another process has it, or the disk does not take it.
+    """
+    lock = FileLock(folder / _LOCK_FILE, timeout=0, thread_local=False)
+    try:
+        make_folder(folder)
+        lock.acquire()
+    except Timeout as error:
+        raise LedgerError(
+            f"another process is running the sweep in {folder}: wait for its end or interrupt it; "
+            "its status, report and export can be had meanwhile"
+        ) from error
+    except OSError as error:
+        raise explained(folder / LEDGER_FILE, error) from error
+    try:
+        yield lock
+    except BaseException:
+        lock.release()
+        raise
 
 
 def build(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
@@ -156,6 +198,12 @@ def connect_to_write(path: Path) -> sqlite3.Connection:
     return connection
 
 
+def version_of(connection: sqlite3.Connection) -> int:
+    """The version of a ledger: 1 has trials in other words, and no prompts."""
+    ((version,),) = connection.execute("PRAGMA user_version")
+    return int(version)
+
+
 def explained(path: Path, error: sqlite3.Error | OSError) -> LedgerError:
     """The error to show for what SQLite or the system said."""
     # SQLite's primary code; 0 if the error does not come from SQLite itself.
@@ -203,10 +251,10 @@ def _connect(path: Path, how: str) -> sqlite3.Connection:
 
 def _refuse_foreign(path: Path, connection: sqlite3.Connection) -> None:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    version = version_of(connection)
     if application != _APPLICATION_ID:
         raise LedgerError(f"{path} is no ledger but another database: name another folder")
-    if version != _VERSION:
+    if version not in {1, _VERSION}:
         raise LedgerError(
             f"the ledger {path} has version {version}, and this program reads {_VERSION}: "
             "use the version of llm-planning that began the sweep, or begin it anew elsewhere"

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from llm_planning.experiments.ledger_file import LedgerError
-from llm_planning.experiments.traces import encode_trace
-from llm_planning.experiments.trial import Trial
+from llm_planning.experiments.trial import Ended
+from llm_planning.trace_file import encode_trace
 from llm_serving.request import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from llm_planning.experiments.traces import Trace, TraceFolder
-    from llm_planning.experiments.trial import TrialResult
+    from llm_planning.experiments.traces import TraceFolder
+    from llm_planning.experiments.trial import Trial, TrialResult
 
 SELECT_ROWS = """
     SELECT trials.content, trials.key, status, success, plan, metrics, usage, error, attempts,
@@ -31,65 +31,38 @@ class UnkeepableResultError(LedgerError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerRow:
-    """A trial that has ended for good.
+class LedgerRow(Ended):
+    """A trial that has ended for good, with the result of its last attempt.
 
     Attributes:
-        trial: what was run.
-        status: `done` or `failed`.
-        success: whether the goal was reached; None where nobody judged it.
-        plan: the options or actions, in order.
-        metrics: numbers and words that describe the run.
-        usage: what the last attempt asked, by role.
-        error: of a failed trial's last attempt.
+        key: of the trial, as this ledger has it.
         attempts: how many there were.
-        started: of the last attempt, in seconds since the epoch.
-        seconds: that it took.
-        provenance: id of what it was run with, for `Ledger.provenance`.
+        provenance: id of what it was run with, for `Ledger.provenances`.
         trace: its file; None if the planner left no trace.
         trace_sha256: of the trace's lines, uncompressed.
     """
 
-    trial: Trial
-    status: Literal["done", "failed"]
-    success: bool | None
-    plan: tuple[str, ...]
-    metrics: Mapping[str, Any]
-    usage: Mapping[str, Usage]
-    error: str | None
+    key: str
     attempts: int
-    started: float
-    seconds: float
     provenance: str
     trace: Path | None
     trace_sha256: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptResult:
-    """The parts of a result that are kept as text, and its trace if it has one."""
-
-    plan: str
-    metrics: str
-    usage: str
-    error: str | None
-    trace: Trace | None
-
-
-def encode_result(result: TrialResult) -> KeptResult:
-    """A result as it is kept.
+def encode_result(result: TrialResult) -> tuple[str, str, str, str | None, bytes | None]:
+    """What is kept of a result: plan, metrics and usage as JSON, its error, and its trace's lines.
 
     Raises:
         UnkeepableResultError: it holds something that is no JSON value.
     """
     try:
-        return KeptResult(
-            plan=json.dumps(result.plan),
-            metrics=json.dumps(dict(result.metrics)),
-            usage=json.dumps({role: asdict(usage) for role, usage in result.usage.items()}),
+        return (
+            json.dumps(result.plan),
+            json.dumps(dict(result.metrics)),
+            json.dumps({role: asdict(usage) for role, usage in result.usage.items()}),
             # A text with lone surrogates has no UTF-8.
-            error=result.error and result.error.encode("utf-8", "backslashreplace").decode(),
-            trace=encode_trace(result.trace) if result.trace else None,
+            result.error and result.error.encode("utf-8", "backslashreplace").decode(),
+            _encode_trace(result),
         )
     except (TypeError, ValueError, RecursionError) as error:
         raise UnkeepableResultError(
@@ -98,8 +71,15 @@ def encode_result(result: TrialResult) -> KeptResult:
         ) from error
 
 
-def decode_row(values: Sequence[Any], traces: TraceFolder) -> LedgerRow:
+def decode_row(
+    values: Sequence[Any], traces: TraceFolder, read_trial: Callable[[Any], Trial]
+) -> LedgerRow:
     """The row that `SELECT_ROWS` found.
+
+    Args:
+        values: of its columns.
+        traces: where its trace lies.
+        read_trial: makes a trial of the JSON that the ledger has of it.
 
     Raises:
         ValueError: it does not hold what was once written to it.
@@ -107,7 +87,8 @@ def decode_row(values: Sequence[Any], traces: TraceFolder) -> LedgerRow:
     content, key, status, success, plan, metrics, usage, *rest, sha256 = values
     error, attempts, started, seconds, provenance = rest
     return LedgerRow(
-        trial=Trial(**json.loads(content)),
+        key=key,
+        trial=read_trial(json.loads(content)),
         status=status,
         success=None if success is None else bool(success),
         plan=tuple(json.loads(plan)),
@@ -123,16 +104,27 @@ def decode_row(values: Sequence[Any], traces: TraceFolder) -> LedgerRow:
     )
 
 
-def repeatable(row: LedgerRow) -> list[Any]:
-    """What another run of the trial, given the same answers, has in common with a row."""
+def repeatable(row: LedgerRow, trace: str | None) -> list[Any]:
+    """What another run of the trial, given the same answers, has in common with a row.
+
+    Args:
+        row: of the trial.
+        trace: its `repeatable_digest`, if it left a trace.
+    """
     usage = {
         role: [spent.calls, spent.prompt_tokens, spent.completion_tokens]
         for role, spent in row.usage.items()
     }
     came_out = [row.status, row.success, row.plan, row.metrics, usage, row.error]
-    return [row.trial.key, *came_out, row.attempts, row.trace_sha256]
+    return [row.key, *came_out, row.attempts, trace]
 
 
 def canonical(value: object) -> str:
     """JSON whose bytes are the same for equal values."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def _encode_trace(result: TrialResult) -> bytes | None:
+    if not (result.trace or result.events):
+        return None
+    return encode_trace(result.trace, events=result.events, header=result.trial.to_json())

@@ -1,18 +1,28 @@
-"""Trials as coroutines on the engines of this process."""
+"""Trials as coroutines on the engines of this process.
+
+How many at once follows the engines' load: the batch is to be full and nothing thrown out of it.
+The rule is that of TCP's congestion control: quickly upwards until the first sign of too much, down
+by a fraction at every sign, and slowly upwards again. Signs are requests that vLLM preempted, whose
+work is lost, and requests that pile up outside a batch that cannot grow.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import functools
+import math
 import time
-import traceback
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from llm_planning.experiments.pace import BLIND, first_pace, next_limit
 from llm_planning.experiments.pool import PoolLoad
+from llm_planning.experiments.provenance import fixed_texts
 from llm_planning.experiments.trial import TrialResult
-from llm_planning.metering import metered, usage_by_role
-from llm_planning.planners.registry import find_planner
+from llm_planning.own_code import OwnCodeError
+from llm_planning.registry import DomainSpec, PlannerSpec, find_planner
+from llm_planning.roles import metered, usage_by_role
+from llm_planning.running import Prepared, find_where, prepare, source_of
+from llm_planning.trace import recording
 from llm_planning.worker_processes import WorkerLostError
 from llm_serving.errors import EngineStoppedError
 
@@ -20,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from llm_planning.experiments.trial import Trial
-    from llm_planning.planners.outcome import Outcome
+    from llm_planning.outcome import Outcome
     from llm_planning.roles import Engines
     from llm_serving.dispatcher import Activity
     from llm_serving.engine import Counters
@@ -28,6 +38,24 @@ if TYPE_CHECKING:
 
 SAMPLE_EVERY = 0.25
 """Seconds between two looks at the engines' load."""
+
+START = 4
+"""Trials that begin."""
+
+BLIND = 16
+"""Trials in flight on an engine that does not tell its load."""
+
+SMOOTHING = 0.3
+"""Weight of the newest sample in a mean."""
+
+SHRINK = 0.75
+"""What is left of the limit after a sign of too much."""
+
+FULL_CACHE = 0.9
+"""Share of the KV cache beyond which no trial is added."""
+
+CALM = 8
+"""Samples without a sign of too much before the limit grows again by one."""
 
 
 class Counting(Protocol):
@@ -121,11 +149,12 @@ class LocalPool:
 
         Raises:
             EngineStoppedError: the engine was closed or died.
-            WorkerLostError: the process in which the environment ran is gone.
+            WorkerLostError: the process in which the domain ran is gone.
+            OwnCodeError: the user's own code is not what it was when the sweep was read.
         """
         self._trials += 1
         try:
-            return await run_trial(trial, self._engines(trial))
+            return await run_trial(trial, self._engines(trial), gauges=self._telling)
         finally:
             self._trials -= 1
 
@@ -148,71 +177,173 @@ class LocalPool:
         )
 
 
-async def run_trial(trial: Trial, engines: Engines) -> TrialResult:
+async def run_trial(
+    trial: Trial, engines: Engines, *, gauges: Sequence[Loaded] = ()
+) -> TrialResult:
     """Runs one trial on engines that others may use at the same time.
 
     Args:
         trial: what is run.
         engines: who answers; they stay open.
+        gauges: engines whose load the trace is to tell.
 
     Returns:
         What came of it; what the planner raised is a failed result.
 
     Raises:
         EngineStoppedError: the engine was closed or died.
-        WorkerLostError: the process in which the environment ran is gone.
+        WorkerLostError: the process in which the domain ran is gone.
+        OwnCodeError: the user's own code is not what it was when the sweep was read.
     """
     meters = metered(engines)
     started, begun = time.time(), time.perf_counter()
-    try:
-        outcome = await _plan(trial, meters)
-    except (EngineStoppedError, WorkerLostError):
-        raise
-    except asyncio.CancelledError as error:
-        if _being_cancelled():
+    outcome: Outcome | BaseException
+    with recording(gauges=gauges) as recorded:
+        try:
+            outcome = await prepare_trial(trial).run(meters, trial.seed)
+        except (EngineStoppedError, WorkerLostError, OwnCodeError):
             raise
-        ended = _raised(error)  # something inside the planner was cancelled, not the trial
-    except Exception as error:  # whatever a planner raises is its trial's result
-        ended = _raised(error)
-    else:
-        ended = _returned(outcome)
-    seconds = time.perf_counter() - begun
+        except asyncio.CancelledError as error:
+            if _being_cancelled():
+                raise
+            outcome = error  # something inside the planner was cancelled, not the trial
+        except Exception as error:  # whatever a planner raises is its trial's result
+            outcome = error
+    seconds, usage = time.perf_counter() - begun, usage_by_role(meters)
+    if isinstance(outcome, BaseException):
+        return TrialResult.failed(
+            trial,
+            outcome,
+            started=started,
+            seconds=seconds,
+            usage=usage,
+            events=recorded.events,
+        )
     return TrialResult(
-        trial=trial, usage=usage_by_role(meters), started=started, seconds=seconds, **ended
+        trial=trial,
+        status="done",
+        success=outcome.success,
+        plan=outcome.plan,
+        metrics=outcome.metrics,
+        usage=usage,
+        started=started,
+        seconds=seconds,
+        trace=outcome.trace,
+        events=recorded.events,
+        prompts=fixed_texts(recorded.events),
     )
 
 
-async def _plan(trial: Trial, engines: Engines) -> Outcome:
-    spec = find_planner(trial.planner)
-    settings = spec.settings.read(trial.settings)
-    return await spec.run(trial.task, engines=engines, settings=settings, seed=trial.seed)
+def prepare_trial(trial: Trial) -> Prepared:
+    """Looks everything up that a trial needs.
+
+    Raises:
+        OwnCodeError: the user's own code is not what it was when the sweep was read.
+        ValueError: another of `REFUSALS`.
+    """
+    planner: str | PlannerSpec = trial.planner
+    domain: str | DomainSpec | None = trial.domain
+    if trial.source:
+        planner, domain = _own_code(trial.planner, trial.domain, trial.source)
+    return prepare(planner, domain=domain, task=trial.task, settings=trial.settings)
 
 
-def _returned(outcome: Outcome) -> dict[str, Any]:
-    return {
-        "status": "done",
-        "success": outcome.success,
-        "plan": outcome.plan,
-        "metrics": outcome.metrics,
-        "trace": outcome.trace,
-        "error": None,
-    }
-
-
-def _raised(error: BaseException) -> dict[str, Any]:
-    return {
-        "status": "failed",
-        "success": None,
-        "plan": (),
-        "metrics": {},
-        "trace": {"raised": "".join(traceback.format_exception(error)).splitlines()},
-        "error": f"{type(error).__name__}: {error}",
-    }
+@functools.cache
+def _own_code(planner: str, domain: str, source: str) -> tuple[PlannerSpec, DomainSpec | None]:
+    """A planner and a domain, one of them the user's own, run once in a process."""
+    spec = find_planner(planner)
+    where = find_where(spec, domain=domain, task=None)
+    if source_of(spec, where) != source:
+        files = {str(one.source.file) for one in (spec, where) if one and one.source}
+        raise OwnCodeError(
+            f"{' or '.join(sorted(files))} is not what it was when the sweep began: put it back, "
+            "or begin the sweep anew in another folder"
+        )
+    return spec, where
 
 
 def _being_cancelled() -> bool:
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """The limit, and what it was chosen from.
+
+    Attributes:
+        limit: trials to keep in flight.
+        least: lower bound of the limit.
+        most: upper bound.
+        requests: r, requests that one trial has in flight: a running mean, at least 1.
+        waiting: requests outside the batch: a running mean.
+        preempted: the engine's count at the last sample.
+        calm: samples since the last sign of too much; None before the first sign.
+    """
+
+    limit: int
+    least: int
+    most: int
+    requests: float = 1.0
+    waiting: float = 0.0
+    preempted: int = 0
+    calm: int | None = None
+
+
+def first_pace(*, least: int, most: int, preempted: int = 0) -> Pace:
+    """Where the limit begins.
+
+    Args:
+        least: lower bound of the limit, at least 1.
+        most: upper bound, at least `least`.
+        preempted: the engine's count so far.
+    """
+    limit = min(max(START, least), most)
+    return Pace(limit=limit, least=least, most=most, preempted=preempted)
+
+
+def next_limit(pace: Pace, load: EngineLoad, *, trials: int) -> Pace:
+    """The pace after one more sample.
+
+    Args:
+        pace: after the samples before.
+        load: of the engine now.
+        trials: in flight now.
+    """
+    requests = load.running + load.waiting
+    seen = replace(
+        pace,
+        requests=max(1.0, _mean(pace.requests, requests / trials)) if trials else pace.requests,
+        waiting=_mean(pace.waiting, load.waiting),
+        preempted=load.preempted,
+        calm=None if pace.calm is None else pace.calm + 1,
+    )
+    if trials > pace.limit:
+        return seen  # trials in flight are never stopped: an earlier cut still has to show
+    preempted = load.preempted > pace.preempted
+    # With room in the batch, requests wait for the step that is under way to end, not for room.
+    no_room = load.running >= load.capacity or load.kv_usage > FULL_CACHE
+    piled_up = no_room and seen.waiting > max(load.running / 3, 2 * seen.requests)
+    if preempted or piled_up:
+        cut = _bounded(seen, min(pace.limit - 1, math.floor(SHRINK * pace.limit)))
+        return replace(cut, waiting=0.0, calm=0)
+    room = load.capacity - requests
+    if trials < pace.limit or room < seen.requests or load.kv_usage > FULL_CACHE:
+        return seen
+    if seen.calm is None:
+        # Half of the way, as a trial's requests are known only roughly.
+        return _bounded(seen, pace.limit + max(1, math.floor(room / seen.requests / 2)))
+    if seen.calm < CALM:
+        return seen
+    return replace(_bounded(seen, pace.limit + 1), calm=0)
+
+
+def _mean(before: float, now: float) -> float:
+    return (1 - SMOOTHING) * before + SMOOTHING * now
+
+
+def _bounded(pace: Pace, limit: int) -> Pace:
+    return replace(pace, limit=min(max(limit, pace.least), pace.most))
 
 
 def _fullness(load: EngineLoad) -> float:

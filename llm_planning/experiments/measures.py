@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from llm_planning.experiments.runs import TRIAL_FIELDS
+from llm_planning.experiments.runs import is_trial_field
 from llm_planning.experiments.statistics import (
     Estimate,
     mean,
@@ -122,19 +122,19 @@ def compare(runs: Runs, what: Measure, comparison: Comparison) -> Difference:
         # What an empty side's runs have in common with the other's is not known yet.
         none = paired_proportions([]) if what.kind == "rate" else paired_difference([])
         return Difference(estimate=none, alone=sum(map(len, sides)))
-    shared = [
-        {field for record in side for field in record if field.startswith("settings.")}
-        for side in sides
-    ]
-    fields = sorted(({*TRIAL_FIELDS} | (shared[0] & shared[1])) - set(comparison.first))
+    first, second = (
+        {field for record in side for field in record if is_trial_field(field)} for side in sides
+    )
+    of_one = {field for field in first ^ second if field.startswith("settings.")}
+    fields = sorted((first | second) - of_one - set(comparison.first))
     read = _truth if what.kind == "rate" else _number
-    first, second = (_by_pair(side, fields, what.field, read) for side in sides)
-    pairs = [(first[key], second[key]) for key in first if key in second]
+    minuends, subtrahends = (_by_pair(side, fields, what.field, read) for side in sides)
+    pairs = [(minuends[key], subtrahends[key]) for key in minuends if key in subtrahends]
     if what.kind == "rate":
         estimate = paired_proportions([(bool(one), bool(other)) for one, other in pairs])
     else:
         estimate = paired_difference(pairs)
-    return Difference(estimate=estimate, alone=len(first) + len(second) - 2 * len(pairs))
+    return Difference(estimate=estimate, alone=len(minuends) + len(subtrahends) - 2 * len(pairs))
 
 
 def _estimate(groups: list[list[float]], what: Measure) -> Estimate:

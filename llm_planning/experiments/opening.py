@@ -1,27 +1,32 @@
-"""Opening the models of a sweep, and choosing where their answers come from."""
+"""Opening the models of a sweep: one GPU holds one set of them, so the sets take turns."""
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
+import functools
 import os
-from contextlib import closing
-from dataclasses import dataclass
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from llm_planning.experiments.local_pool import LocalPool
-from llm_planning.model_configs import find_config
+from llm_planning.experiments.scheduler import Progress, run_sweep
+from llm_planning.model_configs import serve
 from llm_planning.roles import Engines
-from llm_planning.session import serve
 from llm_serving.cache import CachedEngine, ResponseCache, response_cache_path
+from llm_serving.config import EngineConfig
 from llm_serving.encoder import TextEncoder
-from llm_serving.encoder_engine import NO_MODEL, EncoderEngine
+from llm_serving.encoder_engine import EncoderEngine
 from llm_serving.request import ModelIdentity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
+    from contextlib import AbstractContextManager
 
     from llm_planning.experiments.pool import TrialPool
+    from llm_planning.experiments.scheduler import Records
     from llm_planning.experiments.trial import Trial, TrialResult
     from llm_serving.engine import Engine
     from llm_serving.vllm_engine import VllmEngine
@@ -50,29 +55,37 @@ class Answers(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """Who answers a trial: what has to be loaded to run it."""
+    """The models that answer a trial: what has to be loaded to run it.
 
-    options: str
-    world: str
+    Attributes:
+        configurations: (name, configuration) of each, sorted by name; of "none", (name, None).
+    """
+
+    configurations: tuple[tuple[str, EngineConfig | None], ...]
 
     @classmethod
     def of(cls, trial: Trial) -> Models:
-        """The models of a trial."""
-        return cls(trial.model, trial.world_model or trial.model)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Each of them once."""
-        return tuple(dict.fromkeys((self.options, self.world)))
+        """The models of a trial, configured as they were when its sweep was read."""
+        return cls(
+            tuple(
+                (name, EngineConfig(**trial.engines[name]) if name in trial.engines else None)
+                for name in sorted({trial.model, *trial.role_models.values()})
+            )
+        )
 
     def __str__(self) -> str:
-        return " and ".join(self.names)
+        return " and ".join(name for name, _ in self.configurations)
 
 
 class LonePool(LocalPool):
     """One trial at a time, from an empty prefix cache: nothing that ran before can be felt."""
 
-    def __init__(self, engines: Engines, *, gauges: tuple[VllmEngine | EncoderEngine, ...]) -> None:
+    def __init__(
+        self,
+        engines: Callable[[Trial], Engines],
+        *,
+        gauges: tuple[VllmEngine | EncoderEngine, ...],
+    ) -> None:
         super().__init__(engines, least=1, most=1, gauges=gauges)
         self._served = [one for one in gauges if not isinstance(one, EncoderEngine)]
 
@@ -83,7 +96,7 @@ class LonePool(LocalPool):
         return await super().run(trial)
 
 
-@contextlib.contextmanager
+@contextmanager
 def open_pool(models: Models, *, answers: Answers, most: int | None) -> Iterator[TrialPool]:
     """Loads models into this process.
 
@@ -101,18 +114,23 @@ def open_pool(models: Models, *, answers: Answers, most: int | None) -> Iterator
     """
     alone = answers is Answers.DETERMINISTIC and not use_invariant_kernels()
     limits = {"max_batch": 1} if alone else {}
-    with contextlib.ExitStack() as opened:
+    with ExitStack() as opened:
         encoder = answers_cache = None
         if answers is Answers.CACHED:
             answers_cache = opened.enter_context(closing(ResponseCache(response_cache_path())))
             encoder = opened.enter_context(closing(TextEncoder()))
         served = {
-            name: opened.enter_context(serve(name, encoder, limits=limits)) for name in models.names
+            name: opened.enter_context(serve(config, encoder, limits=limits))
+            for name, config in models.configurations
         }
         asked: dict[str, Engine] = dict(served)
         if answers_cache is not None:
             asked = {name: CachedEngine(one, answers_cache) for name, one in served.items()}
-        engines = Engines(options=asked[models.options], world=asked[models.world])
+
+        def engines(trial: Trial) -> Engines:
+            by_role = {role: asked[name] for role, name in trial.role_models.items()}
+            return Engines(asked[trial.model], by_role)
+
         gauges = tuple(served.values())
         if alone:
             yield LonePool(engines, gauges=gauges)
@@ -120,21 +138,24 @@ def open_pool(models: Models, *, answers: Answers, most: int | None) -> Iterator
             yield LocalPool(engines, most=most or MOST, gauges=gauges)
 
 
-def identify(model: str) -> ModelIdentity:
-    """Which weights a name means, without loading them; fetches what is not here yet.
+def identify(name: str, config: EngineConfig | None) -> ModelIdentity:
+    """Which weights a model's configuration means, without loading them; fetches them if need be.
 
     The dtype is the configuration's: what `auto` means is known to the engine alone.
+
+    Args:
+        name: of the model, as the trials name it.
+        config: None for the engine without a model.
 
     Raises:
         ServingError: there is no such model.
     """
     from llm_serving.models import resolve
 
-    if model == NO_MODEL:
+    if config is None:
         return EncoderEngine.identity
-    config = find_config(model)
     found = resolve(config.model)
-    return ModelIdentity(name=found.name, revision=found.revision, dtype=config.dtype)
+    return ModelIdentity(name=name, revision=found.revision, dtype=config.dtype)
 
 
 def use_invariant_kernels() -> bool:
@@ -148,3 +169,148 @@ def use_invariant_kernels() -> bool:
         return False
     os.environ["VLLM_BATCH_INVARIANT"] = "1"
     return True
+
+
+Opened: TypeAlias = "Callable[[], Awaitable[TrialPool]]"
+"""Gives the pool, on the event loop that will use it."""
+
+
+class Executor(Protocol):
+    """Where trials run."""
+
+    def open(self, models: Models) -> AbstractContextManager[Opened]:
+        """Loads models, or says how they are loaded; closes them at the end."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalExecutor:
+    """Trials as coroutines on engines in this process.
+
+    Attributes:
+        answers: where answers come from.
+        tell: is given what a user should know.
+        most: trials in flight at most; None leaves it to the load of the engines.
+    """
+
+    answers: Answers
+    tell: Callable[[str], None]
+    most: int | None = None
+
+    @contextmanager
+    def open(self, models: Models) -> Iterator[Opened]:
+        """Loads models, before any event loop runs: Ctrl-C is heard at once."""
+        self.tell(f"loading {models}")
+        with open_pool(models, answers=self.answers, most=self.most) as pool:
+
+            async def opened() -> TrialPool:
+                return pool
+
+            yield opened
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RayExecutor:
+    """Trials on the workers of a Ray cluster, each with engines of its own.
+
+    Attributes:
+        answers: where answers come from; a response cache is the one of the worker's machine.
+        most: trials in flight at most on one worker; None leaves it to the load of its engines.
+        address: of a cluster that runs; None starts a Ray on this machine.
+        workers: how many; None: as many as the cluster has room for.
+        cpus_per_worker: CPU slots of a worker on a machine without a GPU.
+        tell: is given what a user should know.
+    """
+
+    answers: Answers
+    tell: Callable[[str], None]
+    most: int | None = None
+    address: str | None = None
+    workers: int | None = None
+    cpus_per_worker: int = 8
+
+    @contextmanager
+    def open(self, models: Models) -> Iterator[Opened]:
+        """Says how the workers load models."""
+        from llm_planning.experiments.ray_pool import RayPool
+
+        yield lambda: RayPool.open(
+            recipe=functools.partial(
+                _open_in, Path.cwd(), models, answers=self.answers, most=self.most
+            ),
+            tell=self.tell,
+            address=self.address,
+            workers=self.workers,
+            cpus_per_worker=self.cpus_per_worker,
+        )
+
+
+@contextmanager
+def _open_in(
+    folder: Path, models: Models, *, answers: Answers, most: int | None
+) -> Iterator[TrialPool]:
+    """A worker's pool, which finds a user's own code as this process does."""
+    with suppress(OSError):  # on a machine without the folder, only own code of it is missed
+        os.chdir(folder)
+    with open_pool(models, answers=answers, most=most) as pool:
+        yield pool
+
+
+def run_groups(
+    trials: Iterable[Trial],
+    *,
+    executor: Executor,
+    ledger: Records,
+    retries: int,
+    watch: Callable[[Progress], None],
+) -> Progress:
+    """Runs a sweep to its end, the models one after the other.
+
+    Models whose trials are all finished are not loaded.
+
+    Args:
+        trials: of the whole sweep.
+        executor: where they run.
+        ledger: keeps the results.
+        retries: attempts beyond the first that a failing trial gets.
+        watch: told how far the whole sweep is.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C; what had ended is recorded.
+        ServingError: a model cannot be served, or its engine stopped.
+        RayPoolError: Ray cannot be had.
+        LedgerError: a result could not be kept.
+    """
+    by_key = {trial.key: trial for trial in trials}
+    finished = ledger.finished()
+    so_far = Progress(total=len(by_key), kept=len(by_key.keys() & finished))
+    groups: dict[Models, list[Trial]] = {}
+    for key, trial in by_key.items():
+        if key not in finished:
+            groups.setdefault(Models.of(trial), []).append(trial)
+    for models, left in groups.items():
+        with executor.open(models) as opened:
+            part = asyncio.run(
+                _run(left, opened, ledger, retries, watch=functools.partial(_on, so_far, watch))
+            )
+        so_far = part.after(so_far)
+    return replace(so_far, running=0)
+
+
+async def _run(
+    trials: list[Trial],
+    opened: Opened,
+    ledger: Records,
+    retries: int,
+    *,
+    watch: Callable[[Progress], None],
+) -> Progress:
+    pool = await opened()
+    try:
+        return await run_sweep(trials, pool=pool, ledger=ledger, retries=retries, watch=watch)
+    finally:
+        await pool.aclose()
+
+
+def _on(earlier: Progress, watch: Callable[[Progress], None], progress: Progress) -> None:
+    watch(progress.after(earlier))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -32,6 +32,18 @@ class PoolLoad:
     preempted: int = 0
     stepping_seconds: float = 0.0
     waiting_seconds: float = 0.0
+
+    def __add__(self, other: PoolLoad) -> PoolLoad:
+        """Two pools as one."""
+        sums = {
+            one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(self)
+        }
+        return PoolLoad(**sums)
+
+    @property
+    def past(self) -> PoolLoad:
+        """What was done, with nothing under way any more."""
+        return replace(self, running=0, waiting=0)
 
 
 class TrialPool(Protocol):

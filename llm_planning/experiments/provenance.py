@@ -1,24 +1,22 @@
-"""What a result was made with: models, libraries, code, prompts and the machine."""
+"""What a result was made with: models, libraries, code, the prompts' fixed texts, the machine."""
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import platform
 import shutil
 import subprocess
 from contextlib import suppress
-from importlib.resources import files
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import llm_planning
-from llm_planning.planners.registry import find_planner
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from importlib.resources.abc import Traversable
+    from collections.abc import Iterable
 
+    from llm_planning.trace import Event
     from llm_serving.request import ModelIdentity
 
 _LIBRARIES = (
@@ -34,26 +32,21 @@ _LIBRARIES = (
 # What a checkout runs from; results, notes and scratch files beside it do not make it dirty.
 _SOURCES = ("kernels", "serving", "llm_planning", "configs", "pyproject.toml")
 
-# Modules that word a prompt, or the form of its answer; and whatever is no module is a template.
-_WORDING = ("prompt", "role", "answer", "template")
+MOST_TEXTS = 8
+"""Fixed texts of a role that are kept of a trial: whoever says more has none that is fixed."""
 
 _PATIENCE = 30.0
 
 
-def gather(
-    *, models: Iterable[ModelIdentity], planners: Iterable[str], deterministic: bool
-) -> dict[str, Any]:
+def gather(*, models: Iterable[ModelIdentity], deterministic: bool) -> dict[str, Any]:
     """The provenance of the results that this process is about to make, as JSON values.
 
-    Seeds are part of each trial.
+    Seeds and the hashes of a user's own code are part of each trial. What prompts say is known when
+    they are asked: see `fixed_texts`.
 
     Args:
         models: who answers.
-        planners: names of those that run.
         deterministic: whether the engines were told to be.
-
-    Raises:
-        UnknownPlannerError: no planner has one of the names.
     """
     commit, dirty = checkout(Path(llm_planning.__file__).resolve().parents[1])
     return {
@@ -67,7 +60,6 @@ def gather(
         "system": platform.platform(),
         "cpu": _cpu(),
         "gpus": _gpus(),
-        "templates": template_hashes(planners),
     }
 
 
@@ -97,43 +89,16 @@ def checkout(root: Path) -> tuple[str | None, bool | None]:
     return top[1], None if changed is None else bool(changed)
 
 
-def template_hashes(planners: Iterable[str]) -> dict[str, str]:
-    """File -> SHA-256, of the files that say how planners put their questions.
-
-    A planner's files are those of the package that its settings come from: every file in it that is
-    no Python, and the modules whose name speaks of prompts, roles, answers or templates.
-
-    Args:
-        planners: registered names.
-
-    Returns:
-        In the order of the files' names, which begin with the package's.
-
-    Raises:
-        UnknownPlannerError: no planner has one of the names.
-    """
-    packages = {find_planner(name).settings.__module__.rpartition(".")[0] for name in planners}
-    hashes = {
-        f"{package.rpartition('.')[2]}/{name}": hashlib.sha256(content).hexdigest()
-        for package in packages
-        for name, content in _contents(files(package))
-        if _words_prompts(name)
-    }
-    return dict(sorted(hashes.items()))
-
-
-def _contents(folder: Traversable) -> Iterator[tuple[str, bytes]]:
-    for entry in folder.iterdir():
-        if entry.is_file():
-            yield entry.name, entry.read_bytes()
-        elif entry.name != "__pycache__":
-            for name, content in _contents(entry):
-                yield f"{entry.name}/{name}", content
-
-
-def _words_prompts(name: str) -> bool:
-    stem, _, suffix = name.rpartition("/")[2].rpartition(".")
-    return suffix not in {"py", "pyc"} or any(word in stem for word in _WORDING)
+def fixed_texts(events: Iterable[Event]) -> dict[str, tuple[str, ...]]:
+    """Role -> the system messages of its questions in a trace, each once, at most `MOST_TEXTS`."""
+    texts: dict[str, str] = {}
+    asked: dict[str, dict[str, None]] = {}
+    for event in events:
+        if event["type"] == "prompt":
+            texts[event["id"]] = event["text"]
+        elif event["type"] == "role" and event["system"] is not None:
+            asked.setdefault(event["role"], {})[texts[event["system"]]] = None
+    return {role: tuple(islice(said, MOST_TEXTS)) for role, said in asked.items()}
 
 
 def _cpu() -> str:

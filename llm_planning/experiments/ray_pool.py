@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 from llm_planning.experiments.pool import PoolLoad
 from llm_planning.experiments.ray_cluster import RayPoolError, connect, place
 from llm_planning.experiments.ray_worker import Worker, WorkerStartError
 from llm_planning.experiments.trial import TrialResult
+from llm_planning.own_code import OwnCodeError
 from llm_planning.worker_processes import WorkerLostError
 from llm_serving.errors import EngineStoppedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from llm_planning.experiments.ray_cluster import Cluster
     from llm_planning.experiments.ray_worker import Report, WorkerRecipe
@@ -171,7 +172,7 @@ class RayPool:
 
     def load(self) -> PoolLoad:
         """What the engines are doing, as their workers last reported it; asks nobody."""
-        return _sum([self._past, *(worker.report.load for worker in self._running)])
+        return sum((worker.report.load for worker in self._running), start=self._past)
 
     @property
     def reports(self) -> tuple[Report, ...]:
@@ -184,6 +185,7 @@ class RayPool:
         Raises:
             WorkerLostError: the worker died, or its engine; another takes its place.
             EngineStoppedError: no worker is left, or the pool is closed.
+            OwnCodeError: the user's own code is not on the worker as it is here.
         """
         from ray.exceptions import RayError, RayTaskError
 
@@ -202,9 +204,13 @@ class RayPool:
             cause = error.cause if isinstance(error, RayTaskError) else None
             if isinstance(cause, WorkerLostError):  # a process of the environment's, not this one
                 raise WorkerLostError(str(cause)) from error
+            if isinstance(cause, OwnCodeError):
+                raise OwnCodeError(f"{worker.name}: {cause}") from error
             if cause is not None and not isinstance(cause, (EngineStoppedError, RayError)):
                 seconds = time.perf_counter() - begun
-                result = _unsendable(trial, cause, started=started, seconds=seconds)
+                failed = TrialResult.failed(trial, cause, started=started, seconds=seconds)
+                said = f"the worker could not return the result: {failed.error}"
+                result = replace(failed, error=said)
             else:
                 reason = _reason(error)
                 self._lose(worker, reason)
@@ -327,7 +333,7 @@ class RayPool:
         worker.reason = reason
         worker.gone.set()
         self._running.remove(worker)
-        self._past = _sum([self._past, replace(worker.report.load, running=0, waiting=0)])
+        self._past += worker.report.load.past
         if not self._running:
             self._settled.clear()
 
@@ -350,26 +356,3 @@ def _reason(error: Exception) -> str:
     cause = getattr(error, "cause", None)
     lines = str(error if cause is None else cause).strip().splitlines()
     return lines[-1].split(". ")[0] if lines else type(error).__name__
-
-
-def _sum(loads: Iterable[PoolLoad]) -> PoolLoad:
-    loads = list(loads)
-    return PoolLoad(
-        **{one.name: sum(getattr(load, one.name) for load in loads) for one in fields(PoolLoad)}
-    )
-
-
-def _unsendable(trial: Trial, cause: Exception, *, started: float, seconds: float) -> TrialResult:
-    """The result of a trial whose own result cannot be pickled."""
-    return TrialResult(
-        trial=trial,
-        status="failed",
-        success=None,
-        plan=(),
-        metrics={},
-        usage={},
-        trace={},
-        error=f"the worker could not return the result: {type(cause).__name__}: {cause}",
-        started=started,
-        seconds=seconds,
-    )

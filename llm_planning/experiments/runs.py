@@ -2,7 +2,7 @@
 
 The fields of a record:
 
-    planner, environment, task, model, world_model, seed, settings.KEY    of the trial
+    planner, domain, task, model, role_models.ROLE, seed, settings.KEY    of the trial
     status, success, options, seconds, attempts, metrics.KEY              of its result
     calls, prompt_tokens, cached_tokens, completion_tokens, replayed      summed over roles
     tokens                                                                read and written
@@ -11,10 +11,10 @@ The fields of a record:
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from llm_planning.experiments.trial import Trial
 from llm_planning.names import remedy
 from llm_serving.request import Usage
 
@@ -22,12 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from llm_planning.experiments.ledger import Ledger, LedgerRow
+    from llm_planning.experiments.trial import Trial
 
 Record: TypeAlias = "Mapping[str, Any]"
 Where: TypeAlias = "Mapping[str, tuple[Any, ...]]"
 """Field -> the values that it may have."""
 
-TRIAL_FIELDS = ("planner", "environment", "task", "model", "world_model", "seed")
+TRIAL_FIELDS = ("planner", "domain", "task", "model", "seed")
+_OF_TRIAL = ("role_models.", "settings.")
 _SPENT = (
     "calls",
     "tokens",
@@ -37,7 +39,7 @@ _SPENT = (
     "replayed",
 )
 RESULT_FIELDS = ("status", "success", "options", "seconds", "attempts", *_SPENT)
-_FAMILIES = ("settings.", "metrics.", "usage.")
+_FAMILIES = (*_OF_TRIAL, "metrics.", "usage.")
 
 
 class UnknownFieldError(ValueError):
@@ -105,7 +107,27 @@ def field_values(field: str, runs: Runs) -> tuple[Any, ...]:
 
 def is_trial_field(field: str) -> bool:
     """Whether a field is the trial's own, known before it runs."""
-    return field in TRIAL_FIELDS or field.startswith("settings.")
+    return field in TRIAL_FIELDS or field.startswith(_OF_TRIAL)
+
+
+def varying(records: Iterable[Record]) -> tuple[str, ...]:
+    """The planner, and the other fields of trials that differ between some, but tasks and seeds.
+
+    A setting that only some planners have is not different from none; another model for a role is.
+    """
+    records = list(records)
+    values: dict[str, set[str]] = {}
+    for record in records:
+        for field, value in record.items():
+            if is_trial_field(field) and field not in {"task", "seed"} and value is not None:
+                values.setdefault(field, set()).add(json.dumps(value))
+    return tuple(
+        field
+        for field, some in values.items()
+        if field == "planner"
+        or len(some) > 1
+        or (field.startswith("role_models.") and any(field not in record for record in records))
+    )
 
 
 def check_field_name(field: str) -> None:
@@ -122,8 +144,7 @@ def check_field_name(field: str) -> None:
 
 def read_runs(ledger: Ledger) -> Runs:
     """Every trial of a ledger's sweep, in the sweep's order."""
-    trials = [Trial(**trial) for trial in ledger.sweep["trials"]]
-    return collect_runs(ledger.rows(), expected=trials)
+    return collect_runs(ledger.rows(), expected=ledger.trials)
 
 
 def collect_runs(rows: Iterable[LedgerRow], *, expected: Iterable[Trial] = ()) -> Runs:
@@ -146,7 +167,8 @@ def collect_runs(rows: Iterable[LedgerRow], *, expected: Iterable[Trial] = ()) -
 def trial_record(trial: Trial) -> dict[str, Any]:
     """The fields of a trial."""
     named = {field: getattr(trial, field) for field in TRIAL_FIELDS}
-    return named | {f"settings.{key}": value for key, value in trial.settings.items()}
+    roles = {f"role_models.{role}": name for role, name in trial.role_models.items()}
+    return named | roles | {f"settings.{key}": value for key, value in trial.settings.items()}
 
 
 def row_record(row: LedgerRow) -> dict[str, Any]:

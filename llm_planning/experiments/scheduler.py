@@ -7,22 +7,21 @@ import heapq
 import itertools
 import time
 from collections import deque
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, cast
 
 from llm_planning.experiments.ledger import UnkeepableResultError
-from llm_planning.experiments.progress import Progress
-from llm_planning.experiments.recorder import Recorder
+from llm_planning.experiments.pool import PoolLoad
 from llm_planning.experiments.trial import TrialResult
 from llm_planning.worker_processes import WorkerLostError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+    from concurrent.futures import Future
 
     from llm_planning.experiments.pool import TrialPool
-    from llm_planning.experiments.recorder import Records
     from llm_planning.experiments.trial import Trial
-    from llm_serving.request import Usage
 
 TICK = 0.25
 """Seconds after which the pool's limit is asked anew though nothing has ended."""
@@ -38,6 +37,133 @@ MOST_LOSSES = 3
 
 MOST_UNWRITTEN = 64
 """Results on their way to the disk beyond which no trial is started."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Where a sweep stands.
+
+    Attributes:
+        total: trials of the sweep.
+        kept: those of them that an earlier run had finished.
+        done: trials whose planner ran to its end in this run.
+        failed: trials that failed for good in this run.
+        running: trials in flight.
+        retried: failed attempts of this run whose trial gets another one.
+        lost: trials that were started again because their worker was gone.
+        seconds: since this run began.
+        load: what the engines are doing.
+    """
+
+    total: int
+    kept: int = 0
+    done: int = 0
+    failed: int = 0
+    running: int = 0
+    retried: int = 0
+    lost: int = 0
+    seconds: float = 0.0
+    load: PoolLoad = field(default_factory=PoolLoad)
+
+    @property
+    def finished(self) -> int:
+        """Trials that have their row in the ledger."""
+        return self.kept + self.done + self.failed
+
+    @property
+    def left(self) -> int:
+        """Trials that have none yet."""
+        return self.total - self.finished
+
+    @property
+    def remaining_seconds(self) -> float | None:
+        """Time to the end at the pace of this run so far; None before the first trial's end."""
+        here = self.done + self.failed
+        return self.seconds / here * self.left if here else None
+
+    def after(self, earlier: Progress) -> Progress:
+        """This progress as a part of a larger sweep.
+
+        Args:
+            earlier: of the whole sweep, before this part of it began.
+        """
+        return Progress(
+            total=earlier.total,
+            kept=earlier.kept,
+            done=earlier.done + self.done,
+            failed=earlier.failed + self.failed,
+            running=self.running,
+            retried=earlier.retried + self.retried,
+            lost=earlier.lost + self.lost,
+            seconds=earlier.seconds + self.seconds,
+            load=earlier.load.past + self.load,
+        )
+
+
+class Records(Protocol):
+    """What a sweep needs of its ledger."""
+
+    def record(self, result: TrialResult, *, attempt: int, final: bool) -> None:
+        """Keeps one attempt; it is on the disk when this returns."""
+        ...
+
+    def finished(self) -> frozenset[str]:
+        """Keys of the trials that have their final row."""
+        ...
+
+    def attempts(self) -> Mapping[str, int]:
+        """Failed attempts so far of trials that have none."""
+        ...
+
+
+class Recorder:
+    """Hands results to the ledger one after the other.
+
+    A record takes milliseconds, most of them spent waiting for the disk, so the thread that feeds
+    the engine must not wait for it.
+
+    Args:
+        ledger: only this object's thread calls its `record`.
+
+    Attributes:
+        error: why the first result that should be on the disk is not.
+    """
+
+    def __init__(self, ledger: Records) -> None:
+        self._ledger = ledger
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="ledger")
+        self._pending: set[Future[None]] = set()
+        self.error: BaseException | None = None
+
+    @property
+    def backlog(self) -> int:
+        """Results that are handed over and not yet on the disk."""
+        return len(self._pending)
+
+    async def record(self, result: TrialResult, *, attempt: int, final: bool) -> None:
+        """Returns when the result is on the disk; a cancelled call's result gets there too.
+
+        Raises:
+            UnkeepableResultError: the result is not one that a ledger can hold.
+            LedgerError: the disk does not take it.
+        """
+        written = self._thread.submit(self._ledger.record, result, attempt=attempt, final=final)
+        self._pending.add(written)
+        written.add_done_callback(self._written)
+        waiting = asyncio.wrap_future(written)
+        # An error that comes when the caller has left is in `error`.
+        waiting.add_done_callback(lambda done: done.cancelled() or done.exception())
+        await asyncio.shield(waiting)
+
+    def close(self) -> None:
+        """Waits until everything handed over is on the disk, or was refused."""
+        self._thread.shutdown(wait=True)
+
+    def _written(self, written: Future[None]) -> None:
+        self._pending.discard(written)
+        error = written.exception()
+        if not isinstance(error, UnkeepableResultError):
+            self.error = self.error or error
 
 
 async def run_sweep(
@@ -173,7 +299,8 @@ class _Sweep:
                 self._lost += 1
                 self._again(attempts, after=0.0)
                 return
-            result = _failed(attempts.trial, error, started, time.monotonic() - begun, {})
+            seconds = time.monotonic() - begun
+            result = TrialResult.failed(attempts.trial, error, started=started, seconds=seconds)
         finally:
             # The next trial may start while this one's result is on its way to the disk.
             self._in_pool.discard(cast("asyncio.Task[None]", asyncio.current_task()))
@@ -184,8 +311,14 @@ class _Sweep:
         try:
             final = await self._write(attempts, result)
         except UnkeepableResultError as error:
-            failed = _failed(result.trial, error, result.started, result.seconds, result.usage)
-            result, final = failed, await self._write(attempts, failed)
+            result = TrialResult.failed(
+                result.trial,
+                error,
+                started=result.started,
+                seconds=result.seconds,
+                usage=result.usage,
+            )
+            final = await self._write(attempts, result)
         if final:
             self._done += result.status == "done"
             self._failed += result.status == "failed"
@@ -235,20 +368,3 @@ class _Sweep:
             seconds=time.monotonic() - self._begun,
             load=self._pool.load(),
         )
-
-
-def _failed(
-    trial: Trial, error: Exception, started: float, seconds: float, usage: Mapping[str, Usage]
-) -> TrialResult:
-    return TrialResult(
-        trial=trial,
-        status="failed",
-        success=None,
-        plan=(),
-        metrics={},
-        usage=usage,
-        trace={},
-        error=f"{type(error).__name__}: {error}",
-        started=started,
-        seconds=seconds,
-    )

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from llm_planning.experiments.measures import Measured, measure
 from llm_planning.experiments.published import Measure
 from llm_planning.experiments.runs import (
-    TRIAL_FIELDS,
     UnknownFieldError,
     collect_runs,
     is_trial_field,
+    varying,
 )
 from llm_planning.experiments.wording import NOTHING, write_estimate
 from llm_planning.names import remedy
@@ -103,7 +103,7 @@ def summary(
         UnknownFieldError: no trial has the field; names the nearest.
     """
     runs = collect_runs(rows, expected=expected)
-    fields = _varying(runs) if by is None else tuple(_full_name(field, runs) for field in by)
+    fields = varying(runs.all) if by is None else tuple(_full_name(field, runs) for field in by)
     groups: dict[tuple[Any, ...], None] = dict.fromkeys(
         tuple(record.get(field) for field in fields) for record in runs.all
     )
@@ -121,19 +121,8 @@ def _group(fields: tuple[str, ...], values: tuple[Any, ...], runs: Runs) -> Grou
     )
 
 
-def _varying(runs: Runs) -> tuple[str, ...]:
-    """The planner, and the fields that have several values."""
-    values: dict[str, set[Any]] = {}
-    for record in runs.all:
-        for field, value in record.items():
-            if is_trial_field(field) and field not in {"task", "seed"} and value is not None:
-                values.setdefault(field, set()).add(value)
-    return tuple(field for field, some in values.items() if field == "planner" or len(some) > 1)
-
-
 def _full_name(field: str, runs: Runs) -> str:
-    settings = {name for record in runs.all for name in record if name.startswith("settings.")}
-    known = {*TRIAL_FIELDS, *settings}
+    known = {name for record in runs.all for name in record if is_trial_field(name)}
     for name in (field, f"settings.{field}"):
         if name in known:
             return name

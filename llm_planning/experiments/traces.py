@@ -1,4 +1,4 @@
-"""Traces of finished trials: one compressed JSONL file each, on the disk whole or not at all."""
+"""Traces of finished trials: one compressed file each, on the disk whole or not at all."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ import os
 import re
 import zlib
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from llm_planning.files import make_folder, write_durably
+from llm_planning.trace_file import TraceError, decode_trace
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterable
     from pathlib import Path
+
+    from llm_planning.trace import Event
 
 # Deflate's fastest level: a trace repeats itself so much that the others save little and take
 # several times as long.
@@ -22,58 +26,10 @@ _LEVEL = 1
 _TEMPORARY = ".tmp"
 _OURS = re.compile(r"([0-9a-f]{64})\.jsonl\.gz(\.tmp)?")
 
-
-class TraceError(ValueError):
-    """A trace that cannot be written as JSON, or a file that does not hold the trace it should."""
-
-
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """A trace as it is kept.
-
-    Attributes:
-        lines: JSONL in UTF-8.
-        sha256: of the lines, in hexadecimal: the same whatever library compresses them.
-    """
-
-    lines: bytes
-    sha256: str
-
-
-def encode_trace(trace: Mapping[str, Any]) -> Trace:
-    r"""A trace as lines, each a JSON object with a `key` of the trace and its `value`.
-
-    A list of objects takes one line per object, with its place as `index`, so that a reader of
-    lines meets a long run step by step; anything else takes one line. Equal traces have equal
-    bytes: the keys of objects are sorted, only the trace's own stay in their order.
-
-    Raises:
-        TraceError: JSON has no form for a value, or it contains itself.
-    """
-    try:
-        lines = [json.dumps(line, separators=(",", ":"), sort_keys=True) for line in _split(trace)]
-    except (TypeError, ValueError, RecursionError) as error:
-        raise TraceError(f"a trace must consist of JSON values: {error}") from error
-    content = "".join(f"{line}\n" for line in lines).encode()
-    return Trace(content, hashlib.sha256(content).hexdigest())
-
-
-def decode_trace(lines: bytes) -> dict[str, Any]:
-    """The trace that lines were made of; its tuples have become lists.
-
-    Raises:
-        TraceError: the lines are no trace.
-    """
-    trace: dict[str, Any] = {}
-    try:
-        for line in map(json.loads, lines.splitlines()):
-            if "index" in line:
-                trace.setdefault(line["key"], []).append(line["value"])
-            else:
-                trace[line["key"]] = line["value"]
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise TraceError(f"its lines are no trace: {error}") from error
-    return trace
+# What two runs with the same answers may have different: when, how fast, from which cache and
+# beside what. The text of a state may depend on the process, as the order of a set does.
+_TYPES_APART = frozenset({"load", "end"})
+_FIELDS_APART = frozenset({"at", "seconds", "cached_tokens", "replayed", "observation"})
 
 
 class TraceFolder:
@@ -90,25 +46,27 @@ class TraceFolder:
         """The file of a trial's trace."""
         return self._path / f"{key}.jsonl.gz"
 
-    def write(self, key: str, trace: Trace) -> int:
+    def write(self, key: str, lines: bytes) -> tuple[str, int]:
         """Puts a trace on the disk; it is there, under its name, when this returns.
 
         Killed at any moment, or on a full disk, this leaves no file that is not whole under the
         name of a trace.
 
         Returns:
-            The size of the file in bytes.
+            SHA-256 of the lines, in hexadecimal: the same whatever library compresses them; and the
+            size of the file in bytes.
 
         Raises:
             OSError: it could not be written; what was begun is removed.
         """
-        content = gzip.compress(trace.lines, _LEVEL, mtime=0)
+        content = gzip.compress(lines, _LEVEL, mtime=0)
         path = self.path(key)
+        make_folder(self._path)
         write_durably(path, content, temporary=path.with_name(path.name + _TEMPORARY))
-        return len(content)
+        return hashlib.sha256(lines).hexdigest(), len(content)
 
-    def read(self, key: str, sha256: str) -> dict[str, Any]:
-        """A trial's trace.
+    def read(self, key: str, sha256: str) -> list[Event]:
+        """The lines of a trial's trace.
 
         Raises:
             TraceError: the file is missing, damaged, or holds something else.
@@ -143,53 +101,20 @@ class TraceFolder:
         return False
 
 
-def write_durably(path: Path, content: bytes, *, temporary: Path) -> None:
-    """Writes a file that is there whole or not at all, and survives the loss of power.
+def repeatable_digest(lines: Iterable[Event]) -> str:
+    """SHA-256 of what two runs of a trial with the same answers have in common in their traces.
 
-    Args:
-        path: of the file; one that exists is replaced.
-        content: of the file.
-        temporary: where it is written first, in the same folder.
-
-    Raises:
-        OSError: it could not be written; the temporary file is removed.
+    Trees are numbered, and questions answered, in an order that depends on how long answers take:
+    only the lines of one tree have theirs.
     """
-    make_folder(path.parent)
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise
-    sync_folder(path.parent)
-
-
-def make_folder(path: Path) -> None:
-    """Makes a folder and those above it, on the disk when this returns."""
-    if path.is_dir():
-        return
-    make_folder(path.parent)
-    path.mkdir(exist_ok=True)
-    sync_folder(path.parent)
-
-
-def sync_folder(path: Path) -> None:
-    """Puts the names in a folder on the disk."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _split(trace: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for key, value in trace.items():
-        if isinstance(value, list | tuple) and value and all(isinstance(v, dict) for v in value):
-            for index, item in enumerate(value):
-                yield {"key": key, "index": index, "value": item}
-        else:
-            yield {"key": key, "value": value}
+    trees: dict[int, list[str]] = {}
+    others: list[str] = []
+    for line in lines:
+        if line["type"] in _TYPES_APART:
+            continue
+        kept = {key: value for key, value in line.items() if key not in _FIELDS_APART}
+        tree = kept.pop("tree", None)
+        text = json.dumps(kept, sort_keys=True)
+        (others if tree is None else trees.setdefault(tree, [])).append(text)
+    parts = sorted([*others, *map("\n".join, trees.values())])
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()

@@ -4,51 +4,81 @@ from __future__ import annotations
 
 import hashlib
 import json
+import traceback
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from llm_planning.trace import Event
     from llm_serving.request import Usage
 
-_KEY_VERSION = 1
+_KEY_VERSION = 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """Planner x environment x task x model x seed x settings.
+    """Planner x domain x task x models x seed x settings, and the code of the user's own.
 
     Attributes:
-        planner: a registered name.
-        environment: where it plans.
-        task: one of the planner's tasks.
-        model: who answers; any name that `find_config` takes.
-        world_model: who answers the world model's roles, if that is another model.
+        planner: its name.
+        domain: where it plans.
+        task: one of the domain's.
+        model: who answers; any name that `find_config` takes, or "none".
+        role_models: role -> who answers it, of the roles that another model answers.
         seed: of every draw.
-        settings: the planner's settings, all of them, defaults included: two trials are the same
-            trial whether or not a default was written down.
+        settings: the planner's and the domain's, all of them, defaults included: two trials are the
+            same trial whether or not a default was written down.
+        engines: model -> the configuration that its name meant when the sweep was read, as JSON:
+            other settings of an engine make another trial. "none" has no configuration.
+        source: of a user's own files, the hash; see `running.source_of`.
     """
 
     planner: str
-    environment: str
+    domain: str
     task: str
     model: str
-    world_model: str | None = None
+    role_models: Mapping[str, str] = field(default_factory=dict)
     seed: int = 0
     settings: Mapping[str, Any] = field(default_factory=dict)
+    engines: Mapping[str, Any] = field(default_factory=dict)
+    source: str = ""
+
+    @classmethod
+    def of_version_1(cls, said: Mapping[str, Any]) -> Self:
+        """A trial of a ledger of version 1, in the words of today.
+
+        It knew one other model, for the roles of the world model, and did not know how models were
+        configured.
+        """
+        world = said["world_model"]
+        renamed = {("textgame", name): f"mc-dml-{name}" for name in ("puct", "uct")}
+        return cls(
+            planner=renamed.get((said["environment"], said["planner"]), said["planner"]),
+            domain=said["environment"],
+            task=said["task"],
+            model=said["model"],
+            role_models=dict.fromkeys(("dynamics", "reward", "termination"), world)
+            if world
+            else {},
+            seed=said["seed"],
+            settings=said["settings"],
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The trial as JSON values, in a fixed order."""
         return {
             "planner": self.planner,
-            "environment": self.environment,
+            "domain": self.domain,
             "task": self.task,
             "model": self.model,
-            "world_model": self.world_model,
+            "role_models": dict(sorted(self.role_models.items())),
             "seed": self.seed,
             "settings": dict(sorted(self.settings.items())),
+            "engines": dict(sorted(self.engines.items())),
+            "source": self.source,
         }
 
     @cached_property
@@ -59,8 +89,8 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrialResult:
-    """What came of one trial, the attempts that failed included.
+class Ended:
+    """How an attempt at a trial ended.
 
     Attributes:
         trial: what was run.
@@ -69,7 +99,6 @@ class TrialResult:
         plan: the options or actions, in order.
         metrics: numbers and words that describe the run.
         usage: what it asked, by role.
-        trace: everything that was decided, JSON-able; goes to a file beside the ledger.
         error: type and message of what a failed trial raised, None otherwise.
         started: seconds since the epoch.
         seconds: how long this attempt took.
@@ -77,11 +106,48 @@ class TrialResult:
 
     trial: Trial
     status: Literal["done", "failed"]
-    success: bool | None
-    plan: tuple[str, ...]
-    metrics: Mapping[str, Any]
+    success: bool | None = None
+    plan: tuple[str, ...] = ()
+    metrics: Mapping[str, Any] = field(default_factory=dict)
     usage: Mapping[str, Usage]
-    trace: Mapping[str, Any]
-    error: str | None
+    error: str | None = None
     started: float
     seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialResult(Ended):
+    """What came of one trial, the attempts that failed included.
+
+    Attributes:
+        trace: what the planner says of its decisions, JSON-able; goes to a file beside the ledger.
+        events: what happened, one after the other; goes to the same file.
+        prompts: role -> the fixed texts that its questions began with, as they were asked.
+    """
+
+    trace: Mapping[str, Any] = field(default_factory=dict)
+    events: Sequence[Event] = ()
+    prompts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def failed(
+        cls,
+        trial: Trial,
+        error: BaseException,
+        *,
+        started: float,
+        seconds: float,
+        usage: Mapping[str, Usage] | None = None,
+        events: Sequence[Event] = (),
+    ) -> Self:
+        """The result of a trial that something was raised in."""
+        return cls(
+            trial=trial,
+            status="failed",
+            usage=usage or {},
+            events=events,
+            trace={"raised": "".join(traceback.format_exception(error)).splitlines()},
+            error=f"{type(error).__name__}: {error}",
+            started=started,
+            seconds=seconds,
+        )

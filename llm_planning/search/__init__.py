@@ -1,53 +1,55 @@
-"""Monte Carlo tree search over awaited answers: the tree, selection rules, returns, the driver."""
+"""Monte Carlo tree search over awaited answers: the tree, selection, the driver, backups."""
 
-from llm_planning.search.driver import (
-    Ready,
-    Returns,
-    Rollout,
-    Simulate,
-    forest,
-    greedy_path,
-    search,
+from llm_planning.search.backup import (
+    by_control_variates,
+    by_means,
+    by_softmax,
+    by_sums,
+    softmax_value,
 )
-from llm_planning.search.returns import discounted_returns, mean_returns
+from llm_planning.search.driver import Leaf, Model, Select, forest, search
 from llm_planning.search.selection import (
     argmax,
     puct,
     puct_root_of_quotient,
-    reward_first,
     select_by_puct,
     select_by_ucb,
     select_by_uct,
     ucb,
     uct,
-    zero_first,
 )
 from llm_planning.search.show import format_tree, to_json
-from llm_planning.search.tree import Node, path_to, preorder
+from llm_planning.search.tree import Edge, Node, Step, advance, best_path, edges_below, expanded
+from llm_planning.search.walk import Draws, Walk
 
 __all__ = [
+    "Draws",
+    "Edge",
+    "Leaf",
+    "Model",
     "Node",
-    "Ready",
-    "Returns",
-    "Rollout",
-    "Simulate",
+    "Select",
+    "Step",
+    "Walk",
+    "advance",
     "argmax",
-    "discounted_returns",
+    "best_path",
+    "by_control_variates",
+    "by_means",
+    "by_softmax",
+    "by_sums",
+    "edges_below",
+    "expanded",
     "forest",
     "format_tree",
-    "greedy_path",
-    "mean_returns",
-    "path_to",
-    "preorder",
     "puct",
     "puct_root_of_quotient",
-    "reward_first",
     "search",
     "select_by_puct",
     "select_by_ucb",
     "select_by_uct",
+    "softmax_value",
     "to_json",
     "ucb",
     "uct",
-    "zero_first",
 ]

@@ -1,8 +1,10 @@
-"""The search itself: select, simulate, back up, with one or several iterations in flight.
+"""The search itself: draw, select, step, expand, evaluate, back up; several simulations in flight.
 
-With width W, iteration n + W is launched once iteration n is backed up, and iterations are backed
-up in the order in which they were launched. What a descent sees is then a function of the answers
-alone, not of how long each took: with the same answers, the same tree.
+With width W, simulation n + W is launched once simulation n is backed up, and simulations are
+backed up in the order in which they were launched. What a descent sees is then a function of the
+answers alone, not of how long each took: with the same answers, the same tree.
+
+Descents are sequential; only `expand` and `evaluate` overlap.
 """
 
 from __future__ import annotations
@@ -10,119 +12,293 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from dataclasses import dataclass, field
+from random import Random
+from time import perf_counter
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from llm_planning.search.selection import argmax
-from llm_planning.search.tree import Node, P
+from llm_planning.search.tree import A, Edge, Node, S, Step
+from llm_planning.search.walk import Draws, Walk
+from llm_planning.trace import tracing
 
 T = TypeVar("T")
 
+_SECONDS_AT_A_STRETCH = 0.005
+"""Of simulating, before other searches and the engine get a turn of the event loop."""
 
-@dataclass(frozen=True, slots=True)
-class Rollout(Generic[P]):
-    """What one simulation walked below its leaf.
+
+class Leaf(NamedTuple, Generic[S, A]):
+    """What an evaluation found.
 
     Attributes:
-        nodes: from the leaf's child on, attached to the tree; rollout nodes stay in it (Tree of
-            Options, Appendix A.7). Empty where the leaf is terminal or at the depth limit.
-        tail: return from the last node on, for planners that keep no rollout nodes.
+        edges: walked on from the leaf, each with a certain step, attached to the tree; rollouts
+            that stay in it (Tree of Options, Appendix A.7).
+        tail: return from the last of them on.
+        note: for `on_backup`, such as a reflection.
     """
 
-    nodes: Sequence[Node[P]] = ()
+    edges: Sequence[Edge[S, A]] = ()
     tail: float = 0.0
+    note: Any = None
 
 
-class Returns(Protocol):
-    """Maps rewards r̂ [m] and the return after the last of them to returns R [m]."""
+class Model(Protocol[S, A]):
+    """What a search asks of the world, real or predicted."""
 
-    def __call__(self, rewards: Sequence[float], *, tail: float) -> Sequence[float]:
-        """Returns R_i of each edge, from the root on."""
+    def draw_root(self, walk: Walk[S, A]) -> S:
+        """s_0 of a simulation: the known state, or s ~ b(s) by the walk's draws.
+
+        Without draws it is the same in every simulation of a search.
+        """
+        ...
+
+    async def legal(self, state: S) -> Sequence[A]:
+        """The actions that are possible in a state; asked only where the history does not say."""
+        ...
+
+    async def expand(self, node: Node[S, A], walk: Walk[S, A]) -> Sequence[Edge[S, A]]:
+        """Edges for the actions of `walk.state` that the node lacks; empty for a dead end."""
+        ...
+
+    async def step(self, state: S, action: A, rng: Random) -> Step[S]:
+        """Takes an action; whatever is drawn comes from `rng`."""
+        ...
+
+    async def evaluate(self, node: Node[S, A], walk: Walk[S, A]) -> Leaf[S, A]:
+        """What a newly reached node is worth."""
         ...
 
 
-Simulate: TypeAlias = Callable[[Node[P]], Coroutine[Any, Any, Rollout[P]]]
-"""Expands a leaf, rolls out from it and says which nodes it walked."""
+Select: TypeAlias = Callable[[Node[S, A], Sequence[Edge[S, A]]], Edge[S, A]]
+"""Picks one of the edges given, which are a node's or those of them that are legal."""
 
-Ready: TypeAlias = Callable[[Node[P]], Awaitable[object] | None]
-"""What a descent has to await before it selects among a node's children; None for nothing."""
+Backup: TypeAlias = Callable[[Walk[S, A]], None]
+"""Updates Q along a walk; N counts the walk already."""
 
-_Start: TypeAlias = Callable[[Coroutine[Any, Any, Rollout[P]]], Awaitable[Rollout[P]]]
+BeforeSelect: TypeAlias = Callable[[Node[S, A], Walk[S, A]], Awaitable[object] | None]
+"""What a descent has to await before it selects at a node; None for nothing."""
+
+ExpandAt: TypeAlias = Literal["first", "second"]
+
+_Start: TypeAlias = Callable[[Coroutine[Any, Any, None]], Awaitable[None]]
 
 
 async def search(
-    root: Node[P],
+    root: Node[S, A],
+    model: Model[S, A],
     *,
-    select: Callable[[Node[P]], Node[P]],
-    simulate: Simulate[P],
-    returns: Returns,
-    iterations: int,
+    select: Select[S, A],
+    backup: Backup[S, A],
+    simulations: int,
     width: int = 1,
-    ready: Ready[P] | None = None,
-    on_iteration: Callable[[int], None] | None = None,
+    max_depth: int | None = None,
+    expand_at: ExpandAt = "first",
+    rng: Random | None = None,
+    before_select: BeforeSelect[S, A] | None = None,
+    on_backup: Callable[[Walk[S, A]], None] | None = None,
 ) -> None:
-    """Runs iterations of Monte Carlo tree search (Tree of Options, Section 3.1 and Algorithm 1).
+    """Runs simulations of Monte Carlo tree search from a root.
 
-    Each iteration descends by `select` to a node without children, simulates from there, and backs
-    up: every edge walked, those of the rollout included, gets N ← N + 1 and Q ← Q + (R_i - Q) / N;
-    so does the root, whose Q is the mean of R_0. A descent that ends at a node under construction
-    is put off until the next backup, so no node is expanded twice.
+    A simulation draws a state, selects among the edges that are legal in it, steps the state and
+    follows what it observes, down to a node that is not expanded, the end of the episode or the
+    depth limit. It expands and evaluates that node, then credits everything it walked, what the
+    evaluation walked included. A descent that ends at a node under construction is put off until
+    the next backup, so no node is expanded twice.
 
-    Width 1 is the paper's sequential algorithm, step for step. Where a simulation fails or the
+    Width 1 is the papers' sequential algorithm, step for step. Where a simulation fails or the
     search is cancelled, the other simulations are cancelled, what they had attached is taken off,
     and the tree is as the last backup left it: it can be searched further.
 
     Args:
         root: where every descent starts; searching it again continues.
-        select: picks a child of an expanded node, counting visits in flight.
-        simulate: see `Simulate`; may add nodes below its leaf only.
-        returns: see `Returns`.
-        iterations: how many to run.
-        width: most iterations in flight at once.
-        ready: see `Ready`; called with every node that a descent passes, before `select`. While a
-            descent waits, nothing is launched or backed up; what is in flight goes on.
-        on_iteration: called after each backup with the number of iterations backed up.
+        model: see `Model`.
+        select: see `Select`; counts simulations in flight.
+        backup: see `Backup`.
+        simulations: how many to run.
+        width: most simulations in flight at once.
+        max_depth: actions from the root after which a simulation ends; None for no limit.
+        expand_at: the visit that expands a node. At the `first`, the node is expanded and evaluated
+            (Tree of Options, LLM-MCTS). At the `second`, a new node is only evaluated; when it is
+            entered again it is expanded, and the action selected there leads to the node that is
+            evaluated (MC-DML). The root is expanded at once.
+        rng: of the draws; every launch gets a stream of its own from it. By default that of seed 0.
+        before_select: see `BeforeSelect`; while a descent waits, nothing is launched or backed up.
+        on_backup: called with every walk after its backup.
 
     Raises:
         ValueError: `width` is below 1.
         RuntimeError: another search is running on the same tree.
-        Exception: the first error of a simulation or of `ready`, unchanged.
+        Exception: the first error of the model or of `before_select`, unchanged.
     """
     if width < 1:
-        msg = f"width is {width}, but at least one iteration must be in flight: set width to 1"
+        msg = f"width is {width}, but at least one simulation must be in flight: set width to 1"
         raise ValueError(msg)
-    if root.in_flight:
+    if root.searched or root.in_flight:
         msg = "this tree is being searched already: await that search, or raise its width"
         raise RuntimeError(msg)
-    flights: deque[list[Node[P]]] = deque()
-
-    async def iterate(start: _Start[P]) -> None:
-        answers: deque[Awaitable[Rollout[P]]] = deque()
-        launched = 0
-        for backed_up in range(1, iterations + 1):
-            while launched < iterations and len(flights) < width:
-                path = await _descend(root, select, ready)
-                if path[-1].pending:
-                    break
-                _take_off(path)
-                flights.append(path)
-                answers.append(start(simulate(path[-1])))
-                launched += 1
-            rollout = await answers.popleft()
-            _back_up(flights[0], rollout, returns)
-            _land(flights.popleft())
-            if on_iteration is not None:
-                on_iteration(backed_up)
-
+    notes = None if (trace := tracing()) is None else trace.search(root)
+    one = _Search(
+        root=root,
+        model=model,
+        select=select,
+        backup=backup,
+        max_depth=max_depth,
+        expand_at=expand_at,
+        before_select=before_select,
+        on_backup=on_backup if notes is None else notes.before(on_backup),
+        spare=[Draws() for _ in range(width)],
+    )
+    rng = Random(0) if rng is None else rng
+    root.searched = True
     try:
         if width == 1:
-            await iterate(_in_place)
+            await one.run(simulations, rng, _in_place)
         else:
-            await _in_group(lambda group: iterate(group.create_task))
+            await _in_group(lambda group: one.run(simulations, rng, group.create_task))
     finally:
-        for path in flights:
-            _land(path)
-            path[-1].children.clear()
+        root.searched = False
+        _shrink(one.added)
+        for walk in reversed(one.flights):
+            if width > 1:
+                _mark(walk, -1)
+            _undo(walk)
+        if notes is not None:
+            notes.end()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Search(Generic[S, A]):
+    """What `search` was asked to do, and where it is.
+
+    Attributes:
+        spare: draws for who is launched next.
+        flights: simulations in flight, in the order of launch.
+        added: what the descent under way, and those of the same draws that were put off, added to
+            nodes; see `Walk.added`.
+    """
+
+    root: Node[S, A]
+    model: Model[S, A]
+    select: Select[S, A]
+    backup: Backup[S, A]
+    max_depth: int | None
+    expand_at: ExpandAt
+    before_select: BeforeSelect[S, A] | None
+    on_backup: Callable[[Walk[S, A]], None] | None
+    spare: list[Draws]
+    flights: deque[Walk[S, A]] = field(default_factory=deque)
+    added: list[tuple[Node[S, A], int]] = field(default_factory=list)
+
+    async def run(self, simulations: int, rng: Random, start: _Start) -> None:
+        """Launches simulations while there is room, and backs up the oldest."""
+        flights, spare = self.flights, self.spare
+        crowded = len(spare) > 1
+        answers: deque[Awaitable[None]] = deque()
+        launched = 0
+        seed: int | None = None
+        pause_at = perf_counter() + _SECONDS_AT_A_STRETCH
+        for _ in range(simulations):
+            while launched < simulations and spare:
+                if perf_counter() >= pause_at:
+                    await asyncio.sleep(0)
+                    pause_at = perf_counter() + _SECONDS_AT_A_STRETCH
+                # A descent that was put off begins again with the same draws: others would favour
+                # what is not under construction.
+                seed = rng.getrandbits(64) if seed is None else seed
+                walk = await self.descend(seed)
+                if walk.nodes[-1].pending:
+                    break
+                seed = None
+                spare.pop()
+                if self.added:
+                    walk.added, self.added = self.added, []
+                if crowded:
+                    _mark(walk, 1)
+                flights.append(walk)
+                answers.append(start(self.fly(walk)))
+                launched += 1
+            await answers.popleft()
+            walk = flights.popleft()
+            if crowded:
+                _mark(walk, -1)
+            for node in walk.nodes:
+                node.visits += 1
+            for edge in walk.edges:
+                edge.visits += 1
+            self.backup(walk)
+            spare.append(walk.rng)
+            if self.on_backup is not None:
+                self.on_backup(walk)
+
+    async def descend(self, seed: int) -> Walk[S, A]:
+        """Walks from the root to a node that is not expanded, or where nothing goes on."""
+        draws = self.spare[-1]
+        draws.restart(seed)
+        node = self.root
+        walk: Walk[S, A] = Walk(node, draws, self.max_depth)
+        walk.state = self.model.draw_root(walk)
+        walk.certain = not draws.drawn
+        before_select, select = self.before_select, self.select
+        while not (node.edges is None or node.pending or walk.ended):
+            if before_select is not None and (waiting := before_select(node, walk)) is not None:
+                await waiting
+            edges = node.edges
+            if node.mixed or not walk.certain:
+                edges = await self.legal(node, edges, walk)
+            if not edges:
+                break
+            edge = select(node, edges)
+            step = edge.step if walk.certain else None
+            node = walk.go(edge, await self.step(walk, edge) if step is None else step)
+        walk.launched = len(walk.edges)
+        walk.grows = node.edges is None
+        return walk
+
+    async def legal(
+        self, node: Node[S, A], known: list[Edge[S, A]], walk: Walk[S, A]
+    ) -> list[Edge[S, A]]:
+        """The edges that are possible in the state of this walk; adds those that are missing."""
+        actions = frozenset(await self.model.legal(walk.state))
+        if not actions <= {edge.action for edge in known}:
+            missing = await self.model.expand(node, walk)
+            self.added.append((node, len(known)))
+            known.extend(missing)
+            node.mixed = True
+        return [edge for edge in known if edge.action in actions]
+
+    async def step(self, walk: Walk[S, A], edge: Edge[S, A]) -> Step[S]:
+        """Steps the walk's state; what comes of it is kept if it is certain."""
+        rng = walk.rng
+        rng.drawn = False
+        step = await self.model.step(walk.state, edge.action, rng)
+        certain = walk.certain and not rng.drawn
+        if certain:
+            edge.step = step
+        walk.certain = certain or step.observation is None
+        return step
+
+    async def fly(self, walk: Walk[S, A]) -> None:
+        """Expands and evaluates the node at the end of a descent."""
+        node = walk.nodes[-1]
+        if walk.ended:
+            return
+        first = self.expand_at == "first"
+        if node.edges is None and (first or node.visits or node is self.root):
+            node.edges = list(await self.model.expand(node, walk))
+            node.mixed = not walk.certain
+            if node.edges and not first:
+                edge = self.select(node, node.edges)
+                step = edge.step if walk.certain else None
+                node = walk.go(edge, await self.step(walk, edge) if step is None else step)
+                if walk.ended:
+                    return
+        leaf = await self.model.evaluate(node, walk)
+        for edge in leaf.edges:
+            if edge.step is None:
+                raise RuntimeError(f"an evaluation walked {edge!r}, which has no certain step")
+            walk.go(edge, edge.step)
+        walk.tail = leaf.tail
+        walk.note = leaf.note
 
 
 async def _in_group(body: Callable[[asyncio.TaskGroup], Awaitable[None]]) -> None:
@@ -138,66 +314,35 @@ async def _in_group(body: Callable[[asyncio.TaskGroup], Awaitable[None]]) -> Non
     raise first
 
 
-def _in_place(simulation: Coroutine[Any, Any, Rollout[P]]) -> Awaitable[Rollout[P]]:
-    """Leaves a simulation to whoever awaits it: no task, no trip through the event loop."""
-    return simulation
+def _in_place(flight: Coroutine[Any, Any, None]) -> Awaitable[None]:
+    """Leaves a flight to whoever awaits it: no task, no trip through the event loop."""
+    return flight
 
 
-async def _descend(
-    root: Node[P], select: Callable[[Node[P]], Node[P]], ready: Ready[P] | None
-) -> list[Node[P]]:
-    """Walks from the root to a node without children, or under construction."""
-    node = root
-    path = [node]
-    while node.children and not node.pending:
-        if ready is not None and (waiting := ready(node)) is not None:
-            await waiting
-        node = select(node)
-        path.append(node)
-    return path
+def _mark(walk: Walk[S, A], by: int) -> None:
+    """Counts what a descent passed as in flight (1) or no longer (-1), its end as being built."""
+    launched = walk.launched
+    for node in walk.nodes[: launched + 1]:
+        node.in_flight += by
+    for edge in walk.edges[:launched]:
+        edge.in_flight += by
+    walk.nodes[launched].pending = by > 0
 
 
-def _take_off(path: Sequence[Node[P]]) -> None:
-    """Marks a path as walked and its leaf as under construction."""
-    for node in path:
-        node.in_flight += 1
-    path[-1].pending = True
+def _undo(walk: Walk[S, A]) -> None:
+    """Takes off what a walk that is not backed up has attached."""
+    leaf = walk.nodes[walk.launched]
+    if walk.grows:
+        leaf.edges = None
+    if walk.launched and not leaf.visits:
+        walk.edges[walk.launched - 1].forget(leaf)
+    _shrink(walk.added)
 
 
-def _land(path: Sequence[Node[P]]) -> None:
-    """Takes the marks of `_take_off` away."""
-    for node in path:
-        node.in_flight -= 1
-    path[-1].pending = False
-
-
-def _back_up(path: Sequence[Node[P]], rollout: Rollout[P], returns: Returns) -> None:
-    """Credits the root and every edge from it to the end of the rollout with its return."""
-    edges = [*path[1:], *rollout.nodes]
-    credits_ = returns([edge.reward for edge in edges], tail=rollout.tail)
-    root = path[0]
-    root.visits += 1
-    root.value += ((credits_[0] if edges else rollout.tail) - root.value) / root.visits
-    for edge, r_i in zip(edges, credits_, strict=True):
-        edge.visits += 1
-        edge.value += (r_i - edge.value) / edge.visits
-
-
-def greedy_path(root: Node[P]) -> list[Node[P]]:
-    """Follows argmax Q over visited edges until there is none (Algorithm 1, line 7).
-
-    Args:
-        root: where the path starts.
-
-    Returns:
-        The nodes below the root, in order; of equal Q, the earlier child.
-    """
-    path: list[Node[P]] = []
-    node = root
-    while visited := [child for child in node.children if child.visits]:
-        node = visited[argmax([child.value for child in visited])]
-        path.append(node)
-    return path
+def _shrink(added: Sequence[tuple[Node[S, A], int]]) -> None:
+    """Takes off the edges that a descent added to nodes."""
+    for node, size in reversed(added):
+        del (node.edges or [])[size:]
 
 
 async def forest(jobs: Iterable[Callable[[], Awaitable[T]]], *, limit: int) -> list[T]:

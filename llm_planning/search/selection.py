@@ -1,9 +1,9 @@
-"""Which edge a descent takes: the papers' scores as pure functions of arrays.
+"""Which edge a descent takes: the papers' scores, and the edge of the highest.
 
-Each rule maps the statistics of one node's outgoing edges, shape [edges] each, to a score per edge,
-and the descent takes the highest, the earliest of equals. The `select_by_*` functions bind a rule
-to the tree. They count visits in flight like completed ones, N + O in place of N in both terms
-(WU-UCT: Liu et al., "Watch the Unobserved", 2020), so that several descents spread over the tree.
+Each rule scores one edge by its statistics and its node's N. The `select_by_*` functions bind a
+rule to the tree: the descent takes the highest score, the earliest of equals. They count visits in
+flight like completed ones, N + O in place of N in both terms (WU-UCT: Liu et al., "Watch the
+Unobserved", 2020), so that several descents spread over the tree.
 """
 
 from __future__ import annotations
@@ -14,102 +14,74 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from llm_planning.search.tree import Node
+    from llm_planning.search.driver import Select
+    from llm_planning.search.tree import Edge, Node
 
-P = TypeVar("P")
+S = TypeVar("S")
+A = TypeVar("A")
 
-FirstPlay: TypeAlias = "Callable[[float], float]"
-"""Maps r̂ of an edge that was never visited to the Q that stands in until its first backup."""
-
-UcbRule: TypeAlias = "Callable[[Sequence[float], Sequence[int], int, float], list[float]]"
-"""Maps Q and N of the edges, N of the node and c to scores."""
-
-PuctRule: TypeAlias = (
-    "Callable[[Sequence[float], Sequence[float], Sequence[int], int, float], list[float]]"
-)
-"""Maps Q, π, N of the edges, N of the node and c to scores."""
+PuctRule: TypeAlias = "Callable[[float, float, int, int, float], float]"
+"""Maps Q, π and N of an edge, N of the node and c to a score."""
 
 
-def ucb(q: Sequence[float], n: Sequence[int], parent_n: int, c: float) -> list[float]:
+def ucb(q: float, n: int, parent_n: int, c: float) -> float:
     """UCB of Tree of Options: Q(τ,ω) + c √(ln N(τ) / (N(τ,ω) + 1)).
 
     Source: Tree of Options, Section 3.1 i. Before the first visit of τ there is nothing to weigh
     against, and the bonus is 0.
 
     Args:
-        q: shape [edges], Q(τ,ω).
-        n: shape [edges], N(τ,ω).
+        q: Q(τ,ω).
+        n: N(τ,ω).
         parent_n: N(τ), the present visit not counted.
         c: exploration weight.
-
-    Returns:
-        Scores, shape [edges].
     """
-    log_n = log(parent_n) if parent_n else 0.0
-    return [q_i + c * sqrt(log_n / (n_i + 1)) for q_i, n_i in zip(q, n, strict=True)]
+    return q + c * sqrt(log(parent_n) / (n + 1)) if parent_n else q
 
 
-def uct(q: Sequence[float], n: Sequence[int], parent_n: int, c: float) -> list[float]:
+def uct(q: float, n: int, parent_n: int, c: float) -> float:
     """UCT: Q(s,a) + c √(ln N(s) / N(s,a)), infinite for an edge that was never visited.
 
     Source: MC-DML, Section 2.1, eq. 1 (Kocsis and Szepesvári, 2006).
 
     Args:
-        q: shape [edges], Q(s,a).
-        n: shape [edges], N(s,a).
+        q: Q(s,a).
+        n: N(s,a).
         parent_n: N(s) = Σ_a N(s,a).
         c: exploration weight.
-
-    Returns:
-        Scores, shape [edges].
     """
-    log_n = log(parent_n) if parent_n else 0.0
-    return [q_i + c * sqrt(log_n / n_i) if n_i else inf for q_i, n_i in zip(q, n, strict=True)]
+    return q + c * sqrt(log(parent_n) / n) if n else inf
 
 
-def puct(
-    q: Sequence[float], prior: Sequence[float], n: Sequence[int], parent_n: int, c: float
-) -> list[float]:
+def puct(q: float, prior: float, n: int, parent_n: int, c: float) -> float:
     """PUCT: Q(s,a) + c π(a|s) √N(s) / (1 + N(s,a)).
 
     Source: LLM-MCTS, Algorithm 1, line 29; MC-DML, eqs. 2 and 3.
 
     Args:
-        q: shape [edges], Q(s,a).
-        prior: shape [edges], π(a|s).
-        n: shape [edges], N(s,a).
+        q: Q(s,a).
+        prior: π(a|s).
+        n: N(s,a).
         parent_n: N(s) = Σ_a N(s,a).
         c: exploration weight.
-
-    Returns:
-        Scores, shape [edges].
     """
-    root_n = c * sqrt(parent_n)
-    return [q_i + p_i * root_n / (1 + n_i) for q_i, p_i, n_i in zip(q, prior, n, strict=True)]
+    return q + prior * c * sqrt(parent_n) / (1 + n)
 
 
-def puct_root_of_quotient(
-    q: Sequence[float], prior: Sequence[float], n: Sequence[int], parent_n: int, c: float
-) -> list[float]:
+def puct_root_of_quotient(q: float, prior: float, n: int, parent_n: int, c: float) -> float:
     """PUCT with the root over the whole quotient: Q(s,a) + c π(a|s) √(N(s) / (N(s,a) + 1)).
 
     Source: MC-DML, Algorithm 1, lines 35 and 36, which differ from its eq. 3: the bonus of an edge
     fades with the root of its visits only.
 
     Args:
-        q: shape [edges], Q(s,a).
-        prior: shape [edges], π(a|s).
-        n: shape [edges], N(s,a).
+        q: Q(s,a).
+        prior: π(a|s).
+        n: N(s,a).
         parent_n: N(s) = Σ_a N(s,a).
         c: exploration weight.
-
-    Returns:
-        Scores, shape [edges].
     """
-    return [
-        q_i + c * p_i * sqrt(parent_n / (n_i + 1))
-        for q_i, p_i, n_i in zip(q, prior, n, strict=True)
-    ]
+    return q + c * prior * sqrt(parent_n / (n + 1))
 
 
 def argmax(scores: Sequence[float]) -> int:
@@ -121,100 +93,84 @@ def argmax(scores: Sequence[float]) -> int:
     return scores.index(max(scores))
 
 
-def zero_first(reward: float) -> float:  # noqa: ARG001
-    """First play at Q = 0: Tree of Options to the letter.
-
-    Args:
-        reward: r̂ of the edge.
-
-    Returns:
-        0.
-    """
-    return 0.0
-
-
-def reward_first(reward: float) -> float:
-    """First play at the edge's own reward r̂.
-
-    Source: RAP (Hao et al., 2023), whose search Tree of Options follows. The tree printed in Tree
-    of Options, Appendix A.7, with root edges visited 5, 5 and 0 times, needs this reading: beside
-    an edge with Q near 5, one at Q = 0 would need a bonus of 5, and c √(ln N) stays below
-    0.7 √(ln 10) ≈ 1.06.
-
-    Args:
-        reward: r̂ of the edge.
-
-    Returns:
-        r̂.
-    """
-    return reward
-
-
-def select_by_ucb(
-    *, c: float, first_play: FirstPlay, rule: UcbRule = ucb
-) -> Callable[[Node[P]], Node[P]]:
+def select_by_ucb(*, c: float) -> Select[S, A]:
     """Selection by UCB, with N(τ) the visits of the node (Tree of Options, Algorithm 1, line 15).
 
     Args:
         c: exploration weight.
-        first_play: what stands in for Q before the first backup, `zero_first` or `reward_first`.
-        rule: `ucb`, or another score of the same arrays.
 
     Returns:
-        A function from an expanded node to the child to descend to.
+        A function from a node and its edges to the edge to take; before its first backup, an
+        edge's `first_play` stands in for Q.
     """
 
-    def select(node: Node[P]) -> Node[P]:
-        children = node.children
-        q = []
-        n = []
-        for child in children:
-            visits = child.visits
-            q.append(child.value if visits else first_play(child.reward))
-            n.append(visits + child.in_flight)
-        return children[argmax(rule(q, n, node.visits + node.in_flight, c))]
+    def select(node: Node[S, A], edges: Sequence[Edge[S, A]]) -> Edge[S, A]:
+        total = node.visits + node.in_flight
+        best, highest = edges[0], -inf
+        for edge in edges:
+            visits = edge.visits
+            q = edge.value if visits else edge.first_play
+            score = ucb(q, visits + edge.in_flight, total, c)
+            if score > highest:
+                best, highest = edge, score
+        return best
 
     return select
 
 
-def select_by_uct(*, c: float) -> Callable[[Node[P]], Node[P]]:
+def select_by_uct(*, c: float) -> Select[S, A]:
     """Selection by `uct`.
 
     Args:
         c: exploration weight.
 
     Returns:
-        A function from an expanded node to the child to descend to.
+        A function from a node and its edges to the edge to take.
     """
 
-    def select(node: Node[P]) -> Node[P]:
-        children = node.children
-        q = [child.value for child in children]
-        n = [child.visits + child.in_flight for child in children]
-        return children[argmax(uct(q, n, sum(n), c))]
+    def select(node: Node[S, A], edges: Sequence[Edge[S, A]]) -> Edge[S, A]:  # noqa: ARG001
+        total = sum([edge.visits + edge.in_flight for edge in edges])
+        best, highest = edges[0], -inf
+        for edge in edges:
+            score = uct(edge.value, edge.visits + edge.in_flight, total, c)
+            if score > highest:
+                best, highest = edge, score
+        return best
 
     return select
 
 
-def select_by_puct(*, c: float, rule: PuctRule = puct) -> Callable[[Node[P]], Node[P]]:
+def select_by_puct(*, c: float, rule: PuctRule = puct) -> Select[S, A]:
     """Selection by PUCT from Q = 0, with N(s) = Σ_a N(s,a).
 
     The papers set N(s) to 0 when s is added to the tree, so the visit that added it is not counted
-    (LLM-MCTS, Algorithm 1, lines 24 and 33).
+    (LLM-MCTS, Algorithm 1, lines 24 and 33). Then every Q and every exploration term is 0: as
+    N(s) → 0+, the terms shrink to 0 in the order of π, so the highest π decides; of equals, the
+    first. Where only some of a node's edges are legal, π is renormalised over them.
 
     Args:
         c: exploration weight.
         rule: `puct` or `puct_root_of_quotient`.
 
     Returns:
-        A function from an expanded node to the child to descend to.
+        A function from a node and its edges to the edge to take.
     """
 
-    def select(node: Node[P]) -> Node[P]:
-        children = node.children
-        q = [child.value for child in children]
-        prior = [child.prior for child in children]
-        n = [child.visits + child.in_flight for child in children]
-        return children[argmax(rule(q, prior, n, sum(n), c))]
+    def select(node: Node[S, A], edges: Sequence[Edge[S, A]]) -> Edge[S, A]:
+        total = sum([edge.visits + edge.in_flight for edge in edges])
+        if not total:
+            return max(edges, key=_prior_of)
+        share = 1.0 if edges is node.edges else sum([edge.prior for edge in edges]) or 1.0
+        best, highest = edges[0], -inf
+        for edge in edges:
+            n = edge.visits + edge.in_flight
+            score = rule(edge.value, edge.prior / share, n, total, c)
+            if score > highest:
+                best, highest = edge, score
+        return best
 
     return select
+
+
+def _prior_of(edge: Edge[S, A]) -> float:
+    return edge.prior

@@ -1,99 +1,233 @@
-"""The tree of a search: one slotted node per edge, its statistics apart from its payload."""
+"""The tree of a search: nodes are histories, edges are actions taken in them.
+
+A node keeps no state. Where a simulation starts from a state that is drawn, or an action has more
+than one outcome, the same history stands for many states; the state belongs to the simulation. Only
+what is certain is kept: an action whose outcome was not drawn has its `step` on its edge.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Hashable, Iterable, Iterator, Mapping
 
-P = TypeVar("P")
+S = TypeVar("S")
+A = TypeVar("A")
 
 
-class Node(Generic[P]):
-    """A state τ together with the edge ω that leads into it.
-
-    In a tree every node but the root has exactly one incoming edge, so N(τ_parent, ω) and N(τ) are
-    one number, and the statistics of the edge are kept on the node it leads to.
+# A named tuple is made several times as fast as a frozen dataclass, and a search makes millions.
+class Step(NamedTuple, Generic[S]):
+    """What an action does.
 
     Attributes:
-        payload: what the planner stores (state, option, ...); the search never looks at it.
-        parent: None at the root.
-        children: in the order in which they were added; empty until the node is expanded.
-        depth: edges between the root and this node.
-        reward: r̂ of the incoming edge.
-        prior: π of the incoming edge, for PUCT.
-        visits: N, the completed visits of the incoming edge.
-        value: Q of the incoming edge, the running mean of its returns; 0.0 before the first visit.
-        in_flight: O of WU-UCT, iterations that walked this edge and are not backed up yet.
-        pending: whether a simulation that is not backed up yet is building the subtree below.
+        state: s'.
+        reward: r.
+        done: whether the episode ends here.
+        observation: o, what is seen of s'; two steps with equal observations lead to one node. None
+            where s' itself is seen.
+        text: what the world says, for people and models.
+        obstacle: why the action was not carried out, or fell short; None if all of it was done.
+        luck: a control variate: how much of the reward and of what follows is owed to chance, in
+            units of reward; its expectation must be 0.
+    """
+
+    state: S
+    reward: float = 0.0
+    done: bool = False
+    observation: Hashable = None
+    text: str = ""
+    obstacle: str | None = None
+    luck: float = 0.0
+
+    @property
+    def seen(self) -> Hashable:
+        """What tells this outcome from others."""
+        return self.state if self.observation is None else self.observation
+
+
+class Node(Generic[S, A]):
+    """A history h: the actions and observations from the root on.
+
+    Attributes:
+        edges: in the order in which they were added; None until the node is expanded.
+        visits: N(h), completed simulations that came here.
+        value: V(h) of the root, and of every node where the backup keeps it; 0.0 before.
+        in_flight: simulations that passed here and are not backed up yet.
+        pending: whether one of them is building the subtree below.
+        mixed: whether edges were added in a state that the history does not determine: they may be
+            too many or too few for another.
+        searched: whether a search that starts here is running.
+        memo: what the model keeps here; the search never looks at it.
+    """
+
+    __slots__ = ("edges", "in_flight", "memo", "mixed", "pending", "searched", "value", "visits")
+
+    def __init__(self) -> None:
+        self.edges: list[Edge[S, A]] | None = None
+        self.visits = 0
+        self.value = 0.0
+        self.in_flight = 0
+        self.pending = False
+        self.mixed = False
+        self.searched = False
+        self.memo: Any = None
+
+    def __repr__(self) -> str:
+        edges = "unexpanded" if self.edges is None else f"{len(self.edges)} edges"
+        return f"Node(N={self.visits}, V={self.value:.3f}, {edges})"
+
+
+class Edge(Generic[S, A]):
+    """An action a in a history h.
+
+    Attributes:
+        action: a.
+        prior: π(a|h).
+        first_play: stands in for Q before the first backup (r̂ of Tree of Options).
+        visits: N(h, a).
+        value: Q(h, a); 0.0 before the first visit.
+        in_flight: O of WU-UCT, simulations that took this edge and are not backed up yet.
+        step: what a does, if that is certain; such an action is never stepped again.
+        node: where that leads; None until a simulation goes there.
+        moments: what the backup keeps of the visits besides Q; None before the first.
     """
 
     __slots__ = (
-        "children",
-        "depth",
+        "_drawn",
+        "action",
+        "first_play",
         "in_flight",
-        "parent",
-        "payload",
-        "pending",
+        "moments",
+        "node",
         "prior",
-        "reward",
+        "step",
         "value",
         "visits",
     )
 
     def __init__(
         self,
-        payload: P,
+        action: A,
         *,
-        parent: Node[P] | None = None,
-        reward: float = 0.0,
         prior: float = 0.0,
+        first_play: float = 0.0,
+        step: Step[S] | None = None,
     ) -> None:
-        self.payload = payload
-        self.parent = parent
-        self.children: list[Node[P]] = []
-        self.depth: int = 0 if parent is None else parent.depth + 1
-        self.reward = reward
+        self.action = action
         self.prior = prior
+        self.first_play = first_play
         self.visits = 0
         self.value = 0.0
         self.in_flight = 0
-        self.pending = False
+        self.step = step
+        self.node: Node[S, A] | None = None
+        self.moments: Any = None
+        self._drawn: dict[Hashable, Node[S, A]] | None = None
 
-    def add_child(self, payload: P, *, reward: float = 0.0, prior: float = 0.0) -> Node[P]:
-        """Adds an outgoing edge and the node it leads to.
+    @property
+    def outcomes(self) -> Mapping[Hashable, Node[S, A]]:
+        """Observation -> the node that it leads to, of the outcomes met so far."""
+        certain = {} if self.step is None or self.node is None else {self.step.seen: self.node}
+        return {**certain, **(self._drawn or {})}
 
-        Args:
-            payload: of the new node.
-            reward: r̂ of the new edge.
-            prior: π of the new edge.
+    @property
+    def nodes(self) -> list[Node[S, A]]:
+        """Where the outcomes met so far lead to."""
+        return [*(() if self.node is None else (self.node,)), *(self._drawn or {}).values()]
 
-        Returns:
-            The new node, last among the children.
+    def follow(self, step: Step[S]) -> Node[S, A]:
+        """The node that an outcome leads to, made at its first sight.
+
+        Raises:
+            TypeError: the outcome has no observation, and its state cannot be told from others.
         """
-        child = Node(payload, parent=self, reward=reward, prior=prior)
-        self.children.append(child)
-        return child
+        known = self.step
+        if known is not None and (step is known or step.seen == known.seen):
+            if self.node is None:
+                met = self._drawn.pop(known.seen, None) if self._drawn else None
+                self.node = met or Node()
+            return self.node
+        if self._drawn is None:
+            self._drawn = {}
+        try:
+            node = self._drawn.get(step.seen)
+        except TypeError as error:
+            raise TypeError(
+                f"the outcomes of {self.action!r} cannot be told apart, since {step.seen!r} is "
+                "not hashable: give the step an `observation`, or make the state hashable"
+            ) from error
+        if node is None:
+            node = self._drawn[step.seen] = Node()
+        return node
+
+    def forget(self, node: Node[S, A]) -> None:
+        """Takes off one of `nodes`."""
+        if node is self.node:
+            self.node = None
+        else:
+            drawn = self._drawn or {}
+            self._drawn = {seen: one for seen, one in drawn.items() if one is not node}
 
     def __repr__(self) -> str:
-        # The subtree is left out: the representation of a root would otherwise be the whole tree.
-        return f"Node({self.payload!r}, N={self.visits}, Q={self.value:.3f}, depth={self.depth})"
+        # The subtree is left out: the representation of an edge would otherwise be all below it.
+        return f"Edge({self.action!r}, N={self.visits}, Q={self.value:.3f}, π={self.prior:.3f})"
 
 
-def path_to(node: Node[P]) -> list[Node[P]]:
-    """The nodes from the root to `node`, both included."""
-    path = [node]
-    while (parent := path[-1].parent) is not None:
-        path.append(parent)
-    path.reverse()
+def edges_below(root: Node[S, A]) -> Iterator[tuple[int, Edge[S, A]]]:
+    """Walks a tree: every edge, with its depth (1 below the root), before those below it."""
+    stack = [(1, edge) for edge in reversed(root.edges or ())]
+    while stack:
+        depth, edge = stack.pop()
+        yield depth, edge
+        below = [one for node in edge.nodes for one in node.edges or ()]
+        stack.extend((depth + 1, one) for one in reversed(below))
+
+
+def best_path(root: Node[S, A]) -> list[Edge[S, A]]:
+    """Follows argmax Q over visited edges until there is none (Tree of Options, Algorithm 1, l. 7).
+
+    Of an action with several outcomes the one that was met most often is followed; of equals, the
+    earlier.
+
+    Args:
+        root: where the path starts.
+
+    Returns:
+        The edges, in order.
+    """
+    path: list[Edge[S, A]] = []
+    node: Node[S, A] | None = root
+    while node is not None and (visited := [edge for edge in node.edges or () if edge.visits]):
+        path.append(max(visited, key=lambda edge: edge.value))
+        node = max(path[-1].nodes, key=lambda one: one.visits, default=None)
     return path
 
 
-def preorder(root: Node[P]) -> Iterator[Node[P]]:
-    """Walks a subtree: every node before its children, children in their order."""
-    stack = [root]
-    while stack:
-        node = stack.pop()
-        yield node
-        stack.extend(reversed(node.children))
+def advance(root: Node[S, A], action: A, step: Step[S]) -> Node[S, A]:
+    """The root after a real step: the tree below what was done and seen is kept.
+
+    Args:
+        root: no search may run on it.
+        action: what was done.
+        step: what came of it; only its observation counts.
+
+    Returns:
+        The node of the new history; an empty one if no simulation was ever there.
+
+    Raises:
+        RuntimeError: a search is running on the tree.
+    """
+    if root.searched or root.in_flight:
+        raise RuntimeError("this tree is being searched: await that search before advancing")
+    for edge in root.edges or ():
+        if edge.action == action:
+            return edge.follow(step)
+    return Node()
+
+
+def expanded(edges: Iterable[Edge[S, A]]) -> Node[S, A]:
+    """A node with these edges."""
+    node: Node[S, A] = Node()
+    node.edges = list(edges)
+    return node

@@ -17,7 +17,7 @@ USAGE = Usage(
 def trial_number(seed, **settings):
     return Trial(
         planner="too",
-        environment="minecraft",
+        domain="minecraft",
         task="cook-meat",
         model="tiny",
         seed=seed,

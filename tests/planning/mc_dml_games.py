@@ -2,9 +2,9 @@
 
 import random
 
+from llm_planning.environments.textgame.domain import TextGameDomain
 from llm_planning.environments.textgame.game import GameSeconds, Transition
-from llm_planning.planners.mc_dml.roles import uniform_prior
-from llm_planning.planners.mc_dml.search import Agent, Position, Search
+from llm_planning.planners.mc_dml.search import Agent, Position, search_move
 from llm_planning.search import select_by_puct
 
 
@@ -14,6 +14,8 @@ class GraphGame:
     def __init__(self, graph, max_score=10.0):
         self.name = "graph"
         self.max_score = max_score
+        self.walkthrough = ()
+        self.objective = ""
         self.seconds = GameSeconds()
         self.graph = graph
         self.stepped = []
@@ -56,12 +58,16 @@ def random_game(seed, endings, states=25):
     )
 
 
+async def uniform_prior(situation):
+    return [1.0 / len(situation.actions)] * len(situation.actions)
+
+
 def an_agent(**parts):
     given = {
         "prior": uniform_prior,
         "past": 1,
         "reflect": None,
-        "k": 3,
+        "k": 3 if parts.get("reflect") else 0,
         "select": select_by_puct(c=1.0),
         "depths": (3,),
         "gamma": 0.5,
@@ -73,4 +79,4 @@ def an_agent(**parts):
 
 async def searched(game, agent, seed="0", turns=(), score=0.0):
     position = Position(turns, await game.start(), score)
-    return await Search(agent, game, position, seed=seed).run()
+    return await search_move(agent, TextGameDomain(game), position, rng=random.Random(seed))

@@ -10,7 +10,7 @@ PROVENANCE = {"commit": "0123abc", "model": {"name": "scripted"}}
 def trial_of(planner, *, task="mine", seed=0, **settings):
     return Trial(
         planner=planner,
-        environment="minecraft",
+        domain="minecraft",
         task=task,
         model="small",
         seed=seed,

@@ -15,10 +15,11 @@ import time
 from pathlib import Path
 
 import llm_planning.experiments.scheduler as scheduler_module
+from llm_planning.environments.minecraft.tasks import TASKS
 from llm_planning.experiments.ledger import LEDGER_FILE, Ledger
 from llm_planning.experiments.local_pool import LocalPool
 from llm_planning.experiments.trial import Trial
-from llm_planning.planners.registry import find_planner
+from llm_planning.registry import find_planner
 from llm_planning.roles import Engines
 from llm_serving.errors import ServingError
 from llm_serving.scripted import ScriptedEngine
@@ -29,15 +30,15 @@ BLOCKS = ("oak_log", "cobblestone", "coal_ore", "iron_ore", "sand", "clay")
 
 def sweep_of(trials):
     """So many short trials, tasks taking turns."""
-    spec = find_planner(PLANNER)
-    settings = spec.settings.read({"d": 2}).to_json()
+    tasks = tuple(TASKS)
+    settings = find_planner(PLANNER).settings.read({"d": 2}).to_json()
     listed = [
         Trial(
             planner=PLANNER,
-            environment=spec.environment,
-            task=spec.tasks[number % len(spec.tasks)],
+            domain="minecraft",
+            task=tasks[number % len(tasks)],
             model="scripted",
-            seed=number // len(spec.tasks),
+            seed=number // len(tasks),
             settings=settings,
         )
         for number in range(trials)
@@ -56,7 +57,7 @@ def engines_of(trial):
         options = [{"reasoning": f"r{number}", **option}] * (1 + number % 2)
         return json.dumps({"options": options}, separators=(",", ":"))
 
-    return Engines.both(ScriptedEngine(answer, delay=lambda _: number % 3 / 1000))
+    return Engines(ScriptedEngine(answer, delay=lambda _: number % 3 / 1000))
 
 
 def run(folder, sweep, told):

@@ -10,7 +10,7 @@ import llm_planning.commands.run as run_module
 from llm_planning.cli import app
 from llm_planning.environments.textgame.game import TextGameError
 from llm_planning.environments.textgame.trapdoor import TrapDoor
-from llm_planning.planners.registry import PLANNERS
+from llm_planning.planners.catalogue import PLANNERS
 from llm_planning.worker_processes import WorkerLostError
 from llm_serving.errors import EngineStoppedError
 from llm_serving.scripted import ScriptedEngine
@@ -68,7 +68,7 @@ def invoke(*arguments):
 
 
 @pytest.mark.parametrize(
-    "planner", [name for name, spec in PLANNERS.items() if "milk-a-cow" in spec.tasks]
+    "planner", [name for name, spec in PLANNERS.items() if spec.paper == "Tree of Options"]
 )
 def test_every_planner_reports_in_one_json_line(opened, planner):
     settings = SMALL if "k" in PLANNERS[planner].settings.known_keys() else ("--set", "d=2")
@@ -94,7 +94,8 @@ def test_people_see_the_tree_the_plan_and_the_cost(opened):
 
 
 def test_two_models_share_the_roles(opened):
-    result = invoke("too", *SMALL, "--model", "one", "--world-model", "two", "--json")
+    others = [f"--role-model={role}=two" for role in ("dynamics", "reward", "termination")]
+    result = invoke("too", *SMALL, "--model", "one", *others, "--json")
     assert result.exit_code == 0, result.output
     roles = {name: {request.role for request in opened[name].requests} for name in opened}
     assert roles == {
@@ -106,11 +107,15 @@ def test_two_models_share_the_roles(opened):
 
 
 def test_a_trace_is_written_whole(opened, tmp_path):
-    path = tmp_path / "trace.json"
+    path = tmp_path / "trace.jsonl"
     assert invoke("too", *SMALL, "--trace", str(path), "--seed", "3").exit_code == 0
-    trace = json.loads(path.read_text())
-    assert trace["seed"] == 3
-    assert trace["planner"] == "too"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    header = lines[0]
+    assert (header["type"], header["planner"], header["seed"]) == ("header", "too", 3)
+    assert (header["domain"], header["task"]) == ("minecraft", "obtain-leather")
+    asked = {line["role"] for line in lines if line["type"] == "role"}
+    assert asked == {"propose", "feasibility", "dynamics", "reward", "termination"}
+    assert [line["value"] for line in lines if line.get("key") == "seed"] == [3]
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -127,6 +132,10 @@ def test_a_trace_is_written_whole(opened, tmp_path):
         (("too", "--trace", "nowhere/at/all.json"), "missing"),
         (("too", "--trace", "."), "is a folder"),
         (("cot", "--set", "k=3"), "unknown setting 'k'"),
+        (("cot", "--role-model", "dynamics=two"), "nothing under that name"),
+        (("cot", "--domain", "minecaft"), "minecraft"),
+        (("cot", "--domain", "textgame"), "names its options"),
+        (("cot", "--set", "roles=nowhere.yaml"), "neither llm nor rules"),
     ],
 )
 def test_a_wrong_name_costs_nothing_and_is_explained(opened, arguments, says):
@@ -210,5 +219,5 @@ def test_lists():
     assert {row["name"] for row in planners} == set(PLANNERS)
     rows = json.loads(invoke("too", "--list", "--json").stdout)
     assert {"kind": "setting", "name": "gamma", "default": "0.95"} in rows
-    assert sum(row["kind"] == "task" for row in rows) == 8
+    assert sum(row["kind"] == "task of minecraft" for row in rows) == 9
     assert "milk-a-cow" in invoke("too", "--list").stdout

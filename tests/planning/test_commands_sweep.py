@@ -21,7 +21,6 @@ from llm_planning.cli import app
 from llm_planning.experiments import opening
 from llm_planning.experiments.ledger import Ledger, LedgerError
 from llm_planning.experiments.ray_pool import RayPool
-from llm_planning.model_configs import find_config
 from llm_serving.errors import EngineStoppedError, UnknownModelError
 from llm_serving.request import ModelIdentity
 from llm_serving.scripted import ScriptedEngine
@@ -49,8 +48,8 @@ class Served:
         self.forgotten = 0
 
     @contextlib.contextmanager
-    def __call__(self, model, encoder, *, limits):
-        config = find_config(model).model_copy(update=limits)
+    def __call__(self, config, encoder, *, limits):
+        config = config.model_copy(update=limits)
         identity = ModelIdentity(name=config.model, revision="1", dtype="float32")
         engine = ScriptedEngine(self.script, delay=self.delay, identity=identity)
         engine.forget_prefixes = self.forget
@@ -66,8 +65,8 @@ class Served:
         return sum(len(engine.requests) for engine in self.engines)
 
 
-def identify(model):
-    return ModelIdentity(name=model, revision="1", dtype="auto")
+def identify(name, config):
+    return ModelIdentity(name=name, revision="1", dtype=config.dtype)
 
 
 @pytest.fixture
@@ -277,8 +276,8 @@ def test_a_folder_without_a_ledger_is_named(served, tmp_path, command):
 
 
 def test_a_model_that_does_not_exist_leaves_no_ledger(served, file, monkeypatch, tmp_path):
-    def unknown(model):
-        raise UnknownModelError(f"no model {model}")
+    def unknown(name, config):
+        raise UnknownModelError(f"no model {name}")
 
     monkeypatch.setattr(sweep_module, "identify", unknown)
     result = invoke("run", file)

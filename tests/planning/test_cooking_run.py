@@ -8,13 +8,19 @@ from cooking_kitchens import paper_kitchen
 from llm_planning.environments.cooking.games import GameSpec
 from llm_planning.environments.cooking.recipes import ACTIONS, RULES, TOOLS
 from llm_planning.experiments.papers import find_paper, load_table
-from llm_planning.planners.settings import SettingsError
 from llm_planning.planners.xenon import cooking
 from llm_planning.planners.xenon.cooking_agents import CookingAgent, Episode, Step
-from llm_planning.planners.xenon.cooking_oracle import OracleAction, OracleTool
-from llm_planning.planners.xenon.cooking_roles import Counted, LlmAction, LlmTool
-from llm_planning.planners.xenon.cooking_saved import SavedCookingError
+from llm_planning.planners.xenon.cooking_roles import (
+    Counted,
+    ToolQuestion,
+    model_roles,
+    oracle_roles,
+)
+from llm_planning.planners.xenon.roles import ActionQuestion
+from llm_planning.planners.xenon.saved import SavedKnowledgeError
+from llm_planning.registry import Problem
 from llm_planning.roles import Engines
+from llm_planning.settings import SettingsError
 from llm_serving.request import ModelIdentity
 from llm_serving.scripted import ScriptedEngine
 
@@ -48,8 +54,8 @@ RUNS = {
 async def run(agent, *, seed=0, engine=None, **values):
     model = cooking.XenonCookingSettings if agent == "xenon" else cooking.CookingSettings
     return await RUNS[agent](
-        "cook-a-meal",
-        engines=Engines.both(engine or ScriptedEngine({})),
+        Problem(domain="cooking", task="cook-a-meal", world=None),
+        engines=Engines(engine or ScriptedEngine({})),
         settings=model.read({"prior": "oracle", **values}),
         seed=seed,
     )
@@ -107,6 +113,7 @@ async def test_xenon_succeeds_after_the_tenth_episode(seed):
     assert outcome.metrics["success_rate_after_10"] == 1.0
     assert outcome.success
     assert outcome.metrics["learnt"] == len(RULES)
+    assert [one["role"] for one in outcome.trace["oracles"]] == ["tool", "action"]
     assert len(outcome.plan) == 8
     baseline = await run("deckard", seed=seed, episodes=30)
     assert baseline.metrics["success_rate"] < outcome.metrics["success_rate"]
@@ -174,18 +181,18 @@ async def test_every_episode_is_saved(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        ({"agent": "sc"}, "planner is 'xenon-cooking' there and 'sc-cooking' here"),
-        ({"seed": 1}, "seed is 0 there and 1 here; name another file"),
-        ({"K": 2}, "K is 3 there and 2 here"),
-        ({"engine": ScriptedEngine({}, identity=OTHER_MODEL)}, "model is 'script.* 'other' here"),
-        ({"episodes": 1}, "holds 2 episodes already, more than episodes=1"),
+        ({"agent": "sc"}, "learnt with planner=xenon-cooking, and this run has planner=sc-cooking"),
+        ({"seed": 1}, "seed=0, and this run has seed=1: name another file"),
+        ({"K": 2}, "K=3, and this run has K=2"),
+        ({"engine": ScriptedEngine({}, identity=OTHER_MODEL)}, "model=scripted, .* model=other"),
+        ({"episodes": 1}, "holds 2 episodes, more than episodes=1"),
     ],
 )
 async def test_a_run_does_not_go_on_as_another(other, message, tmp_path):
     file = tmp_path / "run.json"
     await run("xenon", episodes=2, save=str(file))
     before = file.read_bytes()
-    with pytest.raises(SavedCookingError, match=message):
+    with pytest.raises(SavedKnowledgeError, match=message):
         await run(**{"agent": "xenon", "episodes": 3, **other}, save=str(file))
     assert file.read_bytes() == before
 
@@ -193,8 +200,8 @@ async def test_a_run_does_not_go_on_as_another(other, message, tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"{", "holds no cooking run: the file: .*delete this one"),
-        (b'{"format": 1}', "holds no cooking run: run"),
+        (b"{", "holds no learned knowledge: the file: .*delete it"),
+        (b'{"format": 2}', "holds no learned knowledge: run"),
         (None, "cannot read"),
     ],
 )
@@ -204,15 +211,15 @@ async def test_a_damaged_run(content, message, tmp_path):
         file.mkdir()
     else:
         file.write_bytes(content)
-    with pytest.raises(SavedCookingError, match=message):
+    with pytest.raises(SavedKnowledgeError, match=message):
         await run("xenon", episodes=2, save=str(file))
 
 
 async def test_a_run_of_another_format(tmp_path):
     file = tmp_path / "run.json"
     await run("xenon", episodes=1, save=str(file))
-    file.write_text(json.dumps({**json.loads(file.read_text()), "format": 2}))
-    with pytest.raises(SavedCookingError, match="has format 2, not 1"):
+    file.write_text(json.dumps({**json.loads(file.read_text()), "format": 1}))
+    with pytest.raises(SavedKnowledgeError, match="has format 1, not 2"):
         await run("xenon", episodes=2, save=str(file))
 
 
@@ -228,14 +235,24 @@ async def test_too_few_episodes_are_not_judged():
     assert outcome.metrics["success_rate_after_10"] is None
 
 
-async def test_unknown_task():
-    with pytest.raises(cooking.UnknownCookingTaskError, match="did you mean cook-a-meal"):
-        await cooking.xenon_cooking(
-            "cook-meal",
-            engines=Engines.both(ScriptedEngine({})),
-            settings=cooking.XenonCookingSettings(),
-            seed=0,
-        )
+@pytest.mark.parametrize(
+    ("spoil", "named"),
+    [
+        (lambda record: record["knowledge"].update(colour="red"), "knowledge.colour"),
+        (lambda record: record["knowledge"].update(revisions="2"), "knowledge.revisions"),
+        (lambda record: record["memory"].pop("failures"), "memory.failures"),
+        (lambda record: record["episodes"][0]["steps"][0].pop(), r"episodes\.0\.steps\.0"),
+        (lambda record: record.pop("questions"), "questions"),
+    ],
+)
+async def test_damaged_knowledge(spoil, named, tmp_path):
+    file = tmp_path / "run.json"
+    await run("xenon", episodes=1, save=str(file))
+    record = json.loads(file.read_text())
+    spoil(record)
+    file.write_text(json.dumps(record))
+    with pytest.raises(SavedKnowledgeError, match=named):
+        await run("xenon", episodes=2, save=str(file))
 
 
 def test_settings():
@@ -256,16 +273,14 @@ def test_settings():
         cooking.CookingSettings.read({"prior": "oracles"})
 
 
+def oracle(accuracy, seed=0):
+    return oracle_roles(accuracy=accuracy, seed=seed)
+
+
 async def test_oracle_is_right_as_often_as_stated():
-    tools = [
-        await OracleTool(accuracy=0.6, seed=seed)("fry", examples=(), failures=())
-        for seed in range(2000)
-    ]
+    tools = [await oracle(0.6, seed).predict(ToolQuestion("fry")) for seed in range(2000)]
     actions = [
-        await OracleAction(accuracy=0.6, seed=seed)(
-            "fry", quantity=1, examples=(), options=ACTIONS, analyses=()
-        )
-        for seed in range(2000)
+        await oracle(0.6, seed).choose(ActionQuestion("fry", ACTIONS)) for seed in range(2000)
     ]
     # Three standard deviations of a share of 2,000: 0.033.
     assert tools.count("stove") / 2000 == pytest.approx(0.6, abs=0.033)
@@ -275,33 +290,28 @@ async def test_oracle_is_right_as_often_as_stated():
 
 
 async def test_oracle_answers_a_question_once_and_a_correction_afresh():
-    ask = OracleTool(accuracy=0.6, seed=3)
-    first = await ask("fry", examples=(), failures=())
-    again = [await ask("fry", examples=[("dice", "knife")], failures=()) for _ in range(5)]
+    ask = oracle(0.6, 3).predict
+    first = await ask(ToolQuestion("fry"))
+    again = [await ask(ToolQuestion("fry", [("dice", "knife")])) for _ in range(5)]
     assert set(again) == {first}
-    assert await OracleTool(accuracy=0.6, seed=3)("fry", examples=(), failures=()) == first
-    corrected = {await ask("fry", examples=(), failures=["x"] * n) for n in range(40)}
+    assert await oracle(0.6, 3).predict(ToolQuestion("fry")) == first
+    corrected = {await ask(ToolQuestion("fry", failures=["x"] * n)) for n in range(40)}
     assert len(corrected) > 1
 
 
 async def test_oracle_without_the_right_option_takes_another():
-    ask = OracleAction(accuracy=1.0, seed=0)
     options = ("close", "drop")
-    answer = await ask("fry", quantity=1, examples=(), options=options, analyses=())
-    assert answer in options
+    assert await oracle(1.0).choose(ActionQuestion("fry", options)) in options
     # And with nothing but right ones, it cannot err.
-    wrong = OracleTool(accuracy=0.0, seed=0)
-    assert await wrong("eat", examples=(), failures=()) in TOOLS
+    assert await oracle(0.0).predict(ToolQuestion("eat")) in TOOLS
 
 
 async def test_model_answers_with_the_likeliest_choice():
     engine = ScriptedEngine({}, score=lambda _, choices: [-float(len(c)) for c in choices])
-    assert await LlmTool(engine)("fry", examples=(), failures=()) == "oven"
-    answer = await LlmAction(engine)(
-        "fry", quantity=1, examples=(), options=("slice", "cook", "drop"), analyses=()
-    )
+    roles = model_roles(Engines(engine))
+    assert await roles.predict(ToolQuestion("fry")) == "oven"
     # Of equals the earlier.
-    assert answer == "cook"
+    assert await roles.choose(ActionQuestion("fry", ("slice", "cook", "drop"))) == "cook"
     assert [choices for _, choices in engine.scored] == [TOOLS, ("slice", "cook", "drop")]
     assert set(engine.counters.roles) == {"tool", "action"}
 
@@ -309,11 +319,10 @@ async def test_model_answers_with_the_likeliest_choice():
 async def test_what_the_model_reads():
     engine = ScriptedEngine({}, score=lambda _, choices: [0.0] * len(choices))
     tried = [f"cook with {tool}" for tool in TOOLS]
-    await LlmTool(engine)("fry", examples=[("dice", "knife"), ("chop", "knife")], failures=tried)
-    await LlmTool(engine)("roast", examples=(), failures=())
-    await LlmAction(engine)(
-        "fry", quantity=1, examples=[("dice", "dice")], options=("cook", "eat"), analyses=()
-    )
+    roles = model_roles(Engines(engine))
+    await roles.predict(ToolQuestion("fry", [("dice", "knife"), ("chop", "knife")], tried))
+    await roles.predict(ToolQuestion("roast"))
+    await roles.choose(ActionQuestion("fry", ("cook", "eat"), (("dice", "dice"),)))
     (first, _), (second, _), (action, _) = engine.scored
     assert "Known to work: dice: knife; chop: knife." in first
     assert "failed, the latest last: cook with fridge; cook with table; cook with counter." in first
@@ -355,6 +364,6 @@ async def test_published_table_measures_what_a_run_reports():
 
 
 async def test_counted_role():
-    ask = Counted(OracleTool(accuracy=1.0, seed=0))
-    assert await ask("roast", examples=(), failures=()) == "oven"
+    ask = Counted(oracle(1.0).predict)
+    assert await ask(ToolQuestion("roast")) == "oven"
     assert ask.calls == 1

@@ -47,6 +47,27 @@ def test_the_check_sees_an_upward_import(tmp_path):
     assert set(imported(path)) == {"llm_planning"}
 
 
+INSIDE = {
+    "search": {"environments", "planners", "roles", "experiments", "commands"},
+    "environments": {"planners", "experiments", "commands"},
+    "roles": {"environments", "planners", "experiments", "commands"},
+    "planners": {"experiments", "commands"},
+    "experiments": {"commands"},
+}
+"""Package of llm_planning -> packages that it never imports."""
+
+
+@pytest.mark.parametrize("package", INSIDE)
+def test_packages_of_the_planning_layer_point_downwards(package):
+    wrong = set()
+    for path in (LAYERS["llm_planning"] / package).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            parts = (getattr(node, "module", None) or "").split(".")
+            if isinstance(node, ast.ImportFrom) and parts[0] == "llm_planning" and parts[1:]:
+                wrong |= {f"{path.name}: {parts[1]}"} if parts[1] in INSIDE[package] else set()
+    assert not wrong
+
+
 def test_only_one_module_knows_vllm():
     """Versions differ in one place; the two others implement interfaces of vLLM's own."""
     knowing = {

@@ -21,13 +21,14 @@ from ledger_samples import (
     trial_number,
 )
 
-from llm_planning.experiments import traces
 from llm_planning.experiments.ledger import (
     LEDGER_FILE,
     Ledger,
     LedgerError,
     UnkeepableResultError,
 )
+from llm_planning.experiments.traces import TraceFolder
+from llm_planning.trace_file import decode_trace, encode_trace, summary_of
 from llm_serving.request import Usage
 
 
@@ -64,7 +65,7 @@ def test_a_result_comes_back_as_it_was_recorded(ledger):
     assert row.trial.key == result.trial.key
     assert row.trace == ledger.folder / "traces" / f"{result.trial.key}.jsonl.gz"
     assert ledger.read_trace(row) == {**TRACE, "plan": ["find 1 cow", "kill 1 cow"], "seed": 1}
-    assert ledger.provenance(row.provenance) == PROVENANCE
+    assert ledger.provenances[row.provenance] == PROVENANCE
     assert ledger.sweep == sweep_of_seeds(4)
 
 
@@ -182,24 +183,42 @@ def test_a_trace_is_one_json_object_per_line(ledger):
     ledger.record(result_of(trial_number(0)), attempt=1, final=True)
     (row,) = ledger.rows()
     lines = gzip.decompress(row.trace.read_bytes()).decode().splitlines()
-    assert [json.loads(line) for line in lines] == [
-        {"key": "goal", "value": "cook meat"},
-        {"key": "steps", "index": 0, "value": {"option": "find 1 cow", "p": 0.25}},
-        {"key": "steps", "index": 1, "value": {"option": "kill 1 cow", "p": 0.75}},
-        {"key": "plan", "value": ["find 1 cow", "kill 1 cow"]},
-        {"key": "seed", "value": 0},
+    header, *summary, end = map(json.loads, lines)
+    assert header == {
+        "type": "header",
+        "format": "llm-planning trace",
+        "version": 1,
+        **row.trial.to_json(),
+    }
+    assert summary == [
+        {"type": "summary", "key": "goal", "value": "cook meat"},
+        {
+            "type": "summary",
+            "key": "steps",
+            "index": 0,
+            "value": {"option": "find 1 cow", "p": 0.25},
+        },
+        {
+            "type": "summary",
+            "key": "steps",
+            "index": 1,
+            "value": {"option": "kill 1 cow", "p": 0.75},
+        },
+        {"type": "summary", "key": "plan", "value": ["find 1 cow", "kill 1 cow"]},
+        {"type": "summary", "key": "seed", "value": 0},
     ]
+    assert end == {"type": "end", "lines": 7}
     assert row.trace_sha256 == hashlib.sha256("".join(f"{x}\n" for x in lines).encode()).hexdigest()
 
 
 def test_the_bytes_of_a_trace_depend_on_nothing_else(tmp_path):
     for name, inner in (("a", {"x": 1, "y": 2}), ("b", {"y": 2, "x": 1})):
-        encoded = traces.encode_trace({"node": inner, "empty": [], "mixed": [{"a": 1}, 2]})
-        traces.TraceFolder(tmp_path / name).write("0" * 64, encoded)
+        encoded = encode_trace({"node": inner, "empty": [], "mixed": [{"a": 1}, 2]})
+        TraceFolder(tmp_path / name).write("0" * 64, encoded)
     first, second = ((tmp_path / name / f"{'0' * 64}.jsonl.gz").read_bytes() for name in ("a", "b"))
     assert first == second
     assert first[4:8] == b"\0\0\0\0"  # gzip's time of modification
-    assert traces.decode_trace(gzip.decompress(first)) == {
+    assert summary_of(decode_trace(gzip.decompress(first))) == {
         "node": {"x": 1, "y": 2},
         "empty": [],
         "mixed": [{"a": 1}, 2],
@@ -310,7 +329,7 @@ def test_a_sweep_is_resumed_with_another_provenance(folder):
             assert len(ledger.provenances) == 2
     with Ledger.resume(folder, newer) as ledger:
         ledger.record(result_of(trial_number(1)), attempt=1, final=True)
-        commits = [ledger.provenance(row.provenance)["commit"] for row in ledger.rows()]
+        commits = [ledger.provenances[row.provenance]["commit"] for row in ledger.rows()]
     assert commits == ["c0ffee", "beef"]
 
 
@@ -421,7 +440,7 @@ def test_another_version_is_refused(folder, ledger):
         connection.execute("PRAGMA user_version = 7")
     connection.close()
     for opening in every_opening(folder):
-        with pytest.raises(LedgerError, match="has version 7, and this program reads 1"):
+        with pytest.raises(LedgerError, match="has version 7, and this program reads 2"):
             opening()
 
 

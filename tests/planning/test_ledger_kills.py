@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from ledger_samples import PROVENANCE, result_of, sweep_of_seeds, trial_number
 
-from llm_planning.experiments import traces
 from llm_planning.experiments.ledger import LEDGER_FILE, Ledger, LedgerError
 
 HERE = Path(__file__).parent
@@ -182,14 +181,3 @@ def test_a_full_disk_is_a_clear_error_and_leaves_nothing_half_written(tmp_path):
         assert f"the ledger {tmp_path / 's' / LEDGER_FILE} cannot be used (" in line
         assert "free disk space there" in line
         assert "nothing that was recorded is lost" in line
-
-
-def test_an_interrupted_write_leaves_no_temporary_file(tmp_path, monkeypatch):
-    def interrupted(descriptor):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(os, "fsync", interrupted)
-    path = tmp_path / "table.csv"
-    with pytest.raises(KeyboardInterrupt):
-        traces.write_durably(path, b"1,2\n", temporary=tmp_path / ".table.csv.tmp")
-    assert list(tmp_path.iterdir()) == []

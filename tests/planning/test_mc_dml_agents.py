@@ -1,38 +1,32 @@
 """MC-DML, its ablations and its baselines: compositions, settings, whole runs on one engine."""
 
 import math
-from dataclasses import replace
-from functools import partial
 
 import pytest
 from mc_dml_games import chain
 
-from llm_planning.environments.textgame.game import Observation
-from llm_planning.environments.textgame.opening import UnknownGameError
-from llm_planning.planners.mc_dml import agents
-from llm_planning.planners.mc_dml.agents import TextGameRun
+from llm_planning.domain import Domain, Step
+from llm_planning.environments.textgame.domain import TextGameDomain, open_text_game
+from llm_planning.environments.textgame.opening import GameSettings
+from llm_planning.planners.mc_dml.agents import SPECS, SearchRun, by_puct
 from llm_planning.planners.mc_dml.playing import LlmAgentSettings
-from llm_planning.planners.mc_dml.roles import Situation
 from llm_planning.planners.mc_dml.settings import (
-    LlmFixedSettings,
+    FixedDepthSettings,
     McDmlSettings,
-    PlainSettings,
+    PrunedSettings,
     ReflectiveFixedSettings,
 )
-from llm_planning.planners.settings import SettingsError
+from llm_planning.registry import Problem
 from llm_planning.roles import Engines
+from llm_planning.settings import NoSettings, SettingsError
 from llm_serving.scripted import ScriptedEngine
 
 ADVICE = "Next time, take the lantern first."
-SMALL = {"simulations_per_action": 5, "moves": 3, "remember": "memory", "C": 20}
-RUNS = {
-    "mc-dml": (agents.MC_DML, McDmlSettings),
-    "mc-dml-no-dp": (agents.WITHOUT_DP, ReflectiveFixedSettings),
-    "mc-dml-no-mc-dp": (agents.WITHOUT_MC_DP, LlmFixedSettings),
-    "mc-dml-no-mc-mi-dp": (agents.WITHOUT_MC_MI_DP, LlmFixedSettings),
-    "puct": (agents.PUCT, PlainSettings),
-    "uct": (agents.UCT, PlainSettings),
-}
+SMALL = {"simulations_per_action": 5, "moves": 3, "C": 20}
+AGENTS = {spec.name: spec for spec in SPECS}
+SEARCHES = [
+    spec.name for spec in SPECS if issubclass(spec.settings, PrunedSettings | FixedDepthSettings)
+]
 
 
 def log_probabilities(prompt, actions):
@@ -46,16 +40,17 @@ def an_engine():
 
 
 async def play(name, engine, seed=0, **settings):
-    composition, model = RUNS[name]
-    return await TextGameRun(composition)(
-        "trap-door",
-        engines=Engines.both(engine),
-        settings=model.read({**SMALL, **settings}),
+    spec = AGENTS[name]
+    world = await open_text_game("trap-door", GameSettings(remember="memory"))
+    return await spec.run(
+        Problem(domain="textgame", task="trap-door", world=world),
+        engines=Engines(engine),
+        settings=spec.settings.read({**SMALL, **settings}),
         seed=seed,
     )
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", SEARCHES)
 async def test_every_agent_plays(name):
     engine = an_engine()
     outcome = await play(name, engine)
@@ -70,10 +65,11 @@ async def test_every_agent_plays(name):
     assert metrics["simulations"] == sum(m["simulations"] for m in outcome.trace["moves"])
     assert outcome.trace["settings"]["C"] == 20
     assert "trap-door" in outcome.text
-    asks = name.startswith("mc-dml")
+    asks = name not in {"mc-dml-puct", "mc-dml-uct"}
     assert metrics["priors"] == len(engine.scored)
     assert bool(engine.scored) == asks
     reflects = name in {"mc-dml", "mc-dml-no-dp"}
+    assert AGENTS[name].roles == ("prior", "reflection")[: asks + reflects]
     assert bool(engine.requests) == reflects == bool(metrics["reflections"])
     # Whatever engine was asked took its time.
     assert bool(metrics["seconds_engine"]) == asks
@@ -95,42 +91,35 @@ async def test_what_the_model_reads():
 
 
 def test_depths():
-    assert agents.growing(McDmlSettings()) == (10, 30)
-    assert agents.growing(McDmlSettings(d_min=5, d_max=12, delta_d=3)) == (5, 8, 11, 12)
-    assert agents.growing(McDmlSettings(d_min=7, d_max=7)) == (7,)
-    assert agents.fixed(LlmFixedSettings()) == (15,)
+    assert McDmlSettings().depths == (10, 30)
+    assert McDmlSettings(d_min=5, d_max=12, delta_d=3).depths == (5, 8, 11, 12)
+    assert McDmlSettings(d_min=7, d_max=7).depths == (7,)
+    assert FixedDepthSettings().depths == (15,)
 
 
 def test_exploration_constants():
-    settings = PlainSettings()
+    settings = PrunedSettings()
     constants = {game: settings.exploration(game) for game in ("zork1", "deephome", "library")}
     assert constants == {"zork1": 50.0, "deephome": 20.0, "library": 20.0}
     assert settings.exploration("detective") == 200.0
-    assert PlainSettings.read({"C": "7"}).exploration("detective") == 7.0
+    assert PrunedSettings.read({"C": "7"}).exploration("detective") == 7.0
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"), [({"game": "my-detective.z5"}, 200.0), ({"C": "7"}, 7.0)]
-)
-async def test_c_is_that_of_the_game_that_is_played(monkeypatch, given, expected):
+@pytest.mark.parametrize(("given", "expected"), [({}, 200.0), ({"C": "7"}, 7.0)])
+async def test_c_is_that_of_the_game_that_is_played(given, expected):
     """A story file is played under whatever task is the first."""
     game = chain(3, 1.0)
     game.name = "detective"
-
-    async def opened(task, settings):
-        return game
-
     constants = []
 
-    def by_puct(c):
+    def select(c):
         constants.append(c)
-        return agents.by_puct(c)
+        return by_puct(c)
 
-    monkeypatch.setattr(agents, "open_game", opened)
-    outcome = await TextGameRun(replace(agents.PUCT, select=by_puct))(
-        "coin-collector",
-        engines=Engines.both(an_engine()),
-        settings=PlainSettings.read({**given, "simulations_per_action": 2}),
+    outcome = await SearchRun(past=0, select=select)(
+        Problem(domain="textgame", task="coin-collector", world=TextGameDomain(game)),
+        engines=Engines(an_engine()),
+        settings=PrunedSettings.read({**given, "simulations_per_action": 2}),
         seed=0,
     )
     assert constants == [expected]
@@ -139,9 +128,7 @@ async def test_c_is_that_of_the_game_that_is_played(monkeypatch, given, expected
 
 
 def test_defaults_are_the_papers_but_for_the_prior():
-    game = {"game", "games", "game_seed", "level", "state", "remember"}
-    own = {key: value for key, value in McDmlSettings().to_json().items() if key not in game}
-    assert own == {
+    assert McDmlSettings().to_json() == {
         "moves": 50,
         "C": None,
         "gamma": 0.95,
@@ -152,6 +139,7 @@ def test_defaults_are_the_papers_but_for_the_prior():
         "delta_d": 20,
         "prior": "exact",
         "prior_temperature": None,
+        "prior_mixture": 0.0,
         "k": 3,
     }
 
@@ -159,12 +147,12 @@ def test_defaults_are_the_papers_but_for_the_prior():
 @pytest.mark.parametrize(
     ("settings", "key"),
     [
-        (PlainSettings, "prior"),
-        (PlainSettings, "prior_temperature"),
+        (PrunedSettings, "prior"),
+        (PrunedSettings, "prior_temperature"),
         (LlmAgentSettings, "prior_temperature"),
-        (PlainSettings, "k"),
-        (LlmFixedSettings, "k"),
-        (LlmFixedSettings, "d_min"),
+        (PrunedSettings, "k"),
+        (FixedDepthSettings, "k"),
+        (FixedDepthSettings, "d_min"),
         (ReflectiveFixedSettings, "delta_d"),
         (McDmlSettings, "depth"),
     ],
@@ -174,15 +162,20 @@ def test_nobody_has_settings_without_effect(settings, key):
         settings.read({key: 1})
 
 
-async def test_the_temperature_of_the_prior_is_the_settings():
-    engine = ScriptedEngine({}, score=lambda text, choices: [-float(len(one)) for one in choices])
-    here = Situation((), Observation("A cellar.", "", ""), ("up", "down"))
-    pis = {}
-    for given in (None, 1.0, 4.0):
-        settings = LlmFixedSettings.read({"prior_temperature": given})
-        pis[given] = await agents.llm(engine, settings, 0)(here)
-    assert pis[None] == pis[1.0] == pytest.approx([1 / (1 + math.exp(-2)), 1 / (1 + math.exp(2))])
-    assert pis[4.0] == pytest.approx([1 / (1 + math.exp(-0.5)), 1 / (1 + math.exp(0.5))])
+async def test_the_prior_is_asked_for_as_set():
+    """log p of the six first actions: 0 for the trap door, -2 for the others."""
+    for given, weight in (
+        ({}, math.exp(2.0)),
+        ({"prior_temperature": 4.0}, math.exp(0.5)),
+        ({"prior": "uniform"}, 1.0),
+    ):
+        outcome = await play("mc-dml-no-mc-dp", an_engine(), moves=1, **given)
+        pi = {one["action"]: one["prior"] for one in outcome.trace["moves"][0]["root"]}
+        assert pi["open trap door"] == pytest.approx(weight / (weight + 5))
+    mixed = await play("mc-dml-no-mc-dp", an_engine(), moves=1, prior_mixture=0.5)
+    pi = {one["action"]: one["prior"] for one in mixed.trace["moves"][0]["root"]}
+    share = math.exp(2.0) / (math.exp(2.0) + 5)
+    assert pi["open trap door"] == pytest.approx(0.5 * share + 0.5 / 6)
 
 
 def test_depths_in_the_wrong_order():
@@ -190,7 +183,61 @@ def test_depths_in_the_wrong_order():
         McDmlSettings.read({"d_min": 20, "d_max": 10})
 
 
-async def test_unknown_game():
-    run = partial(TextGameRun(agents.UCT), engines=Engines.both(an_engine()), seed=0)
-    with pytest.raises(UnknownGameError, match="did you mean trap-door"):
-        await run("trap-dor", settings=PlainSettings())
+class Cliff(Domain):
+    """A walk of three steps beside a cliff, which is told in no game's words."""
+
+    goal = "Reach the hut."
+    about = "A path beside a cliff."
+
+    def start(self, seed):
+        return 0
+
+    def describe(self, place):
+        return f"You are at milestone {place}."
+
+    def actions(self, place):
+        return [] if place in {-1, 3} else [+1, -1]
+
+    def step(self, place, action, rng):
+        if action == +1:
+            return Step(place + 1, reward=float(place == 2), done=place == 2)
+        return Step(-1, done=True, text="You fall.")
+
+    def success(self, place):
+        return place == 3
+
+
+@pytest.mark.parametrize("name", [spec.name for spec in SPECS if not spec.needs])
+async def test_any_domain_is_played_as_a_game(name):
+    spec = AGENTS[name]
+    engine = ScriptedEngine(
+        {"reflection": ADVICE}, score=lambda text, actions: [-5.0 * ("-" in a) for a in actions]
+    )
+    given = {key: value for key, value in SMALL.items() if key in spec.settings.known_keys()}
+    outcome = await spec.run(
+        Problem(domain="cliff", task="cliff", world=Cliff()),
+        engines=Engines(engine),
+        settings=spec.settings.read(given),
+        seed=0,
+    )
+    assert (outcome.success, outcome.plan) == (True, ("1", "1", "1"))
+    assert (outcome.metrics["game"], outcome.metrics["score"]) == ("cliff", 1.0)
+    assert outcome.trace["last"] == (
+        "You are at milestone 3.\nYour goal: Reach the hut. A path beside a cliff."
+    )
+    for text, actions in engine.scored:
+        assert "You are at milestone" in text
+        assert "Your goal: Reach the hut. A path beside a cliff." in text
+        assert actions == ("1", "-1")
+    # Whoever fell reflected, on what the world said.
+    for request in engine.requests:
+        assert "You fall." in engine.text(request.prompt)
+    assert bool(engine.requests) == (name in {"mc-dml", "mc-dml-no-dp"})
+
+
+def test_walkthroughs_are_for_worlds_that_have_one():
+    assert [spec.name for spec in SPECS if not all(n.met_by(Cliff) for n in spec.needs)] == [
+        "walkthrough"
+    ]
+    assert all(need.met_by(TextGameDomain) for spec in SPECS for need in spec.needs)
+    assert AGENTS["walkthrough"].settings is NoSettings

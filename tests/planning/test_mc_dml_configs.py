@@ -4,10 +4,12 @@ import functools
 
 import pytest
 
+from llm_planning.environments.textgame.domain import open_text_game
+from llm_planning.environments.textgame.opening import GameSettings
 from llm_planning.experiments.grid import load_sweep
 from llm_planning.experiments.papers import find_paper
 from llm_planning.experiments.wording import printed_value
-from llm_planning.planners.registry import find_planner
+from llm_planning.registry import Problem, choose, find_domain, find_planner
 from llm_planning.roles import Engines
 from llm_serving.scripted import ScriptedEngine
 
@@ -17,7 +19,7 @@ JERICHO = {
     *("library", "balances", "temple", "ztuu"),
 }
 ABLATIONS = {"mc-dml", "mc-dml-no-dp", "mc-dml-no-mc-dp", "mc-dml-no-mc-mi-dp"}
-SEARCHES = ABLATIONS | {"puct", "uct"}
+SEARCHES = ABLATIONS | {"mc-dml-puct", "mc-dml-uct"}
 KINDS = {"coin-collector", "treasure-hunter", "simple", "custom", "cooking"}
 SIZES = {
     "table1": 5 * 9 * 3,
@@ -82,7 +84,9 @@ def test_jericho_games_are_played_at_the_papers_settings_but_for_prior_and_moves
 
 def settings_of(trial):
     """All of them, whether the sweep names them or not."""
-    return find_planner(trial.planner).settings.read(trial.settings).to_json()
+    assert trial.domain == "textgame"
+    chosen = choose(find_planner(trial.planner), find_domain(trial.domain), trial.settings)
+    return chosen.to_json()
 
 
 def test_with_and_without_cross_trial_memory_search_the_bottleneck_alike():
@@ -216,17 +220,18 @@ def test_agents_that_are_not_implemented_are_cited():
 @pytest.mark.parametrize(
     ("planner", "tables"),
     [
-        ("puct", ["table1", "table2", "table3", "table4", "games", "priors"]),
+        ("mc-dml-puct", ["table1", "table2", "table3", "table4", "games", "priors"]),
         ("walkthrough", ["table5"]),
     ],
 )
 async def test_every_metric_that_is_measured_is_reported(planner, tables):
     spec = find_planner(planner)
-    given = {"moves": 2, "simulations_per_action": 2} if planner == "puct" else {}
+    given = {"moves": 2, "simulations_per_action": 2} if planner == "mc-dml-puct" else {}
+    world = await open_text_game("trap-door", GameSettings(remember="memory"))
     outcome = await spec.run(
-        "trap-door",
-        engines=Engines.both(ScriptedEngine({})),
-        settings=spec.settings.read({"remember": "memory", **given}),
+        Problem(domain="textgame", task="trap-door", world=world),
+        engines=Engines(ScriptedEngine({})),
+        settings=spec.settings.read(given),
         seed=0,
     )
     for table in tables:

@@ -4,19 +4,25 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from mc_dml_games import GraphGame, an_agent, chain
+from mc_dml_games import GraphGame, an_agent, chain, uniform_prior
 
+from llm_planning.environments.textgame.domain import TextGameDomain
 from llm_planning.environments.textgame.game import Ending, GameSeconds, Observation
 from llm_planning.environments.textgame.interpreted import InterpretedGame
 from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
 from llm_planning.environments.textgame.trapdoor import TrapDoor
-from llm_planning.planners.mc_dml.episode import ActionStatistics, format_decisions, play
+from llm_planning.planners.mc_dml import episode as episode_module
+from llm_planning.planners.mc_dml.episode import ActionStatistics, format_decisions
 from llm_planning.planners.mc_dml.outcome import Episode, Spent, game_outcome
-from llm_planning.planners.mc_dml.roles import Turn, uniform_prior
+from llm_planning.planners.mc_dml.roles import Turn
 from llm_planning.search import select_by_puct, select_by_uct
 from llm_planning.stopwatch import Stopwatch
 
 WON, LOST = Ending.VICTORY, Ending.FAILURE
+
+
+def play(game, agent, *, moves, seed):
+    return episode_module.play(TextGameDomain(game), agent, moves=moves, seed=seed)
 
 
 def two_rooms():
@@ -66,7 +72,7 @@ async def test_an_episode_ends_at_its_horizon():
     agent = an_agent(depths=(1,))
     episode, decisions = await play(chain(9, 1.0), agent, moves=4, seed=0)
     assert (len(episode.turns), len(decisions), episode.ending) == (4, 4, None)
-    outcome = game_outcome(chain(9, 1.0), episode, spent=Spent(), header={})
+    outcome = game_outcome(TextGameDomain(chain(9, 1.0)), episode, spent=Spent(), header={})
     assert (outcome.success, outcome.metrics["ending"]) == (False, "horizon")
 
 
@@ -92,7 +98,7 @@ async def test_outcome():
     turns = (Turn(seen, "steal", 3.0, 3.0), Turn(seen, "pay", -1.0, 2.0))
     spent = Spent(engine=Stopwatch(1.5), simulations=300, reflections=2, priors=40)
     outcome = game_outcome(
-        game,
+        TextGameDomain(game),
         Episode(turns, Observation("You are dead.", "", ""), LOST, 0.0),
         spent=spent,
         header={"task": "cells", "seed": 3},
@@ -130,7 +136,7 @@ async def test_outcome():
 
 
 async def test_a_game_without_points_has_no_normalised_score():
-    game = GraphGame({}, max_score=0.0)
+    game = TextGameDomain(GraphGame({}, max_score=0.0))
     episode = Episode((), Observation("", "", ""), WON, 0.0)
     outcome = game_outcome(game, episode, spent=Spent(), header={})
     assert outcome.success is True
@@ -175,11 +181,11 @@ async def test_seconds_that_several_questions_wait_are_counted_once():
         await asyncio.sleep(0.05)
         return "advice"
 
-    ask = spent.timed_reflect(answer)
+    ask = spent.timed(answer)
     assert await asyncio.gather(ask(None), ask(None)) == ["advice", "advice"]
     assert 0.045 < spent.engine.seconds < 0.095
     with pytest.raises(ZeroDivisionError):
-        await spent.timed_prior(lambda _: 1 / 0)(None)
+        await spent.timed(lambda _: 1 / 0)(None)
     assert spent.engine.seconds < 0.095
 
 
@@ -220,7 +226,7 @@ def trap_door_agent():
 async def test_a_reflection_leads_past_the_bottleneck(seed, remembered_trap_door):
     agent = trap_door_agent()
     moves = {}
-    for name, one in (("forgetful", replace(agent, reflect=None)), ("reflecting", agent)):
+    for name, one in (("forgetful", replace(agent, k=0)), ("reflecting", agent)):
         episode, (decision,) = await play(remembered_trap_door, one, moves=1, seed=seed)
         # The bait's points keep the best Q above 0, so both search with the first H.
         assert decision.depth == 10
@@ -243,9 +249,9 @@ async def test_what_the_bottleneck_costs_in_the_whole_game(seed, remembered_trap
     agent = trap_door_agent()
     won, _ = await play(remembered_trap_door, agent, moves=20, seed=seed)
     assert (won.score, won.ending) == (100.0, WON)
-    puct = replace(agent, prior=uniform_prior, reflect=None)
+    puct = replace(agent, prior=uniform_prior, k=0)
     uct = replace(puct, select=select_by_uct(c=20.0))
-    for other in (replace(agent, reflect=None), puct, uct):
+    for other in (replace(agent, k=0), puct, uct):
         lost, _ = await play(remembered_trap_door, other, moves=20, seed=seed)
         assert (lost.score, lost.ending) == (25.0, LOST)
 

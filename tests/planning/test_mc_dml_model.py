@@ -1,61 +1,64 @@
 """Priors and reflections of the bundled model, on the real engine that all tests share."""
 
+import functools
 import re
 from dataclasses import replace
 from itertools import takewhile
 
 import pytest
 
+from llm_planning import priors
+from llm_planning.environments.textgame.domain import TextGameDomain
 from llm_planning.environments.textgame.game import Ending, Observation
 from llm_planning.environments.textgame.interpreted import InterpretedGame
 from llm_planning.environments.textgame.trapdoor import TrapDoor
-from llm_planning.planners.mc_dml.answers import SENTENCE
-from llm_planning.planners.mc_dml.labels import Labels
-from llm_planning.planners.mc_dml.priors import action_prompt, make_prior, softmax
-from llm_planning.planners.mc_dml.prompts import ask_action, ask_label
-from llm_planning.planners.mc_dml.reflection import LlmReflection
+from llm_planning.planners.mc_dml.prompts import Questions
+from llm_planning.planners.mc_dml.reflection import SENTENCE, LlmReflection
 from llm_planning.planners.mc_dml.roles import Situation, Trajectory, Turn
 from llm_planning.planners.mc_dml.search import observe
+from llm_planning.priors import Labels, action_prompt, softmax
 
+ASKED = Questions()
+make_prior = functools.partial(priors.make_prior, wording=ASKED)
 LESSON = "Take the lantern and light it before you open the trap door."
 
 
 async def fall():
     """The trajectory of Figure 1: the bait, then death in the dark."""
-    game = InterpretedGame(TrapDoor())
-    here = await game.start()
+    world = TextGameDomain(InterpretedGame(TrapDoor()))
+    here = await world.start(0)
     turns, score = [], 0.0
     for action in ("open trap door", "shout", "feel the wall", "shout"):
-        observation = await observe(game, here)
-        here = await game.step(here.state, action)
+        observation = await observe(world, here)
+        here = (await world.step(here, action, None)).state
         score += here.reward
         turns.append(Turn(observation, action, here.reward, score))
     assert here.ending is Ending.FAILURE
-    return Trajectory(tuple(turns), await observe(game, here))
+    return Trajectory(tuple(turns), await observe(world, here))
 
 
 async def beginning(**changes):
-    game = InterpretedGame(TrapDoor())
-    here = await game.start()
-    actions = await game.actions(here.state)
+    world = TextGameDomain(InterpretedGame(TrapDoor()))
+    here = await world.start(0)
+    actions = await world.actions(here)
     return Situation(
-        **({"memory": (), "actions": actions} | changes), observation=await observe(game, here)
+        **({"memory": (), "actions": actions} | changes), observation=await observe(world, here)
     )
 
 
 async def test_exact_priors_are_the_engine_s_scores(engine):
     situation = await beginning()
     pi = await make_prior("exact", engine)(situation)
-    scores = await engine.score(action_prompt(engine, situation), situation.actions)
+    scores = await engine.score(action_prompt(engine, ASKED, situation), situation.actions)
     assert pi == pytest.approx(softmax(scores.logprobs, temperature=1.0), abs=2e-3)
 
 
 async def test_each_further_action_costs_its_own_tokens_and_one_more(engine):
     situation = await beginning(reflections=("Mind the gap.",))
-    prompt = action_prompt(engine, situation)
+    prompt = action_prompt(engine, ASKED, situation)
     assert len(prompt.token_ids) % engine.block_size == 1
     # The same question, a line of another length above it.
-    plain = engine.encode(ask_action(situation, dashes=1)).token_ids
+    plain = engine.encode(ASKED.action(situation, dashes=1)).token_ids
     assert prompt.token_ids[:100] == plain[:100]
     await engine.score(prompt, situation.actions[:1])
     spent = (await engine.score(prompt, situation.actions[1:])).usage
@@ -96,7 +99,7 @@ async def test_a_new_reflection_costs_only_the_end_of_the_prompt(engine):
     await prior(before)
     after = replace(before, reflections=(LESSON,))
     labels = Labels(engine).of(len(before.actions))
-    prompts = [engine.encode(ask_label(one, labels)).token_ids for one in (before, after)]
+    prompts = [engine.encode(ASKED.label(one, labels)).token_ids for one in (before, after)]
     shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*prompts, strict=False)))
     spent = engine.counters.roles["prior"]
     await prior(after)

@@ -1,7 +1,9 @@
 import pytest
 
+from llm_planning.environments.textgame.domain import TextGameDomain, open_text_game
 from llm_planning.environments.textgame.game import Ending, GameSeconds, Transition
 from llm_planning.environments.textgame.interpreted import InterpretedGame
+from llm_planning.environments.textgame.opening import GameSettings
 from llm_planning.environments.textgame.trapdoor import BAIT, TrapDoor
 from llm_planning.planners.mc_dml.outcome import Spent
 from llm_planning.planners.mc_dml.playing import (
@@ -13,8 +15,9 @@ from llm_planning.planners.mc_dml.playing import (
     play_rounds,
     reflection_agent,
 )
-from llm_planning.planners.settings import SettingsError
+from llm_planning.registry import Problem
 from llm_planning.roles import Engines
+from llm_planning.settings import SettingsError
 from llm_serving.scripted import ScriptedEngine
 
 LESSON = "Next time, light the lantern before you open the trap door."
@@ -47,11 +50,17 @@ def player(choose, history=20, temperature=0.1):
     )
 
 
+def the_trap_door():
+    return TextGameDomain(InterpretedGame(TrapDoor()))
+
+
 class Waiting:
     """A game in which nothing ever changes but what it says."""
 
     name = "waiting"
     max_score = 0.0
+    walkthrough = ()
+    objective = ""
 
     def __init__(self, seen=lambda turn: "A room.", start=0.0):
         self.seconds = GameSeconds()
@@ -80,7 +89,7 @@ async def test_the_policy_is_drawn_from_at_its_temperature():
     agent = LlmPlayer(prior=Half(), spent=Spent(), history=0, temperature=0.1)
     # 0.1 nats at temperature 0.1 are a factor of e.
     assert await agent.policy(None) == pytest.approx([0.731059, 0.268941], abs=1e-6)
-    episode, choices = await agent.play(Waiting(), moves=200, seed="0/0")
+    episode, choices = await agent.play(TextGameDomain(Waiting()), moves=200, seed=0)
     assert {choice.by for choice in choices} >= {"policy"}
     drawn = [
         turn.action
@@ -88,15 +97,15 @@ async def test_the_policy_is_drawn_from_at_its_temperature():
         if choice.by == "policy"
     ]
     assert 0.6 < drawn.count("sing") / len(drawn) < 0.85
-    again, _ = await agent.play(Waiting(), moves=200, seed="0/0")
-    other, _ = await agent.play(Waiting(), moves=200, seed="1/0")
+    again, _ = await agent.play(TextGameDomain(Waiting()), moves=200, seed=0)
+    other, _ = await agent.play(TextGameDomain(Waiting()), moves=200, seed=1)
     assert again == episode
     assert other != episode
 
 
 async def test_after_five_repeats_a_random_action_is_taken():
     agent = player(lambda situation: "wait")
-    _, choices = await agent.play(Waiting(), moves=13, seed="0/0")
+    _, choices = await agent.play(TextGameDomain(Waiting()), moves=13, seed=0)
     by = [choice.by for choice in choices]
     assert by == [*["policy"] * REPEATS, "repeats", *["policy"] * REPEATS, "repeats", "policy"]
     assert [p for _, p in choices[REPEATS].policy] == [0.5, 0.5]
@@ -104,7 +113,9 @@ async def test_after_five_repeats_a_random_action_is_taken():
 
 
 async def test_points_before_the_first_move_are_in_the_score():
-    episode, _ = await player(lambda s: "wait").play(Waiting(start=10.0), moves=2, seed="0/0")
+    episode, _ = await player(lambda s: "wait").play(
+        TextGameDomain(Waiting(start=10.0)), moves=2, seed=0
+    )
     assert [turn.score for turn in episode.turns] == [10.0, 10.0]
     assert (episode.start, episode.score, episode.best_score) == (10.0, 10.0, 10.0)
 
@@ -114,37 +125,31 @@ async def test_other_actions_or_other_places_are_no_repeats():
         (player(lambda s: ("sing", "wait")[len(s.memory) % 5 == 4]), Waiting()),
         (player(lambda s: "wait"), Waiting(seen=lambda turn: f"Room {turn % 2}.")),
     ):
-        _, choices = await agent.play(game, moves=15, seed="0/0")
+        _, choices = await agent.play(TextGameDomain(game), moves=15, seed=0)
         assert {choice.by for choice in choices} == {"policy"}
 
 
 async def test_the_last_turns_are_told():
     agent = player(lambda situation: "wait", history=3)
-    await agent.play(Waiting(), moves=5, seed="0/0")
+    await agent.play(TextGameDomain(Waiting()), moves=5, seed=0)
     memories = [situation.memory for situation in agent.prior.asked]
     assert [len(memory) for memory in memories] == [0, 1, 2, 3, 3]
     assert [turn.observation.text for turn in memories[4]] == [
         f"{i} times wait." for i in (1, 2, 3)
     ]
     forgetful = player(lambda situation: "wait", history=0)
-    await forgetful.play(Waiting(), moves=3, seed="0/0")
+    await forgetful.play(TextGameDomain(Waiting()), moves=3, seed=0)
     assert [situation.memory for situation in forgetful.prior.asked] == [(), (), ()]
 
 
 async def test_a_game_is_played_until_it_ends():
-    lost, choices = await player(in_order(FALL)).play(
-        InterpretedGame(TrapDoor()), moves=50, seed="0/0"
-    )
+    lost, choices = await player(in_order(FALL)).play(the_trap_door(), moves=50, seed=0)
     assert [turn.action for turn in lost.turns] == list(FALL)
     assert (lost.ending, lost.score, len(choices)) == (Ending.FAILURE, BAIT, 4)
     assert "dead" in lost.last.text
-    won, _ = await player(in_order(TrapDoor.walkthrough)).play(
-        InterpretedGame(TrapDoor()), moves=50, seed="0/0"
-    )
+    won, _ = await player(in_order(TrapDoor.walkthrough)).play(the_trap_door(), moves=50, seed=0)
     assert (won.ending, won.score) == (Ending.VICTORY, TrapDoor.max_score)
-    cut, _ = await player(in_order(TrapDoor.walkthrough)).play(
-        InterpretedGame(TrapDoor()), moves=3, seed="0/0"
-    )
+    cut, _ = await player(in_order(TrapDoor.walkthrough)).play(the_trap_door(), moves=3, seed=0)
     assert (cut.ending, len(cut.turns)) == (None, 3)
 
 
@@ -157,7 +162,7 @@ async def rounds_of(lessons, choose, **settings):
         return lessons[len(told) - 1]
 
     rounds = await play_rounds(
-        InterpretedGame(TrapDoor()),
+        the_trap_door(),
         agent,
         reflect,
         settings=ReflectionAgentSettings(**settings),
@@ -199,14 +204,19 @@ def falling(text, choices):
     return [0.0 if choice == best else -50.0 for choice in choices]
 
 
-async def test_the_agents_as_they_are_run():
-    def engines():
-        return Engines.both(ScriptedEngine({"reflection": LESSON}, score=falling))
+async def run(agent, engine, settings):
+    """Plays the trap door as an agent of the catalogue."""
+    world = await open_text_game("trap-door", GameSettings(remember="off"))
+    problem = Problem(domain="textgame", task="trap-door", world=world)
+    return await agent(problem, engines=Engines(engine), settings=settings, seed=0)
 
-    settings = {"remember": "off", "moves": "8", "history": "0"}
-    alone = await llm_agent(
-        "trap-door", engines=engines(), settings=LlmAgentSettings.read(settings), seed=0
-    )
+
+async def test_the_agents_as_they_are_run():
+    def engine():
+        return ScriptedEngine({"reflection": LESSON}, score=falling)
+
+    settings = {"moves": "8", "history": "0"}
+    alone = await run(llm_agent, engine(), LlmAgentSettings.read(settings))
     assert alone.plan == FALL
     assert (alone.success, alone.metrics["score"], alone.metrics["ending"]) == (
         False,
@@ -219,9 +229,7 @@ async def test_the_agents_as_they_are_run():
     assert alone.trace["moves"][0]["root"][2] == {"action": "open trap door", "prior": 1.0}
     assert "1. open trap door (reward 25, score 25; p 1.00)" in alone.text
 
-    taught = await reflection_agent(
-        "trap-door", engines=engines(), settings=ReflectionAgentSettings.read(settings), seed=0
-    )
+    taught = await run(reflection_agent, engine(), ReflectionAgentSettings.read(settings))
     assert taught.plan == TrapDoor.walkthrough
     assert taught.success
     assert taught.metrics["best_score"] == taught.metrics["score"] == TrapDoor.max_score
@@ -237,11 +245,10 @@ async def test_the_best_score_may_be_of_an_earlier_round():
         wanted = "east" if LESSON in text else "open trap door"
         return [0.0 if choice == wanted else -50.0 for choice in choices]
 
-    outcome = await reflection_agent(
-        "trap-door",
-        engines=Engines.both(ScriptedEngine({"reflection": LESSON}, score=choose)),
-        settings=ReflectionAgentSettings.read({"remember": "off", "moves": "1", "k": "1"}),
-        seed=0,
+    outcome = await run(
+        reflection_agent,
+        ScriptedEngine({"reflection": LESSON}, score=choose),
+        ReflectionAgentSettings.read({"moves": "1", "k": "1"}),
     )
     assert (outcome.metrics["score"], outcome.metrics["best_score"]) == (0.0, BAIT)
 

@@ -1,22 +1,28 @@
 import asyncio
+import functools
 import math
 import re
 import time
 
 import pytest
 
+from llm_planning import priors
 from llm_planning.environments.textgame.game import Observation
-from llm_planning.planners.mc_dml.answers import SENTENCE, chances, one_label
-from llm_planning.planners.mc_dml.labels import Labels
-from llm_planning.planners.mc_dml.priors import (
+from llm_planning.planners.mc_dml.prompts import Questions
+from llm_planning.planners.mc_dml.reflection import SENTENCE
+from llm_planning.planners.mc_dml.roles import Situation, Turn
+from llm_planning.priors import (
     ABSENT,
     SAMPLES,
+    Labels,
+    PriorSettings,
+    chances,
     likeliest,
     log_softmax,
-    make_prior,
+    one_label,
     softmax,
 )
-from llm_planning.planners.mc_dml.roles import Situation, Turn
+from llm_planning.settings import SettingsError
 from llm_serving.answers import constraint_of
 from llm_serving.errors import ServingError
 from llm_serving.outlines_index import OutlinesIndex, TokenVocabulary
@@ -25,6 +31,7 @@ from llm_serving.scripted import ScriptedEngine
 
 ROOM = Observation("You wake up.", "A cellar with a trap door.", "You carry a lamp.")
 ACTIONS = ("go up", "light lamp", "open trap door")
+make_prior = functools.partial(priors.make_prior, wording=Questions())
 
 
 def situation(actions=ACTIONS, **changes):
@@ -183,6 +190,32 @@ async def test_a_single_action_needs_no_model():
     prior = make_prior("index", ScriptedEngine({}))
     assert list(await prior(situation(("wait",)))) == [1.0]
     assert prior.questions == 0
+
+
+async def test_uniform_asks_nobody():
+    prior = make_prior("uniform", ScriptedEngine({}), temperature=0.1, mixture=0.5)
+    assert list(await prior(situation())) == pytest.approx([1 / 3] * 3)
+    assert list(await prior.logprobs(situation(("up", "down")))) == [0.0, 0.0]
+    assert prior.questions == 0
+
+
+async def test_a_mixture_gives_every_action_its_share():
+    # 0.8 · (0.2, 0.5, 0.3) + 0.2 / 3
+    table = dict(zip(ACTIONS, map(math.log, (0.02, 0.05, 0.03)), strict=True))
+    prior = make_prior("exact", ScriptedEngine({}, score=by_table(table)), mixture=0.2)
+    assert await prior(situation()) == pytest.approx([0.226667, 0.466667, 0.306667], abs=1e-6)
+    assert list(await prior.logprobs(situation())) == [table[action] for action in ACTIONS]
+    alone = make_prior("exact", ScriptedEngine({}), mixture=1.0)
+    assert list(await alone(situation(("wait",)))) == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("prior", "guess"), ("prior_temperature", 0), ("prior_mixture", 1.1), ("prior_mixture", -0.1)],
+)
+def test_impossible_settings_are_refused(key, value):
+    with pytest.raises(SettingsError, match=key):
+        PriorSettings.read({key: value})
 
 
 class Worded(ScriptedEngine):

@@ -2,8 +2,7 @@ import re
 from functools import partial
 
 from llm_planning.environments.textgame.game import Observation
-from llm_planning.planners.mc_dml import prompts
-from llm_planning.planners.mc_dml.prompts import ask_label, ask_reflection, ask_several
+from llm_planning.planners.mc_dml.prompts import Questions, ask_reflection
 from llm_planning.planners.mc_dml.roles import Situation, Trajectory, Turn
 from llm_planning.planners.mc_dml.wording import (
     LOGGED_TURNS,
@@ -18,7 +17,8 @@ from llm_planning.planners.mc_dml.wording import (
 )
 from llm_serving.scripted import ScriptedEngine
 
-ask_action = partial(prompts.ask_action, dashes=3)
+ask_action = partial(Questions().action, dashes=3)
+ask_label, ask_several = Questions().label, Questions().several
 HALL = Observation("", "A hall. Stairs lead down.", "You carry nothing.")
 CELLAR = Observation("You walk down.", "A dark cellar.", "You carry nothing.")
 ACTIONS = ("go up", "light lamp")

@@ -5,7 +5,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from mc_dml_games import GraphGame, an_agent, chain, random_game, searched
+from mc_dml_games import GraphGame, an_agent, chain, random_game, searched, uniform_prior
 from textgame_toys import Numbers
 
 from llm_planning.environments.textgame.game import Ending, Observation
@@ -13,15 +13,10 @@ from llm_planning.environments.textgame.interpreted import InterpretedGame
 from llm_planning.environments.textgame.opening import GameSettings, open_game
 from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
 from llm_planning.environments.textgame.trapdoor import TrapDoor
-from llm_planning.planners.mc_dml.roles import Turn, uniform_prior
-from llm_planning.planners.mc_dml.search import Step, best_action, most_promising
-from llm_planning.search import (
-    Node,
-    preorder,
-    select_by_puct,
-    select_by_uct,
-    to_json,
-)
+from llm_planning.planners.mc_dml.roles import Turn
+from llm_planning.planners.mc_dml.search import best_action
+from llm_planning.search import Edge, Node, edges_below, select_by_puct, select_by_uct, to_json
+from llm_planning.trace import recording
 
 WON, LOST = Ending.VICTORY, Ending.FAILURE
 
@@ -65,13 +60,16 @@ class Reflects:
 
 
 def numbers(node):
-    return {
-        child.payload.action: (child.visits, child.value, child.prior) for child in node.children
-    }
+    return {edge.action: (edge.visits, edge.value, edge.prior) for edge in node.edges}
 
 
 def exported(root):
-    return to_json(root, lambda step: (step.action, step.transition, step.reflections))
+    return to_json(root, lambda edge: (edge.action, edge.step, edge.node and edge.node.memo))
+
+
+def preorder(root):
+    """All nodes, the root first."""
+    return [root, *(edge.node for _, edge in edges_below(root) if edge.node)]
 
 
 async def trap_after(simulations, **parts):
@@ -94,11 +92,11 @@ async def test_golden_trace():
     found, prior, reflect = await trap_after(2)
     root = found.root
     assert numbers(root) == {"a": (2, 1.0, 0.2), "b": (0, 0.0, 0.8)}
-    assert numbers(root.children[0]) == {"x": (1, 0.0, 1.0)}
+    assert numbers(root.edges[0].node) == {"x": (1, 0.0, 1.0)}
     assert (root.visits, root.value) == (2, 1.0)
     assert found.reflections == ("reflection 1",)
     assert len(reflect.trajectories) == 1
-    assert best_action(root, random.Random(0)).payload.action == "a"
+    assert best_action(root, random.Random(0)) == "a"
 
     # 3. N(hall) = 2: a: 1 + 0.2 √2 / 3 = 1.094;  b: 0 + 0.8 √2 / 1 = 1.131: b.
     #    r = 0; ROLLOUT(stairs): y, w wins 8 at t = 3. R' = 0 + 0.5 · 8 = 4, R = 0 + 0.5 · 4 = 2.
@@ -107,18 +105,18 @@ async def test_golden_trace():
     found, *_ = await trap_after(4)
     root = found.root
     assert numbers(root) == {"a": (2, 1.0, 0.2), "b": (2, 2.0, 0.8)}
-    assert numbers(root.children[1]) == {"y": (1, 4.0, 1.0)}
-    assert root.children[1].children[0].children == []
-    assert best_action(root, random.Random(0)).payload.action == "b"
+    assert numbers(root.edges[1].node) == {"y": (1, 4.0, 1.0)}
+    assert root.edges[1].node.edges[0].node.edges is None
+    assert best_action(root, random.Random(0)) == "b"
 
     # 5. N(hall) = 4: a: 1 + 0.2 · 2 / 3 = 1.133;  b: 2 + 0.8 · 2 / 3 = 2.533: b, then y.
     #    π(tower); w wins: R(w) = 8, R(y) = 4, R(b) = 2.
     # 6. N(hall) = 5: b (2 + 0.8 √5 / 4 = 2.447), y, w; SIMULATE(won) = 0, so the same returns.
     found, prior, _ = await trap_after(6)
-    stairs = found.root.children[1]
+    stairs = found.root.edges[1].node
     assert numbers(found.root) == {"a": (2, 1.0, 0.2), "b": (4, 2.0, 0.8)}
     assert numbers(stairs) == {"y": (3, 4.0, 1.0)}
-    assert numbers(stairs.children[0]) == {"w": (2, 8.0, 1.0)}
+    assert numbers(stairs.edges[0].node) == {"w": (2, 8.0, 1.0)}
 
     # π was asked of a state when it was entered a second time, once per ℳ_c.
     one = ("reflection 1",)
@@ -134,13 +132,13 @@ async def test_golden_trace():
 async def test_the_horizon_cuts_a_rollout_off():
     # H = 2: w would be the third action. b is worth nothing, and its bonus wins in turn 3 only.
     found, *_ = await trap_after(6, depths=(2,))
-    assert found.root.children[1].value == 0.0
+    assert found.root.edges[1].value == 0.0
     assert found.depth == 2
     # At t = H nothing is asked, selected or stepped: y leads to where the horizon is.
     found, prior, _ = await trap_after(30, depths=(2,))
-    (y,) = found.root.children[1].children
+    (y,) = found.root.edges[1].node.edges
     assert y.visits > 1
-    assert y.children == []
+    assert y.node.edges == []
     assert "You are in tower." not in {s.observation.look for s in prior.situations}
 
 
@@ -177,25 +175,23 @@ async def test_memory_reaches_back_before_the_root_but_trajectories_do_not():
     assert prior.situations[-1].memory == ()
 
 
-async def test_an_action_that_kills_is_reflected_on_in_the_tree():
+@pytest.mark.parametrize("horizon", [1, 3])
+async def test_an_action_that_kills_is_reflected_on_in_the_tree(horizon):
     # No rollout step is walked: the action itself, taken from the root, ends the game.
     game = GraphGame({"s": {"die": ("dead", -5.0, LOST), "win": ("won", 1.0, WON)}})
     reflect = Reflects()
-    agent = an_agent(reflect=reflect, simulations_per_action=3)
-    found = await searched(game, agent)
+    agent = an_agent(reflect=reflect, simulations_per_action=3, depths=(horizon,))
+    with recording() as trace:
+        found = await searched(game, agent)
+    told = [event["text"] for event in trace.events if event["type"] == "memory"]
+    assert told == list(found.reflections) == ["reflection 1"]
     assert numbers(found.root) == {"die": (1, -5.0, 0.5), "win": (5, 1.0, 0.5)}
     assert [[turn.action for turn in t.turns] for t in reflect.trajectories] == [["die"]]
 
 
-def test_the_first_visit_of_a_state_follows_the_policy():
-    root = Node(Step(""))
-    for action, prior in (("a", 0.3), ("b", 0.4), ("c", 0.3)):
-        root.add_child(Step(action), prior=prior)
-    assert most_promising(root).payload.action == "b"
-
-
 def test_the_executed_action():
-    root = Node(Step(""))
+    root = Node()
+    root.edges = []
     for action, prior, visits, value in (
         ("unvisited", 0.9, 0, 0.0),
         ("often", 0.1, 9, -1.0),
@@ -203,11 +199,12 @@ def test_the_executed_action():
         ("likely too", 0.4, 2, -0.5),
         ("unlikely", 0.1, 5, -0.5),
     ):
-        child = root.add_child(Step(action), prior=prior)
-        child.visits, child.value = visits, value
-    drawn = [best_action(root, random.Random(seed)).payload.action for seed in range(20)]
+        edge = Edge(action, prior=prior)
+        edge.visits, edge.value = visits, value
+        root.edges.append(edge)
+    drawn = [best_action(root, random.Random(seed)) for seed in range(20)]
     assert set(drawn) == {"likely", "likely too"}
-    assert best_action(root, random.Random(3)) is best_action(root, random.Random(3))
+    assert best_action(root, random.Random(3)) == best_action(root, random.Random(3))
 
 
 def deadly(width=4, length=4):
@@ -225,7 +222,7 @@ async def test_at_most_k_reflections():
     found = await searched(deadly(), agent)
     assert found.reflections == ("reflection 1", "reflection 2")
     assert len(reflect.trajectories) == 2
-    nobody = await searched(deadly(), replace(agent, reflect=None))
+    nobody = await searched(deadly(), replace(agent, k=0))
     assert nobody.reflections == ()
 
 
@@ -244,7 +241,7 @@ async def test_the_depth_grows_while_the_best_value_is_zero():
     assert (near.depth, near.simulations) == (10, 40)
     far = await searched(chain(11, 1.0), agent)
     assert (far.depth, far.simulations) == (30, 80)
-    assert far.root.children[0].value == pytest.approx(0.95**10)
+    assert far.root.edges[0].value == pytest.approx(0.95**10)
     # From scratch: the first tree's visits are gone.
     assert far.root.visits == 40
     # A loss is no reason to look further, nothing at all is.
@@ -259,7 +256,7 @@ async def test_what_was_learnt_is_kept_when_the_depth_grows():
     assert found.depth == 4
     assert len(found.reflections) == len(reflect.trajectories) == 4
     # The second tree's root starts with all of them.
-    assert found.root.payload.reflections == 4
+    assert found.root.memo == 4
 
 
 async def test_only_states_that_are_entered_again_are_asked_again():
@@ -280,25 +277,24 @@ async def test_only_states_that_are_entered_again_are_asked_again():
     # Turns: a, b (unvisited ones first, C is large), c dies; then whatever the scores say.
     script = iter("abababcbbbbb")
 
-    def select(node):
-        if node.depth == 0:
+    def select(node, edges):
+        if len(edges) == 3:
             wanted = next(script)
-            return next(child for child in node.children if child.payload.action == wanted)
-        return select_by_puct(c=1.0)(node)
+            return next(edge for edge in edges if edge.action == wanted)
+        return select_by_puct(c=1.0)(node, edges)
 
-    next(script)  # the first simulation's action is the first of equal π
     agent = an_agent(
         prior=prior, reflect=Reflects(), select=select, simulations_per_action=4, depths=(5,)
     )
     found = await searched(game, agent)
-    a, b, c = found.root.children
+    a, b, c = found.root.edges
     assert (a.visits, b.visits, c.visits) == (3, 8, 1)
-    assert a.children
+    assert a.node.edges
     # After the death, the root and B were asked again, A was not.
     assert [question for question in asked if question[1] == 1].count(("s", 1)) == 1
     assert ("B", 1) in asked
     assert ("A", 1) not in asked
-    assert (a.payload.reflections, b.payload.reflections) == (0, 1)
+    assert (a.node.memo, b.node.memo) == (0, 1)
 
 
 async def test_no_policy_is_asked_of_a_leaf_that_was_visited_once():
@@ -312,7 +308,7 @@ async def test_no_policy_is_asked_of_a_leaf_that_was_visited_once():
 
         agent = an_agent(prior=counted, depths=(6,), simulations_per_action=20)
         found = await searched(game, agent)
-        expanded = [node for node in preorder(found.root) if node.children]
+        expanded = [node for node in preorder(found.root) if node.edges]
         assert len(asked) == len(expanded)
         assert all(node.visits >= 2 or node is found.root for node in expanded)
         assert any(node.visits == 1 for node in preorder(found.root))
@@ -396,10 +392,10 @@ async def test_width_one_is_algorithm_1(seed):
     stack = [((), found.root)]
     while stack:
         h, node = stack.pop()
-        for child in node.children:
-            stack.append(((*h, child.payload.action), child))
-            if child.visits:
-                ours[h, child.payload.action] = (child.visits, child.value)
+        for edge in node.edges or ():
+            if edge.visits:
+                stack.append(((*h, edge.action), edge.node))
+                ours[h, edge.action] = (edge.visits, edge.value)
     assert {edge: visits for edge, (visits, _) in ours.items()} == n
     assert {edge: value for edge, (_, value) in ours.items()} == pytest.approx(q)
     assert found.reflections == memory
@@ -472,8 +468,12 @@ async def test_nobody_looks_around_in_a_rollout():
     toy = Numbers()
     game = RememberedGame(InterpretedGame(toy), TransitionMemory())
     found = await searched(game, an_agent(depths=(6,), simulations_per_action=2))
-    nodes = list(preorder(found.root))
-    asked_about = {node.payload.transition.state for node in nodes if node.children}
+    asked_about = {
+        edge.step.state.state
+        for _, edge in edges_below(found.root)
+        if edge.step and edge.node.edges
+    }
+    asked_about.add((await game.start()).state)
     assert toy.asked["look"] == len(asked_about) == 4
     assert toy.asked["actions"] > 6
 

@@ -76,7 +76,13 @@ def test_the_command_for_a_story_file(story, monkeypatch):
     given = {**SMALL, "game": story}
     result = CliRunner().invoke(
         app,
-        ["run", "mc-dml", "--json", *(f"--set={key}={value}" for key, value in given.items())],
+        [
+            "run",
+            "mc-dml",
+            "--domain=textgame",
+            "--json",
+            *(f"--set={key}={value}" for key, value in given.items()),
+        ],
     )
     assert result.exit_code == 0, result.output
     metrics = json.loads(result.stdout.splitlines()[-1])["metrics"]

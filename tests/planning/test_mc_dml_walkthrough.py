@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from llm_planning.environments.textgame.domain import TextGameDomain, open_text_game
 from llm_planning.environments.textgame.game import (
     Ending,
     GameSeconds,
@@ -11,19 +12,16 @@ from llm_planning.environments.textgame.game import (
     TextGameError,
     Transition,
 )
-from llm_planning.environments.textgame.opening import open_game
+from llm_planning.environments.textgame.opening import GameSettings
 from llm_planning.environments.textgame.trapdoor import TrapDoor
-from llm_planning.planners.mc_dml.episode import ActionStatistics
-from llm_planning.planners.mc_dml.first_move import first_move_metrics
+from llm_planning.planners.mc_dml import walkthrough
+from llm_planning.planners.mc_dml.episode import ActionStatistics, first_move_metrics
 from llm_planning.planners.mc_dml.outcome import Episode
 from llm_planning.planners.mc_dml.roles import Turn
-from llm_planning.planners.mc_dml.walkthrough import (
-    Replay,
-    WalkthroughSettings,
-    play_walkthrough,
-    replay,
-)
+from llm_planning.planners.mc_dml.walkthrough import Replay, play_walkthrough
+from llm_planning.registry import Problem
 from llm_planning.roles import Engines
+from llm_planning.settings import NoSettings
 from llm_serving.scripted import ScriptedEngine
 
 NOWHERE = Observation("", "", "")
@@ -64,6 +62,8 @@ class Corridor:
 
     name = "corridor"
     max_score = 3.0
+    walkthrough = ()
+    objective = ""
     seconds = GameSeconds()
 
     async def start(self):
@@ -79,6 +79,10 @@ class Corridor:
         after = int(state) + {"on": 1, "back": -1}.get(action, 0)
         reward = float(after - int(state))
         return Transition(str(after), "", reward, Ending.VICTORY if after == 3 else None)
+
+
+def replay(game, actions):
+    return walkthrough.replay(TextGameDomain(game), actions, seed=0)
 
 
 async def test_nothing_is_played_after_the_end():
@@ -106,11 +110,12 @@ async def test_a_walkthrough_may_end_before_the_game():
     assert done.episode.last.look == "Room 2."
 
 
-def walked(task, **settings):
-    return play_walkthrough(
-        task,
-        engines=Engines.both(ScriptedEngine({})),
-        settings=WalkthroughSettings.read({"remember": "memory", **settings}),
+async def walked(task, **settings):
+    world = await open_text_game(task, GameSettings.read({"remember": "memory", **settings}))
+    return await play_walkthrough(
+        Problem(domain="textgame", task=task, world=world),
+        engines=Engines(ScriptedEngine({})),
+        settings=NoSettings(),
         seed=0,
     )
 
@@ -138,6 +143,12 @@ async def test_a_generated_game():
     assert len(outcome.trace["moves"]) == outcome.metrics["walkthrough_length"]
 
 
+async def test_a_game_without_a_walkthrough():
+    problem = Problem(domain="textgame", task="corridor", world=TextGameDomain(Corridor()))
+    with pytest.raises(TextGameError, match="corridor comes without a walkthrough"):
+        await play_walkthrough(problem, engines=None, settings=NoSettings(), seed=0)
+
+
 async def test_a_story_file_that_is_not_there(tmp_path):
     with pytest.raises(TextGameError, match="zork1"):
         await walked("zork1", games=str(tmp_path))
@@ -148,14 +159,14 @@ def statistics(action, *, q, prior, visits):
 
 
 async def test_the_greedy_action_beside_the_best_other_one():
-    game = await open_game("trap-door", WalkthroughSettings(remember="memory"))
+    world = await open_text_game("trap-door", GameSettings(remember="memory"))
     root = [
         statistics("east", q=1.0, prior=0.1, visits=2),
         statistics("open trap door", q=26.0, prior=0.5, visits=9),
         statistics("take lantern", q=60.0, prior=0.3, visits=30),
         statistics("take sword", q=0.0, prior=0.1, visits=0),
     ]
-    assert await first_move_metrics(game, root, executed="take lantern") == {
+    assert await first_move_metrics(world, root, executed="take lantern", seed=0) == {
         "greedy_first": False,
         "greedy_q": 26.0,
         "greedy_prior": 0.5,
@@ -164,11 +175,11 @@ async def test_the_greedy_action_beside_the_best_other_one():
         "patient_prior": 0.3,
         "patient_visits": 30,
     }
-    taken = await first_move_metrics(game, root[:2], executed="open trap door")
+    taken = await first_move_metrics(world, root[:2], executed="open trap door", seed=0)
     assert taken["greedy_first"] is True
     assert taken["patient_q"] == 1.0
     # Nothing else was visited: there is no other action to stand beside the greedy one.
-    alone = await first_move_metrics(game, [root[1], root[3]], executed="open trap door")
+    alone = await first_move_metrics(world, [root[1], root[3]], executed="open trap door", seed=0)
     assert alone == {
         "greedy_first": True,
         "greedy_q": 26.0,
@@ -178,13 +189,13 @@ async def test_the_greedy_action_beside_the_best_other_one():
 
 
 async def test_a_bait_that_was_never_visited_was_not_taken():
-    game = await open_game("trap-door", WalkthroughSettings(remember="memory"))
+    world = await open_text_game("trap-door", GameSettings(remember="memory"))
     root = [
         statistics("east", q=1.0, prior=0.1, visits=2),
         statistics("open trap door", q=0.0, prior=0.05, visits=0),
         statistics("take lantern", q=60.0, prior=0.3, visits=30),
     ]
-    assert await first_move_metrics(game, root, executed="take lantern") == {
+    assert await first_move_metrics(world, root, executed="take lantern", seed=0) == {
         "greedy_first": False,
         "greedy_q": None,
         "greedy_prior": 0.05,
@@ -199,5 +210,10 @@ async def test_where_nothing_pays_at_once_nobody_is_greedy():
     root = [statistics("on", q=1.0, prior=0.9, visits=2)]
     root += [statistics("dance", q=2.0, prior=0.1, visits=3)]
     # `on` pays in the corridor, `dance` and `back` do not.
-    assert await first_move_metrics(Corridor(), root[1:], executed="dance") == {}
-    assert (await first_move_metrics(Corridor(), root, executed="dance"))["greedy_visits"] == 2
+    assert (
+        await first_move_metrics(TextGameDomain(Corridor()), root[1:], executed="dance", seed=0)
+        == {}
+    )
+    assert (await first_move_metrics(TextGameDomain(Corridor()), root, executed="dance", seed=0))[
+        "greedy_visits"
+    ] == 2

@@ -5,7 +5,7 @@ import pytest
 from pydantic import ValidationError
 
 from llm_planning.environments.minecraft import vocabulary
-from llm_planning.environments.minecraft.state import Change, State
+from llm_planning.environments.minecraft.state import Change, Sighting, State
 from llm_planning.environments.minecraft.tasks import PLAINS, TASKS, UnknownTaskError, find_task
 
 # The values of the example of Appendix A.1, whose biome is not printed.
@@ -37,8 +37,26 @@ def test_record_reads_like_the_paper():
     assert str(EXAMPLE) == f"{EXAMPLE.surroundings}\n{EXAMPLE.belongings}"
 
 
-def test_json_round_trip():
-    assert State.from_json(json.loads(json.dumps(EXAMPLE.to_json()))) == EXAMPLE
+def test_what_is_counted_is_said():
+    state = replace(EXAMPLE, near={"coal_ore": Sighting(17, 5), "cod": Sighting(3, 12)})
+    assert state.surroundings.splitlines()[2:4] == [
+        "Nearby blocks: water, sand, coal_ore (17, 5 away)",
+        "Nearby entities (nearest to farthest): cod (3, 12 away)",
+    ]
+    assert state.belongings == EXAMPLE.belongings
+
+
+@pytest.mark.parametrize("state", [EXAMPLE, PLAINS])
+def test_json_round_trip(state):
+    copy = State.from_json(json.loads(json.dumps(state.to_json())))
+    assert copy == state
+    assert str(copy) == str(state)
+
+
+def test_json_from_before_anything_was_counted():
+    record = EXAMPLE.to_json()
+    del record["near"]
+    assert State.from_json(record) == EXAMPLE
 
 
 @pytest.mark.parametrize(
@@ -47,6 +65,7 @@ def test_json_round_trip():
         (lambda record: record.pop("biome"), "biome"),
         (lambda record: record.update(colour="red"), "colour"),
         (lambda record: record.update(equipment=[None] * 5), "equipment"),
+        (lambda record: record.update(near={"cod": [3]}), "near"),
     ],
 )
 def test_json_with_an_error(spoil, named):
@@ -62,7 +81,8 @@ def test_states_are_values():
 
 
 def test_no_change_changes_nothing():
-    everything = replace(EXAMPLE, health=3.5, hunger=4.0, chests=("chest",))
+    near = {"sand": Sighting(9, 2), "cod": Sighting(3, 12)}
+    everything = replace(EXAMPLE, health=3.5, hunger=4.0, chests=("chest",), near=near)
     assert all(getattr(everything, field.name) for field in fields(State))
     assert everything.apply(Change()) == everything
 
@@ -95,6 +115,41 @@ def test_change_of_everything():
     )
     # New items come last, so that inventories of one tree begin alike.
     assert list(after.inventory) == ["stick", "wooden_pickaxe", "crafting_table", "stone_pickaxe"]
+
+
+def test_counts_change_what_is_near():
+    before = replace(EXAMPLE, near={"sand": Sighting(9, 2), "cod": Sighting(3, 12)})
+    after = before.apply(
+        Change(
+            blocks=("iron_ore", "gravel"),
+            entities=("cow", "squid", "pig"),
+            near={
+                "sand": Sighting(4, 2),
+                "water": Sighting(0, 0),
+                "iron_ore": Sighting(9, 30),
+                "squid": Sighting(2, 3),
+                "pig": Sighting(1, 20),
+            },
+        )
+    )
+    assert after.nearby_blocks == ("sand", "coal_ore", "iron_ore", "gravel")
+    # The nearest first, those that nobody counted last.
+    assert after.nearby_entities == ("squid", "cod", "pig", "cow")
+    assert after.near == {
+        "sand": Sighting(4, 2),
+        "cod": Sighting(3, 12),
+        "iron_ore": Sighting(9, 30),
+        "squid": Sighting(2, 3),
+        "pig": Sighting(1, 20),
+    }
+    gone = after.apply(Change(near={"squid": Sighting(0, 0), "gravel": Sighting(0, 0)}))
+    assert gone.nearby_blocks == ("sand", "coal_ore", "iron_ore")
+    assert gone.nearby_entities == ("cod", "pig", "cow")
+    assert gone.near.keys() == after.near.keys() - {"squid"}
+
+
+def test_what_is_not_seen_is_not_counted():
+    assert EXAMPLE.apply(Change(near={"lava": Sighting(3, 3)})) == EXAMPLE
 
 
 def test_losses_are_clipped_and_named():
@@ -158,3 +213,6 @@ def test_words_are_distinct_and_cover_the_start_states():
         assert task.start.time in vocabulary.TIMES
         assert set(task.start.nearby_blocks) <= set(vocabulary.BLOCKS)
         assert set(task.start.nearby_entities) <= set(vocabulary.ENTITIES)
+        assert list(task.start.near) == [*task.start.nearby_blocks, *task.start.nearby_entities]
+    # One mapping counts blocks and entities, so no name may be both.
+    assert not set(vocabulary.BLOCKS) & set(vocabulary.ENTITIES)

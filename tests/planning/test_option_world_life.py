@@ -7,14 +7,16 @@ import pytest
 
 from llm_planning.environments.minecraft import vocabulary
 from llm_planning.environments.minecraft.option_effects import Effect
+from llm_planning.environments.minecraft.option_language import Option
 from llm_planning.environments.minecraft.option_life import DARK, TIMES, later, live, suffered
-from llm_planning.environments.minecraft.option_loot import KILLED
+from llm_planning.environments.minecraft.option_loot import KILLED, STOCK
 from llm_planning.environments.minecraft.option_verbs import VERBS
 from llm_planning.environments.minecraft.option_world import OptionWorld
 from llm_planning.environments.minecraft.rulebook import RuleBook
 from llm_planning.environments.minecraft.state import Change
 from llm_planning.environments.minecraft.surroundings import (
     MOST_LEGS,
+    SIGHT,
     WALK_TICKS,
     below_ground,
     explore,
@@ -22,7 +24,6 @@ from llm_planning.environments.minecraft.surroundings import (
 )
 from llm_planning.environments.minecraft.surroundings_tables import BIOMES, ORES
 from llm_planning.environments.minecraft.tasks import PLAINS
-from llm_planning.planners.tree_of_options.trajectory import Option
 
 BOOK = RuleBook.load()
 WORLD = OptionWorld(BOOK, seed=0)
@@ -186,16 +187,17 @@ def test_only_known_words_are_shown():
             end = explore(state, "", pickaxe=None, draw=Random(seed)).end
             assert set(end.blocks) <= set(vocabulary.BLOCKS)
             assert set(end.entities) <= set(vocabulary.ENTITIES)
-            assert len(set(end.blocks)) == len(end.blocks)
 
 
-def test_chances_follow_from_the_generator():
-    # 20 veins, 1,000 blocks searched, 256 · 64 blocks of chunk: 1 - exp(-1.2207).
-    assert ORES["iron_ore"].chance == pytest.approx(0.7050, abs=1e-4)
-    # 1 - exp(-1,000 / 4,096).
-    assert ORES["diamond_ore"].chance == pytest.approx(0.2166, abs=1e-4)
-    # 12.5 chunks, a group in every tenth, 8 of 46 are cows: 1 - exp(-0.2174).
-    assert BIOMES["plains"].herd_chance("cow") == pytest.approx(0.1954, abs=1e-4)
+def test_rates_follow_from_the_generator():
+    # 20 veins, 1,000 blocks searched, 256 · 64 blocks of chunk.
+    assert ORES["iron_ore"].rate == pytest.approx(1.2207, abs=1e-4)
+    # 1,000 / 4,096.
+    assert ORES["diamond_ore"].rate == pytest.approx(0.2441, abs=1e-4)
+    # 12.5 chunks, a group in every tenth, 8 of 46 are cows.
+    assert BIOMES["plains"].rate("cow") == pytest.approx(0.2174, abs=1e-4)
+    # One group or more with a chance of 0.5.
+    assert BIOMES["river"].rate("salmon") == pytest.approx(0.6931, abs=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -215,8 +217,39 @@ def test_what_is_seen_is_as_likely_as_it_says():
     legs = [explore(PLAINS, "", pickaxe=None, draw=Random(seed)).end for seed in range(3_000)]
     plains = [end for end in legs if end.biome == "plains"]
     assert len(plains) / len(legs) == pytest.approx(0.75, abs=0.03)
-    cows = mean("cow" in end.entities for end in plains)
-    assert cows == pytest.approx(0.1954, abs=0.03)
+    # 1 - exp(-0.2174), and four cows in each of 0.2174 groups.
+    cows = [end.entities["cow"].number for end in plains if "cow" in end.entities]
+    assert len(cows) / len(plains) == pytest.approx(0.1954, abs=0.03)
+    assert sum(cows) / len(plains) == pytest.approx(4 * 0.2174, abs=0.12)
+    assert set(cows) >= {4, 8}
+    assert all(number % 4 == 0 for number in cows)
+
+
+def test_what_is_seen_is_counted():
+    for seed in range(200):
+        for target, pickaxe in (("", None), ("diamond_ore", "iron_pickaxe")):
+            end = explore(PLAINS, target, pickaxe=pickaxe, draw=Random(seed)).end
+            for kind, (number, distance) in (end.blocks | end.entities).items():
+                least, _ = STOCK.get(kind, (1, 1))
+                assert number >= least
+                assert 1 <= distance <= SIGHT
+            ores = {kind: end.blocks[kind].number for kind in ORES if kind in end.blocks}
+            assert all(number % STOCK[kind][0] == 0 for kind, number in ores.items())
+
+
+def test_everything_that_may_be_seen_has_a_number():
+    """Or there would be one of it; that is right for what is placed and for who comes alone."""
+    natural = {
+        kind
+        for kind in (*vocabulary.BLOCKS, *vocabulary.ENTITIES)
+        if on_surface(kind) or below_ground(kind)
+    }
+    assert set(STOCK) == natural - set(vocabulary.BIOMES)
+    assert all(0 < least <= most for least, most in STOCK.values())
+    for kind, (number, distance) in PLAINS.near.items():
+        least, most = STOCK[kind]
+        assert least <= number <= most
+        assert 1 <= distance <= SIGHT
 
 
 def test_a_walk_ends_where_its_target_is_seen():

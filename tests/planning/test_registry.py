@@ -1,48 +1,161 @@
 import re
+from random import Random
 
 import pytest
 
-from llm_planning.environments.minecraft.tasks import TASKS, UnknownTaskError
-from llm_planning.planners.registry import PLANNERS, UnknownPlannerError, find_planner
-from llm_planning.planners.settings import SettingsError
+from llm_planning.domain import Domain, DomainError, Step
+from llm_planning.environments.catalogue import DOMAINS
+from llm_planning.planners.catalogue import PLANNERS
 from llm_planning.planners.tree_of_options.settings import FeasibleSearchSettings
-from llm_planning.roles import Engines
-from llm_serving.scripted import ScriptedEngine
+from llm_planning.registry import (
+    UnknownDomainError,
+    UnknownPlannerError,
+    UnknownTaskError,
+    choose,
+    find_domain,
+    find_planner,
+    known_keys,
+    planner,
+    spec_of,
+)
+from llm_planning.running import prepare, prepare_with
+from llm_planning.settings import Settings, SettingsError
 
 
-def test_registered_planners():
-    of_options = ["too", "too-no-wm", "too-no-fc", "tot-mcts", "cot"]
-    assert [name for name, spec in PLANNERS.items() if spec.tasks == tuple(TASKS)] == of_options
+class Walk(Domain):
+    """Walks along a line.
+
+    The goal is its end.
+    """
+
+    tasks = ("near", "far")
+
+    def __init__(self, *, task: str = "near", steps: int = 3, width: int = 1) -> None:
+        self.goal = f"Reach {task}."
+        self.steps = steps
+        self.width = width
+
+    def start(self, seed):
+        return 0
+
+    def describe(self, state):
+        return str(state)
+
+    def actions(self, state):
+        return ("on",)
+
+    def step(self, state, action, rng):
+        return Step(state + 1, done=state + 1 == self.steps)
+
+
+def test_every_planner_and_domain_is_listed_by_itself():
     for name, spec in PLANNERS.items():
         assert spec.name == name
-        assert re.fullmatch(r"[a-z]+(-[a-z]+)*", name)
-        assert spec.environment in {"minecraft", "cooking", "textgame"}
-        assert spec.tasks
+        assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name)
         assert len(spec.summary) < 100
+        # A row that is read alone says all: it never points to the one above.
+        assert not re.search(r"\bthe same\b|\balso\b|\babove\b", spec.summary)
+        works = [one for one in DOMAINS.values() if not spec.lacks(one)]
+        assert spec.benchmark is not None or works
+    for name, domain in DOMAINS.items():
+        assert domain.name == name
+        assert domain.tasks
+        assert issubclass(domain.kind, Domain)
 
 
-def test_unknown_planner_names_the_nearest():
+def test_who_works_where():
+    of_options = {"too", "too-no-wm", "too-no-fc", "tot-mcts", "cot"}
+    everywhere = {"puct", "uct", "llm-policy", "react"}
+    works = {
+        name: {spec.name for spec in PLANNERS.values() if not spec.benchmark}
+        - {spec.name for spec in PLANNERS.values() if spec.lacks(domain)}
+        for name, domain in DOMAINS.items()
+    }
+    assert of_options | everywhere <= works["minecraft"]
+    assert everywhere <= works["textgame"]
+    assert not of_options & works["textgame"]
+
+
+def test_unknown_names_propose_the_nearest():
     with pytest.raises(UnknownPlannerError, match="'tot-mtcs'; did you mean tot-mcts"):
         find_planner("tot-mtcs")
+    with pytest.raises(UnknownDomainError, match="'minecaft'; did you mean minecraft"):
+        find_domain("minecaft")
+    with pytest.raises(UnknownTaskError, match="did you mean milk-a-cow"):
+        prepare("too", task="milk-cow", settings={})
     assert find_planner("cot") is PLANNERS["cot"]
 
 
-@pytest.mark.parametrize("name", ["too", "cot"])
-async def test_unknown_task(name):
-    spec = find_planner(name)
-    with pytest.raises(UnknownTaskError, match="did you mean milk-a-cow"):
-        await spec.run(
-            "milk-cow",
-            engines=Engines.both(ScriptedEngine({})),
-            settings=spec.settings.read({}),
-            seed=0,
-        )
+def test_a_planner_is_refused_where_it_cannot_plan():
+    with pytest.raises(DomainError, match=r"too needs a domain that names its options \(`gram"):
+        prepare("too", domain="textgame", settings={})
+    with pytest.raises(DomainError, match="names its options"):
+        prepare_with("cot", Walk(), settings={})
+    with pytest.raises(DomainError, match="its own benchmark"):
+        prepare("xenon", domain="textgame", settings={})
+
+
+def test_a_class_says_its_tasks_and_settings():
+    spec = spec_of(Walk)
+    assert (spec.name, spec.tasks, spec.summary) == ("walk", ("near", "far"), "Walks along a line.")
+    assert spec.settings.read({"steps": "5"}).to_json() == {"steps": 5, "width": 1}
+    world = spec.open("far", spec.settings.read({"steps": 5}))
+    assert (world.goal, world.steps) == ("Reach far.", 5)
+    with pytest.raises(SettingsError, match="unknown setting 'stebs'; did you mean steps"):
+        spec.settings.read({"stebs": 2})
+
+    class Needy(Walk):
+        def __init__(self, length: int) -> None:
+            self.length = length
+
+    with pytest.raises(DomainError, match="'length' of its constructor a default"):
+        spec_of(Needy)
+
+
+class OwnSettings(Settings):
+    """Of a planner of one's own."""
+
+    width: int = 2
+    speed: float = 1.0
+
+
+@planner("mine", settings=OwnSettings)
+async def mine(problem, *, engines, settings, seed):
+    """Walks on.
+
+    And on.
+    """
+    return problem, settings
+
+
+def test_a_setting_of_both_is_the_planners_unless_it_is_written_out():
+    domain = spec_of(Walk)
+    assert mine.summary == "Walks on."
+    assert known_keys(mine, domain) == ("width", "speed", "steps", "domain.width")
+    chosen = choose(mine, domain, {"width": 5, "domain.width": 7, "steps": 9})
+    assert (chosen.planner.width, chosen.domain.width, chosen.domain.steps) == (5, 7, 9)
+    said = chosen.to_json()
+    assert said == {"width": 5, "speed": 1.0, "steps": 9, "domain.width": 7}
+    assert choose(mine, domain, said) == chosen
+    with pytest.raises(SettingsError, match="twice"):
+        choose(mine, domain, {"steps": 1, "domain.steps": 2})
+    with pytest.raises(SettingsError, match="unknown setting 'stebs'; did you mean steps"):
+        choose(mine, domain, {"stebs": 1})
+
+
+async def test_an_open_domain_is_handed_over_as_it_is():
+    world = Walk(steps=4)
+    problem, settings = await prepare_with(mine, world, settings={"speed": 2}).run(None, 0)
+    assert problem.world is world
+    assert settings.speed == 2.0
+    assert world.step(3, "on", Random(0)).done
 
 
 def test_defaults_are_those_of_table_3():
     assert FeasibleSearchSettings().to_json() == {
+        "roles": "llm",
+        "roles_sha256": "",
         "d": 12,
-        "vocabulary": "closed",
         "layout": "cached",
         "k": 3,
         "iter": 10,
@@ -79,7 +192,7 @@ def test_settings_from_texts():
         ({"gamma": 1.5}, r"setting gamma=1.5 is not possible: .*less than or equal to 1"),
         ({"c": "nan"}, r"setting c='nan' is not possible"),
         ({"return": "max"}, r"setting return='max' is not possible: .*'sum' or 'mean'"),
-        ({"vocabulary": "open"}, r"setting vocabulary='open' is not possible"),
+        ({"layout": "open"}, r"setting layout='open' is not possible"),
     ],
 )
 def test_impossible_settings(values, message):

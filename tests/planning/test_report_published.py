@@ -186,7 +186,8 @@ def test_the_sweeps_that_come_with_us_have_runs_for_every_row(paper, table, swee
         for field in row.each or {}:
             assert any(field in record for record in runs.pending), field
     for setup in (*paper.setup, *told.setup):
-        assert any(setup.field in record for record in runs.pending), setup.field
+        if not setup.field.startswith("role_models."):  # of sweeps that give a role its own model
+            assert any(setup.field in record for record in runs.pending), setup.field
 
 
 def test_tree_of_options_prints_what_its_paper_prints():

@@ -1,11 +1,20 @@
 import asyncio
 import time
+from dataclasses import dataclass
 from typing import Literal
 
 import pytest
 from pydantic import BaseModel, Field
 
-from llm_planning.roles import Engines, LlmRole, Prompt, PromptError, together
+from llm_planning.roles import (
+    Engines,
+    LlmRole,
+    Prompt,
+    PromptError,
+    metered,
+    together,
+    usage_by_role,
+)
 from llm_serving.errors import AnswerModelError
 from llm_serving.request import Message, Sampling
 from llm_serving.scripted import ScriptedEngine
@@ -22,6 +31,13 @@ Goal: {{ goal }}
 {% block option %}
 Option: {{ option }}
 {%- endblock %}"""
+
+
+@dataclass(frozen=True)
+class Question:
+    goal: str
+    option: str
+    asking: int = 0
 
 
 class Verdict(BaseModel):
@@ -89,16 +105,44 @@ def test_prompt_with_broken_source():
         Prompt(["{% block %}"], system=(), user=(), constants={})
 
 
+YES = '{"choice":"yes","certainty":8}'
+
+
 async def test_role_asks_and_parses():
-    engine = ScriptedEngine({"judge": '{"choice":"yes","certainty":8}'})
-    answer = await a_role(engine)(goal="win", option="wait")
+    engine = ScriptedEngine({"judge": YES})
+    answer = await a_role(engine)(Question("win", "wait"))
     assert answer == Verdict(choice="yes", certainty=8)
     (request,) = engine.requests
     assert request.role == "judge"
     assert request.sampling == Sampling(temperature=0.2, seed=7)
     assert [message.role for message in request.prompt] == ["system", "user"]
-    assert request.constraint.max_tokens >= len('{"choice":"yes","certainty":8}')
+    assert request.prompt[1].content == "Goal: win\n\nOption: wait"
+    assert request.constraint.max_tokens >= len(YES)
     assert engine.counters.roles["judge"].calls == 1
+
+
+async def test_role_tells_what_it_is_told_to():
+    engine = ScriptedEngine({"judge": YES})
+    role = a_role(engine, tell=lambda pair: {"goal": pair[0], "option": pair[1].upper()})
+    await role(("win", "wait"))
+    assert engine.requests[0].prompt[1].content == "Goal: win\n\nOption: WAIT"
+    with pytest.raises(TypeError, match="tuple is no dataclass: give the role a `tell`"):
+        await a_role(engine)(("win", "wait"))
+
+
+async def test_sampling_may_follow_from_the_question():
+    engine = ScriptedEngine({"judge": YES})
+    role = a_role(engine, sampling=lambda question: Sampling(temperature=1.0, seed=question.asking))
+    for asking in (3, 4):
+        await role(Question("win", "wait", asking))
+    assert [request.sampling.seed for request in engine.requests] == [3, 4]
+
+
+async def test_answers_are_read_as_values_of_the_domain():
+    role = a_role(ScriptedEngine({"judge": YES})).read(
+        lambda question, verdict: (question.option, verdict.choice == "yes")
+    )
+    assert await role(Question("win", "wait")) == ("wait", True)
 
 
 def test_role_refuses_an_answer_without_bounds():
@@ -107,7 +151,7 @@ def test_role_refuses_an_answer_without_bounds():
 
 
 async def test_role_costs_little():
-    engine = ScriptedEngine({"judge": '{"choice":"yes","certainty":8}'})
+    engine = ScriptedEngine({"judge": YES})
     role = a_role(engine)
 
     async def per_call(ask, calls=500):
@@ -117,7 +161,7 @@ async def test_role_costs_little():
         return (time.perf_counter() - start) / calls
 
     async def whole():
-        await role(goal="win", option="wait")
+        await role(Question("win", "wait"))
 
     await whole()
     request = engine.requests[0]
@@ -158,6 +202,25 @@ async def test_together_ends_everything_at_the_first_error():
     assert ended == [True, True]
 
 
-def test_one_engine_for_everything():
-    engine = ScriptedEngine({})
-    assert Engines.both(engine) == Engines(options=engine, world=engine)
+async def test_each_role_may_have_an_engine_of_its_own():
+    first, second = ScriptedEngine({"judge": YES}), ScriptedEngine({"other": YES})
+    engines = Engines(first, {"other": second, "third": first})
+    assert engines.of("other") is second
+    assert engines.of("judge") is engines.of("third") is first
+    assert engines.different == (first, second)
+
+
+async def test_usage_is_counted_by_role_over_all_engines():
+    both = Engines(ScriptedEngine({"judge": YES}), {"other": ScriptedEngine({"other": YES})})
+    mine, yours = metered(both), metered(both)
+    for name in ("judge", "other", "other"):
+        await LlmRole(
+            name,
+            prompt=a_prompt(),
+            answer=Verdict,
+            engine=mine.of(name),
+            sampling=Sampling(temperature=0.0),
+        )(Question("win", "wait"))
+    calls = {role: spent.calls for role, spent in usage_by_role(mine).items()}
+    assert calls == {"judge": 1, "other": 2}
+    assert usage_by_role(yours) == {}

@@ -1,35 +1,37 @@
+"""The papers' scores, by hand, and which edge is taken."""
+
 from math import inf, isclose, log, sqrt
 
 import pytest
 
 from llm_planning.search import (
-    Node,
+    Edge,
     argmax,
+    expanded,
     puct,
     puct_root_of_quotient,
-    reward_first,
     select_by_puct,
     select_by_ucb,
     select_by_uct,
     ucb,
     uct,
-    zero_first,
 )
 
 
 def node_with_edges(visits, edges):
-    node = Node("s")
+    node = expanded(
+        Edge("a", first_play=one.get("r", 0.0), prior=one.get("p", 0.0)) for one in edges
+    )
     node.visits = visits
-    for statistics in edges:
-        child = node.add_child("a", reward=statistics.get("r", 0.0), prior=statistics.get("p", 0.0))
-        child.value = statistics.get("q", 0.0)
-        child.visits = statistics.get("n", 0)
-        child.in_flight = statistics.get("o", 0)
+    for edge, statistics in zip(node.edges, edges, strict=True):
+        edge.value = statistics.get("q", 0.0)
+        edge.visits = statistics.get("n", 0)
+        edge.in_flight = statistics.get("o", 0)
     return node
 
 
 def chosen(select, node):
-    return node.children.index(select(node))
+    return node.edges.index(select(node, node.edges))
 
 
 def test_ucb_is_the_formula_of_tree_of_options():
@@ -37,24 +39,23 @@ def test_ucb_is_the_formula_of_tree_of_options():
     #   5.0 + 0.7 √(1.791759 / (3 + 1)) = 5.0 + 0.7 · 0.669284 = 5.468499
     #   4.9 + 0.7 √(1.791759 / (2 + 1)) = 4.9 + 0.7 · 0.772822 = 5.440976
     #   0.0 + 0.7 √(1.791759 / (0 + 1)) = 0.0 + 0.7 · 1.338566 = 0.936996
-    scores = ucb([5.0, 4.9, 0.0], [3, 2, 0], 6, 0.7)
+    scores = [ucb(q, n, 6, 0.7) for q, n in ((5.0, 3), (4.9, 2), (0.0, 0))]
     assert scores == pytest.approx([5.468499, 5.440976, 0.936996], abs=1e-6)
 
 
 @pytest.mark.parametrize("parent_n", [0, 1])
 def test_ucb_has_no_bonus_until_the_second_visit(parent_n):
     # ln 1 = 0, and before the first visit the bonus is 0 by definition.
-    assert ucb([1.5, -2.0], [0, 0], parent_n, 0.7) == [1.5, -2.0]
+    assert [ucb(q, 0, parent_n, 0.7) for q in (1.5, -2.0)] == [1.5, -2.0]
 
 
 def test_uct_divides_by_the_visits_and_tries_everything_once():
     # ln 5 = 1.609438; c = 2
     #   0.5 + 2 √(1.609438 / 4) = 0.5 + 2 · 0.634318 = 1.768637
     #   0.9 + 2 √(1.609438 / 1) = 0.9 + 2 · 1.268636 = 3.437273
-    scores = uct([0.5, 0.9, 0.0], [4, 1, 0], 5, 2.0)
-    assert scores[:2] == pytest.approx([1.768637, 3.437273], abs=1e-6)
-    assert scores[2] == inf
-    assert uct([0.0, 0.0], [0, 0], 0, 2.0) == [inf, inf]
+    assert uct(0.5, 4, 5, 2.0) == pytest.approx(1.768637, abs=1e-6)
+    assert uct(0.9, 1, 5, 2.0) == pytest.approx(3.437273, abs=1e-6)
+    assert uct(0.0, 0, 5, 2.0) == uct(0.0, 0, 0, 2.0) == inf
 
 
 def test_puct_is_equation_3_of_mc_dml_and_line_29_of_llm_mcts():
@@ -62,9 +63,10 @@ def test_puct_is_equation_3_of_mc_dml_and_line_29_of_llm_mcts():
     #   2.0 + 50 · 0.6 · 3 / (1 + 5) = 2.0 + 15.0 = 17.0
     #   1.0 + 50 · 0.3 · 3 / (1 + 4) = 1.0 +  9.0 = 10.0
     #   0.0 + 50 · 0.1 · 3 / (1 + 0) = 0.0 + 15.0 = 15.0
-    scores = puct([2.0, 1.0, 0.0], [0.6, 0.3, 0.1], [5, 4, 0], 9, 50.0)
+    edges = ((2.0, 0.6, 5), (1.0, 0.3, 4), (0.0, 0.1, 0))
+    scores = [puct(q, p, n, 9, 50.0) for q, p, n in edges]
     assert scores == pytest.approx([17.0, 10.0, 15.0])
-    assert puct([0.0, 0.0], [0.9, 0.1], [0, 0], 0, 50.0) == [0.0, 0.0]
+    assert [puct(0.0, p, 0, 0, 50.0) for p in (0.9, 0.1)] == [0.0, 0.0]
 
 
 def test_puct_of_mc_dml_algorithm_1_takes_the_root_of_the_quotient():
@@ -72,22 +74,9 @@ def test_puct_of_mc_dml_algorithm_1_takes_the_root_of_the_quotient():
     #   2.0 + 50 · 0.6 · √(8 / (1 + 1)) = 2.0 + 30 · 2.0      = 62.0
     #   1.0 + 50 · 0.3 · √(8 / (1 + 7)) = 1.0 + 15 · 1.0      = 16.0
     #   0.0 + 50 · 0.1 · √(8 / (1 + 0)) = 0.0 +  5 · 2.828427 = 14.142136
-    scores = puct_root_of_quotient([2.0, 1.0, 0.0], [0.6, 0.3, 0.1], [1, 7, 0], 8, 50.0)
+    edges = ((2.0, 0.6, 1), (1.0, 0.3, 7), (0.0, 0.1, 0))
+    scores = [puct_root_of_quotient(q, p, n, 8, 50.0) for q, p, n in edges]
     assert scores == pytest.approx([62.0, 16.0, 14.142136], abs=1e-6)
-
-
-@pytest.mark.parametrize(
-    "rule",
-    [
-        lambda: ucb([1.0], [1, 2], 3, 1.0),
-        lambda: uct([1.0], [1, 2], 3, 1.0),
-        lambda: puct([1.0, 2.0], [1.0], [1, 2], 3, 1.0),
-        lambda: puct_root_of_quotient([1.0, 2.0], [1.0], [1, 2], 3, 1.0),
-    ],
-)
-def test_rules_reject_arrays_of_different_lengths(rule):
-    with pytest.raises(ValueError, match="zip"):
-        rule()
 
 
 def test_argmax_takes_the_earliest_of_equals():
@@ -97,23 +86,19 @@ def test_argmax_takes_the_earliest_of_equals():
         argmax([])
 
 
-def test_first_play_is_zero_or_the_reward():
-    assert zero_first(4.5) == 0.0
-    assert reward_first(4.5) == 4.5
-
-
 def test_first_play_decides_whether_an_unvisited_edge_gets_its_turn():
     # ln 5 = 1.609438: visited 5.0 + 0.7 √(1.609438 / 6) = 5.362544;
     # unvisited 0.7 √1.609438 = 0.888045 on top of 0 or of r̂ = 4.8.
     node = node_with_edges(5, [{"q": 5.0, "n": 5, "r": 0.1}, {"r": 4.8}])
-    assert chosen(select_by_ucb(c=0.7, first_play=zero_first), node) == 0
-    assert chosen(select_by_ucb(c=0.7, first_play=reward_first), node) == 1
+    assert chosen(select_by_ucb(c=0.7), node) == 1
+    node.edges[1].first_play = 0.0
+    assert chosen(select_by_ucb(c=0.7), node) == 0
 
 
 def test_first_play_ends_with_the_first_backup():
     # Once visited, an edge counts with its Q even where that is 0.
     node = node_with_edges(2, [{"q": 0.1, "n": 1}, {"q": 0.0, "n": 1, "r": 9.0}])
-    assert chosen(select_by_ucb(c=0.7, first_play=reward_first), node) == 0
+    assert chosen(select_by_ucb(c=0.7), node) == 0
 
 
 def test_ucb_selection_counts_visits_in_flight_in_both_terms():
@@ -121,10 +106,10 @@ def test_ucb_selection_counts_visits_in_flight_in_both_terms():
     # With O = 2 on the first edge and on the node, ln 6:
     #   1.0 + √(1.791759 / (2 + 2 + 1)) = 1.0 + 0.598625 = 1.598625
     #   0.9 + √(1.791759 / (2 + 0 + 1)) = 0.9 + 0.772822 = 1.672822
-    select = select_by_ucb(c=1.0, first_play=zero_first)
+    select = select_by_ucb(c=1.0)
     node = node_with_edges(4, [{"q": 1.0, "n": 2}, {"q": 0.9, "n": 2}])
     assert chosen(select, node) == 0
-    node.in_flight = node.children[0].in_flight = 2
+    node.in_flight = node.edges[0].in_flight = 2
     assert chosen(select, node) == 1
     # The parent's term alone: Q apart by 0.15 and bonuses √(x/2) - √(x/3) = 0.129757 √x, so the
     # less visited edge wins where √x > 1.156005, that is from N + O = exp(1.336348) = 3.805 on.
@@ -140,25 +125,27 @@ def test_uct_selection_treats_an_edge_in_flight_as_tried():
     select = select_by_uct(c=1.0)
     node = node_with_edges(2, [{"q": 1.0, "n": 1}, {}, {}])
     assert chosen(select, node) == 1
-    node.children[1].in_flight = 1
+    node.edges[1].in_flight = 1
     assert chosen(select, node) == 2
-    node.children[2].in_flight = 1
+    node.edges[2].in_flight = 1
     # N(s) = 3, ln 3 = 1.098612: 1.0 + 1.048147 against 0 + 1.048147, twice.
     assert chosen(select, node) == 0
 
 
 def test_puct_selection_sums_the_visits_of_the_edges():
-    # N(s) = Σ N(s,a) = 0 although the node itself was visited once: no bonus, equal Q, the first.
+    # N(s) = Σ N(s,a) = 0 although the node itself was visited once: no bonus, equal Q. As N(s) → 0+
+    # the bonuses vanish in the order of π, so the highest π decides; of equals, the first.
+    node = node_with_edges(1, [{"p": 0.1}, {"p": 0.9}, {"p": 0.9}])
+    assert chosen(select_by_puct(c=50.0), node) == 1
     node = node_with_edges(1, [{"p": 0.1}, {"p": 0.9}])
-    assert chosen(select_by_puct(c=50.0), node) == 0
     # N(s) = 1: 0.5 + 0.1 · 1 / 2 = 0.55 against 0.9 · 1 / 1 = 0.9
-    node.children[0].visits, node.children[0].value = 1, 0.5
+    node.edges[0].visits, node.edges[0].value = 1, 0.5
     assert chosen(select_by_puct(c=1.0), node) == 1
     # With O = 1 on the second edge, N(s) = 2: 0.5 + 0.1 √2 / 2 = 0.570711 against 0.9 √2 / 2 =
     # 0.636396; with O = 2, N(s) = 3: 0.5 + 0.1 √3 / 2 = 0.586603 against 0.9 √3 / 3 = 0.519615.
-    node.children[1].in_flight = 1
+    node.edges[1].in_flight = 1
     assert chosen(select_by_puct(c=1.0), node) == 1
-    node.children[1].in_flight = 2
+    node.edges[1].in_flight = 2
     assert chosen(select_by_puct(c=1.0), node) == 0
 
 
@@ -169,3 +156,22 @@ def test_puct_selection_takes_either_rule():
     node = node_with_edges(9, [{"n": 7, "p": 0.5}, {"q": 0.3, "n": 1, "p": 0.05}])
     assert chosen(select_by_puct(c=1.0), node) == 1
     assert chosen(select_by_puct(c=1.0, rule=puct_root_of_quotient), node) == 0
+
+
+def test_puct_selection_renormalises_the_priors_of_the_legal_edges():
+    # Legal are b and c, with π = 0.3 and 0.2, renormalised 0.6 and 0.4; N(s) = 1 over them.
+    #   b: 0.08 + 0.6 · 1 / 2 = 0.38    c: 0 + 0.4 · 1 / 1 = 0.4
+    # As they stand: b: 0.08 + 0.15 = 0.23 against c: 0.2.
+    node = node_with_edges(8, [{"n": 7, "p": 0.5}, {"q": 0.08, "n": 1, "p": 0.3}, {"p": 0.2}])
+    legal = node.edges[1:]
+    assert select_by_puct(c=1.0)(node, legal) is legal[1]
+    # Nothing is known of either: equal bonuses of 0, so Q decides.
+    for edge in legal:
+        edge.prior = 0.0
+    assert select_by_puct(c=1.0)(node, legal) is legal[0]
+
+
+@pytest.mark.parametrize("select", [select_by_ucb, select_by_uct, select_by_puct])
+def test_selection_takes_the_earliest_of_equals_among_the_edges_given(select):
+    node = node_with_edges(4, [{"n": 1, "p": 0.25, "q": 9.0}] + [{"n": 1, "p": 0.25}] * 3)
+    assert select(c=1.0)(node, node.edges[1:]) is node.edges[1]

@@ -1,63 +1,159 @@
+"""Nodes, edges and outcomes, without a search."""
+
 import json
 
 import pytest
 
-from llm_planning.search import Node, format_tree, path_to, preorder, to_json
+from llm_planning.search import (
+    Edge,
+    Node,
+    Step,
+    advance,
+    best_path,
+    edges_below,
+    expanded,
+    format_tree,
+    to_json,
+)
+
+
+def counted(edge, visits, value):
+    edge.visits, edge.value = visits, value
+    return edge
 
 
 @pytest.fixture
 def sheep_tree():
-    root = Node("s0")
+    wood = counted(Edge("Chop 4 wood", prior=0.25, step=Step("wood", 1.0)), 2, 2.5)
+    iron = counted(Edge("Mine 3 iron ore", first_play=2.0, step=Step("iron")), 1, -3.0)
+    root = expanded([wood, iron])
     root.visits, root.value = 3, 8 / 3
-    wood = root.add_child("Chop 4 wood", reward=1.0, prior=0.25)
-    wood.visits, wood.value = 2, 2.5
-    iron = root.add_child("Mine 3 iron ore", reward=2.0)
-    iron.visits, iron.value = 1, -3.0
-    table = wood.add_child("Craft 1 table")
-    table.visits, table.value = 1, 5.0934
-    wood.add_child("Find a cow")
+    table = counted(Edge("Craft 1 table"), 1, 5.0934)
+    wood.follow(wood.step).edges = [table, Edge("Find a cow")]
     return root
 
 
-def test_a_new_node_has_no_statistics():
-    node = Node("s0")
+def test_new_nodes_and_edges_have_no_statistics():
+    node, edge = Node(), Edge("a")
     assert (node.visits, node.value, node.in_flight, node.pending) == (0, 0.0, 0, False)
-    assert (node.parent, node.children, node.depth) == (None, [], 0)
+    assert (node.edges, node.memo) == (None, None)
+    assert (edge.visits, edge.value, edge.in_flight, edge.first_play) == (0, 0.0, 0, 0.0)
+    assert (edge.step, edge.node, dict(edge.outcomes), edge.nodes) == (None, None, {}, [])
 
 
-def test_add_child_attaches_the_edge(sheep_tree):
-    wood = sheep_tree.children[0]
-    assert (wood.parent, wood.depth, wood.reward, wood.prior) == (sheep_tree, 1, 1.0, 0.25)
-    assert [child.depth for child in wood.children] == [2, 2]
-
-
-def test_nodes_have_slots():
+@pytest.mark.parametrize("made", [Node(), Edge("a")])
+def test_nodes_and_edges_have_slots(made):
     with pytest.raises(AttributeError):
-        Node("s0").visit = 1
+        made.visit = 1
 
 
-def test_path_to_runs_from_the_root(sheep_tree):
-    cow = sheep_tree.children[0].children[1]
-    assert [node.payload for node in path_to(cow)] == ["s0", "Chop 4 wood", "Find a cow"]
-    assert path_to(sheep_tree) == [sheep_tree]
+def test_a_certain_step_leads_to_one_node():
+    step = Step({"not": "hashable"})
+    edge = Edge("a", step=step)
+    node = edge.follow(step)
+    assert edge.node is node
+    assert edge.nodes == [node]
+    assert edge.follow(Step({"not": "hashable"})) is node
 
 
-def test_preorder_visits_parents_first(sheep_tree):
-    assert [node.payload for node in preorder(sheep_tree)] == [
-        "s0",
-        "Chop 4 wood",
-        "Craft 1 table",
-        "Find a cow",
-        "Mine 3 iron ore",
+def test_outcomes_are_told_apart_by_what_is_seen():
+    edge = Edge("a")
+    heads = edge.follow(Step("heads", 1.0))
+    tails = edge.follow(Step("tails"))
+    fog = edge.follow(Step("up", observation="fog"))
+    assert edge.follow(Step("heads", 2.0)) is heads
+    assert edge.follow(Step("down", observation="fog")) is fog
+    assert edge.outcomes == {"heads": heads, "tails": tails, "fog": fog}
+    assert edge.nodes == [heads, tails, fog]
+
+
+def test_an_outcome_that_proves_certain_keeps_its_node():
+    edge = Edge("a")
+    met = edge.follow(Step("t"))
+    edge.step = Step("t")
+    assert edge.follow(edge.step) is met
+    assert edge.follow(Step("t", 5.0)) is met
+    other = edge.follow(Step("u"))
+    assert edge.outcomes == {"t": met, "u": other}
+
+
+def test_outcomes_must_be_told_apart():
+    with pytest.raises(TypeError, match=r"'a' cannot be told apart.*\['x'\].*an `observation`"):
+        Edge("a").follow(Step(["x"]))
+
+
+def test_forget_takes_off_the_node_of_an_outcome():
+    edge = Edge("a", step=Step("t"))
+    certain = edge.follow(edge.step)
+    drawn, other = edge.follow(Step("u")), edge.follow(Step("v"))
+    edge.forget(drawn)
+    assert edge.outcomes == {"t": certain, "v": other}
+    edge.forget(certain)
+    assert edge.outcomes == {"v": other}
+    assert edge.follow(Step("u")) is not drawn
+
+
+def test_edges_below_visits_parents_first(sheep_tree):
+    assert [(depth, edge.action) for depth, edge in edges_below(sheep_tree)] == [
+        (1, "Chop 4 wood"),
+        (2, "Craft 1 table"),
+        (2, "Find a cow"),
+        (1, "Mine 3 iron ore"),
     ]
 
 
+def test_best_path_follows_visited_edges_only():
+    left, right = Edge("a", first_play=9.0), Edge("b")
+    root = expanded([left, right])
+    assert best_path(root) == []
+    right.visits, right.value = 1, -1.0
+    assert best_path(root) == [right]
+    left.visits, left.value = 1, -1.0
+    assert best_path(root) == [left]
+    below = counted(Edge("c"), 1, 0.0)
+    left.follow(Step("aa")).edges = [below]
+    assert best_path(root) == [left, below]
+
+
+def test_best_path_follows_the_outcome_that_was_met_most_often():
+    edge = counted(Edge("a"), 3, 0.0)
+    seldom, often = edge.follow(Step("x")), edge.follow(Step("y"))
+    seldom.visits, often.visits = 1, 2
+    seldom.edges = [counted(Edge("c"), 1, 0.0)]
+    often.edges = [counted(Edge("d"), 2, -5.0)]
+    assert [one.action for one in best_path(expanded([edge]))] == ["a", "d"]
+
+
+def test_advance_keeps_the_subtree_of_what_was_seen(sheep_tree):
+    wood = sheep_tree.edges[0]
+    after = advance(sheep_tree, "Chop 4 wood", Step("wood", 7.0, text="Only the outcome counts."))
+    assert after is wood.node
+    assert [edge.action for edge in after.edges] == ["Craft 1 table", "Find a cow"]
+
+
+@pytest.mark.parametrize(
+    ("action", "seen"),
+    [("Chop 4 wood", "a wolf"), ("Mine 3 iron ore", "iron"), ("Never thought of", "wood")],
+)
+def test_advance_to_what_no_simulation_met_begins_anew(sheep_tree, action, seen):
+    after = advance(sheep_tree, action, Step(seen))
+    assert (after.edges, after.visits) == (None, 0)
+
+
+def test_a_tree_that_is_searched_is_not_advanced(sheep_tree):
+    sheep_tree.searched = True
+    with pytest.raises(RuntimeError, match="await that search before advancing"):
+        advance(sheep_tree, "Chop 4 wood", Step("wood"))
+
+
 def test_repr_leaves_the_subtree_out(sheep_tree):
-    assert repr(sheep_tree) == "Node('s0', N=3, Q=2.667, depth=0)"
+    assert repr(sheep_tree) == "Node(N=3, V=2.667, 2 edges)"
+    assert repr(Node()) == "Node(N=0, V=0.000, unexpanded)"
+    assert repr(sheep_tree.edges[0]) == "Edge('Chop 4 wood', N=2, Q=2.500, π=0.250)"
 
 
 def test_format_tree_numbers_edges_as_the_paper_does(sheep_tree):
-    assert format_tree(sheep_tree, str) == (
+    assert format_tree(sheep_tree) == (
         "ROOT (N:3, Q:2.667)\n"
         "1. Chop 4 wood (N:2, Q:2.500)\n"
         "1.1. Craft 1 table (N:1, Q:5.093)\n"
@@ -66,13 +162,29 @@ def test_format_tree_numbers_edges_as_the_paper_does(sheep_tree):
     )
 
 
+def test_format_tree_tells_outcomes_apart_where_there_are_several():
+    edge = counted(Edge("look"), 3, 0.5)
+    for seen, visits in (("fog", 2), ("sun", 1)):
+        node = edge.follow(Step(seen))
+        node.visits = visits
+        node.edges = [counted(Edge("go"), visits, 1.0)]
+    assert format_tree(expanded([edge]), str.title) == (
+        "ROOT (N:0, Q:0.000)\n"
+        "1. Look (N:3, Q:0.500)\n"
+        "1=fog (N:2)\n"
+        "1=fog.1. Go (N:2, Q:1.000)\n"
+        "1=sun (N:1)\n"
+        "1=sun.1. Go (N:1, Q:1.000)"
+    )
+
+
 def test_to_json_nests_the_statistics(sheep_tree):
-    exported = json.loads(json.dumps(to_json(sheep_tree, lambda payload: {"option": payload})))
-    assert exported["payload"] == {"option": "s0"}
-    wood, iron = exported["children"]
-    assert [wood[key] for key in ("visits", "value", "reward", "prior")] == [2, 2.5, 1.0, 0.25]
-    assert [child["payload"]["option"] for child in wood["children"]] == [
-        "Craft 1 table",
-        "Find a cow",
-    ]
-    assert iron["children"] == []
+    exported = json.loads(json.dumps(to_json(sheep_tree, lambda edge: {"option": edge.action})))
+    assert (exported["visits"], exported["value"]) == (3, 8 / 3)
+    wood, iron = exported["edges"]
+    assert wood["action"] == {"option": "Chop 4 wood"}
+    assert [wood[key] for key in ("visits", "value", "first_play", "prior")] == [2, 2.5, 0.0, 0.25]
+    assert iron["first_play"] == 2.0
+    [below] = wood["outcomes"]
+    assert [edge["action"]["option"] for edge in below["edges"]] == ["Craft 1 table", "Find a cow"]
+    assert iron["outcomes"] == []

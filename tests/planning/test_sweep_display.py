@@ -17,7 +17,7 @@ from llm_planning.experiments.display import (
     facts,
 )
 from llm_planning.experiments.pool import PoolLoad
-from llm_planning.experiments.progress import Progress
+from llm_planning.experiments.scheduler import Progress
 
 LOAD = PoolLoad(
     running=20, waiting=3, written_tokens=4000, prompt_tokens=1000, cached_tokens=750, preempted=2

@@ -7,8 +7,9 @@ import pytest
 
 from llm_planning.environments.minecraft.tasks import TASKS
 from llm_planning.experiments import grid
-from llm_planning.experiments.grid import SweepConfigError, load_sweep
-from llm_planning.planners.registry import PLANNERS
+from llm_planning.experiments.grid import SweepConfigError, load_sweep, sweep_name
+from llm_planning.model_configs import find_config
+from llm_planning.registry import choose, find_domain, find_planner
 
 MODEL = "smollm2-135m-instruct"
 
@@ -34,19 +35,21 @@ def test_the_smallest_sweep_is_one_trial_with_all_its_settings(load):
     sweep = load(small="{planners: too, tasks: cook-meat}")
     (trial,) = sweep.trials
     assert (sweep.name, sweep.retries) == ("small", 2)
-    assert (trial.planner, trial.environment, trial.task) == ("too", "minecraft", "cook-meat")
-    assert (trial.model, trial.world_model, trial.seed) == (MODEL, None, 0)
-    assert trial.settings == PLANNERS["too"].settings.read({}).to_json()
+    assert (trial.planner, trial.domain, trial.task) == ("too", "minecraft", "cook-meat")
+    assert (trial.model, trial.role_models, trial.seed, trial.source) == (MODEL, {}, 0, "")
+    whole = choose(find_planner("too"), find_domain("minecraft"), {}).to_json()
+    assert trial.settings == json.loads(json.dumps(whole))
     assert trial.settings["iter"] == 10
+    assert trial.engines == {MODEL: find_config(MODEL).model_dump(mode="json")}
 
 
 def test_a_table_of_planners_by_tasks_by_seeds(load):
     sweep = load(table="{planners: [cot, tot-mcts, too], tasks: all, seeds: 5, retries: 0}")
-    assert len(sweep.trials) == 3 * 8 * 5
-    assert len({trial.key for trial in sweep.trials}) == 120
+    assert len(sweep.trials) == 3 * 9 * 5
+    assert len({trial.key for trial in sweep.trials}) == 135
     assert [trial.seed for trial in sweep.trials[:6]] == [0, 1, 2, 3, 4, 0]
-    assert [trial.task for trial in sweep.trials[:40:5]] == list(TASKS)
-    assert [trial.planner for trial in sweep.trials[::40]] == ["cot", "tot-mcts", "too"]
+    assert [trial.task for trial in sweep.trials[:45:5]] == [*TASKS, "mine-a-diamond"]
+    assert [trial.planner for trial in sweep.trials[::45]] == ["cot", "tot-mcts", "too"]
     assert sweep.retries == 0
 
 
@@ -82,20 +85,41 @@ def test_a_planners_own_settings_take_the_place_of_the_shared_ones(load):
     assert sweep.trials[0].settings["return"] == "mean"
 
 
-def test_models_and_world_models_are_a_product_too(load):
+def test_models_and_those_of_roles_are_a_product_too(load):
     sweep = load(
         models=f"""
         model: [{MODEL}, other/model]
-        world_model: [null, other/model]
-        planners: cot
+        role_models: [{{}}, {{dynamics: other/model}}]
+        planners: [too, cot]
         tasks: cook-meat
         """
     )
-    assert [(t.model, t.world_model) for t in sweep.trials] == [
-        (MODEL, None),
-        (MODEL, "other/model"),
-        ("other/model", None),
-    ], "a world model that is the model itself is the same trial as none"
+    assert [(t.planner, t.model, t.role_models) for t in sweep.trials] == [
+        ("too", MODEL, {}),
+        ("cot", MODEL, {}),
+        ("too", MODEL, {"dynamics": "other/model"}),
+        ("too", "other/model", {}),
+        ("cot", "other/model", {}),
+    ], "a role's own model is no other trial where it is the model itself or nobody asks the role"
+    both, alone = sweep.trials[2], sweep.trials[3]
+    assert set(both.engines) == {MODEL, "other/model"}
+    assert set(alone.engines) == {"other/model"}
+
+
+def test_a_model_s_file_that_is_edited_makes_other_trials(load, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    keys = []
+    for context in (512, 512, 1024):
+        (tmp_path / "mine.yaml").write_text(f"{{model: some/model, context: {context}}}")
+        (trial,) = load(edited=GOOD + "model: mine.yaml").trials
+        assert trial.engines["mine.yaml"]["context"] == context
+        keys.append(trial.key)
+    assert keys[0] == keys[1] != keys[2]
+
+
+def test_the_engine_without_a_model_has_no_configuration(load):
+    (trial,) = load(without=GOOD + "model: none").trials
+    assert (trial.model, trial.engines) == ("none", {})
 
 
 @pytest.mark.parametrize(
@@ -175,7 +199,8 @@ EXCLUSIONS = [
     ("{planner: too, settings: {k: [1, 3]}, task: cook-meat}", 24 - 6),
     ("{planner: too, settings: {k: 1}, task: cook-meat, seed: 1}", 23),
     ("[{planner: too, seed: 0}, {task: cook-meat, seed: [0, 1]}]", 24 - 4 - 8 + 2),
-    (f"{{model: {MODEL}, world_model: null, seed: 0}}", 16),
+    (f"{{model: {MODEL}, role_models: {{}}, seed: 0}}", 16),
+    ("{domain: minecraft, seed: 0}", 16),
     ("[]", 24),
 ]
 
@@ -308,7 +333,7 @@ def test_the_source_gives_the_same_trials_again(load, tmp_path):
     document = json.loads(json.dumps(sweep.to_json()))
     assert document["trials"] == [trial.to_json() for trial in sweep.trials]
     assert document["grids"][0]["exclude"] == []
-    assert len(sweep.trials) == 8 * 4 * 2 * 3 + 8 * 3 * 2
+    assert len(sweep.trials) == 9 * 4 * 2 * 3 + 9 * 3 * 2
 
 
 def test_settings_are_shared_but_a_trial_is_its_own_json(load):
@@ -332,37 +357,60 @@ REFUSED = {
         GOOD + "exclude: [{seed: 0}, {planners: too}]",
         ["exclude[1].planners: unknown key", "did you mean planner"],
     ),
-    "unknown planner": ("planners: tooo", ["planners: unknown planner 'tooo'", "mean too"]),
+    "unknown planner": (
+        "{planners: tooo, tasks: all}",
+        ["planners.tooo: unknown planner 'tooo'", "mean too"],
+    ),
     "unknown planner of a mapping": (
-        "planners: {cott: {}}",
+        "{planners: {cott: {}}, tasks: all}",
         ["planners.cott: unknown planner 'cott'", "did you mean cot"],
     ),
     "unknown task": (
         "{planners: too, tasks: [cook-meet]}",
-        ["tasks: planner too has no task 'cook-meet'", "did you mean cook-meat"],
+        ["tasks: unknown task 'cook-meet' of planner too", "did you mean cook-meat"],
+    ),
+    "unknown domain": (
+        GOOD + "domain: mincraft",
+        ["domain: unknown domain 'mincraft'", "did you mean minecraft"],
+    ),
+    "domain that lacks what the planner needs": (
+        "{planners: too, domain: textgame, tasks: all}",
+        ["domain: planner too needs a domain that", "textgame does not"],
+    ),
+    "role that nobody asks": (
+        GOOD + "role_models: {dynamic: other/model}",
+        ["role_models: no planner here asks a role 'dynamic'", "did you mean dynamics"],
+    ),
+    "model of a role": (
+        GOOD + "role_models: [{dynamics: none.yaml}]",
+        ["role_models[0].dynamics: 'none.yaml' cannot be served"],
     ),
     "unknown task of a clause": (
         GOOD + "exclude: {task: cook-meet}",
-        ["exclude.task: unknown task 'cook-meet'", "did you mean cook-meat"],
+        ["exclude[0]: ", "matches no trial: unknown task 'cook-meet'", "did you mean cook-meat"],
     ),
     "unknown setting": (
         GOOD + "settings: {iterations: 3}",
-        ["settings.iterations: unknown setting", "did you mean iter"],
+        ["settings.iterations: planner too in minecraft has no setting", "did you mean iter"],
     ),
     "unknown setting of one planner": (
-        "planners: {too: {retrun: mean}}",
-        ["planners.too.retrun: unknown setting", "did you mean return"],
+        "{planners: {too: {retrun: mean}}, tasks: cook-meat}",
+        ["planners.too.retrun: planner too in minecraft has no setting", "did you mean return"],
+    ),
+    "unknown setting of a clause": (
+        GOOD + "exclude: {settings: {iterr: 3}}",
+        ["exclude[0]: ", "unknown setting 'iterr'", "did you mean iter"],
     ),
     "setting that a planner lacks": (
-        "{planners: [too, cot], tasks: all, settings: {k: 3}}",
-        ["settings.k: planner cot has no setting 'k'", "known: d, layout, vocabulary"],
+        "{planners: [too, cot], tasks: cook-meat, settings: {k: 3}}",
+        ["settings.k: planner cot in minecraft has no setting 'k'", "known: d, layout, "],
     ),
     "impossible setting": (
         GOOD + "settings: {d: [8, 64]}",
         ["settings.d: 64 is not possible for too", "less than or equal to 32"],
     ),
     "impossible setting of one planner": (
-        "planners: {too: {gamma: 1.5}}\ntasks: all",
+        "planners: {too: {gamma: 1.5}}\ntasks: cook-meat",
         ["planners.too.gamma: 1.5 is not possible for too"],
     ),
     "text for a number": (
@@ -405,12 +453,12 @@ REFUSED = {
         ["planners: has no effect: every block"],
     ),
     "idle setting": (
-        "{planners: {too: {k: 1}}, tasks: all, settings: {k: 2}}",
+        "{planners: {too: {k: 1}}, tasks: cook-meat, settings: {k: 2}}",
         ["settings.k: has no effect: every planner"],
     ),
     "too large": (
         "{planners: too, tasks: all, seeds: 1000000}",
-        ["8000000 trials", "at most 1000000"],
+        ["9000000 trials", "at most 1000000"],
     ),
     "far too large": (
         GOOD + "settings: {iter: {from: 1, to: 900000}, width: {from: 1, to: 900000}}",
@@ -489,6 +537,14 @@ def test_an_inherited_mistake_is_reported_where_it_was_written(load, tmp_path):
             child="{extends: parent.yaml, seeds: 2}",
         )
     assert str(caught.value).startswith(f"{tmp_path / 'parent.yaml'}: planners.too.k: 99 is not")
+
+
+def test_a_sweep_s_name_is_read_without_looking_anything_up(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("{planners: nobodys.py:planner, tasks: all}")
+    assert sweep_name(path) == "mine"
+    path.write_text("{name: other, planners: nobodys.py:planner, tasks: all}")
+    assert sweep_name(path) == "other"
 
 
 def test_what_is_no_readable_file_is_refused(tmp_path):

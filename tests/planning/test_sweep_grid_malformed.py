@@ -29,7 +29,8 @@ WHOLE = [
     {
         "name": "table",
         "model": "smollm2-135m-instruct",
-        "world_model": [None, "other/model"],
+        "role_models": [{}, {"dynamics": "other/model"}],
+        "domain": "minecraft",
         "planners": {"too": {"return": "mean", "k": [1, 3]}, "cot": {}},
         "tasks": ["cook-meat", "milk-a-cow"],
         "seeds": {"from": 1, "to": 3},
@@ -51,9 +52,9 @@ WHOLE = [
     },
 ]
 KEYS = [
-    "name", "extends", "model", "world_model", "planners", "tasks", "seeds", "settings", "exclude",
-    "retries", "grids", "planner", "task", "seed", "from", "to", "step", "too", "cot", "tot-mcts",
-    "d", "k", "iter", "gamma", "return", "all", "cook-meat", "milk-a-cow",
+    "name", "extends", "model", "role_models", "planners", "domain", "tasks", "seeds", "settings",
+    "exclude", "retries", "grids", "planner", "task", "seed", "from", "to", "step", "too", "cot",
+    "tot-mcts", "d", "k", "iter", "gamma", "return", "all", "cook-meat", "milk-a-cow",
 ]  # fmt: skip
 SCALARS = [
     *KEYS, None, True, False, 0, 1, -1, 3, 40, 10**6 + 1, 10**12, 10**17, 2**63, 10**30,

@@ -3,17 +3,20 @@
 import asyncio
 import json
 import time
+from dataclasses import replace
 
 import pytest
 
 import llm_planning.experiments.local_pool as pool_module
-from llm_planning.experiments.local_pool import LocalPool, run_trial
-from llm_planning.experiments.pace import BLIND
+from llm_planning.experiments.local_pool import BLIND, LocalPool, run_trial
 from llm_planning.experiments.trial import Trial
-from llm_planning.planners.registry import find_planner
+from llm_planning.outcome import Outcome
+from llm_planning.planners.catalogue import PLANNERS
+from llm_planning.registry import Benchmark, find_planner, planner
 from llm_planning.roles import Engines
 from llm_planning.worker_processes import WorkerLostError
 from llm_serving.errors import EngineStoppedError
+from llm_serving.request import Request
 from llm_serving.scripted import ScriptedEngine
 from llm_serving.vllm_stats import EngineLoad
 
@@ -25,7 +28,7 @@ def cot(seed=0, **changes):
     settings = find_planner("cot").settings.read({"d": 2}).to_json()
     values = {
         "planner": "cot",
-        "environment": "minecraft",
+        "domain": "minecraft",
         "task": "milk-a-cow",
         "model": "m",
         "seed": seed,
@@ -64,18 +67,21 @@ async def test_a_trial_s_result_is_its_planner_s_and_its_own_usage():
     engine = ScriptedEngine(SCRIPT)
     before = time.time()
     one, other = await asyncio.gather(
-        run_trial(cot(0), Engines.both(engine)), run_trial(cot(1), Engines.both(engine))
+        run_trial(cot(0), Engines(engine)), run_trial(cot(1), Engines(engine))
     )
     assert one.trial == cot(0)
     assert (one.status, one.success, one.plan, one.error) == (
         "done",
-        None,
+        False,
         ("mine 3 oak_log",),
         None,
     )
     assert one.metrics["options_planned"] == 1
+    (fixed,) = one.prompts["decompose"]
+    assert fixed == engine.requests[0].prompt[0].content
     assert one.usage["decompose"].calls == other.usage["decompose"].calls == 1
-    assert one.trace["plan"] == ("mine 3 oak_log",)
+    assert [step["option"] for step in one.trace["steps"]] == ["mine 3 oak_log"]
+    assert [event["type"] for event in one.events] == ["prompt", "role", "execution"]
     assert before <= one.started <= time.time()
     assert 0 < one.seconds < 60
 
@@ -83,7 +89,7 @@ async def test_a_trial_s_result_is_its_planner_s_and_its_own_usage():
 async def test_two_engines_add_up_and_may_depend_on_the_trial():
     engines = {name: ScriptedEngine(SCRIPT) for name in ("m", "n")}
     pool = LocalPool(
-        lambda trial: Engines.both(engines[trial.model]), most=2, gauges=tuple(engines.values())
+        lambda trial: Engines(engines[trial.model]), most=2, gauges=tuple(engines.values())
     )
     await asyncio.gather(pool.run(cot()), pool.run(cot(model="n")), pool.run(cot(1, model="n")))
     assert [len(engine.requests) for engine in engines.values()] == [1, 2]
@@ -100,7 +106,7 @@ async def test_two_engines_add_up_and_may_depend_on_the_trial():
     ],
 )
 async def test_what_a_planner_raises_is_a_failed_result(changes, says):
-    result = await run_trial(cot(**changes), Engines.both(ScriptedEngine(SCRIPT)))
+    result = await run_trial(cot(**changes), Engines(ScriptedEngine(SCRIPT)))
     assert result.status == "failed"
     assert result.error.startswith(says)
     assert any("Traceback" in line for line in result.trace["raised"])
@@ -114,7 +120,7 @@ async def test_usage_of_a_trial_that_failed_in_the_middle_is_kept():
         return SCRIPT["decompose"]
 
     engine = ScriptedEngine(second_fails)
-    pool = LocalPool(Engines.both(engine), most=1)
+    pool = LocalPool(Engines(engine), most=1)
     assert (await pool.run(cot(0))).usage["decompose"].calls == 1
     failed = await pool.run(cot(1))
     assert failed.error == "ValueError: out of ideas"
@@ -127,17 +133,17 @@ async def test_the_end_of_an_engine_or_a_worker_is_no_trial_s_failure(error):
         raise error
 
     with pytest.raises(type(error)):
-        await run_trial(cot(), Engines.both(ScriptedEngine(end)))
+        await run_trial(cot(), Engines(ScriptedEngine(end)))
 
 
 async def test_a_cancel_inside_a_planner_is_its_failure_and_one_of_the_trial_is_not():
     def cancelled(request):
         raise asyncio.CancelledError
 
-    result = await run_trial(cot(), Engines.both(ScriptedEngine(cancelled)))
+    result = await run_trial(cot(), Engines(ScriptedEngine(cancelled)))
     assert result.error.startswith("CancelledError")
     engine = ScriptedEngine(SCRIPT, delay=lambda request: 60)
-    running = asyncio.ensure_future(run_trial(cot(), Engines.both(engine)))
+    running = asyncio.ensure_future(run_trial(cot(), Engines(engine)))
     await asyncio.sleep(0.01)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -146,9 +152,16 @@ async def test_a_cancel_inside_a_planner_is_its_failure_and_one_of_the_trial_is_
 
 async def test_without_a_load_the_limit_is_fixed():
     engine = ScriptedEngine(SCRIPT)
-    assert LocalPool(Engines.both(engine), most=100).limit == BLIND
-    assert LocalPool(Engines.both(engine), most=3).limit == 3
-    assert LocalPool(Engines.both(engine), most=100, least=40).limit == 40
+    assert LocalPool(Engines(engine), most=100).limit == BLIND
+    assert LocalPool(Engines(engine), most=3).limit == 3
+    assert LocalPool(Engines(engine), most=100, least=40).limit == 40
+
+
+@planner("asker")
+async def ask(problem, *, engines, settings, seed):
+    """One question and nothing else, so that the engine is what is waited for."""
+    await engines.of("decompose").generate(Request(prompt=str(seed), role="decompose"))
+    return Outcome(success=None, plan=(), metrics={}, trace={}, text="")
 
 
 async def run_for_a_while(pool, engine, samples):
@@ -157,7 +170,9 @@ async def run_for_a_while(pool, engine, samples):
     for _ in range(samples):
         limits.append(pool.limit)
         while len(tasks) < pool.limit:
-            task = asyncio.ensure_future(pool.run(cot(len(engine.requests))))
+            asked = {"planner": "asker", "domain": "nowhere", "task": "one", "settings": {}}
+            trial = cot(len(engine.requests), **asked)
+            task = asyncio.ensure_future(pool.run(trial))
             tasks.add(task)
             task.add_done_callback(tasks.discard)
         await asyncio.sleep(0.005)
@@ -167,8 +182,10 @@ async def run_for_a_while(pool, engine, samples):
 
 async def test_the_limit_fills_the_batch(monkeypatch):
     monkeypatch.setattr(pool_module, "SAMPLE_EVERY", 0.004)
+    nowhere = Benchmark(domain="nowhere", tasks=("one",))
+    monkeypatch.setitem(PLANNERS, "asker", replace(ask, benchmark=nowhere))
     engine = LoadedEngine(SCRIPT, delay=lambda request: 0.02)
-    pool = LocalPool(Engines.both(engine), most=100, gauges=(engine,))
+    pool = LocalPool(Engines(engine), most=100, gauges=(engine,))
     limits = await run_for_a_while(pool, engine, 60)
     assert limits[0] == 4
     assert 7 <= limits[-1] <= 12
@@ -178,7 +195,7 @@ async def test_the_limit_fills_the_batch(monkeypatch):
 async def test_a_preemption_lowers_the_limit(monkeypatch):
     monkeypatch.setattr(pool_module, "SAMPLE_EVERY", 0.0)
     engine = LoadedEngine(SCRIPT, delay=lambda request: 0.02)
-    pool = LocalPool(Engines.both(engine), most=100, gauges=(engine,))
+    pool = LocalPool(Engines(engine), most=100, gauges=(engine,))
     before = pool.limit
     engine.preempted = 1
     assert pool.limit == before - 1
@@ -187,16 +204,16 @@ async def test_a_preemption_lowers_the_limit(monkeypatch):
 
 async def test_counts_begin_with_the_pool():
     engine = ScriptedEngine(SCRIPT)
-    await run_trial(cot(), Engines.both(engine))
-    pool = LocalPool(Engines.both(engine), most=1, gauges=(engine,))
+    await run_trial(cot(), Engines(engine))
+    pool = LocalPool(Engines(engine), most=1, gauges=(engine,))
     assert pool.load().written_tokens == 0
     await pool.run(cot(1))
     assert pool.load().written_tokens == engine.counters.total.completion_tokens / 2 > 0
 
 
 async def test_a_game_that_cannot_be_opened_fails_its_trial_with_one_line():
-    trial = cot(planner="puct", environment="textgame", task="zork1", settings={})
-    result = await run_trial(trial, Engines.both(ScriptedEngine({})))
+    trial = cot(planner="puct", domain="textgame", task="zork1", settings={})
+    result = await run_trial(trial, Engines(ScriptedEngine({})))
     assert result.status == "failed"
     assert result.error.startswith("TextGameError: the game 'zork1' needs its story file")
     assert len(result.error.splitlines()) == 1

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from llm_planning.experiments.pace import CALM, first_pace, next_limit
+from llm_planning.experiments.local_pool import CALM, first_pace, next_limit
 from llm_serving.vllm_stats import EngineLoad
 
 

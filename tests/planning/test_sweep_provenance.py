@@ -1,4 +1,3 @@
-import hashlib
 import importlib.metadata
 import json
 import platform
@@ -9,12 +8,15 @@ from pathlib import Path
 import pytest
 
 from llm_planning.experiments import provenance
-from llm_planning.experiments.provenance import checkout, gather, template_hashes, versions
-from llm_planning.planners import registry
-from llm_planning.planners.registry import PLANNERS, UnknownPlannerError
+from llm_planning.experiments.provenance import (
+    MOST_TEXTS,
+    checkout,
+    fixed_texts,
+    gather,
+    versions,
+)
 from llm_serving.request import ModelIdentity
 
-PACKAGE = Path(registry.__file__).parent / "tree_of_options"
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="asks git")
 
 
@@ -39,16 +41,15 @@ def repository(tmp_path):
 
 def test_everything_that_a_result_depends_on_is_gathered():
     models = [ModelIdentity(name="tiny", revision="r1", dtype="float32")]
-    known = gather(models=models, planners=["too", "cot"], deterministic=True)
+    known = gather(models=models, deterministic=True)
     assert json.loads(json.dumps(known)) == known
     assert known["models"] == {"tiny": {"revision": "r1", "dtype": "float32"}}
     assert known["deterministic"] is True
-    assert known["templates"] == template_hashes(["too"])
     assert known["versions"] == versions()
     assert known["system"] == platform.platform()
     assert known["cpu"]
     assert isinstance(known["gpus"], list)
-    assert gather(models=models, planners=["cot", "too"], deterministic=True) == known
+    assert gather(models=models, deterministic=True) == known
 
 
 def test_versions_are_those_of_the_installed_libraries():
@@ -59,22 +60,24 @@ def test_versions_are_those_of_the_installed_libraries():
     assert None not in found.values()
 
 
-@pytest.mark.parametrize("planner", PLANNERS)
-def test_every_planner_has_prompts_to_hash(planner):
-    """Where a new planner's prompts are worded in other places, say so in `provenance`."""
-    assert template_hashes([planner])
+def test_the_fixed_texts_of_a_role_are_those_of_its_prompts_each_once():
+    asked = [("propose", "a"), ("reward", "b"), ("propose", "c"), ("embed", None), ("propose", "a")]
+    events = [{"type": "prompt", "id": id_, "text": f"You {id_}."} for id_ in "abc"]
+    events += [{"type": "role", "role": role, "system": id_} for role, id_ in asked]
+    events.append({"type": "load", "batch": 1})
+    assert fixed_texts(events) == {"propose": ("You a.", "You c."), "reward": ("You b.",)}
 
 
-def test_the_hashes_cover_templates_and_the_modules_that_word_prompts():
-    hashes = template_hashes(["too"])
-    templates = {f"tree_of_options/templates/{one.name}" for one in PACKAGE.rglob("*.j2")}
-    modules = {f"tree_of_options/{name}.py" for name in ("prompts", "answers")}
-    assert set(hashes) == templates | modules
-    content = (PACKAGE / "templates" / "propose.j2").read_bytes()
-    assert hashes["tree_of_options/templates/propose.j2"] == hashlib.sha256(content).hexdigest()
-    assert list(hashes) == sorted(hashes)
-    with pytest.raises(UnknownPlannerError, match="did you mean too"):
-        template_hashes(["tooo"])
+def test_a_role_that_words_every_question_anew_does_not_fill_the_ledger():
+    events = [
+        one
+        for number in range(3 * MOST_TEXTS)
+        for one in (
+            {"type": "prompt", "id": str(number), "text": f"State {number}"},
+            {"type": "role", "role": "talk", "system": str(number)},
+        )
+    ]
+    assert len(fixed_texts(events)["talk"]) == MOST_TEXTS
 
 
 @needs_git

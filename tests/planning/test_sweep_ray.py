@@ -11,20 +11,24 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import psutil
 import pytest
 
+from llm_planning.experiments.grid import load_sweep
 from llm_planning.experiments.ledger import Ledger
 from llm_planning.experiments.local_pool import LocalPool
-from llm_planning.experiments.opening import Answers, Models, open_pool
+from llm_planning.experiments.opening import Answers, Models, RayExecutor, open_pool
 from llm_planning.experiments.pool import PoolLoad
 from llm_planning.experiments.ray_cluster import Node, RayPoolError, connect, place
 from llm_planning.experiments.ray_pool import RayPool
 from llm_planning.experiments.scheduler import run_sweep
 from llm_planning.experiments.trial import Trial, TrialResult
+from llm_planning.model_configs import find_config
+from llm_planning.own_code import OwnCodeError
 from llm_planning.roles import Engines
 from llm_planning.worker_processes import WorkerLostError
 from llm_serving.errors import EngineStoppedError, UnknownModelError
@@ -44,7 +48,7 @@ ANSWER = json.dumps(
 def scripted(*, delay):
     """A worker's recipe: planners run, answers come from a script after `delay` seconds."""
     engine = ScriptedEngine({"decompose": lambda _: ANSWER}, delay=lambda _: delay)
-    yield LocalPool(Engines.both(engine), most=4)
+    yield LocalPool(Engines(engine), most=4)
 
 
 async def cancelled(path):
@@ -123,7 +127,7 @@ def refusing():
 
 
 def trial_of(seed=0, *, task="milk-a-cow"):
-    return Trial(planner="cot", environment="minecraft", task=task, model="scripted", seed=seed)
+    return Trial(planner="cot", domain="minecraft", task=task, model="scripted", seed=seed)
 
 
 def task_of(words, seed=0):
@@ -335,8 +339,11 @@ import asyncio, contextlib, json, os, pathlib, signal, sys, tempfile
 from llm_planning.experiments.local_pool import LocalPool
 from llm_planning.experiments.ray_pool import RayPool
 from llm_planning.experiments.scheduler import run_sweep
+from llm_planning.experiments.grid import load_sweep
+from llm_planning.experiments.opening import RayExecutor
 from llm_planning.experiments.ledger import Ledger
 from llm_planning.experiments.trial import Trial
+from llm_planning.own_code import OwnCodeError
 from llm_planning.roles import Engines
 from llm_serving.scripted import ScriptedEngine
 
@@ -349,7 +356,7 @@ def recipe():
     option = {"reasoning": "r", "verb": "mine", "quantity": 3, "item": "oak_log"}
     answer = json.dumps({"options": [option]}, separators=(",", ":"))
     engine = ScriptedEngine({"decompose": lambda _: answer}, delay=lambda _: 0.1)
-    yield LocalPool(Engines.both(engine), most=4)
+    yield LocalPool(Engines(engine), most=4)
 
 
 async def main():
@@ -357,7 +364,7 @@ async def main():
         recipe=recipe, tell=print, address=address or None, workers=1, cpus_per_worker=1
     )
     sweep = [
-        Trial(planner="cot", environment="minecraft", task="milk-a-cow", model="m", seed=seed)
+        Trial(planner="cot", domain="minecraft", task="milk-a-cow", model="m", seed=seed)
         for seed in range(int(trials))
     ]
     content = {"trials": [trial.to_json() for trial in sweep]}
@@ -474,15 +481,49 @@ def test_a_cluster_that_runs_is_used_and_left_as_it_was(local_ray, drive):
     assert sorted(path.name for path in folder.iterdir()) == ["done", "sweep"]
 
 
+OWN = """
+from llm_planning import Domain, Outcome, planner
+
+
+class Here(Domain[int, str]):
+    goal = "stay"
+
+
+@planner("stay")
+async def stay(problem, *, engines, settings, seed):
+    return Outcome(success=True, plan=(problem.world.goal,), metrics={}, trace={}, text="")
+"""
+
+
+async def test_own_code_runs_on_workers_as_it_was_when_the_sweep_was_read(
+    local_ray, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text(OWN)
+    sweep = {"model": "none", "planners": "own.py:stay", "domain": "own.py:Here", "tasks": "all"}
+    (tmp_path / "sweep.yaml").write_text(json.dumps(sweep))
+    (trial,) = load_sweep(tmp_path / "sweep.yaml").trials
+    executor = RayExecutor(answers=Answers.FRESH, tell=print, workers=1, cpus_per_worker=1)
+    with executor.open(Models.of(trial)) as opening:
+        pool = await opening()
+        try:
+            result = await pool.run(trial)
+            assert (result.status, result.plan, result.error) == ("done", ("stay",), None)
+            with pytest.raises(OwnCodeError, match=r"own\.py is not what it was when the s"):
+                await pool.run(replace(trial, source="edited"))
+        finally:
+            await pool.aclose()
+
+
 async def test_smoke_one_worker_with_the_real_engine(local_ray):
-    models = Models(options="smollm2-135m-instruct", world="smollm2-135m-instruct")
+    models = Models((("smollm2-135m-instruct", find_config("smollm2-135m-instruct")),))
     recipe = partial(open_pool, models, answers=Answers.FRESH, most=2)
     trials = [
         Trial(
             planner="cot",
-            environment="minecraft",
+            domain="minecraft",
             task="milk-a-cow",
-            model=models.options,
+            model="smollm2-135m-instruct",
             seed=seed,
             settings={"d": 1},
         )

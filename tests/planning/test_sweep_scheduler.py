@@ -23,7 +23,7 @@ def soon(monkeypatch):
 
 
 def trial_of(seed):
-    return Trial(planner="cot", environment="minecraft", task="t", model="m", seed=seed)
+    return Trial(planner="cot", domain="minecraft", task="t", model="m", seed=seed)
 
 
 def result_of(trial, error=None):

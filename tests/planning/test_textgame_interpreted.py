@@ -9,7 +9,6 @@ from textgame_toys import Numbers, Trails, follow, view, wander
 
 from llm_planning.environments.textgame.game import (
     Ending,
-    Observation,
     Played,
     TextGameError,
     Transition,
@@ -17,7 +16,6 @@ from llm_planning.environments.textgame.game import (
 from llm_planning.environments.textgame.interpreted import InterpretedGame, Snapshots
 from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
 from llm_planning.environments.textgame.trapdoor import TrapDoor
-from llm_planning.planners.mc_dml.search import observe
 
 
 async def test_an_interpreted_game_tells_what_its_interpreter_says():
@@ -37,14 +35,6 @@ async def test_an_interpreted_game_tells_what_its_interpreter_says():
     assert seconds.simulation > 0
     assert seconds.valid_actions.seconds > 0
     assert InterpretedGame(game.snapshots).seconds.steps == 0
-
-
-async def test_an_observation_computes_no_valid_actions():
-    """They cost most of all, and nobody needs those of an episode's last state."""
-    toy = Numbers()
-    game = RememberedGame(InterpretedGame(toy), TransitionMemory())
-    assert await observe(game, await game.start()) == Observation("Begin.", "You see 1.", "nothing")
-    assert toy.asked == {"begin": 1, "look": 1}
 
 
 async def test_an_ended_game_is_refused_without_asking():

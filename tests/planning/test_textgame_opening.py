@@ -16,15 +16,14 @@ from llm_planning.environments.textgame.interpreted import InterpretedGame
 from llm_planning.environments.textgame.opening import (
     GAME_TASKS,
     GameSettings,
-    UnknownGameError,
     open_game,
-    walkthrough_of,
 )
 from llm_planning.environments.textgame.remembered import RememberedGame
 from llm_planning.environments.textgame.textworld_kinds import LEVELS
 from llm_planning.environments.textgame.transition_store import transition_store_path
 from llm_planning.environments.textgame.trapdoor import TrapDoor
-from llm_planning.planners.settings import SettingsError
+from llm_planning.registry import UnknownTaskError
+from llm_planning.settings import SettingsError
 
 
 @pytest.fixture
@@ -77,14 +76,13 @@ def test_the_tasks_are_the_kinds_the_trap_door_and_table_1():
     ],
 )
 async def test_settings_that_do_not_belong_to_the_game(task, settings, message, tables):
-    for opened in (open_game, walkthrough_of):
-        with pytest.raises(SettingsError, match=message):
-            await opened(task, GameSettings.read(settings))
+    with pytest.raises(SettingsError, match=message):
+        await open_game(task, GameSettings.read(settings))
     assert not list(tables)
 
 
 async def test_a_task_that_does_not_exist():
-    with pytest.raises(UnknownGameError, match=r"unknown game 'zork'; did you mean zork1"):
+    with pytest.raises(UnknownTaskError, match=r"unknown task 'zork' of textgame; did you mean"):
         await open_game("zork", GameSettings())
 
 
@@ -235,13 +233,9 @@ async def test_what_a_trial_learnt_is_saved_when_it_ends(cache):
 
 
 async def test_walkthroughs(cache):
-    assert await walkthrough_of("trap-door", GameSettings()) == TrapDoor.walkthrough
-
-
-async def test_a_game_without_a_walkthrough(tables, monkeypatch):
-    monkeypatch.setattr(TrapDoor, "walkthrough", ())
-    with pytest.raises(TextGameError, match="trap-door comes without a walkthrough"):
-        await walkthrough_of("trap-door", GameSettings())
+    for remember in ("memory", "off"):
+        game = await open_game("trap-door", GameSettings(remember=remember))
+        assert game.walkthrough == TrapDoor.walkthrough
 
 
 async def test_a_textworld_game_is_the_same_with_and_without_memory(tables, tmp_path):

@@ -1,26 +1,36 @@
 import re
 import typing
+from dataclasses import replace
 
 import pytest
 from pydantic import ValidationError
 
+from llm_planning.environments.minecraft.option_language import (
+    CONDITIONS,
+    ChangeModel,
+    Option,
+    OptionGrammar,
+    Prediction,
+    Vocabulary,
+)
 from llm_planning.environments.minecraft.state import Change
 from llm_planning.environments.minecraft.vocabulary import OBJECTS, VERBS
 from llm_planning.planners.tree_of_options import answers
-from llm_planning.planners.tree_of_options.settings import Vocabulary
-from llm_planning.planners.tree_of_options.trajectory import Option, Trajectory
+from llm_planning.planners.tree_of_options.trajectory import Trajectory
 from llm_serving.answers import compact, constraint_of, parse
 
 VOCABULARIES = typing.get_args(Vocabulary)
+GRAMMARS = {vocabulary: OptionGrammar(vocabulary) for vocabulary in VOCABULARIES}
 
 
 def every_model():
     yield from (answers.Feasibility, answers.Evaluation, answers.Termination)
     for vocabulary in VOCABULARIES:
-        yield from (answers.proposal(k, vocabulary) for k in range(1, 9))
-        yield from (answers.decomposition(d, vocabulary) for d in (1, 12, 32))
-        yield answers.repair(vocabulary)
-        yield answers.prediction(vocabulary)
+        grammar = GRAMMARS[vocabulary]
+        yield from (answers.options(grammar, k, k) for k in range(1, 9))
+        yield from (answers.options(grammar, 1, d) for d in (1, 12, 32))
+        yield answers.one_option(grammar)
+        yield ChangeModel(vocabulary).answer
 
 
 @pytest.mark.parametrize("model", list(every_model()))
@@ -30,16 +40,13 @@ def test_every_answer_is_finite(model):
     re.compile(constraint.regex)
 
 
-def test_models_are_made_once():
-    assert answers.proposal(3, "closed") is answers.proposal(3, "closed")
-    assert answers.proposal(3, "closed") is not answers.proposal(3, "free")
-
-
 def test_proposal_has_exactly_k_options():
-    model = answers.proposal(2, "closed")
+    grammar = GRAMMARS["closed"]
+    model = answers.options(grammar, 2, 2)
     option = '{"reasoning":"tools","verb":"craft","quantity":4,"item":"oak_planks"}'
     parsed = parse(model, f'{{"options":[{option},{option}]}}')
-    assert [item.option() for item in parsed.options] == [Option("craft", 4, "oak_planks")] * 2
+    read = [grammar.read(one.model_dump()) for one in parsed.options]
+    assert read == [Option("craft", 4, "oak_planks")] * 2
     for wrong in (1, 3):
         with pytest.raises(ValidationError):
             parse(model, f'{{"options":[{",".join([option] * wrong)}]}}')
@@ -47,7 +54,7 @@ def test_proposal_has_exactly_k_options():
 
 def test_reason_is_written_before_the_verdict():
     assert list(answers.Feasibility.model_fields) == ["reason", "action_valid"]
-    closed = answers.proposal(1, "closed").model_fields["options"].annotation
+    closed = answers.options(GRAMMARS["closed"], 1, 1).model_fields["options"].annotation
     assert list(typing.get_args(closed)[0].model_fields) == [
         "reasoning",
         "verb",
@@ -62,12 +69,13 @@ def accepts(model, text):
 
 def test_closed_vocabulary_knows_its_words_only():
     text = '{"verb":"craft","quantity":1,"item":"iron_shears"}'
-    assert not accepts(answers.repair("closed"), text)
-    assert accepts(answers.repair("free"), text)
+    assert not accepts(answers.one_option(GRAMMARS["closed"]), text)
+    assert accepts(answers.one_option(GRAMMARS["free"]), text)
     for verb in VERBS:
         for item in OBJECTS:
             assert accepts(
-                answers.repair("closed"), f'{{"verb":"{verb}","quantity":64,"item":"{item}"}}'
+                answers.one_option(GRAMMARS["closed"]),
+                f'{{"verb":"{verb}","quantity":64,"item":"{item}"}}',
             )
 
 
@@ -75,7 +83,7 @@ def test_closed_vocabulary_knows_its_words_only():
 @pytest.mark.parametrize("vocabulary", VOCABULARIES)
 def test_quantity_is_1_to_64(quantity, vocabulary):
     text = f'{{"verb":"craft","quantity":{quantity},"item":"bucket"}}'
-    assert not accepts(answers.repair(vocabulary), text)
+    assert not accepts(answers.one_option(GRAMMARS[vocabulary]), text)
 
 
 @pytest.mark.parametrize("score", ["0.0", "0.1", "0.5", "1.0"])
@@ -94,7 +102,7 @@ def test_prediction_becomes_a_change():
         '"equipped":["wooden_pickaxe"],"conditions":["time night","height 12"]}'
     )
     for vocabulary in VOCABULARIES:
-        model = answers.prediction(vocabulary)
+        model = ChangeModel(vocabulary).answer
         assert accepts(model, text)
         prediction = parse(model, text)
         assert compact(prediction) == text
@@ -111,12 +119,12 @@ def test_prediction_becomes_a_change():
 
 def test_empty_prediction_changes_nothing():
     text = '{"gained":[],"lost":[],"blocks":[],"entities":[],"equipped":[],"conditions":[]}'
-    assert parse(answers.prediction("closed"), text).change() == Change()
+    assert parse(ChangeModel("closed").answer, text).change() == Change()
 
 
 def test_every_condition_changes_one_attribute():
-    for condition in answers.CONDITIONS:
-        prediction = answers.Prediction(
+    for condition in CONDITIONS:
+        prediction = Prediction(
             gained=[], lost=[], blocks=[], entities=[], equipped=[], conditions=[condition]
         )
         attribute, value = condition.split(" ")
@@ -127,7 +135,7 @@ def test_every_condition_changes_one_attribute():
 def test_history_is_numbered_and_grows():
     start = Trajectory("win", None)
     assert start.history == "none"
-    first = start.after(Option("mine", 3, "oak_log"), None)
-    second = first.after(Option("craft", 4, "oak_planks"), None)
+    options = (Option("mine", 3, "oak_log"), Option("craft", 4, "oak_planks"))
+    first, second = (replace(start, options=options[:n]) for n in (1, 2))
     assert second.history == "1. mine 3 oak_log\n2. craft 4 oak_planks"
     assert second.history.startswith(first.history)

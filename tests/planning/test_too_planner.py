@@ -8,14 +8,18 @@ from collections import Counter
 
 import pytest
 
-from llm_planning.planners.registry import PLANNERS
+from llm_planning.environments.minecraft.domain import Minecraft
+from llm_planning.planners.tree_of_options.baselines import SPECS
 from llm_planning.planners.tree_of_options.settings import SearchSettings
 from llm_planning.planners.tree_of_options.world import scalar_reward, weights
+from llm_planning.registry import Problem
 from llm_planning.roles import Engines
 from llm_serving.errors import ServingError
 from llm_serving.scripted import ScriptedEngine
 
 TASK = "obtain-leather"
+PLANNERS = {spec.name: spec for spec in SPECS}
+PROBLEM = Problem(domain="minecraft", task=TASK, world=Minecraft(task=TASK))
 SCORES = (
     "success_probability",
     "reward_estimate",
@@ -109,12 +113,12 @@ def world(request):
     raise AssertionError(request.role)
 
 
-async def plan(name="too", script=world, delay=None, seed=0, task=TASK, **settings):
+async def plan(name="too", script=world, delay=None, seed=0, **settings):
     engine = ScriptedEngine(script, delay=delay)
     spec = PLANNERS[name]
     outcome = await spec.run(
-        task,
-        engines=Engines.both(engine),
+        PROBLEM,
+        engines=Engines(engine),
         settings=spec.settings.read(SETTINGS | settings),
         seed=seed,
     )
@@ -122,11 +126,12 @@ async def plan(name="too", script=world, delay=None, seed=0, task=TASK, **settin
 
 
 def statistics(node, path=()):
-    """Path -> (N, Q) of every node of a trace."""
-    path = (*path, node["payload"]["option"]) if node["payload"]["option"] else ()
-    found = {path: (node["visits"], node["value"])}
-    for child in node["children"]:
-        found |= statistics(child, path)
+    """Path -> (N, Q) of every edge of a trace, and of the root."""
+    found = {} if path else {(): (node["visits"], node["value"])}
+    for edge in node["edges"]:
+        below = (*path, edge["option"])
+        found[below] = (edge["visits"], edge["value"])
+        found |= statistics(edge, below)
     return found
 
 
@@ -168,16 +173,22 @@ async def test_golden_tree_of_means_with_reward_as_first_play():
         (PLANKS, PIG): (0, 0.0),
     }
     assert outcome.plan == (PLANKS, COW)
-    assert outcome.success is True
+    # The model thought so; in the world there are no planks without logs, and no cow.
+    assert outcome.success is False
     assert outcome.metrics == {
-        "success_basis": "predicted",
+        "success_basis": "executed",
+        "options_executed": 0,
+        "first_failed": PLANKS,
+        "first_obstacle": "needs 1 oak_log, has 0",
+        "reward": 0.0,
+        "predicted_success": True,
         "options_planned": 2,
         "nodes": 9,
         "expansions": 4,
         "dead_ends": 0,
         "depth": 3,
     }
-    assert outcome.text == "\n".join(
+    assert outcome.text.partition("\n\n")[0] == "\n".join(
         [
             "ROOT (N:3, Q:0.581)",
             "1. mine 1 oak_log (N:2, Q:0.571)",
@@ -225,11 +236,11 @@ async def test_trace_is_json_and_tells_why():
     assert trace["seed"] == 11
     assert trace["settings"]["iter"] == 3
     assert trace["settings"]["return"] == "mean"
-    cow = trace["tree"]["children"][1]["children"][0]
-    assert cow["payload"]["scores"]["reward_estimate"] == 0.8
-    assert cow["payload"]["state"]["inventory"] == {"oak_planks": 1, "leather": 1}
-    assert cow["payload"]["done"] is True
-    assert cow["payload"]["candidate"] == {
+    cow = trace["tree"]["edges"][1]["edges"][0]
+    assert cow["scores"]["reward_estimate"] == 0.8
+    assert "{'oak_planks': 1, 'leather': 1}" in cow["state"]
+    assert cow["done"] is True
+    assert cow["candidate"] == {
         "option": COW,
         "proposed": COW,
         "reasoning": "because",
@@ -281,8 +292,8 @@ async def test_without_world_model_every_question_sees_the_start_and_the_options
     termination = [request for request in engine.requests if request.role == "termination"]
     assert [history_of(request) for request in termination] == [(WOOD,), (WOOD, TABLE)]
     tree = outcome.trace["tree"]
-    deepest = tree["children"][0]["children"][1]
-    assert deepest["payload"]["state"] == tree["payload"]["state"]
+    deepest = tree["edges"][0]["edges"][1]
+    assert deepest["state"] == str(PROBLEM.world.start(0))
 
 
 async def test_world_model_asks_as_its_equations_say():
@@ -311,13 +322,14 @@ async def test_cot_asks_once():
     engine = ScriptedEngine({"decompose": answer})
     spec = PLANNERS["cot"]
     outcome = await spec.run(
-        TASK, engines=Engines.both(engine), settings=spec.settings.read({"d": 4}), seed=5
+        PROBLEM, engines=Engines(engine), settings=spec.settings.read({"d": 4}), seed=5
     )
     assert outcome.plan == ("find 1 cow", "kill 1 cow")
-    assert outcome.success is None
-    assert outcome.metrics == {"success_basis": "not judged", "options_planned": 2}
+    assert outcome.metrics["success_basis"] == "executed"
+    assert outcome.metrics["options_planned"] == 2
     assert outcome.trace["steps"][0] == {"option": "find 1 cow", "reasoning": "cows drop leather"}
-    assert outcome.text == "1. find 1 cow (cows drop leather)\n2. kill 1 cow (kill it)"
+    said = outcome.text.partition("\n\n")[0]
+    assert said == "1. find 1 cow (cows drop leather)\n2. kill 1 cow (kill it)"
     (request,) = engine.requests
     assert request.sampling.temperature == 0.2
     assert request.sampling.seed == 5
@@ -328,8 +340,8 @@ async def test_engines_and_sampling_of_each_role():
     options, model = ScriptedEngine(world), ScriptedEngine(world)
     spec = PLANNERS["too"]
     await spec.run(
-        TASK,
-        engines=Engines(options=options, world=model),
+        PROBLEM,
+        engines=Engines(options, dict.fromkeys(("dynamics", "reward", "termination"), model)),
         settings=spec.settings.read(SETTINGS),
         seed=9,
     )
@@ -361,11 +373,11 @@ def with_obstacles(obstacles, prerequisites):
 async def test_infeasible_option_is_repaired_without_a_second_check():
     script = with_obstacles({PLANKS}, {PLANKS: "mine 2 birch_log"})
     outcome, engine = await plan(script=script, iter=1, d=1)
-    assert [child["payload"]["option"] for child in outcome.trace["tree"]["children"]] == [
+    assert [child["option"] for child in outcome.trace["tree"]["edges"]] == [
         WOOD,
         "mine 2 birch_log",
     ]
-    assert outcome.trace["tree"]["children"][1]["payload"]["candidate"] == {
+    assert outcome.trace["tree"]["edges"][1]["candidate"] == {
         "option": "mine 2 birch_log",
         "proposed": PLANKS,
         "reasoning": "because",
@@ -379,8 +391,8 @@ async def test_infeasible_option_is_dropped():
     script = with_obstacles({PLANKS}, {})
     outcome, engine = await plan(script=script, iter=1, d=1, infeasible="drop")
     tree = outcome.trace["tree"]
-    assert [child["payload"]["option"] for child in tree["children"]] == [WOOD]
-    assert tree["payload"]["left_out"] == [
+    assert [child["option"] for child in tree["edges"]] == [WOOD]
+    assert tree["left_out"] == [
         {
             "option": None,
             "proposed": PLANKS,
@@ -396,8 +408,8 @@ async def test_node_without_feasible_options_is_a_dead_end():
     script = with_obstacles({STICKS, TABLE}, {})
     outcome, engine = await plan(script=script, iter=4, infeasible="drop")
     # Iteration 1 ends at wood with R = .6; nobody asks there again.
-    assert outcome.trace["tree"]["children"][0]["value"] == pytest.approx(0.6)
-    assert outcome.trace["tree"]["children"][0]["visits"] == 4
+    assert outcome.trace["tree"]["edges"][0]["value"] == pytest.approx(0.6)
+    assert outcome.trace["tree"]["edges"][0]["visits"] == 4
     assert outcome.metrics["dead_ends"] == 1
     assert outcome.plan == (WOOD,)
     assert engine.counters.roles["propose"].calls == 2
@@ -408,7 +420,7 @@ async def test_root_without_feasible_options_plans_nothing():
     outcome, engine = await plan(script=script, infeasible="drop")
     assert outcome.plan == ()
     assert outcome.success is False
-    assert outcome.text == "ROOT (N:3, Q:0.000)"
+    assert outcome.text.startswith("ROOT (N:3, Q:0.000)\n\n")
     assert engine.counters.roles["propose"].calls == 1
 
 
@@ -422,8 +434,8 @@ async def test_equal_candidates_are_one_edge():
 
         outcome, engine = await plan(script=script, iter=1, d=1, delay=delay)
         tree = outcome.trace["tree"]
-        assert [child["payload"]["candidate"]["proposed"] for child in tree["children"]] == [WOOD]
-        assert [left["proposed"] for left in tree["payload"]["left_out"]] == [PLANKS]
+        assert [child["candidate"]["proposed"] for child in tree["edges"]] == [WOOD]
+        assert [left["proposed"] for left in tree["left_out"]] == [PLANKS]
         assert engine.counters.roles["dynamics"].calls == 1
 
 
@@ -432,8 +444,8 @@ async def test_equal_proposals_are_checked_once():
         return proposal(WOOD, WOOD) if request.role == "propose" else world(request)
 
     outcome, engine = await plan(script=script, iter=1, d=1)
-    assert len(outcome.trace["tree"]["children"]) == 1
-    assert [left["proposed"] for left in outcome.trace["tree"]["payload"]["left_out"]] == [WOOD]
+    assert len(outcome.trace["tree"]["edges"]) == 1
+    assert [left["proposed"] for left in outcome.trace["tree"]["left_out"]] == [WOOD]
     assert engine.counters.roles["feasibility"].calls == 1
 
 
@@ -457,7 +469,7 @@ async def test_candidates_do_not_wait_for_each_other():
         ("reward", WOOD),
     ]
     # The children are in the order of the proposal all the same.
-    assert [child["payload"]["option"] for child in outcome.trace["tree"]["children"]] == [
+    assert [child["option"] for child in outcome.trace["tree"]["edges"]] == [
         WOOD,
         PLANKS,
     ]
@@ -468,7 +480,7 @@ async def test_concurrent_plans_do_not_mix():
     spec = PLANNERS["too"]
     settings = spec.settings.read(SETTINGS)
     outcomes = await asyncio.gather(
-        *(spec.run(TASK, engines=Engines.both(engine), settings=settings, seed=0) for _ in range(8))
+        *(spec.run(PROBLEM, engines=Engines(engine), settings=settings, seed=0) for _ in range(8))
     )
     assert all(outcome == outcomes[0] for outcome in outcomes)
     assert engine.counters.roles["propose"].calls == 8 * 3

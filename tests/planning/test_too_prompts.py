@@ -1,11 +1,16 @@
 import re
 import typing
+from dataclasses import replace
 
 import pytest
+from pydantic import create_model
 
+from llm_planning.domain import Domain, OneOf
+from llm_planning.environments.minecraft.domain import Minecraft
+from llm_planning.environments.minecraft.option_language import Option
 from llm_planning.environments.minecraft.state import Change
 from llm_planning.environments.minecraft.tasks import TASKS
-from llm_planning.planners.tree_of_options.prompts import (
+from llm_planning.planners.tree_of_options.questions import (
     CHANGING,
     NOW,
     PAPER_ORDER,
@@ -15,21 +20,34 @@ from llm_planning.planners.tree_of_options.prompts import (
     order,
 )
 from llm_planning.planners.tree_of_options.settings import Layout
-from llm_planning.planners.tree_of_options.trajectory import Option, Trajectory
+from llm_planning.planners.tree_of_options.trajectory import Trajectory
 
 LAYOUTS = typing.get_args(Layout)
 TASK = TASKS["craft-a-compass"]
 WOOD, PLANKS = Option("mine", 3, "oak_log"), Option("craft", 4, "oak_planks")
 STONE, IRON = Option("mine", 8, "cobblestone"), Option("mine", 3, "iron_ore")
+MINECRAFT = Minecraft(task=TASK.name)
 START_TRAJECTORY = Trajectory(TASK.goal, TASK.start)
-FIRST = START_TRAJECTORY.after(WOOD, TASK.start.apply(Change(gained={"oak_log": 3})))
-SECOND = FIRST.after(
-    PLANKS, FIRST.state.apply(Change(gained={"oak_planks": 4}, lost={"oak_log": 1}))
-)
+
+
+def after(trajectory, option, **change):
+    return replace(
+        trajectory,
+        state=trajectory.state.apply(Change(**change)),
+        options=(*trajectory.options, option),
+    )
+
+
+FIRST = after(START_TRAJECTORY, WOOD, gained={"oak_log": 3})
+SECOND = after(FIRST, PLANKS, gained={"oak_planks": 4}, lost={"oak_log": 1})
+
+
+def composed(name, layout, moment, count, domain=MINECRAFT):
+    return compose(name, domain, layout, moment=moment, count=count)
 
 
 def ask(name, layout="cached", *, trajectory=SECOND, option=STONE, reason="no pickaxe", moment=NOW):
-    return compose(name, layout, moment, 3).messages(
+    return composed(name, layout, moment, 3).messages(
         {
             "goal": trajectory.goal,
             "state": trajectory.state,
@@ -53,22 +71,22 @@ def test_layouts_say_the_same(name):
     cached, paper = (ask(name, layout) for layout in LAYOUTS)
     assert paragraphs(cached) == paragraphs(paper)
     assert cached != paper
-    assert {block for part in order(name, "cached") for block in part} == {
-        block for part in order(name, "paper") for block in part
+    assert {block for part in order(PAPER_ORDER[name], "cached") for block in part} == {
+        block for part in order(PAPER_ORDER[name], "paper") for block in part
     }
 
 
 @pytest.mark.parametrize("name", PAPER_ORDER)
 def test_paper_layout_ends_with_rules_and_format(name):
-    system, user = order(name, "paper")
+    system, user = order(PAPER_ORDER[name], "paper")
     assert system == ("role",)
     assert user[-2:] == ("rules", "format")
-    assert "surroundings" in user[:2]
+    assert "background" in user[:2]
 
 
 @pytest.mark.parametrize("name", PAPER_ORDER)
 def test_system_message_never_changes(name):
-    assert not set(order(name, "cached")[0]) & set(CHANGING)
+    assert not set(order(PAPER_ORDER[name], "cached")[0]) & set(CHANGING)
     assert ask(name, trajectory=FIRST)[0] == ask(name, trajectory=SECOND, option=IRON)[0]
 
 
@@ -88,11 +106,11 @@ def test_candidates_of_one_node_share_everything_up_to_the_option(name):
 
 
 def test_rewards_of_one_node_share_everything_up_to_the_inventory():
-    one = FIRST.after(PLANKS, FIRST.state.apply(Change(gained={"oak_planks": 4})))
-    other = FIRST.after(STONE, FIRST.state.apply(Change(gained={"cobblestone": 8})))
+    one = after(FIRST, PLANKS, gained={"oak_planks": 4})
+    other = after(FIRST, STONE, gained={"cobblestone": 8})
     texts = [
         text(
-            compose("reward", "cached", PREDICTED, 1).messages(
+            composed("reward", "cached", PREDICTED, 1).messages(
                 {
                     "goal": FIRST.goal,
                     "state": child.state,
@@ -127,8 +145,8 @@ def test_state_is_headed_by_its_moment(moment):
 
 
 def test_prompts_ask_for_as_many_options_as_set():
-    assert "you name 5 options" in text(compose("propose", "cached", NOW, 5).messages(given()))
-    assert "At most 9 options" in text(compose("decompose", "cached", NOW, 9).messages(given()))
+    assert "you name 5 options" in text(composed("propose", "cached", NOW, 5).messages(given()))
+    assert "At most 9 options" in text(composed("decompose", "cached", NOW, 9).messages(given()))
 
 
 def given():
@@ -142,3 +160,34 @@ def test_prompts_are_tidy(name, layout):
     assert not re.search(r"[{}]{2}|\{%|\n{3}| \n|\n\Z", said)
     # The fixed part pays for itself through the prefix cache, but a small model must follow it.
     assert len(ask(name)[0].content) < 2000
+
+
+class Gate(Domain):
+    """A domain that words nothing itself."""
+
+    goal = "Open the gate."
+    about = "A gate opens with its key."
+    grammar = OneOf(("take the key", "open the gate"))
+    state_model = type("Model", (), {"answer": create_model("GateIs", open=(bool, ...))})
+
+
+@pytest.mark.parametrize("name", PAPER_ORDER)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_any_domain_is_asked_in_general_words(name, layout):
+    prompt = composed(name, layout, NOW, 2, domain=Gate())
+    messages = prompt.messages(
+        {
+            "goal": Gate.goal,
+            "described": "The gate is shut.",
+            "history": "none",
+            "option": "open the gate",
+            "reason": "no key",
+            "state": None,
+        }
+    )
+    said = text(messages)
+    assert said.count("The gate is shut.") == 1
+    assert "Minecraft" not in said
+    assert ("A gate opens with its key." in said) == ("game" in PAPER_ORDER[name])
+    assert ("one of: take the key, open the gate" in said) == ("options" in PAPER_ORDER[name])
+    assert not re.search(r"[{}]{2}|\{%|\n{3}| \n|\n\Z", said)

@@ -9,8 +9,8 @@ import pytest
 
 from llm_planning.environments.minecraft.rulebook import Rule, RuleBook
 from llm_planning.environments.minecraft.text_world import TextWorld
-from llm_planning.planners.xenon.agent import Agent, Parts
-from llm_planning.planners.xenon.choosing import FailureAware, SelfReflecting, SuccessOnly
+from llm_planning.planners.xenon.agent import Agent
+from llm_planning.planners.xenon.choosing import Asking, FailureAware, SelfReflecting, SuccessOnly
 from llm_planning.planners.xenon.failure_notes import FailureNotes
 from llm_planning.planners.xenon.goals import dex
 from llm_planning.planners.xenon.graph import DependencyGraph
@@ -22,13 +22,10 @@ from llm_planning.planners.xenon.initial import (
 from llm_planning.planners.xenon.knowledge import Knowledge
 from llm_planning.planners.xenon.memory import ActionMemory
 from llm_planning.planners.xenon.plans import PLANS, HumanPlan
-from llm_planning.planners.xenon.revision import AnalogyStore, Scales, consumed
+from llm_planning.planners.xenon.revision import AnalogyStore, Revising, Scales, consumed
 from llm_planning.planners.xenon.roles import Attempt
-from llm_planning.planners.xenon.saved import (
-    SavedKnowledgeError,
-    load_saved,
-    save_knowledge,
-)
+from llm_planning.planners.xenon.saved import Saved, SavedKnowledgeError, save_knowledge
+from llm_planning.settings import SettingsError
 
 VERBS = ("mine", "craft", "smelt")
 
@@ -81,29 +78,31 @@ def chooser(answers):
     """Answers by item, each list from left to right; says what it was asked."""
     asked = []
 
-    async def choose(item, *, quantity, examples, options, analyses):
-        asked.append((item, tuple(examples), tuple(options), tuple(analyses)))
-        return answers[item].pop(0)
+    async def choose(question):
+        asked.append((question.item, question.examples, question.options, question.analyses))
+        return answers[question.item].pop(0)
 
     return choose, asked
 
 
+def asking(memory, ask=None, *, k=3):
+    return Asking(memory=memory, similar=Alphabetical(), ask=ask, k=k)
+
+
 def xenon(known, ask, *, x0=2, scales=None):
-    similar = Alphabetical()
     memory = ActionMemory(VERBS, x0=x0)
+    given = Revising(
+        knowledge=known,
+        similar=Alphabetical(),
+        scales=scales or Scales(c0=3, alpha_s=2, alpha_i=8, k=3),
+        resources=consumed,
+    )
     return Agent(
-        Parts(
-            knowledge=known,
-            dependencies=AnalogyStore(
-                known,
-                similar=similar,
-                scales=scales or Scales(c0=3, alpha_s=2, alpha_i=8, k=3),
-                resources=consumed,
-            ),
-            actions=FailureAware(memory, similar=similar, ask=ask, k=3),
-            select_goal=dex,
-            notes=FailureNotes(),
-        ),
+        knowledge=known,
+        dependencies=AnalogyStore(given),
+        actions=FailureAware(asking(memory, ask)),
+        select_goal=dex,
+        notes=FailureNotes(),
         rng=random.Random(0),
     ), memory
 
@@ -178,29 +177,29 @@ async def test_the_end_of_the_time_is_no_failure():
 async def test_fam_is_asked_with_similar_items_and_without_what_failed():
     memory = ActionMemory(VERBS, x0=1)
     ask, asked = chooser({"stick": ["smelt", "craft"]})
-    policy = FailureAware(memory, similar=Alphabetical(), ask=ask, k=2)
+    policy = FailureAware(asking(memory, ask, k=2))
     for item in ("planks", "logs", "bowl"):
         policy.succeeded("craft" if item != "logs" else "mine", item)
-    assert await policy.choose("stick", 2) == "smelt"
+    assert await policy.choose("stick") == "smelt"
     policy.failed(attempt("stick", "smelt"))
-    assert await policy.choose("stick", 2) == "craft"
+    assert await policy.choose("stick") == "craft"
     assert asked == [
         ("stick", (("bowl", "craft"), ("logs", "mine")), VERBS, ()),
         ("stick", (("bowl", "craft"), ("logs", "mine")), ("mine", "craft"), ()),
     ]
     policy.failed(attempt("stick", "craft"))
-    assert await policy.choose("stick", 2) == "mine"  # the only one left: nobody is asked
+    assert await policy.choose("stick") == "mine"  # the only one left: nobody is asked
     assert len(asked) == 2
-    assert await policy.choose("bowl", 1) == "craft"
+    assert await policy.choose("bowl") == "craft"
 
 
 async def test_successes_only_asks_the_same_again_until_requirements_are_doubted():
     memory = ActionMemory(VERBS, x0=2)
     ask, asked = chooser({"stick": ["mine"] * 6})
-    policy = SuccessOnly(memory, similar=Alphabetical(), ask=ask, k=2, notes=FailureNotes())
+    policy = SuccessOnly(asking(memory, ask, k=2))
     for _ in range(6):
         assert not policy.exhausted("stick")
-        assert await policy.choose("stick", 1) == "mine"
+        assert await policy.choose("stick") == "mine"
         policy.failed(attempt("stick", "mine"))
     assert policy.exhausted("stick")  # x_0 |𝒜| = 6
     assert {options for _, _, options, _ in asked} == {VERBS}
@@ -214,16 +213,9 @@ async def test_self_reflection_reads_why_earlier_attempts_failed():
         analysed.append(failure)
         return f"reason {len(analysed)}"
 
-    policy = SelfReflecting(
-        ActionMemory(VERBS, x0=9),
-        similar=Alphabetical(),
-        ask=ask,
-        analyse=analyse,
-        k=1,
-        notes=FailureNotes(),
-    )
+    policy = SelfReflecting(asking(ActionMemory(VERBS, x0=9), ask, k=1), analyse=analyse)
     for _ in range(5):
-        await policy.choose("stick", 1)
+        await policy.choose("stick")
         policy.failed(attempt("stick", "mine"))
     # The same action on the same belief fails for the same reason: it is asked for once.
     assert [analyses for _, _, _, analyses in asked] == [("reason 1",) * n for n in range(5)]
@@ -241,7 +233,7 @@ def attempt(item, action):
 def test_the_three_plans_demonstrate_what_the_paper_lists():
     known = Knowledge(DependencyGraph())
     memory = ActionMemory(VERBS, x0=2)
-    policy = FailureAware(memory, similar=Alphabetical(), ask=chooser({})[0], k=3)
+    policy = FailureAware(asking(memory))
     world = TextWorld(RuleBook.load(), goals=["diamond", "iron_sword", "golden_sword"], verbs=VERBS)
     demonstrate(PLANS, world, knowledge=known, actions=policy)
     assert known.demonstrated == {
@@ -259,9 +251,7 @@ def test_the_three_plans_demonstrate_what_the_paper_lists():
 def test_a_plan_that_fails_names_its_step():
     plan = HumanPlan("bowl", (("mine", "logs", 1), ("smelt", "planks", 3)))
     world = TextWorld(tiny_book(), goals=["bowl"], verbs=VERBS)
-    policy = FailureAware(
-        ActionMemory(VERBS, x0=2), similar=Alphabetical(), ask=chooser({})[0], k=3
-    )
+    policy = FailureAware(asking(ActionMemory(VERBS, x0=2)))
     with pytest.raises(PlanFailedError, match="plan for bowl fails at smelt planks"):
         demonstrate([plan], world, knowledge=Knowledge(DependencyGraph()), actions=policy)
 
@@ -272,9 +262,9 @@ async def predicted(answers, items, *, most=100, demonstrated=()):
         known.demonstrate(item, used, makes=1, kept=set())
     asked = []
 
-    async def predict(item, *, examples):
-        asked.append((item, tuple(examples)))
-        return answers.get(item, {})
+    async def predict(question):
+        asked.append((question.item, tuple(question.examples)))
+        return answers.get(question.item, {})
 
     initial = await predict_requirements(
         known, predict=predict, similar=Alphabetical(), k=2, most=most
@@ -353,7 +343,7 @@ def test_knowledge_comes_back_as_it_was(tmp_path):
     rng = random.Random(7)
     path = tmp_path / "learnt.json"
     save(path, known, memory, goals=rng)
-    saved = load_saved(path)
+    saved = Saved.load(path)
     back = saved.knowledge()
     assert saved.episodes == 3
     assert {v: dict(back.graph.requirements(v)) for v in back.graph.items} == {
@@ -398,20 +388,24 @@ def test_a_damaged_file_is_one_clear_error(tmp_path, spoil, says):
     save(path, known, memory)
     path.write_text(spoil(path.read_text()))
     with pytest.raises(SavedKnowledgeError, match=says):
-        load_saved(path).knowledge()
+        Saved.load(path).knowledge()
 
 
 def test_knowledge_of_another_run_is_not_taken_up(tmp_path):
     known, memory = learnt()
-    save(tmp_path / "x.json", known, memory)
-    saved = load_saved(tmp_path / "x.json")
-    saved.check_run({"task": "67-goals", "seed": 3}, episodes=9)
+    path = tmp_path / "x.json"
+    run = {"task": "67-goals", "seed": 3}
+    assert Saved.resume(path, run, episodes=9) is None
+    save(path, known, memory)
+    assert Saved.resume(path, run, episodes=9) == Saved.load(path)
     with pytest.raises(SavedKnowledgeError, match="learnt with seed=3, and this run has seed=4"):
-        saved.check_run({"task": "67-goals", "seed": 4}, episodes=9)
+        Saved.resume(path, run | {"seed": 4}, episodes=9)
     with pytest.raises(SavedKnowledgeError, match="steps"):
-        saved.check_run({"task": "67-goals", "seed": 3, "steps": 9}, episodes=9)
+        Saved.resume(path, run | {"steps": 9}, episodes=9)
     with pytest.raises(SavedKnowledgeError, match="more than episodes=0: name another file"):
-        saved.check_run({"task": "67-goals", "seed": 3}, episodes=0)
+        Saved.resume(path, run, episodes=0)
+    with pytest.raises(SettingsError, match="that folder does not exist"):
+        Saved.resume(tmp_path / "no" / "x.json", run, episodes=9)
 
 
 def test_actions_that_there_are_not_are_refused():
@@ -422,7 +416,7 @@ def test_actions_that_there_are_not_are_refused():
 
 def test_a_missing_file_or_folder_is_one_clear_error(tmp_path):
     with pytest.raises(SavedKnowledgeError, match="cannot read"):
-        load_saved(tmp_path / "none.json")
+        Saved.load(tmp_path / "none.json")
     known, memory = learnt()
     with pytest.raises(SavedKnowledgeError, match="cannot write"):
         save(tmp_path / "no" / "x.json", known, memory)

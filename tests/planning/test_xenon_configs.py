@@ -8,8 +8,8 @@ import pytest
 from llm_planning.experiments.grid import load_sweep
 from llm_planning.experiments.papers import find_paper
 from llm_planning.experiments.wording import printed_value
-from llm_planning.planners.registry import find_planner
 from llm_planning.planners.xenon.learning_report import MARKS
+from llm_planning.registry import Problem, find_planner
 from llm_planning.roles import Engines
 from llm_serving.scripted import ScriptedEngine
 
@@ -175,8 +175,8 @@ def test_a_curve_stands_where_its_metric_was_taken(table):
 async def test_every_metric_that_is_measured_is_reported():
     spec = find_planner("xenon")
     outcome = await spec.run(
-        "67-goals",
-        engines=Engines.both(ScriptedEngine({})),
+        Problem(domain="minecraft", task="67-goals", world=None),
+        engines=Engines(ScriptedEngine({})),
         settings=spec.settings.read({"prior": "table12", "steps": 20, "requirements": 3}),
         seed=0,
     )

@@ -14,23 +14,20 @@ from llm_planning.environments.minecraft.rulebook import RuleBook
 from llm_planning.environments.minecraft.text_world import TextWorld
 from llm_planning.experiments.grid import load_sweep
 from llm_planning.experiments.papers import find_paper
-from llm_planning.planners.registry import PLANNERS as PLANNERS_BY_NAME
-from llm_planning.planners.registry import PlannerSpec
 from llm_planning.planners.xenon import goal_planning as planning
 from llm_planning.planners.xenon.benchmark import Repeat, obtain, true_graph
+from llm_planning.planners.xenon.choosing import Asking
 from llm_planning.planners.xenon.failure_notes import FailureNotes
 from llm_planning.planners.xenon.knowledge import Knowledge
 from llm_planning.planners.xenon.memory import ActionMemory
 from llm_planning.planners.xenon.saved import SavedKnowledgeError, save_knowledge
+from llm_planning.planners.xenon.specs import SPECS
+from llm_planning.registry import Problem
 from llm_planning.roles import Engines
 from llm_serving.scripted import ScriptedEngine
 
 BOOK = RuleBook.load()
-PLANNERS = {
-    "plan-xenon": planning.plan_xenon,
-    "plan-xenon-no-cre": planning.plan_xenon_no_cre,
-    "plan-xenon-no-actions": planning.plan_xenon_no_actions,
-}
+PLANNERS = {spec.name: spec for spec in SPECS if spec.name.startswith("plan-")}
 
 
 def perfect(monkeypatch, *, stall=0.0, rescue=1.0):
@@ -40,21 +37,16 @@ def perfect(monkeypatch, *, stall=0.0, rescue=1.0):
 
 
 async def plan(name, task, *, engine=None, seed=0, **settings):
-    return await PLANNERS[name](
-        task,
-        engines=Engines.both(engine or ScriptedEngine({})),
-        settings=planning.PlanningSettings.read(settings),
+    return await PLANNERS[name].run(
+        Problem(domain="minecraft", task=task, world=None),
+        engines=Engines(engine or ScriptedEngine({})),
+        settings=PLANNERS[name].settings.read(settings),
         seed=seed,
     )
 
 
 async def oracle(task, *, seed=0):
-    return await planning.plan_with_true_actions(
-        task,
-        engines=Engines.both(ScriptedEngine({})),
-        settings=planning.ControllerSettings(),
-        seed=seed,
-    )
+    return await plan("plan-oracle-actions", task, seed=seed)
 
 
 async def test_the_oracle_plan_of_a_wooden_pickaxe_by_hand(monkeypatch):
@@ -206,14 +198,9 @@ async def test_without_action_correction_failures_are_not_taken_over(tmp_path):
     memory.record("mine", "bowl", False)
     memory.record("mine", "bowl", False)
     memory.record("craft", "stick", True)
-    given = planning.Given(memory=memory, similar=None, roles=FakeRoles, k=3)
-    planning.successes_only(given)
+    planning.successes_only(Asking(memory=memory, similar=None, ask=None, k=3))
     assert memory.invalid("bowl") == set()
     assert memory.valid("stick") == "craft"
-
-
-class FakeRoles:
-    choose = None
 
 
 async def test_the_first_graph_is_that_of_plans_and_predictions(monkeypatch):
@@ -295,10 +282,6 @@ def test_printed_goals_have_the_printed_means_of_their_groups(tables, label):
     assert sum(overall) / 7 == pytest.approx(float(row.published["overall"]), abs=0.006)
 
 
-SPECS = {
-    **{name: (planning.PlanningSettings, run) for name, run in PLANNERS.items()},
-    "plan-oracle-actions": (planning.ControllerSettings, planning.plan_with_true_actions),
-}
 SIZES = {
     "table3": 67 * 40 * (1 + 2 + 2),
     "long-horizon-small": 67 * 10 * (1 + 1),
@@ -313,17 +296,7 @@ SIZES = {
 
 
 @pytest.mark.parametrize("sweep", SIZES)
-def test_sweeps_have_their_trials(sweep, monkeypatch):
-    for name, (settings, run) in SPECS.items():
-        spec = PlannerSpec(
-            name=name,
-            summary="",
-            environment="minecraft",
-            tasks=planning.PLANNING_TASKS,
-            settings=settings,
-            run=run,
-        )
-        monkeypatch.setitem(PLANNERS_BY_NAME, name, spec)
+def test_sweeps_have_their_trials(sweep):
     assert len(load_sweep(PAPER.folder / f"{sweep}.yaml").trials) == SIZES[sweep]
 
 

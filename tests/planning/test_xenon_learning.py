@@ -12,18 +12,19 @@ from typer.testing import CliRunner
 from llm_planning.cli import app
 from llm_planning.environments.minecraft.perturbation import perturb
 from llm_planning.environments.minecraft.rulebook import RuleBook
-from llm_planning.planners.registry import PLANNERS
-from llm_planning.planners.settings import SettingsError
 from llm_planning.planners.xenon.agents import AGENTS, INFORMED_AGENTS
 from llm_planning.planners.xenon.learning_report import Curve
 from llm_planning.planners.xenon.memory import ActionMemory
-from llm_planning.planners.xenon.saved import SavedKnowledgeError, load_saved
+from llm_planning.planners.xenon.saved import Saved, SavedKnowledgeError
+from llm_planning.planners.xenon.specs import SPECS
 from llm_planning.session import plan
+from llm_planning.settings import SettingsError
 from llm_serving.encoder import TextEncoder
 from llm_serving.encoder_engine import EncoderEngine
 from llm_serving.errors import UnsupportedEngineError
 
 ORACLE = {"prior": "table12"}
+PLANNERS = {spec.name: spec for spec in SPECS}
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +92,7 @@ async def test_what_is_true_is_never_refuted(engine, tmp_path, pool, change_at):
     level = {"requirements": 3, "actions": 3, "pool": pool}
     settings = {"save": str(path), "steps": 1000, "change_at": change_at}
     await learn(engine, "xenon-plus", seed=6, **settings, **level)
-    notes = load_saved(path).notes
+    notes = Saved.load(path).notes
     truth = perturb(RuleBook.load(), seed=6, **level).book
     assert len(notes.refuted) > 20
     for item in notes.refuted:
@@ -184,7 +185,7 @@ async def test_withdrawn_beliefs_survive_a_pause(engine, tmp_path):
     withdrawn = 0
     for episodes in range(1, 5):
         await learn(engine, "xenon-plus", episodes=episodes, save=str(pauses), **level)
-        withdrawn += len(load_saved(pauses).notes.withdrawn)
+        withdrawn += len(Saved.load(pauses).notes.withdrawn)
     assert withdrawn > 30
     assert pauses.read_bytes() == whole.read_bytes()
 
@@ -192,7 +193,7 @@ async def test_withdrawn_beliefs_survive_a_pause(engine, tmp_path):
 async def test_what_self_correction_makes_of_failures_is_saved(engine, tmp_path):
     path = tmp_path / "sc.json"
     await learn(engine, "sc", save=str(path), steps=250)
-    notes = load_saved(path).notes
+    notes = Saved.load(path).notes
     assert all((notes.unrevised, notes.in_vain, notes.reasons, notes.analyses))
     assert sum(notes.corrections.values()) > 5
     written = json.loads(path.read_text())
@@ -203,7 +204,7 @@ async def test_what_self_correction_makes_of_failures_is_saved(engine, tmp_path)
         spoilt = written | {"notes": written["notes"] | {key: value}}
         path.write_text(json.dumps(spoilt))
         with pytest.raises(SavedKnowledgeError, match=rf"notes\.{says}: .*delete it"):
-            load_saved(path)
+            Saved.load(path)
 
 
 async def test_a_folder_that_does_not_exist_is_refused_at_once(engine, tmp_path):
@@ -217,7 +218,7 @@ async def test_knowledge_is_taken_up_by_its_own_run_only(engine, tmp_path):
     with pytest.raises(SavedKnowledgeError, match="seed=0, and this run has seed=1"):
         await learn(engine, save=path, steps=30, seed=1)
     await learn(engine, save=path, steps=30, episodes=2)
-    with pytest.raises(SavedKnowledgeError, match="that of 2 episodes, more than episodes=1"):
+    with pytest.raises(SavedKnowledgeError, match="holds 2 episodes, more than episodes=1"):
         await learn(engine, save=path, steps=30)
 
 
@@ -238,7 +239,7 @@ async def test_an_action_memory_of_other_actions_is_not_taken_up(engine, tmp_pat
     path = tmp_path / "x.json"
     await learn(engine, save=str(path), steps=30)
     with pytest.raises(SavedKnowledgeError, match=r"'mine'.* are none of .*; learn with the verbs"):
-        load_saved(path).recall(ActionMemory(("sing", "dance"), x0=2))
+        Saved.load(path).recall(ActionMemory(("sing", "dance"), x0=2))
 
 
 async def test_the_model_none_says_what_to_do_instead(engine):

@@ -10,7 +10,14 @@ from llm_planning.environments.minecraft.rulebook import RuleBook
 from llm_planning.environments.minecraft.verbs import action_set
 from llm_planning.planners.xenon.answers import Analysis, requirement_list, written
 from llm_planning.planners.xenon.llm_roles import LATEST, SHOWN, llm_roles
-from llm_planning.planners.xenon.roles import Attempt
+from llm_planning.planners.xenon.roles import (
+    ActionQuestion,
+    Attempt,
+    CorrectionQuestion,
+    NeedsQuestion,
+    RankingQuestion,
+)
+from llm_planning.roles import Engines
 from llm_serving.answers import constraint_of, parse
 from llm_serving.models.bundled import bundled_folder
 from llm_serving.models.catalogue import CATALOGUE
@@ -39,7 +46,7 @@ def needs(*pairs):
 
 def roles_of(script=None, *, names=None, actions=VERBS, seed=0, score=None):
     engine = ScriptedEngine(script or {}, score=score)
-    return engine, llm_roles(engine, names=names, actions=actions, seed=seed)
+    return engine, llm_roles(Engines(engine), names=names, actions=actions, seed=seed)
 
 
 def by_table(table):
@@ -48,7 +55,7 @@ def by_table(table):
 
 async def test_a_prediction_is_shown_examples_as_answers_are_written():
     engine, roles = roles_of({"predict": needs(["planks", 2], ["stick", 1])})
-    answer = await roles.predict("ladder", examples=RECIPES)
+    answer = await roles.predict(NeedsQuestion("ladder", RECIPES))
     assert answer == {"planks": 2, "stick": 1}
     system, user = engine.requests[0].prompt
     *examples, blank, last = user.content.splitlines()
@@ -64,20 +71,20 @@ async def test_a_prediction_is_shown_examples_as_answers_are_written():
 
 async def test_without_examples_the_form_is_shown_with_an_item_that_is_no_goal():
     engine, roles = roles_of({"predict": needs()})
-    assert await roles.predict("ladder", examples=()) == {}
+    assert await roles.predict(NeedsQuestion("ladder")) == {}
     line = engine.requests[0].prompt[1].content.splitlines()[0]
     assert re.fullmatch(constraint_of(requirement_list(None)).regex, line.partition(": ")[2])
 
 
 async def test_what_is_named_twice_counts_twice():
     _, roles = roles_of({"predict": needs(["planks", 2], ["stick", 1], ["planks", 3])})
-    assert await roles.predict("ladder", examples=()) == {"planks": 5, "stick": 1}
+    assert await roles.predict(NeedsQuestion("ladder")) == {"planks": 5, "stick": 1}
 
 
 async def test_an_item_that_requires_itself_does_not(caplog):
     _, roles = roles_of({"predict": needs(["charcoal", 1], ["logs", 1])})
     with caplog.at_level(logging.INFO):
-        assert await roles.predict("charcoal", examples=()) == {"logs": 1}
+        assert await roles.predict(NeedsQuestion("charcoal")) == {"logs": 1}
     assert "charcoal was said to require itself" in caplog.text
 
 
@@ -109,8 +116,8 @@ def test_held_names_are_those_and_no_others():
 async def test_answers_are_held_to_the_names():
     for names, expected in ((None, True), (NAMES, False)):
         engine, roles = roles_of({"predict": needs(), "correct": needs()}, names=names)
-        await roles.predict("ladder", examples=())
-        await roles.correct("ladder", asking=1, failures=(), examples=())
+        await roles.predict(NeedsQuestion("ladder"))
+        await roles.correct(CorrectionQuestion("ladder"))
         for request in engine.requests:
             allowed = re.fullmatch(request.constraint.regex, needs(["oak_planks", 1]))
             assert bool(allowed) is expected
@@ -126,9 +133,7 @@ async def test_a_correction_is_told_the_latest_failures():
         Attempt(item="charcoal", action=action, believed={"logs": 8}, inventory={"logs": count})
         for count, action in enumerate(("mine", "mine", "craft", "smelt", "smelt"), start=1)
     ]
-    assert await roles.correct("charcoal", asking=1, failures=failures, examples=RECIPES) == {
-        "logs": 1
-    }
+    assert await roles.correct(CorrectionQuestion("charcoal", RECIPES, 1, failures)) == {"logs": 1}
     user = engine.requests[0].prompt[1].content
     told = [line for line in user.splitlines() if "believed" in line]
     assert told == [
@@ -144,7 +149,7 @@ async def test_failures_alike_are_told_once():
     engine, roles = roles_of({"correct": needs()})
     other = Attempt(item="charcoal", action="mine", believed={}, inventory={})
     failures = [FAILURE, other, FAILURE, FAILURE]
-    await roles.correct("charcoal", asking=1, failures=failures, examples=())
+    await roles.correct(CorrectionQuestion("charcoal", (), 1, failures))
     told = engine.requests[0].prompt[1].content.partition("Failed attempts:\n")[2].splitlines()
     assert [line.partition(",")[0] for line in told[:-2]] == ["mine charcoal", "craft charcoal"]
 
@@ -152,21 +157,20 @@ async def test_failures_alike_are_told_once():
 async def test_corrections_are_drawn_each_with_a_seed_of_its_own():
     engine, roles = roles_of({"correct": needs()}, seed=1)
     for item, asking in (("charcoal", 1), ("charcoal", 2), ("torch", 1)):
-        await roles.correct(item, asking=asking, failures=[FAILURE], examples=())
+        await roles.correct(CorrectionQuestion(item, (), asking, [FAILURE]))
     seeds = [request.sampling.seed for request in engine.requests]
     assert seeds[0] != seeds[1]
     assert seeds[0] == seeds[2]
     assert all(request.sampling.temperature > 0 for request in engine.requests)
     for seed, same in ((1, True), (2, False)):
         repeated, again = roles_of({"correct": needs()}, seed=seed)
-        await again.correct("charcoal", asking=1, failures=[FAILURE], examples=())
+        await again.correct(CorrectionQuestion("charcoal", (), 1, [FAILURE]))
         assert (repeated.requests[0].sampling.seed == seeds[0]) is same
 
 
-async def choose(roles, *, options=VERBS, examples=KNOWN, analyses=(), quantity=1, item="torch"):
-    return await roles.choose(
-        item, quantity=quantity, examples=examples, options=options, analyses=analyses
-    )
+async def choose(roles, *, options=VERBS, examples=KNOWN, analyses=(), item="torch"):
+    question = ActionQuestion(item, tuple(options), tuple(examples), tuple(analyses))
+    return await roles.choose(question)
 
 
 async def test_the_likeliest_option_is_chosen():
@@ -184,10 +188,10 @@ async def test_of_equal_options_the_first_is_chosen():
     assert await choose(roles, options=("smelt", "mine")) == "smelt"
 
 
-async def test_options_and_quantity_leave_the_question_as_it_is():
+async def test_options_leave_the_question_as_it_is():
     engine, roles = roles_of(score=by_table(dict.fromkeys(VERBS, -1.5)))
     await choose(roles)
-    await choose(roles, options=("smelt", "craft"), quantity=8)
+    await choose(roles, options=("smelt", "craft"))
     assert len(set(engine.scored)) == 1
     text = engine.scored[0][0]
     assert text.count("Actions: mine, craft, smelt.") == 1
@@ -246,17 +250,21 @@ async def test_nothing_held_is_told_so():
 async def test_ranking_scores_the_whole_vocabulary_once():
     table = {name: -float(len(name)) for name in (*NAMES, "diamond")}
     engine, roles = roles_of(names=NAMES, score=by_table(table))
-    assert await roles.rank("torch", candidates=["stick", "planks"]) == [-5.0, -6.0]
-    assert await roles.rank("torch", candidates=["charcoal"]) == [-8.0]
+    assert await roles.rank(RankingQuestion("torch", ("stick", "planks"))) == [-5.0, -6.0]
+    assert await roles.rank(RankingQuestion("torch", ("charcoal",))) == [-8.0]
     assert len(set(engine.scored)) == 1
     assert engine.scored[0][1] == NAMES
     assert engine.scored[0][0].endswith("To obtain torch, one must have:<|end|><|assistant|>")
-    assert await roles.rank("torch", candidates=["diamond"]) == [-7.0]
+    assert await roles.rank(RankingQuestion("torch", ("diamond",))) == [-7.0]
 
 
 async def test_ranking_without_a_vocabulary_scores_the_candidates():
     engine, roles = roles_of(score=by_table({"stick": -1.0, "coals": -2.0}))
-    assert await roles.rank("torch", candidates=["coals", "stick", "coals"]) == [-2.0, -1.0, -2.0]
+    assert await roles.rank(RankingQuestion("torch", ("coals", "stick", "coals"))) == [
+        -2.0,
+        -1.0,
+        -2.0,
+    ]
     assert engine.scored[0][1] == ("coals", "stick")
 
 
@@ -294,12 +302,12 @@ async def test_prompts_are_short(count_tokens):
         believed=RECIPES[0][1],
         inventory={f"{name}_{part}": 1 for name in ("iron", "stone") for part in VERBS},
     )
-    await roles.choose("iron_chestplate", quantity=1, examples=KNOWN, options=VERBS, analyses=())
-    await roles.rank("iron_chestplate", candidates=NAMES)
-    await roles.predict("iron_chestplate", examples=RECIPES)
+    await choose(roles, item="iron_chestplate")
+    await roles.rank(RankingQuestion("iron_chestplate", NAMES))
+    await roles.predict(NeedsQuestion("iron_chestplate", RECIPES))
     await roles.analyse(attempt)
     failures = [replace(attempt, action=action) for action in VERBS]
-    await roles.correct("iron_chestplate", asking=1, failures=failures, examples=RECIPES)
+    await roles.correct(CorrectionQuestion("iron_chestplate", RECIPES, 1, failures))
     read = [text for text, _ in engine.scored] + [
         engine.text(request.prompt) for request in engine.requests
     ]
@@ -322,13 +330,13 @@ async def test_prompts_are_tidy():
     script = {"predict": needs(), "correct": needs(), "analyse": '{"analysis":"x"}'}
     engine, roles = roles_of(script, score=lambda text, choices: [0.0] * len(choices))
     for examples, known in ((RECIPES, KNOWN), ((), ())):
-        await roles.predict("torch", examples=examples)
+        await roles.predict(NeedsQuestion("torch", examples))
         failures = [FAILURE] if examples else ()
-        await roles.correct("torch", asking=1, failures=failures, examples=examples)
+        await roles.correct(CorrectionQuestion("torch", examples, 1, failures))
         for analyses in ((), ("craft torch: no coal",)):
             await choose(roles, examples=known, analyses=analyses)
     await roles.analyse(FAILURE)
-    await roles.rank("torch", candidates=NAMES)
+    await roles.rank(RankingQuestion("torch", NAMES))
     contents = [message.content for request in engine.requests for message in request.prompt]
     for text in (*contents, *(text for text, _ in engine.scored)):
         assert not re.search(r"\{\{|\}\}[^\]]|\{%|\n\n\n| \n|\n\Z|\A\n|\n<\|end", text)

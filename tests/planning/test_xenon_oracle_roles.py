@@ -8,14 +8,20 @@ from llm_planning.environments.minecraft.goals import GOALS_67
 from llm_planning.environments.minecraft.rulebook import Rule, RuleBook
 from llm_planning.planners.xenon.oracle_roles import (
     TABLE_12,
-    Oracle,
+    Beliefs,
     Quantities,
     Rates,
     inventions,
     oracle_roles,
 )
 from llm_planning.planners.xenon.prior_quality import PUBLISHED, quality
-from llm_planning.planners.xenon.roles import Attempt
+from llm_planning.planners.xenon.roles import (
+    ActionQuestion,
+    Attempt,
+    CorrectionQuestion,
+    NeedsQuestion,
+    RankingQuestion,
+)
 
 BOOK = RuleBook.load()
 ITEMS = BOOK.closure(GOALS_67)
@@ -24,7 +30,7 @@ VERBS = ("mine", "craft", "smelt")
 
 
 def an_oracle(seed=0, *, items=ITEMS, rates=TABLE_12, book=BOOK):
-    return Oracle(book, items=items, seed=seed, rates=rates)
+    return Beliefs(book, items=items, seed=seed, rates=rates)
 
 
 @pytest.fixture(scope="module")
@@ -121,14 +127,14 @@ def test_draws_stay_what_they_are():
 
 async def test_a_correction_is_another_draw_each_time():
     roles = [oracle_roles(BOOK, items=ITEMS, seed=3) for _ in range(2)]
-    await roles[1].predict("torch", examples=())
+    await roles[1].predict(NeedsQuestion("torch"))
     answers = [
-        [await one.correct("jukebox", asking=n, failures=(), examples=()) for n in range(1, 31)]
+        [await one.correct(CorrectionQuestion("jukebox", asking=n)) for n in range(1, 31)]
         for one in roles
     ]
     assert answers[0] == answers[1]
     assert len({tuple(sorted(answer.items())) for answer in answers[0]}) > 10
-    assert await roles[0].predict("jukebox", examples=()) == an_oracle(3).belief(
+    assert await roles[0].predict(NeedsQuestion("jukebox")) == an_oracle(3).belief(
         "jukebox", asking=0
     )
 
@@ -144,17 +150,15 @@ async def test_actions_are_right_with_their_probability():
     assert right / asked == pytest.approx(0.6, abs=0.02)
 
 
-async def choose(roles, item, *, options=VERBS, analyses=(), quantity=1):
-    return await roles.choose(
-        item, quantity=quantity, examples=(), options=options, analyses=analyses
-    )
+async def choose(roles, item, *, options=VERBS, analyses=()):
+    return await roles.choose(ActionQuestion(item, tuple(options), analyses=tuple(analyses)))
 
 
 async def test_an_action_depends_on_the_set_of_options_and_the_number_of_analyses():
     roles, others = (oracle_roles(BOOK, items=ITEMS, seed=0) for _ in range(2))
     for v in GOALS_67:
         one = await choose(roles, v)
-        assert one == await choose(roles, v, options=VERBS[::-1], quantity=9)
+        assert one == await choose(roles, v, options=VERBS[::-1])
     for v in reversed(GOALS_67):
         assert await choose(others, v) == await choose(roles, v)
     told = [
@@ -164,7 +168,7 @@ async def test_an_action_depends_on_the_set_of_options_and_the_number_of_analyse
     assert await choose(roles, "stick", options=("smelt",)) == "smelt"
     assert await choose(roles, "stick", options=("craft",)) == "craft"
     assert await choose(roles, "no_such_item") in VERBS
-    with pytest.raises(ValueError, match="no options for stick"):
+    with pytest.raises(ValueError, match="role action: its rule has no answer"):
         await choose(roles, "stick", options=())
 
 
@@ -242,8 +246,8 @@ async def test_an_oracle_without_errors_is_never_wrong():
     roles = oracle_roles(BOOK, items=ITEMS, seed=0, rates=NEVER_WRONG)
     for v in ITEMS:
         truth = BOOK.requirements(v)
-        assert await roles.predict(v, examples=()) == truth
-        assert await roles.correct(v, asking=1, failures=(), examples=()) == truth
+        assert await roles.predict(NeedsQuestion(v)) == truth
+        assert await roles.correct(CorrectionQuestion(v, asking=1)) == truth
         assert await choose(roles, v) == BOOK.rule(v).action
     assert NEVER_WRONG.invented == 0
 
@@ -252,7 +256,9 @@ async def test_ranking_puts_what_is_believed_first():
     believed = an_oracle(1).belief("piston", asking=0)
     others = [u for u in ITEMS if u not in believed]
     candidates = [*others[:5], *believed, *others[5:]]
-    logprobs = await oracle_roles(BOOK, items=ITEMS, seed=1).rank("piston", candidates=candidates)
+    logprobs = await oracle_roles(BOOK, items=ITEMS, seed=1).rank(
+        RankingQuestion("piston", tuple(candidates))
+    )
     by_name = dict(zip(candidates, logprobs, strict=True))
     assert min(by_name[u] for u in believed) > max(by_name[u] for u in others)
     assert sum(map(math.exp, logprobs)) == pytest.approx(1)
@@ -262,10 +268,18 @@ async def test_ranking_puts_what_is_believed_first():
 @pytest.mark.parametrize("candidates", [["furnace", "bucket"], ["planks"]])
 async def test_ranking_without_a_choice_to_make_is_even(candidates):
     roles = oracle_roles(BOOK, items=ITEMS, seed=0, rates=NEVER_WRONG)
-    logprobs = await roles.rank("stick", candidates=candidates)
+    logprobs = await roles.rank(RankingQuestion("stick", tuple(candidates)))
     assert list(map(math.exp, logprobs)) == pytest.approx([1 / len(candidates)] * len(candidates))
 
 
 async def test_an_analysis_names_what_failed():
     failure = Attempt(item="charcoal", action="craft", believed={"logs": 8}, inventory={"logs": 8})
     assert "craft charcoal" in await oracle_roles(BOOK, items=ITEMS, seed=0).analyse(failure)
+
+
+def test_an_oracle_says_what_it_is():
+    requirements, action = oracle_roles(BOOK, items=ITEMS, seed=7).oracles
+    assert requirements["oracle"]["right_items"] == 0.23
+    assert action["oracle"] == {"rate": 0.6, "unit": "answer", "kind": "sticky"}
+    assert {one["seed"] for one in (requirements, action)} == {7}
+    assert {one["key"] for one in (requirements, action)} == {"(seed, role, *situation)"}

@@ -10,7 +10,7 @@ from llm_planning.planners.xenon.graph import DependencyGraph
 from llm_planning.planners.xenon.knowledge import Knowledge
 from llm_planning.planners.xenon.memory import ActionMemory
 from llm_planning.planners.xenon.refuting import RefutingStore
-from llm_planning.planners.xenon.revision import Scales, consumed_or_gathered
+from llm_planning.planners.xenon.revision import Revising, Scales, consumed_or_gathered
 from llm_planning.planners.xenon.roles import Attempt
 
 VERBS = ("mine", "craft", "smelt")
@@ -24,8 +24,8 @@ class Nothing:
         return []
 
 
-async def later_is_likelier(item, *, candidates):
-    return [float(i) for i in range(len(candidates))]
+async def later_is_likelier(question):
+    return [float(i) for i in range(len(question.candidates))]
 
 
 def failed(item, **inventory):
@@ -38,10 +38,12 @@ def world(*items, memory=None):
     known.obtain("planks", {"logs": 1}, makes=4, kept=set())
     notes = FailureNotes()
     store = RefutingStore(
-        known,
-        similar=Nothing(),
-        scales=SCALES,
-        resources=consumed_or_gathered,
+        Revising(
+            knowledge=known,
+            similar=Nothing(),
+            scales=SCALES,
+            resources=consumed_or_gathered,
+        ),
         rank=later_is_likelier,
         memory=memory or ActionMemory(VERBS, x0=2),
         notes=notes,

@@ -10,6 +10,7 @@ from llm_planning.planners.xenon.reprompting import (
     text_caption,
     text_reprompter,
 )
+from llm_planning.roles import Engines
 from llm_serving.answers import constraint_of
 from llm_serving.request import Image
 from llm_serving.scripted import ScriptedEngine
@@ -39,7 +40,9 @@ async def test_the_picture_is_described_and_the_decision_made_from_text():
             "intervene": answer(STUCK),
         }
     )
-    task = await image_reprompter(engine).consider(picture, task="chop a tree", goal_item="logs")
+    task = await image_reprompter(Engines(engine)).consider(
+        picture, task="chop a tree", goal_item="logs"
+    )
     assert task == "swim to the shore"
     seen, decided = engine.requests
     assert seen.prompt[1].images == (picture,)
@@ -53,7 +56,9 @@ async def test_the_picture_is_described_and_the_decision_made_from_text():
 async def test_a_world_without_pictures_tells_what_is_seen():
     engine = ScriptedEngine({"intervene": answer(STUCK)})
     observation = "The player floats\n  in deep water."
-    task = await text_reprompter(engine).consider(observation, task="mine", goal_item="coals")
+    task = await text_reprompter(Engines(engine)).consider(
+        observation, task="mine", goal_item="coals"
+    )
     assert task == "swim to the shore"
     assert engine.requests[0].prompt[1].content.endswith("Seen: The player floats in deep water.")
 
@@ -61,14 +66,15 @@ async def test_a_world_without_pictures_tells_what_is_seen():
 @pytest.mark.parametrize("changes", [{"need_intervention": False}, {"task": ""}, {"task": "  "}])
 async def test_the_task_goes_on_without_another(changes):
     engine = ScriptedEngine({"intervene": answer(STUCK | changes)})
-    assert await text_reprompter(engine).consider("x", task="mine", goal_item="coals") is None
+    assert (
+        await text_reprompter(Engines(engine)).consider("x", task="mine", goal_item="coals") is None
+    )
 
 
 async def test_whoever_answers_can_stand_in():
-    async def decide(*, caption, task, goal_item):
-        return Intervention(
-            need_intervention=True, thoughts="", task=f"{caption}|{task}|{goal_item}"
-        )
+    async def decide(question):
+        told = f"{question.caption}|{question.task}|{question.goal_item}"
+        return Intervention(need_intervention=True, thoughts="", task=told)
 
     reprompter = Reprompter(text_caption, decide)
     assert await reprompter.consider("a b", task="t", goal_item="g") == "a b|t|g"
@@ -76,7 +82,7 @@ async def test_whoever_answers_can_stand_in():
 
 async def test_prompts_are_tidy():
     engine = ScriptedEngine({"caption": '{"description":"x"}', "intervene": answer(STUCK)})
-    await image_reprompter(engine).consider(Image(b""), task="mine", goal_item="coals")
+    await image_reprompter(Engines(engine)).consider(Image(b""), task="mine", goal_item="coals")
     for request in engine.requests:
         for message in request.prompt:
             assert not re.search(r"\{\{|\}\}|\{%|\n\n\n| \n|\n\Z|\A\n", message.content)

@@ -9,6 +9,7 @@ from llm_planning.planners.xenon.revision import (
     AnalogyStore,
     EightOfEverything,
     RankedAnalogyStore,
+    Revising,
     Scales,
     SelfCorrection,
     StaticStore,
@@ -45,8 +46,12 @@ def experienced_world():
     return known
 
 
+def revising(known, *order, resources=consumed, scales=SCALES):
+    return Revising(knowledge=known, similar=Ranking(*order), scales=scales, resources=resources)
+
+
 def analogy(known, *order, resources=consumed):
-    return AnalogyStore(known, similar=Ranking(*order), scales=SCALES, resources=resources)
+    return AnalogyStore(revising(known, *order, resources=resources))
 
 
 async def test_a_less_tried_item_requires_what_similar_items_required():
@@ -133,17 +138,12 @@ async def test_ranked_items_join_the_analogous_ones_and_all_resources():
     known.obtain("redstone", {"wooden_axe": 1}, makes=1, kept={"wooden_axe"})
     asked = []
 
-    async def rank(item, *, candidates):
-        asked.append((item, tuple(candidates)))
-        return [-1.0 - i - 10 * (u != "redstone") for i, u in enumerate(candidates)]
+    async def rank(question):
+        asked.append((question.item, question.candidates))
+        return [-1.0 - i - 10 * (u != "redstone") for i, u in enumerate(question.candidates)]
 
-    store = RankedAnalogyStore(
-        known,
-        similar=Ranking("stone_sword"),
-        scales=Scales(c0=2, alpha_s=2, alpha_i=8, k=1),
-        resources=consumed,
-        rank=rank,
-    )
+    scales = Scales(c0=2, alpha_s=2, alpha_i=8, k=1)
+    store = RankedAnalogyStore(revising(known, "stone_sword", scales=scales), rank=rank)
     alike = {"stick": 4, "crafting_table": 1, "cobblestone": 4}
     await store.revise("golem", ())
     assert dict(known.graph.requirements("golem")) == alike | {"redstone": 4}
@@ -160,8 +160,8 @@ async def test_ranked_items_join_the_analogous_ones_and_all_resources():
     ]
 
 
-async def no_preference(item, *, candidates):
-    return [0.0] * len(candidates)
+async def no_preference(question):
+    return [0.0] * len(question.candidates)
 
 
 async def test_a_demonstration_that_leads_nowhere_is_given_up_by_xenon_plus():
@@ -179,12 +179,8 @@ async def test_a_demonstration_that_leads_nowhere_is_given_up_by_xenon_plus():
         known.demonstrate("axe", {"stick": 2}, makes=1, kept=set())
         known.demonstrate("cobblestone", {"axe": 1}, makes=1, kept={"axe"})
         known.graph.require("chest", {"cobblestone": 2})
-        given = {"similar": Ranking("cobblestone", "planks"), "scales": SCALES}
-        store = (
-            RankedAnalogyStore(known, resources=consumed, rank=no_preference, **given)
-            if plus
-            else AnalogyStore(known, resources=consumed, **given)
-        )
+        given = revising(known, "cobblestone", "planks")
+        store = RankedAnalogyStore(given, rank=no_preference) if plus else AnalogyStore(given)
         for _ in range(6):
             await store.revise("stick", ())
         assert known.revision_count("stick") == 7 > 2 * SCALES.c0
@@ -196,8 +192,8 @@ async def test_self_correction_asks_with_failures_and_examples():
     known = experienced_world()
     asked = []
 
-    async def correct(item, *, asking, failures, examples):
-        asked.append((item, asking, failures, examples))
+    async def correct(question):
+        asked.append((question.item, question.asking, question.failures, question.examples))
         return {"wooden_sword": 1} if len(asked) > 1 else {"planks": 2}
 
     notes = FailureNotes()

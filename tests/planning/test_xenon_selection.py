@@ -8,17 +8,17 @@ from llm_planning.environments.minecraft.rulebook import Rule, RuleBook
 from llm_planning.environments.minecraft.text_world import TextWorld
 from llm_planning.experiments.grid import load_sweep
 from llm_planning.experiments.papers import find_paper
-from llm_planning.planners.registry import PLANNERS, PlannerSpec
-from llm_planning.planners.settings import SettingsError
 from llm_planning.planners.xenon import selection_runs as runs
 from llm_planning.planners.xenon.benchmark import Repeat, obtain, true_graph
-from llm_planning.planners.xenon.choosing import FailureAware, Forgetful, SelfReflecting
-from llm_planning.planners.xenon.failure_notes import FailureNotes
+from llm_planning.planners.xenon.choosing import Asking, FailureAware, Forgetful, SelfReflecting
 from llm_planning.planners.xenon.memory import ActionMemory
 from llm_planning.planners.xenon.roles import Attempt
 from llm_planning.planners.xenon.selection import RandomFam, Ucb
 from llm_planning.planners.xenon.similarity import Similar
+from llm_planning.planners.xenon.specs import SPECS
+from llm_planning.registry import Problem
 from llm_planning.roles import Engines
+from llm_planning.settings import SettingsError
 from llm_serving.scripted import ScriptedEngine
 
 RULES = (
@@ -44,10 +44,10 @@ class Liking:
         self.liked = liked
         self.asked = []
 
-    async def __call__(self, item, *, quantity, examples, options, analyses):
-        self.asked.append((item, tuple(examples), tuple(options), tuple(analyses)))
-        liked = [action for action in self.liked if action in options]
-        return liked[len(analyses) % len(liked)]
+    async def __call__(self, question):
+        self.asked.append((question.item, question.examples, question.options, question.analyses))
+        liked = [action for action in self.liked if action in question.options]
+        return liked[len(question.analyses) % len(liked)]
 
 
 async def analyse(failure):
@@ -58,8 +58,8 @@ def memory():
     return ActionMemory(VERBS, x0=2)
 
 
-def similar():
-    return Similar(ScriptedEngine({}))
+def asking(model):
+    return Asking(memory=memory(), similar=Similar(ScriptedEngine({})), ask=model, k=3)
 
 
 async def tried(policy, *, until=300, goal="stick"):
@@ -92,7 +92,7 @@ STUBBORN = [
 
 async def test_xenon_takes_away_what_failed_twice():
     model = Liking("smelt", "craft", "mine")
-    episode, trace = await tried(FailureAware(memory(), similar=similar(), ask=model, k=3))
+    episode, trace = await tried(FailureAware(asking(model)))
     assert trace == STUBBORN
     assert (episode.success, episode.steps, episode.plan_length) == (True, 11, 3)
     assert [options for _, _, options, _ in model.asked][:5] == [
@@ -113,19 +113,14 @@ async def test_random_fam_draws_from_the_same_candidates():
 
 async def test_an_llm_without_memory_repeats_itself():
     model = Liking("smelt", "craft", "mine")
-    episode, trace = await tried(
-        Forgetful(memory(), similar=similar(), ask=model, k=3, notes=FailureNotes())
-    )
+    episode, trace = await tried(Forgetful(asking(model)))
     assert (episode.success, episode.steps) == (False, 300)
     assert trace == ["smelt logs -"] * 300
 
 
 async def test_self_correction_is_told_why_it_failed():
     model = Liking("smelt", "craft", "mine")
-    policy = SelfReflecting(
-        memory(), similar=similar(), ask=model, analyse=analyse, k=3, notes=FailureNotes()
-    )
-    episode, trace = await tried(policy)
+    episode, trace = await tried(SelfReflecting(asking(model), analyse=analyse))
     assert trace == [
         "smelt logs -",
         "craft logs -",
@@ -150,7 +145,7 @@ async def test_ucb_tries_every_action_of_an_item_before_it_compares():
     ]
     policy = Ucb(memory(), c=math.sqrt(2), rng=Draws(0))
     for action in VERBS:
-        assert await policy.choose("logs", 1) == action
+        assert await policy.choose("logs") == action
         policy.failed(Attempt(item="logs", action=action, believed={}, inventory={}))
     assert not policy.exhausted("logs")
 
@@ -173,10 +168,10 @@ async def test_ucb_takes_the_highest_bound_and_breaks_ties_by_its_draws():
     for action, outcomes in {"a": (1, 1, 1, 0), "b": (1, 0)}.items():
         for outcome in outcomes:
             record.record(action, "v", bool(outcome))
-    assert await Ucb(record, c=math.sqrt(2), rng=Draws(0)).choose("v", 1) == "b"
-    assert await Ucb(record, c=0.0, rng=Draws(0)).choose("v", 1) == "a"
-    assert await Ucb(record, c=1.0, rng=Draws(0)).choose("w", 1) == "a"
-    assert await Ucb(record, c=1.0, rng=Draws(-1)).choose("w", 1) == "b"
+    assert await Ucb(record, c=math.sqrt(2), rng=Draws(0)).choose("v") == "b"
+    assert await Ucb(record, c=0.0, rng=Draws(0)).choose("v") == "a"
+    assert await Ucb(record, c=1.0, rng=Draws(0)).choose("w") == "a"
+    assert await Ucb(record, c=1.0, rng=Draws(-1)).choose("w") == "b"
 
 
 async def test_actions_all_ruled_out_are_explored_afresh():
@@ -187,21 +182,14 @@ async def test_actions_all_ruled_out_are_explored_afresh():
     assert trace == [*["craft logs -"] * 2, *["smelt logs -"] * 2] * 2
 
 
-RUNS = {
-    "select-random-fam": (runs.random_fam, runs.MemorySettings),
-    "select-ucb": (runs.ucb, runs.UcbSettings),
-    "select-xenon": (runs.xenon, runs.AskingSettings),
-    "select-sc": (runs.self_correction, runs.AskingSettings),
-    "select-llm": (runs.without_memory, runs.AskingSettings),
-}
+RUNS = {spec.name: spec for spec in SPECS if spec.name.startswith("select-")}
 
 
 async def run(name, settings, *, seed=0, task="note_block"):
-    choosing, model = RUNS[name]
-    return await runs.SelectionRun(choosing)(
-        task,
-        engines=Engines.both(ScriptedEngine({})),
-        settings=model.read(settings),
+    return await RUNS[name].run(
+        Problem(domain="minecraft", task=task, world=None),
+        engines=Engines(ScriptedEngine({})),
+        settings=RUNS[name].settings.read(settings),
         seed=seed,
     )
 
@@ -209,7 +197,7 @@ async def run(name, settings, *, seed=0, task="note_block"):
 @pytest.mark.parametrize("name", RUNS)
 async def test_runs_are_repeatable_and_within_the_horizon(name):
     settings = {"verbs": 15}
-    if RUNS[name][1] is runs.AskingSettings:
+    if RUNS[name].roles:
         settings["prior"] = "table12"
     one, again = await run(name, settings, seed=1), await run(name, settings, seed=1)
     assert one == again
@@ -235,17 +223,7 @@ def test_sizes_of_action_sets_are_those_of_the_paper():
         runs.UcbSettings.read({"verbs": 7})
 
 
-def test_the_sweep_of_figure_25_has_its_trials(monkeypatch):
-    for name, (choosing, settings) in RUNS.items():
-        spec = PlannerSpec(
-            name=name,
-            summary="",
-            environment="minecraft",
-            tasks=runs.SELECTION_TASKS,
-            settings=settings,
-            run=runs.SelectionRun(choosing),
-        )
-        monkeypatch.setitem(PLANNERS, name, spec)
+def test_the_sweep_of_figure_25_has_its_trials():
     paper = find_paper("xenon")
     trials = load_sweep(paper.folder / "figure25.yaml").trials
     assert len(trials) == 6 * 4 * 20 * (2 + 3 + 3)

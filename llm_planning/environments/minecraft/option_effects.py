@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from llm_planning.environments.minecraft.state import Change
 
 if TYPE_CHECKING:
-    from llm_planning.environments.minecraft.surroundings import View
+    from llm_planning.environments.minecraft.surroundings import Position
 
 
 class Option(Protocol):
@@ -37,19 +37,17 @@ class Effect:
     """What an attempt does, time, hunger and monsters left aside.
 
     Attributes:
-        change: to the state.
+        change: to the state, x and z left aside.
         ticks: time it takes; a second has 20.
         exhaustion: as the game counts it; 4 take half a drumstick.
-        gone: kinds of block and entity that are in view no longer.
-        moved_to: where the player got, and all that is in view there; None where they stayed.
+        position: where the player got; None where they stayed.
         shortfall: why less was reached than the option says; None if all of it was.
     """
 
     change: Change = field(default_factory=Change)
     ticks: float
     exhaustion: float = 0.0
-    gone: tuple[str, ...] = ()
-    moved_to: View | None = None
+    position: Position | None = None
     shortfall: str | None = None
 
 

@@ -104,7 +104,7 @@ def live(before: State, effect: Effect, *, draw: Random) -> Hour:
         effect: of the option.
         draw: who comes, how the fight goes, whether the next time of day begins.
     """
-    y = before.position[1] if effect.moved_to is None else effect.moved_to.position[1]
+    _, y, _ = before.position if effect.position is None else effect.position
     monster = _encounter(before.time, y, effect.ticks, draw)
     health = before.health
     if monster is not None:

@@ -85,47 +85,44 @@ HARVESTED_WITH: Final[Mapping[str, str]] = {
 }
 """Block -> the least tool that makes it give anything, where the rule book has no rule for it."""
 
-STOCK: Final[Mapping[str, int]] = {
+STOCK: Final[Mapping[str, tuple[int, int]]] = {
     # Size of a vein in the generator's settings.
-    "coal_ore": 17,
-    "iron_ore": 9,
-    "gold_ore": 9,
-    "redstone_ore": 8,
-    "diamond_ore": 8,
-    "lapis_ore": 7,
-    "gravel": 33,
-    "granite": 33,
-    "diorite": 33,
-    "andesite": 33,
-    # Our choice: some trees, a few plants.
-    **{f"{wood}_log": 32 for wood in WOODS},
-    "oak_leaves": 200,
-    "birch_leaves": 200,
-    "grass": 32,
-    "sugar_cane": 6,
-    "wheat": 16,
-    "kelp": 32,
-    "seagrass": 32,
-    "dandelion": 4,
-    "poppy": 4,
-    "obsidian": 8,
-    # What somebody placed.
-    **{f"{wood}_planks": 1 for wood in WOODS},
-    "cobblestone": 1,
-    "crafting_table": 1,
-    "furnace": 1,
-    "chest": 1,
-    "torch": 1,
-    "campfire": 1,
-    "white_bed": 1,
+    "coal_ore": (17, 17),
+    "iron_ore": (9, 9),
+    "gold_ore": (9, 9),
+    "redstone_ore": (8, 8),
+    "diamond_ore": (8, 8),
+    "lapis_ore": (7, 7),
+    "gravel": (33, 33),
+    "granite": (33, 33),
+    "diorite": (33, 33),
+    "andesite": (33, 33),
+    # Our choice: ground that lies open or nearly so, some trees, a few plants, ponds.
+    **dict.fromkeys(("grass_block", "dirt", "stone", "sand"), (1_000, 3_000)),
+    **{f"{wood}_log": (16, 48) for wood in WOODS},
+    "oak_leaves": (100, 300),
+    "birch_leaves": (100, 300),
+    "grass": (16, 48),
+    "sugar_cane": (3, 9),
+    "wheat": (8, 24),
+    "kelp": (16, 48),
+    "seagrass": (16, 48),
+    "dandelion": (2, 6),
+    "poppy": (2, 6),
+    "clay": (10, 40),
+    "obsidian": (4, 12),
+    "water": (50, 150),
+    "lava": (5, 30),
+    # Size of a group that spawns.
+    **dict.fromkeys(("cow", "sheep", "pig", "chicken"), (4, 4)),
+    "horse": (2, 6),
+    "rabbit": (2, 3),
+    "cod": (3, 6),
+    "salmon": (1, 5),
+    "squid": (1, 4),
 }
-"""Block -> how many are near when it is in view; one that is missing here does not run out."""
-
-HERD: Final = 4
-"""Animals of a kind that are near when the kind is in view: the size of a group that spawns."""
-
-LONERS: Final = ("villager", "zombie", "skeleton", "creeper", "spider")
-"""Entities of which only one is near."""
+"""Kind -> least and most of it in one place; (1, 1) for what is missing here: what somebody
+placed, and who comes alone."""
 
 KILLED: Final[Mapping[str, tuple[tuple[str, int, int], ...]]] = {
     "cow": (("beef", 1, 3), ("leather", 0, 2)),

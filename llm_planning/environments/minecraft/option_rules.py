@@ -7,9 +7,8 @@ knows both.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from llm_planning.environments.minecraft.option_loot import DROPS, HARVESTED_WITH, WOODS
 from llm_planning.environments.minecraft.rulebook import STATIONS, servants
@@ -20,6 +19,16 @@ if TYPE_CHECKING:
     from llm_planning.environments.minecraft.option_loot import Drop
     from llm_planning.environments.minecraft.rulebook import Rule, RuleBook
     from llm_planning.environments.minecraft.state import State
+
+Reading: TypeAlias = Literal["folded", "single"]
+"""What one craft may do. Folded, it makes on the way whatever it is made of, and the crafting table
+that it needs, as far as all of it can be crafted from what is held; single, it is one recipe.
+
+The skill library of the paper does what is folded here (Tree of Options, Appendix A.2, rule 7).
+Counted singly, six of its eight tasks need more than its 12 options: 14 to 16. Folded, one does,
+with 13, and 12 do where iron lies beside the gold; without the table three would
+(`tests/planning/test_option_world_tasks.py` counts).
+"""
 
 _KINDS_OF_WOOD: Final = {
     "logs": "log",
@@ -68,20 +77,23 @@ class OptionRules:
     Args:
         book: the rules. Those with the actions craft and smelt are the recipes; those that break a
             block say which tool it takes. What a block gives is `option_loot.DROPS`.
+        options: how much one craft does.
 
     Attributes:
         crafts: id -> its recipe without a furnace.
+        on_the_way: those of them that a craft carries out by itself; none if options are single.
         smelts: id -> its recipe in a furnace.
         smelts_from: material -> the only recipe in which a furnace takes it.
         drops: name of an item or a block -> the drops that `mine` may mean by it.
         tools: block -> the items of which one must be held to mine it; absent where hands do.
     """
 
-    def __init__(self, book: RuleBook) -> None:
+    def __init__(self, book: RuleBook, *, options: Reading) -> None:
         rules = book.rules.values()
         self.crafts: Mapping[str, Recipe] = {
             recipe.item: recipe for recipe in _recipes(rules, action="craft")
         }
+        self.on_the_way: Mapping[str, Recipe] = {"folded": self.crafts, "single": {}}[options]
         self.smelts: Mapping[str, Recipe] = {
             recipe.item: recipe for recipe in _recipes(rules, action="smelt")
         }
@@ -98,45 +110,29 @@ def holds(state: State, item: str) -> bool:
     return item in state.inventory or item in state.equipment
 
 
-def lacking(kept: Iterable[tuple[str, ...]], state: State) -> str | None:
-    """The first station or tool that is neither held nor, if it is a station, near."""
-    for servants_ in kept:
-        there = any(
-            holds(state, item) or (item in STATIONS and item in state.nearby_blocks)
-            for item in servants_
-        )
-        if not there:
-            return servants_[0]
-    return None
+def at_hand(state: State, kinds: Iterable[str]) -> bool:
+    """Whether one of these tools and stations is held or, if it is a station, near."""
+    return any(
+        holds(state, item) or (item in STATIONS and item in state.nearby_blocks) for item in kinds
+    )
 
 
-def paid(
-    consumed: Iterable[tuple[tuple[str, ...], int]], held: Mapping[str, int], *, times: int
-) -> dict[str, int] | str:
-    """What leaves the inventory for a recipe.
+def has_tool(rules: OptionRules, state: State, block: str) -> bool:
+    """Whether a block can be mined with what is held."""
+    tools = rules.tools.get(block)
+    return tools is None or any(holds(state, tool) for tool in tools)
 
-    Where several kinds will do, those held first are taken first.
 
-    Args:
-        consumed: as in `Recipe`.
-        held: item -> count.
-        times: executions.
+def unknown(item: str, sentence: str) -> str:
+    """The obstacle of a name that a verb cannot use; names of the rule book get a hint."""
+    hint = f"; name one kind, such as {GROUPS[item][0]}" if item in GROUPS else ""
+    return sentence.format(item or "nothing") + hint
 
-    Returns:
-        item -> count; or what is missing, in words.
-    """
-    lost: Counter[str] = Counter()
-    for kinds, count in consumed:
-        missing = count * times
-        for item, number in held.items():
-            if item in kinds and missing:
-                taken = min(missing, number - lost[item])
-                lost[item] += taken
-                missing -= taken
-        if missing:
-            name = " or ".join(kinds) if len(kinds) < 3 else f"{kinds[0]} or another kind"
-            return f"needs {count * times} {name}, has {count * times - missing}"
-    return {item: count for item, count in lost.items() if count}
+
+def article(thing: str) -> str:
+    """A thing in the middle of a sentence."""
+    a = "an" if thing.startswith("i") else "a"
+    return thing if thing.endswith("s") else f"{a} {thing}"
 
 
 def _recipes(rules: Iterable[Rule], *, action: str) -> Iterable[Recipe]:

@@ -8,7 +8,7 @@ immutable, hence cloning is free, and they are read from and written to JSON as 
 
 What the papers leave to the game itself is written down where it is decided: `surroundings` (what
 is where), `option_loot` (what things give), `option_life` (hunger, monsters, time) and
-`option_verbs` (what an option needs and does).
+`option_verbs` (what an option needs and does), `option_done` (when it need not be carried out).
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from random import Random
 from struct import pack
 from typing import TYPE_CHECKING, Any, Final
 
+from llm_planning.environments.minecraft.option_done import DONE
 from llm_planning.environments.minecraft.option_life import live
 from llm_planning.environments.minecraft.option_loot import MEAT
 from llm_planning.environments.minecraft.option_rules import OptionRules, holds
 from llm_planning.environments.minecraft.option_verbs import VERBS
-from llm_planning.environments.minecraft.state import Change
+from llm_planning.environments.minecraft.state import Change, Sighting
+from llm_planning.environments.minecraft.surroundings import arrival, sighting, view
 from llm_planning.environments.minecraft.tasks import PLAINS, UnknownTaskError
 from llm_planning.names import remedy
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
     from llm_planning.environments.minecraft.option_effects import Attempt, Effect, Option
     from llm_planning.environments.minecraft.option_life import Hour
+    from llm_planning.environments.minecraft.option_rules import Reading
     from llm_planning.environments.minecraft.rulebook import RuleBook
     from llm_planning.environments.minecraft.state import Equipment, State
     from llm_planning.environments.minecraft.tasks import Task
@@ -66,12 +69,14 @@ class Outcome:
         state: after it.
         obstacle: why the option was not carried out, or fell short; None if all of it was done.
         change: the difference to the state before, as far as a `Change` can say it. What it cannot
-            say, only `state` does: x and z, what is in view no longer, what is worn no longer.
+            say, only `state` does: x and z, what is worn no longer.
+        ticks: how long it took; a second has 20. 0 where the option was infeasible.
     """
 
     state: State
     obstacle: str | None = None
     change: Change = field(default_factory=Change)
+    ticks: int = 0
 
     @property
     def success(self) -> bool:
@@ -85,12 +90,15 @@ class OptionWorld:
     Args:
         book: recipes and tools.
         seed: of everything that is drawn.
+        options: what one craft may do.
         spawn: a player who died begins again beside its position, with nothing but its
             surroundings; the time of day goes on.
     """
 
-    def __init__(self, book: RuleBook, *, seed: int, spawn: State = PLAINS) -> None:
-        self._rules = OptionRules(book)
+    def __init__(
+        self, book: RuleBook, *, seed: int, options: Reading = "folded", spawn: State = PLAINS
+    ) -> None:
+        self._rules = OptionRules(book, options=options)
         self._seed = seed
         self._spawn = spawn
 
@@ -116,6 +124,16 @@ class OptionWorld:
         attempt = self._attempt(state, option)
         return attempt if isinstance(attempt, str) else None
 
+    def done(self, state: State, option: Option) -> bool:
+        """Whether the effect of an option holds already, whoever brought it about.
+
+        An option may be done and feasible, or neither. One that nobody can carry out is never done.
+        """
+        test = DONE.get(option.verb)
+        return (
+            test is not None and 1 <= option.quantity <= MOST and test(self._rules, state, option)
+        )
+
     def step(self, state: State, option: Option) -> Outcome:
         """Carries an option out.
 
@@ -129,10 +147,14 @@ class OptionWorld:
         effect = attempt(draw)
         hour = live(state, effect, draw=draw)
         if hour.health <= 0:
-            return self._dead(state, hour, draw)
+            return replace(self._dead(state, hour, draw), ticks=round(effect.ticks))
         change = _change(state, effect, hour)
-        after = _next(state, effect, change, hour.monster)
-        return Outcome(state=after, obstacle=effect.shortfall, change=change)
+        return Outcome(
+            state=_next(state, effect, change),
+            obstacle=effect.shortfall,
+            change=change,
+            ticks=round(effect.ticks),
+        )
 
     def achieved(self, state: State, task: Task) -> bool:
         """Whether a task's goal is reached.
@@ -165,11 +187,10 @@ class OptionWorld:
         spawn = replace(
             self._spawn, time=hour.time, position=place, inventory={}, equipment=_NOTHING_WORN
         )
-        change = Change(
+        change = replace(
+            arrival(before, view(spawn)),
             lost=dict(before.inventory),
-            biome=spawn.biome,
             time=spawn.time,
-            height=spawn.position[1],
             health=spawn.health,
             hunger=spawn.hunger,
         )
@@ -184,6 +205,11 @@ def _change(before: State, effect: Effect, hour: Hour) -> Change:
         new["lost"] = {**change.lost, hour.meal: change.lost.get(hour.meal, 0) + 1}
     if hour.monster is not None:
         new["entities"] = (*change.entities, hour.monster)
+        known = hour.monster in before.nearby_entities
+        there = sighting(before, hour.monster) if known else Sighting(0, 0)
+        others = change.near.get(hour.monster, there).number
+        # It comes right up, and stays.
+        new["near"] = {**change.near, hour.monster: Sighting(others + 1, 1)}
     for name in ("time", "health", "hunger"):
         value = getattr(hour, name)
         if value != getattr(before, name):
@@ -191,21 +217,11 @@ def _change(before: State, effect: Effect, hour: Hour) -> Change:
     return replace(change, **new) if new else change
 
 
-def _next(before: State, effect: Effect, change: Change, monster: str | None) -> State:
+def _next(before: State, effect: Effect, change: Change) -> State:
     """The state after a change, with what a change cannot say."""
     state = before.apply(change)
-    there = effect.moved_to
-    if there is not None:
-        here = there.entities if monster is None else (*there.entities, monster)
-        state = replace(
-            state, position=there.position, nearby_blocks=there.blocks, nearby_entities=here
-        )
-    if effect.gone:
-        state = replace(
-            state,
-            nearby_blocks=_without(state.nearby_blocks, effect.gone),
-            nearby_entities=_without(state.nearby_entities, effect.gone),
-        )
+    if effect.position is not None:
+        state = replace(state, position=effect.position)
     if change.lost and any(item in change.lost for item in state.equipment):
         state = replace(state, equipment=_still_worn(state, change))
     return state
@@ -213,10 +229,6 @@ def _next(before: State, effect: Effect, change: Change, monster: str | None) ->
 
 def _strayed(draw: Random) -> float:
     return round(draw.uniform(-SPAWN_RADIUS, SPAWN_RADIUS), 1)
-
-
-def _without(names: tuple[str, ...], gone: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(name for name in names if name not in gone)
 
 
 def _still_worn(after: State, change: Change) -> Equipment:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping  # noqa: TC003 (pydantic reads the annotations)
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeAlias
+from math import inf
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from pydantic import ConfigDict, TypeAdapter
 
@@ -14,8 +15,21 @@ Equipment: TypeAlias = tuple[Slot, Slot, Slot, Slot, Slot, Slot]
 INVENTORY_SLOTS = 36
 EQUIPMENT_SLOTS = ("head", "torso", "legs", "feet", "hand", "off-hand")
 
+_FAR = (0, inf)
 _ARMOUR_SLOTS = {"helmet": 0, "chestplate": 1, "leggings": 2, "boots": 3, "shield": 5}
 _HAND = 4
+
+
+class Sighting(NamedTuple):
+    """What is known of a kind that is near.
+
+    Attributes:
+        number: how many there are; 0, in a change, takes the kind out of view.
+        distance: to the nearest of them, in whole blocks.
+    """
+
+    number: int
+    distance: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +41,7 @@ class Change:
         lost: item -> count taken from the inventory.
         blocks: kinds of block seen for the first time.
         entities: kinds of entity seen for the first time.
+        near: kind of block or entity -> how many are near from now on, and how far.
         equipped: item put on or taken in hand.
         biome: where the agent now is.
         time: of the day.
@@ -39,6 +54,7 @@ class Change:
     lost: Mapping[str, int] = field(default_factory=dict, hash=False)
     blocks: tuple[str, ...] = ()
     entities: tuple[str, ...] = ()
+    near: Mapping[str, Sighting] = field(default_factory=dict, hash=False)
     equipped: str | None = None
     biome: str | None = None
     time: str | None = None
@@ -58,7 +74,8 @@ class State:
         biome: where the agent is.
         time: of the day.
         nearby_blocks: kinds of block within 32 blocks or seen recently, in the order of sighting.
-        nearby_entities: kinds of entity near, nearest first.
+        nearby_entities: kinds of entity near, nearest first; those that nobody counted come last.
+        near: kind near -> how many and how far; a kind that nobody counted is missing.
         health: in half hearts, 0 to 20.
         hunger: in half drumsticks, 0 to 20.
         position: (x, y, z), in blocks.
@@ -73,6 +90,7 @@ class State:
     time: str
     nearby_blocks: tuple[str, ...]
     nearby_entities: tuple[str, ...]
+    near: Mapping[str, Sighting] = field(default_factory=dict, hash=False)
     health: float = 20.0
     hunger: float = 20.0
     position: tuple[float, float, float] = (0.0, 64.0, 0.0)
@@ -87,12 +105,12 @@ class State:
         return (
             f"Biome: {self.biome}\n"
             f"Time: {self.time}\n"
-            f"Nearby blocks: {_listed(self.nearby_blocks)}\n"
-            f"Nearby entities (nearest to farthest): {_listed(self.nearby_entities)}\n"
+            f"Nearby blocks: {self._listed(self.nearby_blocks)}\n"
+            f"Nearby entities (nearest to farthest): {self._listed(self.nearby_entities)}\n"
             f"Health: {self.health:.1f}/20\n"
             f"Hunger: {self.hunger:.1f}/20\n"
             f"Position: x={x:.1f}, y={y:.1f}, z={z:.1f}\n"
-            f"Chests: {_listed(self.chests)}"
+            f"Chests: {self._listed(self.chests)}"
         )
 
     @property
@@ -110,7 +128,8 @@ class State:
         """The state after a change.
 
         What is lost beyond what was held before the change is clipped: no count falls below zero
-        (`missing` names it). What is seen is added to what was seen before.
+        (`missing` names it). What is seen is added to what was seen before; what is counted as 0 is
+        in view no longer.
 
         Args:
             change: as predicted; an item both gained and lost counts both ways.
@@ -124,11 +143,13 @@ class State:
         for item, count in change.gained.items():
             held[item] = held.get(item, 0) + count
         x, y, z = self.position
+        blocks, entities, near = self._surveyed(change)
         return State(
             biome=self.biome if change.biome is None else change.biome,
             time=self.time if change.time is None else change.time,
-            nearby_blocks=tuple(dict.fromkeys((*self.nearby_blocks, *change.blocks))),
-            nearby_entities=tuple(dict.fromkeys((*self.nearby_entities, *change.entities))),
+            nearby_blocks=blocks,
+            nearby_entities=entities,
+            near=near,
             health=self.health if change.health is None else change.health,
             hunger=self.hunger if change.hunger is None else change.hunger,
             position=(x, y if change.height is None else change.height, z),
@@ -158,9 +179,34 @@ class State:
         """
         return _RECORD.validate_python(record)
 
+    def _surveyed(
+        self, change: Change
+    ) -> tuple[tuple[str, ...], tuple[str, ...], Mapping[str, Sighting]]:
+        """The blocks and entities near after a change, and what is known of them."""
+        if not (change.blocks or change.entities or change.near):
+            return self.nearby_blocks, self.nearby_entities, self.near
+        gone = {kind for kind, (number, _) in change.near.items() if number <= 0}
+        blocks = _seen(self.nearby_blocks, change.blocks, gone)
+        entities = _seen(self.nearby_entities, change.entities, gone)
+        near = {
+            kind: sighting
+            for kind, sighting in {**self.near, **change.near}.items()
+            if kind in blocks or kind in entities
+        }
+        return blocks, tuple(sorted(entities, key=lambda kind: near.get(kind, _FAR)[1])), near
 
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names) or "None"
+    def _listed(self, kinds: Iterable[str]) -> str:
+        return ", ".join(map(self._told, kinds)) or "None"
+
+    def _told(self, kind: str) -> str:
+        if kind not in self.near:
+            return kind
+        number, distance = self.near[kind]
+        return f"{kind} ({number}, {distance} away)"
+
+
+def _seen(before: tuple[str, ...], new: tuple[str, ...], gone: set[str]) -> tuple[str, ...]:
+    return tuple(kind for kind in dict.fromkeys((*before, *new)) if kind not in gone)
 
 
 def _equipped(equipment: Equipment, item: str | None) -> Equipment:

@@ -1,16 +1,19 @@
 """Exploring: where one gets, and what comes into view there.
 
 Exploring goes in legs of 50 blocks, each of which shows what is within 32 blocks, the radius of a
-record of the state (Tree of Options, Appendix A.1). `surroundings_tables` has what is met where.
+record of the state (Tree of Options, Appendix A.1). `surroundings_tables` has what is met where,
+`option_loot` how much of it lies together. Both are drawn when it is seen; from then on the state
+says how many there are and how far they are.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
-from math import cos, pi, sin
+from math import cos, exp, pi, sin
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from llm_planning.environments.minecraft.option_loot import STOCK
+from llm_planning.environments.minecraft.state import Change, Sighting
 from llm_planning.environments.minecraft.surroundings_tables import (
     BIOMES,
     DEEP,
@@ -37,8 +40,17 @@ MOST_LEGS: Final = 4
 SURFACE: Final = 64.0
 """The y coordinate of open ground, in blocks."""
 
-WALK_TICKS: Final = LEG / 4.317 * 20
-"""Time of a leg on the surface, in ticks, at 4.317 blocks a second; a second has 20 ticks."""
+SIGHT: Final = 32
+"""Blocks within which things are near."""
+
+AT_HAND: Final = 8
+"""Blocks within which there is always some of what is all around (our choice)."""
+
+BLOCK_TICKS: Final = 20 / 4.317
+"""Time to walk one block, in ticks, at 4.317 blocks a second; a second has 20 ticks."""
+
+WALK_TICKS: Final = LEG * BLOCK_TICKS
+"""Time of a leg on the surface, in ticks."""
 
 WALK_EXHAUSTION: Final = 10 * 0.05
 """Of a leg on the surface: a jump every five blocks; walking itself exhausts nobody."""
@@ -66,14 +78,14 @@ class View:
     Attributes:
         biome: of the place.
         position: (x, y, z), in blocks.
-        blocks: kinds of block in view.
-        entities: kinds of entity in view, nearest first.
+        blocks: kind of block in view -> how many and how far.
+        entities: the same of entities.
     """
 
     biome: str
     position: Position
-    blocks: tuple[str, ...]
-    entities: tuple[str, ...] = ()
+    blocks: Mapping[str, Sighting]
+    entities: Mapping[str, Sighting]
 
     def shows(self, target: str) -> bool:
         """Whether a block, an entity or a biome is here."""
@@ -100,8 +112,31 @@ def view(state: State) -> View:
     return View(
         biome=state.biome,
         position=state.position,
-        blocks=state.nearby_blocks,
-        entities=state.nearby_entities,
+        blocks={kind: sighting(state, kind) for kind in state.nearby_blocks},
+        entities={kind: sighting(state, kind) for kind in state.nearby_entities},
+    )
+
+
+def sighting(state: State, kind: str) -> Sighting:
+    """How many of a kind in view there are, and how far they are.
+
+    Of a kind that nobody counted, as a prediction may show it, there are the fewest that ever lie
+    together, at the edge of sight.
+    """
+    return state.near.get(kind) or Sighting(STOCK.get(kind, _ALONE)[0], SIGHT)
+
+
+def arrival(before: State, there: View) -> Change:
+    """What changes for a player who is somewhere else now: all that was near is near no longer."""
+    here = {**there.blocks, **there.entities}
+    left = (*before.nearby_blocks, *before.nearby_entities)
+    height = there.position[1]
+    return Change(
+        blocks=tuple(kind for kind in there.blocks if kind not in before.nearby_blocks),
+        entities=tuple(kind for kind in there.entities if kind not in before.nearby_entities),
+        near={**{kind: Sighting(0, 0) for kind in left if kind not in here}, **here},
+        biome=None if there.biome == before.biome else there.biome,
+        height=None if height == before.position[1] else height,
     )
 
 
@@ -163,38 +198,75 @@ def _next_biome(biome: str, draw: Random) -> str:
 
 
 def _on_surface(biome: str, place: Position, draw: Random) -> View:
-    blocks = (*BIOMES[biome].blocks, *_met(BIOMES[biome].maybe, draw))
-    entities = [name for name, chance in _ANIMALS[biome].items() if draw.random() < chance]
-    draw.shuffle(entities)
-    return View(
-        biome=biome,
-        position=place,
-        blocks=tuple(dict.fromkeys(blocks)),
-        entities=tuple(entities),
-    )
+    blocks = {**_met(BIOMES[biome].maybe, draw), **_lying(BIOMES[biome].blocks, draw)}
+    herds = _gathered(_ANIMALS[biome], draw)
+    return View(biome=biome, position=place, blocks=blocks, entities=herds)
 
 
 def _below_ground(biome: str, place: Position, draw: Random) -> View:
-    blocks = ("stone", *_met(_chances_at(place[1]), draw))
-    return View(biome=biome, position=place, blocks=blocks)
+    y = place[1]
+    veins = {name: ore.rate for name, ore in ORES.items() if y < ore.below}
+    blocks = {
+        **_lying(("stone",), draw),
+        **_met(STONES, draw),
+        **_gathered(veins, draw),
+        **(_met(DEEP, draw) if y <= LAVA_LEVEL else {}),
+    }
+    return View(biome=biome, position=place, blocks=blocks, entities={})
 
 
-@lru_cache
-def _chances_at(y: float) -> Chances:
-    ores: Chances = {(name,): ore.chance for name, ore in ORES.items() if y < ore.below}
-    return {**STONES, **ores, **(DEEP if y <= LAVA_LEVEL else {})}
-
-
-def _met(chances: Chances, draw: Random) -> Iterable[str]:
+def _met(chances: Chances, draw: Random) -> dict[str, Sighting]:
+    """What is seen by chance; kinds that are seen together are equally far."""
+    seen: dict[str, Sighting] = {}
     for kinds, chance in chances.items():
         if draw.random() < chance:
-            yield from kinds
+            distance = draw.randint(1, SIGHT)
+            for kind in kinds:
+                seen[kind] = Sighting(_together(kind, draw), distance)
+    return seen
 
+
+def _lying(kinds: Iterable[str], draw: Random) -> dict[str, Sighting]:
+    """What is seen in any case."""
+    return {kind: Sighting(_together(kind, draw), draw.randint(1, AT_HAND)) for kind in kinds}
+
+
+def _gathered(rates: Mapping[str, float], draw: Random) -> dict[str, Sighting]:
+    """Herds or veins, as many as the generator puts there."""
+    seen: dict[str, Sighting] = {}
+    for kind, rate in rates.items():
+        groups = _poisson(rate, draw)
+        if groups:
+            count = sum(_together(kind, draw) for _ in range(groups))
+            seen[kind] = Sighting(count, draw.randint(1, SIGHT))
+    return seen
+
+
+def _together(kind: str, draw: Random) -> int:
+    least, most = STOCK.get(kind, _ALONE)
+    return least if least == most else draw.randint(least, most)
+
+
+def _poisson(rate: float, draw: Random) -> int:
+    """A number with this mean, by inversion of one draw; at most 20, which no rate here comes to.
+
+    The bound is for a draw next to 1, of which rounding would leave something for ever.
+    """
+    rest, number, share = draw.random(), 0, exp(-rate)
+    while rest >= share and number < 20:
+        rest -= share
+        number += 1
+        share *= rate / number
+    return number
+
+
+_ALONE: Final = (1, 1)
 
 _ANIMALS: Final[Mapping[str, Mapping[str, float]]] = {
     name: {
-        **{animal: biome.herd_chance(animal) for animal in biome.herds if animal in ENTITIES},
-        **biome.swimmers,
+        animal: biome.rate(animal)
+        for animal in (*biome.herds, *biome.swimmers)
+        if animal in ENTITIES
     }
     for name, biome in BIOMES.items()
 }

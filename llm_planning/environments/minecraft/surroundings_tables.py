@@ -1,14 +1,15 @@
 """Where things are: biomes, herds and ores.
 
-Chances of animals and ores follow from the generator's numbers (Minecraft Java Edition 1.16: spawn
-weights of creatures, number, size and height of veins). How common biomes, trees, plants and lava
-are is our choice, rough on purpose. Only what the environment's vocabulary knows is ever shown.
+Herds and veins in view follow from the generator's numbers (Minecraft Java Edition 1.16: spawn
+weights of creatures, number, size and height of veins); their numbers are Poisson-distributed. How
+common biomes, trees, plants, fish and lava are is our choice, rough on purpose. Only what the
+environment's vocabulary knows is ever shown.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import exp
+from math import log
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Biome:
         maybe: what may be in view besides.
         herds: animal -> weight among the groups that the generator chooses from. Some are here only
             for their weight: nobody sees a donkey.
-        swimmers: animal -> chance of it.
+        swimmers: animal -> chance of one group or more.
     """
 
     share: float
@@ -50,10 +51,15 @@ class Biome:
     herds: Mapping[str, int] = field(default_factory=dict)
     swimmers: Mapping[str, float] = field(default_factory=dict)
 
-    def herd_chance(self, animal: str) -> float:
-        """That a leg shows an animal: 1 - exp(-12.5 · 0.1 · weight / all weights)."""
+    def rate(self, animal: str) -> float:
+        """Groups of an animal that a leg shows, on average: 12.5 · 0.1 · weight / all weights.
+
+        Of a swimmer, as many as give the chance that is written down: -log(1 - chance).
+        """
+        if animal in self.swimmers:
+            return -log(1 - self.swimmers[animal])
         everybody = sum(self.herds.values())
-        return 1 - exp(-CHUNKS_A_LEG * GROUPS_A_CHUNK * self.herds[animal] / everybody)
+        return CHUNKS_A_LEG * GROUPS_A_CHUNK * self.herds[animal] / everybody
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,9 +77,9 @@ class Ore:
     level: float
 
     @property
-    def chance(self) -> float:
-        """That a leg of tunnel meets it: 1 - exp(-veins · 1,000 / (256 · below))."""
-        return 1 - exp(-self.veins * REACH_A_LEG / (256 * self.below))
+    def rate(self) -> float:
+        """Veins that a leg of tunnel meets, on average: veins · 1,000 / (256 · below)."""
+        return self.veins * REACH_A_LEG / (256 * self.below)
 
 
 def _trees(*kinds: str, chance: float) -> dict[tuple[str, ...], float]:

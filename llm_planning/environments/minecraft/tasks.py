@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from llm_planning.environments.minecraft.state import State
+from llm_planning.environments.minecraft.state import Sighting, State
 from llm_planning.names import remedy
 
 
@@ -34,21 +34,25 @@ class Task:
     start: State
 
 
+_BLOCKS = {
+    "grass_block": Sighting(2_000, 1),
+    "dirt": Sighting(2_000, 2),
+    "oak_log": Sighting(32, 6),
+    "oak_leaves": Sighting(200, 6),
+    "stone": Sighting(2_000, 10),
+    "coal_ore": Sighting(17, 14),
+    "water": Sighting(100, 18),
+}
+_ANIMALS = {"pig": Sighting(4, 9), "chicken": Sighting(4, 12)}
+
 PLAINS = State(
     biome="plains",
     time="day",
-    nearby_blocks=(
-        "grass_block",
-        "dirt",
-        "oak_log",
-        "oak_leaves",
-        "stone",
-        "coal_ore",
-        "water",
-    ),
-    nearby_entities=("pig", "chicken"),
+    nearby_blocks=tuple(_BLOCKS),
+    nearby_entities=tuple(_ANIMALS),
+    near={**_BLOCKS, **_ANIMALS},
 )
-"""Where every task begins."""
+"""Where every task begins. Counts are the middle of what exploring shows (`option_loot`)."""
 
 _GOALS = {
     "obtain-leather": "Obtain 1 leather.",

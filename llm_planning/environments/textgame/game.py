@@ -33,16 +33,19 @@ class Transition:
     """What an action does in a state.
 
     Attributes:
-        state: key of s'.
+        state: what names s': a key, where an interpreter plays.
         text: what the game says.
         reward: r, the difference of the scores; of the beginning, the score itself.
         ending: None where the game goes on.
     """
 
-    state: str
+    state: Any
     text: str
     reward: float
     ending: Ending | None
+
+    def __str__(self) -> str:
+        return self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +79,16 @@ class TextGame(Protocol):
     Attributes:
         name: for people.
         max_score: the highest score there is.
+        walkthrough: actions from the beginning on that win it, or lead to the best known score;
+            empty where nobody knows.
+        objective: what is to be done, in the game's own words; empty where it does not say.
         seconds: what this player's questions cost; answers that were remembered cost nothing.
     """
 
     name: str
     max_score: float
+    walkthrough: tuple[str, ...]
+    objective: str
     seconds: GameSeconds
 
     async def start(self) -> Transition:
@@ -150,11 +158,15 @@ class Interpreter(Protocol):
         revision: what remembered answers hold for: a hash of the game file and of whatever else
             they depend on.
         max_score: the highest score there is.
+        walkthrough: see `TextGame`.
+        objective: likewise.
     """
 
     name: str
     revision: str
     max_score: float
+    walkthrough: tuple[str, ...]
+    objective: str
 
     def begin(self) -> Played:
         """The first snapshot, the first words and, as reward, the score with which it begins."""

@@ -172,6 +172,8 @@ class InterpretedGame:
         self._interpreter = self.snapshots.interpreter
         self.name = self._interpreter.name
         self.max_score = self._interpreter.max_score
+        self.walkthrough = self._interpreter.walkthrough
+        self.objective = self._interpreter.objective
         self.seconds = GameSeconds()
 
     async def start(self) -> Transition:

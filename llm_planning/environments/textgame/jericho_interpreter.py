@@ -36,6 +36,7 @@ class JerichoInterpreter:
         revision: of the story file, of Jericho, of the naming and of how valid actions are found.
         max_score: the highest score there is.
         walkthrough: commands that lead to the best known score.
+        objective: not known.
 
     Raises:
         MissingJerichoError: Jericho is not installed.
@@ -52,6 +53,7 @@ class JerichoInterpreter:
         self.revision = blake2b(repr(told).encode(), digest_size=16).hexdigest()
         self.max_score = float(self._machine.max_score)
         self.walkthrough = story.walkthrough
+        self.objective = ""
 
     def begin(self) -> Played:
         """The first snapshot and the first words.

@@ -18,12 +18,11 @@ import asyncio
 import os
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Literal, TypeAlias
 from weakref import WeakValueDictionary
 
 from pydantic import Field
 
-from llm_planning.environments.textgame.game import TextGameError
 from llm_planning.environments.textgame.interpreted import InterpretedGame, Snapshots
 from llm_planning.environments.textgame.jericho_games import JERICHO_GAMES, find_story, open_jericho
 from llm_planning.environments.textgame.jericho_machine import StateOption  # noqa: TC001 - pydantic
@@ -34,8 +33,8 @@ from llm_planning.environments.textgame.transition_store import (
     transition_store_path,
 )
 from llm_planning.environments.textgame.trapdoor import TrapDoor
-from llm_planning.names import remedy
-from llm_planning.planners.settings import PlannerSettings, SettingsError
+from llm_planning.registry import check_task
+from llm_planning.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
     from llm_planning.environments.textgame.game import Interpreter, TextGame
@@ -48,11 +47,7 @@ GAME_TASKS: tuple[str, ...] = (*KINDS, TRAP_DOOR, *JERICHO_GAMES)
 Remember: TypeAlias = Literal["disk", "memory", "off"]
 
 
-class UnknownGameError(ValueError):
-    """No game has this name."""
-
-
-class GameSettings(PlannerSettings):
+class GameSettings(Settings):
     """Settings that say which game is played.
 
     Attributes:
@@ -80,17 +75,6 @@ class GameSettings(PlannerSettings):
     remember: Remember = "disk"
 
 
-@runtime_checkable
-class Solved(Protocol):
-    """An interpreter that knows how its game is won.
-
-    Attributes:
-        walkthrough: actions from the beginning on.
-    """
-
-    walkthrough: tuple[str, ...]
-
-
 # A child of this process can use neither an interpreter nor a file of its parent's.
 _Key: TypeAlias = tuple[int, str, Path | None, int | None, int]
 
@@ -111,7 +95,7 @@ async def open_game(task: str, settings: GameSettings) -> TextGame:
         settings: which game of that name.
 
     Raises:
-        UnknownGameError: no game has this name.
+        UnknownTaskError: no game has this name.
         SettingsError: the settings do not belong to the game.
         TextGameError: the game cannot be made or opened.
     """
@@ -126,21 +110,6 @@ async def open_game(task: str, settings: GameSettings) -> TextGame:
     if trial is not None:
         trial.add_done_callback(lambda _: memory.save())
     return RememberedGame(game, memory)
-
-
-async def walkthrough_of(task: str, settings: GameSettings) -> tuple[str, ...]:
-    """The actions that win a game.
-
-    Raises:
-        UnknownGameError: no game has this name.
-        SettingsError: the settings do not belong to the game.
-        TextGameError: the game cannot be made or opened, or nobody knows how to win it.
-    """
-    _, snapshots = await _opened(task, settings)
-    interpreter = snapshots.interpreter
-    if not isinstance(interpreter, Solved) or not interpreter.walkthrough:
-        raise TextGameError(f"{interpreter.name} comes without a walkthrough: play another game")
-    return tuple(interpreter.walkthrough)
 
 
 def close_games() -> None:
@@ -223,8 +192,7 @@ def _check(task: str, settings: GameSettings) -> None:
     A folder of stories is none of them: a configuration may name it for all of its tasks, generated
     games among them.
     """
-    if task not in GAME_TASKS:
-        raise UnknownGameError(f"unknown game {task!r}; {remedy(task, GAME_TASKS)}")
+    check_task(task, known=GAME_TASKS, of="textgame")
     if settings.game and settings.games:
         raise SettingsError(
             f"setting games={settings.games} is not possible with game={settings.game}: that is "

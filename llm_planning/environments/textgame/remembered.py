@@ -187,6 +187,8 @@ class RememberedGame:
     def __init__(self, game: InterpretedGame, memory: TransitionMemory) -> None:
         self.name = game.name
         self.max_score = game.max_score
+        self.walkthrough = game.walkthrough
+        self.objective = game.objective
         self.seconds: GameSeconds = game.seconds
         self.memory = memory
         self._game = game

@@ -144,7 +144,8 @@ class TrapDoor:
     name = "trap-door"
     revision = sha256(Path(__file__).read_bytes()).hexdigest()
     max_score = BAIT + TREASURE
-    walkthrough = (
+    objective = ""
+    walkthrough: tuple[str, ...] = (
         "take lantern",
         "light lantern",
         "open trap door",

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from llm_planning.environments.textgame.game import Ending
+from llm_planning.outcome import Outcome
 from llm_planning.planners.mc_dml.wording import observed
-from llm_planning.planners.outcome import Outcome
 from llm_planning.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llm_planning.environments.textgame.game import Observation, TextGame
-    from llm_planning.planners.mc_dml.roles import Prior, Reflect, Situation, Trajectory, Turn
+    from llm_planning.environments.textgame.domain import TextGameDomain
+    from llm_planning.environments.textgame.game import Observation
+    from llm_planning.planners.mc_dml.roles import Turn
+    from llm_planning.roles import Role
+
+
+QuestionT = TypeVar("QuestionT")
+AnswerT = TypeVar("AnswerT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,27 +66,18 @@ class Spent:
     reflections: int = 0
     priors: int = 0
 
-    def timed_prior(self, prior: Prior) -> Prior:
-        """The same prior, its time counted."""
+    def timed(self, role: Role[QuestionT, AnswerT]) -> Role[QuestionT, AnswerT]:
+        """The same role, its time counted."""
 
-        async def ask(situation: Situation) -> Sequence[float]:
+        async def ask(question: QuestionT, /) -> AnswerT:
             with self.engine.running():
-                return await prior(situation)
-
-        return ask
-
-    def timed_reflect(self, reflect: Reflect) -> Reflect:
-        """The same reflections, their time counted."""
-
-        async def ask(trajectory: Trajectory) -> str:
-            with self.engine.running():
-                return await reflect(trajectory)
+                return await role(question)
 
         return ask
 
 
 def game_outcome(
-    game: TextGame,
+    world: TextGameDomain,
     episode: Episode,
     *,
     spent: Spent,
@@ -95,7 +92,7 @@ def game_outcome(
     its score, and one that never tells its victory from other endings has none.
 
     Args:
-        game: that was played.
+        world: that was played.
         episode: the last, where there were several.
         spent: on all of them.
         header: of the trace: task, seed, settings.
@@ -115,30 +112,31 @@ def game_outcome(
     ]
     for move, decision in zip(moves, decisions, strict=bool(decisions)):
         move.update(decision)
-    conclusion = f"{game.name}: {episode.score:g} of {game.max_score:g} points, {ending}"
+    most = f" of {world.max_score:g}" if world.max_score else ""
+    conclusion = f"{world.name}: {episode.score:g}{most} points, {ending}"
     return Outcome(
         success=episode.ending is Ending.VICTORY,
         plan=tuple(turn.action for turn in episode.turns),
         metrics={
             "success_basis": "the game ended in victory",
-            "game": game.name,
+            "game": world.name,
             "score": episode.score,
             "best_score": episode.best_score if best_score is None else best_score,
-            "max_score": game.max_score,
-            "normalised_score": episode.score / game.max_score if game.max_score else None,
+            "max_score": world.max_score,
+            "normalised_score": episode.score / world.max_score if world.max_score else None,
             "moves": len(episode.turns),
             "ending": ending,
             "simulations": spent.simulations,
             "seconds_engine": spent.engine.seconds,
-            "seconds_valid_actions": game.seconds.valid_actions.seconds,
-            "seconds_simulation": game.seconds.simulation,
-            "interpreter_steps": game.seconds.steps,
+            "seconds_valid_actions": world.seconds.valid_actions.seconds,
+            "seconds_simulation": world.seconds.simulation,
+            "interpreter_steps": world.seconds.steps,
             "reflections": spent.reflections,
             "priors": spent.priors,
         },
         trace={
             **header,
-            "game": game.name,
+            "game": world.name,
             "moves": moves,
             "last": observed(episode.last),
             "ending": ending,

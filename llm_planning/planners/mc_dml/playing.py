@@ -13,22 +13,26 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pydantic import Field
 
+from llm_planning import execution
 from llm_planning.environments.textgame.game import Ending
-from llm_planning.environments.textgame.opening import open_game
 from llm_planning.planners.mc_dml.outcome import Episode, Spent, game_outcome
-from llm_planning.planners.mc_dml.priors import make_prior, softmax
+from llm_planning.planners.mc_dml.prompts import Questions
 from llm_planning.planners.mc_dml.reflection import LlmReflection
 from llm_planning.planners.mc_dml.roles import Situation, Trajectory, Turn
-from llm_planning.planners.mc_dml.search import observe
-from llm_planning.planners.mc_dml.settings import EpisodeSettings, LlmSettings, ReflectionSettings
+from llm_planning.planners.mc_dml.search import observe, remembered
+from llm_planning.planners.mc_dml.settings import EpisodeSettings, ReflectionSettings
+from llm_planning.planners.mc_dml.worlds import as_text_game
+from llm_planning.priors import PriorKind, make_prior, softmax
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llm_planning.environments.textgame.game import Observation, TextGame
-    from llm_planning.planners.mc_dml.priors import LlmPrior
+    from llm_planning.environments.textgame.domain import TextGameDomain
+    from llm_planning.environments.textgame.game import Observation
+    from llm_planning.outcome import Outcome
     from llm_planning.planners.mc_dml.roles import Reflect
-    from llm_planning.planners.outcome import Outcome
+    from llm_planning.priors import Prior
+    from llm_planning.registry import Problem
     from llm_planning.roles import Engines
 
 REPEATS = 5
@@ -37,16 +41,18 @@ REPEATS = 5
 ChosenBy: TypeAlias = Literal["policy", "repeats"]
 
 
-class LlmAgentSettings(LlmSettings, EpisodeSettings):
+class LlmAgentSettings(EpisodeSettings):
     """Settings of the LLM agent.
 
     Attributes:
+        prior: how the model is asked for π(·|s).
         history: turns of the current trajectory before o_t that the prompt tells; the paper does
             not say how many.
         temperature: of the draw; the probabilities are those of `prior` to the power of its
             inverse.
     """
 
+    prior: PriorKind = "exact"
     history: int = Field(3, ge=0, le=20)
     temperature: float = Field(0.1, gt=0.0, allow_inf_nan=False)
 
@@ -84,7 +90,7 @@ class LlmPlayer:
         temperature: of the draw.
     """
 
-    prior: LlmPrior
+    prior: Prior[Situation]
     spent: Spent
     history: int
     temperature: float
@@ -100,14 +106,21 @@ class LlmPlayer:
         return softmax(logprobs, temperature=self.temperature)
 
     async def play(
-        self, game: TextGame, *, moves: int, seed: str, reflections: tuple[str, ...] = ()
+        self,
+        world: TextGameDomain,
+        *,
+        moves: int,
+        seed: int,
+        number: int = 0,
+        reflections: tuple[str, ...] = (),
     ) -> tuple[Episode, tuple[Choice, ...]]:
         """Plays a game once.
 
         Args:
-            game: from its start.
+            world: from its start.
             moves: most of them; a state in which nothing can be done ends the episode as well.
-            seed: of the draws.
+            seed: of the draws, and of what happens in the world.
+            number: of the round.
             reflections: of earlier rounds.
 
         Returns:
@@ -117,16 +130,14 @@ class LlmPlayer:
             TextGameError: the game failed.
             ServingError: the engine failed.
         """
-        here = await game.start()
+        life = await execution.Episode.begin(world, seed=seed)
+        here = life.state
         turns: list[Turn] = []
         choices: list[Choice] = []
-        draw = Random(seed)
+        draw = Random(f"{seed}/{number}")
         start = score = here.reward
-        observation = await observe(game, here)
-        while len(turns) < moves and here.ending is None:
-            actions = await game.actions(here.state)
-            if not actions:
-                break
+        observation = await observe(world, here)
+        while len(turns) < moves and not life.over and (actions := await world.actions(here)):
             by: ChosenBy = "repeats" if _is_stuck(turns, choices, observation) else "policy"
             if by == "repeats":
                 weights = [1.0 / len(actions)] * len(actions)
@@ -135,10 +146,10 @@ class LlmPlayer:
                 weights = await self.policy(Situation(told, observation, actions, reflections))
             (action,) = draw.choices(actions, weights)
             choices.append(Choice(tuple(zip(actions, weights, strict=True)), by))
-            here = await game.step(here.state, action)
+            here = (await life.act(action)).state
             score += here.reward
             turns.append(Turn(observation, action, here.reward, score))
-            observation = await observe(game, here)
+            observation = await observe(world, here)
         return Episode(tuple(turns), observation, here.ending, start), tuple(choices)
 
 
@@ -156,63 +167,63 @@ def _is_stuck(turns: Sequence[Turn], choices: Sequence[Choice], observation: Obs
 
 
 async def llm_agent(
-    task: str, *, engines: Engines, settings: LlmAgentSettings, seed: int
+    problem: Problem[Any], *, engines: Engines, settings: LlmAgentSettings, seed: int
 ) -> Outcome:
     """Plays a game once, without reflections.
 
     Args:
-        task: name of a game or of a kind of games.
-        engines: `options` is the policy.
-        settings: of the game and of the agent.
+        problem: a text game, or any domain that is told as one.
+        engines: who answers `prior`.
+        settings: of the agent.
         seed: of the draws.
 
     Raises:
-        TextGameError: the game cannot be made, opened or played.
+        TextGameError: the game cannot be played.
         ServingError: the engine failed.
     """
-    game = await open_game(task, settings)
+    world = as_text_game(problem)
     player = _player(engines, settings, seed)
-    episode, choices = await player.play(game, moves=settings.moves, seed=f"{seed}/0")
+    episode, choices = await player.play(world, moves=settings.moves, seed=seed)
     player.spent.priors = player.prior.questions
     return game_outcome(
-        game,
+        world,
         episode,
         spent=player.spent,
-        header={"task": task, "seed": seed, "settings": settings.to_json()},
+        header={"task": problem.task, "seed": seed, "settings": settings.to_json()},
         decisions=[choice.to_json() for choice in choices],
         text=_moves(episode, choices),
     )
 
 
 async def reflection_agent(
-    task: str, *, engines: Engines, settings: ReflectionAgentSettings, seed: int
+    problem: Problem[Any], *, engines: Engines, settings: ReflectionAgentSettings, seed: int
 ) -> Outcome:
     """Plays a game in rounds; the score is the last one's.
 
     A round that is won is the last, since nothing about it went wrong.
 
     Args:
-        task: name of a game or of a kind of games.
-        engines: `options` is the policy, and reflects.
-        settings: of the game and of the agent.
+        problem: a text game, or any domain that is told as one.
+        engines: who answers `prior` and `reflection`.
+        settings: of the agent.
         seed: of the draws.
 
     Raises:
-        TextGameError: the game cannot be made, opened or played.
+        TextGameError: the game cannot be played.
         ServingError: the engine failed.
     """
-    game = await open_game(task, settings)
+    world = as_text_game(problem)
     player = _player(engines, settings, seed)
-    reflect = player.spent.timed_reflect(LlmReflection(engines.options))
-    rounds = await play_rounds(game, player, reflect, settings=settings, seed=seed)
+    reflect = player.spent.timed(LlmReflection(engines.of("reflection")))
+    rounds = await play_rounds(world, player, reflect, settings=settings, seed=seed)
     last = rounds[-1]
     player.spent.priors = player.prior.questions
     player.spent.reflections = len(last.reflections)
     outcome = game_outcome(
-        game,
+        world,
         last.episode,
         spent=player.spent,
-        header={"task": task, "seed": seed, "settings": settings.to_json()},
+        header={"task": problem.task, "seed": seed, "settings": settings.to_json()},
         decisions=[choice.to_json() for choice in last.choices],
         best_score=max(one.episode.best_score for one in rounds),
         text="\n".join((_scores(rounds), _moves(last.episode, last.choices))),
@@ -249,7 +260,7 @@ class Round:
 
 
 async def play_rounds(
-    game: TextGame,
+    world: TextGameDomain,
     player: LlmPlayer,
     reflect: Reflect,
     *,
@@ -259,7 +270,7 @@ async def play_rounds(
     """Plays `k` + 1 rounds, or fewer if one is won.
 
     Args:
-        game: from its start, in every round.
+        world: from its start, in every round.
         player: plays all of them.
         reflect: on each but the last; a sentence that is known already is not added again.
         settings: of the agent.
@@ -273,7 +284,7 @@ async def play_rounds(
     reflections: tuple[str, ...] = ()
     for number in range(settings.k + 1):
         episode, choices = await player.play(
-            game, moves=settings.moves, seed=f"{seed}/{number}", reflections=reflections
+            world, moves=settings.moves, seed=seed, number=number, reflections=reflections
         )
         rounds.append(Round(reflections, episode, choices))
         if episode.ending is Ending.VICTORY or number == settings.k:
@@ -281,12 +292,13 @@ async def play_rounds(
         reflection = await reflect(Trajectory(episode.turns, episode.last))
         if reflection not in reflections:
             reflections = (*reflections, reflection)
+            remembered(reflection)
     return rounds
 
 
 def _player(engines: Engines, settings: LlmAgentSettings, seed: int) -> LlmPlayer:
     return LlmPlayer(
-        prior=make_prior(settings.prior, engines.options, seed=seed),
+        prior=make_prior(settings.prior, engines.of("prior"), wording=Questions(), seed=seed),
         spent=Spent(),
         history=settings.history,
         temperature=settings.temperature,

@@ -13,10 +13,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from llm_planning.planners.mc_dml.wording import log, observed, past
+from llm_planning.priors import MOST_SAID
 from llm_planning.roles import Prompt
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
     from typing import Literal, TypeAlias
 
     from llm_planning.planners.mc_dml.roles import Situation, Trajectory
@@ -25,31 +26,32 @@ if TYPE_CHECKING:
     Wanted: TypeAlias = Literal["action", "label", "several"]
     Chat: TypeAlias = tuple[Message, Message]
 
-MOST_SAID = 5
-"""Most actions that the model may name with their chances."""
 
+class Questions:
+    """p_action.probs, the `Wording` of π."""
 
-def ask_action(situation: Situation, *, dashes: int) -> Chat:
-    """p_action.probs where the answer is an action, as it is written in 𝒜(s).
+    def actions(self, situation: Situation) -> tuple[str, ...]:
+        """𝒜(s)."""
+        return situation.actions
 
-    Args:
-        situation: what it is about.
-        dashes: of the line above the question, at least one; they say nothing and bring the prompt
-            to a length that scores cheaply.
-    """
-    return _about(
-        situation, "action", {"actions": situation.actions}, {"line": " ".join("-" * dashes)}
-    )
+    def key(self, situation: Situation) -> Hashable:
+        """All but rewards and scores, which no prompt tells."""
+        seen = tuple((turn.observation, turn.action) for turn in situation.memory)
+        return seen, situation.observation, situation.actions, situation.reflections
 
+    def action(self, situation: Situation, *, dashes: int) -> Chat:
+        """The answer is an action, as it is written in 𝒜(s)."""
+        return _about(
+            situation, "action", {"actions": situation.actions}, {"line": " ".join("-" * dashes)}
+        )
 
-def ask_label(situation: Situation, labels: Sequence[str]) -> Chat:
-    """The same where the answer is the label of an action; shape of labels: [actions]."""
-    return _about(situation, "label", _labelled(situation, labels))
+    def label(self, situation: Situation, labels: Sequence[str]) -> Chat:
+        """The answer is the label of an action."""
+        return _about(situation, "label", _labelled(situation, labels))
 
-
-def ask_several(situation: Situation, labels: Sequence[str]) -> Chat:
-    """The same where the answer is labels with their chances; shape of labels: [actions]."""
-    return _about(situation, "several", _labelled(situation, labels))
+    def several(self, situation: Situation, labels: Sequence[str]) -> Chat:
+        """The answer is labels with their chances."""
+        return _about(situation, "several", _labelled(situation, labels))
 
 
 def ask_reflection(trajectory: Trajectory) -> Chat:

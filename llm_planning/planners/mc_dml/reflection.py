@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from llm_planning.planners.mc_dml.answers import SENTENCE
 from llm_planning.planners.mc_dml.prompts import ask_reflection
+from llm_serving.answers import Constraint
+from llm_serving.patterns import finite_regex
 from llm_serving.request import Request
 
 if TYPE_CHECKING:
@@ -14,6 +15,15 @@ if TYPE_CHECKING:
 
 ROLE = "reflection"
 """Under which the engine counts these questions."""
+
+# A second N could begin the sentence again, and outlines would take minutes to compile that.
+_PATTERN = finite_regex(r"Next time[ ,][^.!?N]{20,189}\.")
+
+SENTENCE = Constraint(_PATTERN.regex, _PATTERN.max_bytes)
+"""The language of one sentence of advice, 31 to 200 plain characters with its full stop.
+
+It is written as it is: JSON around it would only cost tokens.
+"""
 
 
 class LlmReflection:

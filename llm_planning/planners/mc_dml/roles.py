@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llm_planning.environments.textgame.game import Observation
+    from llm_planning.roles import Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,23 +55,8 @@ class Trajectory:
     last: Observation
 
 
-class Prior(Protocol):
-    """LLM(a | ℳ_i, ℳ_c, p): how promising each action is."""
+Policy: TypeAlias = "Role[Situation, Sequence[float]]"
+"""LLM(a | ℳ_i, ℳ_c, p): π, shape [actions], not negative, sum 1."""
 
-    async def __call__(self, situation: Situation) -> Sequence[float]:
-        """Returns π, shape [actions], not negative, sum 1."""
-        ...
-
-
-class Reflect(Protocol):
-    """LLM(h, p_reflection): why a trajectory failed and what to do better, in a sentence."""
-
-    async def __call__(self, trajectory: Trajectory) -> str:
-        """Returns the reflection."""
-        ...
-
-
-async def uniform_prior(situation: Situation) -> Sequence[float]:
-    """π = 1 / |𝒜|: PUCT without an LLM."""
-    count = len(situation.actions)
-    return [1.0 / count] * count
+Reflect: TypeAlias = "Role[Trajectory, str]"
+"""LLM(h, p_reflection): why a trajectory failed and what to do better, in a sentence."""

@@ -1,42 +1,35 @@
-"""MC-DML's search for one move: Algorithm 1, on the tree and the driver of `llm_planning.search`.
+"""MC-DML's search for one move: Algorithm 1, as a model of `llm_planning.search`.
 
 SIMULATE descends by SELECTACTION until it takes an action for the first time, and ROLLOUT goes on
-from there. The driver descends to a node without children, so a leaf is one of two things:
+from there. A state gets π and its edges when it is entered for the second time (the root at once),
+so a state that only rollouts have seen asks for nothing. R = r + γ R' is backed up along the path
+(lines 26 to 29).
 
-- an action that was never taken: its transition is played, and the rollout goes on from s';
-- a state that is entered a second time (or the root): only now does it ask for π and get a child
-  for each action, of which the best is taken for the first time, as above.
-
-Either way one action's N goes from 0 to 1, and the driver backs up every edge of the path with
-R = r + γ R' (lines 26 to 29). A state that only rollouts have seen asks for nothing.
+What a simulation reads of ℳ_c is fixed at its launch, and what it learns counts from its backup on,
+so it does not matter how long the answers of several simulations in flight take.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
-from dataclasses import dataclass
-from functools import partial
-from random import Random
-from time import perf_counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from llm_planning.environments.textgame.game import Ending, Observation
-from llm_planning.planners.mc_dml.cross_trial import CrossTrialMemory
+from llm_planning.environments.textgame.game import Ending, Observation, Transition
 from llm_planning.planners.mc_dml.roles import Situation, Trajectory, Turn
-from llm_planning.search import Node, Rollout, discounted_returns, path_to, search
+from llm_planning.search import Edge, Leaf, Node, Step, Walk, by_sums, search
+from llm_planning.trace import tracing
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-    from typing import Any
+    from collections.abc import Awaitable, Iterable, Sequence
+    from random import Random
 
-    from llm_planning.environments.textgame.game import TextGame, Transition
-    from llm_planning.planners.mc_dml.roles import Prior, Reflect
+    from llm_planning.environments.textgame.domain import TextGameDomain
+    from llm_planning.planners.mc_dml.roles import Policy, Reflect
+    from llm_planning.search import Select
 
-_SECONDS_AT_A_STRETCH = 0.005
-"""Of simulating, before other searches and the engine get a turn of the event loop."""
-
-Select: TypeAlias = "Callable[[Node[Step]], Node[Step]]"
+GameNode: TypeAlias = Node[Transition, str]
+GameEdge: TypeAlias = Edge[Transition, str]
+GameWalk: TypeAlias = Walk[Transition, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,20 +39,20 @@ class Agent:
     Attributes:
         prior: π(·|s).
         past: turns of ℳ_i before o_t; 1 makes (o_{t-1}, a_{t-1}, o_t), 0 leaves ℳ_i out.
-        reflect: who fills ℳ_c; nobody if None.
-        k: most reflections of a root.
-        select: picks the child of a node that was visited (eq. 1 or 3).
+        reflect: who fills ℳ_c.
+        k: most reflections of a root; with 0, nobody reflects.
+        select: picks an edge of a state (eq. 1 or 3).
         depths: planning horizons H, one after the other while the best Q of the root is 0.
         gamma: γ.
         simulations_per_action: simulations of a search are this many for each action of its root.
         width: simulations in flight at once; 1 is Algorithm 1, step for step.
     """
 
-    prior: Prior
+    prior: Policy
     past: int
-    reflect: Reflect | None
+    reflect: Reflect
     k: int
-    select: Select
+    select: Select[Transition, str]
     depths: tuple[int, ...]
     gamma: float
     simulations_per_action: int
@@ -81,280 +74,235 @@ class Position:
     score: float
 
 
-@dataclass(slots=True)
-class Step:
-    """What a node of the tree stores; its edge's r, π, N and Q are the node's.
-
-    Attributes:
-        action: a; empty at the root.
-        transition: 𝒯(s, a); None until the action is taken for the first time.
-        reflections: how many there were in ℳ_c when the children's π was asked for.
-    """
-
-    action: str
-    transition: Transition | None = None
-    reflections: int = 0
-
-
 @dataclass(frozen=True, slots=True)
 class Searched:
     """What the search for one move came to.
 
     Attributes:
-        root: of the last tree.
+        root: of the last tree; the `memo` of a node is how many reflections there were in ℳ_c when
+            π was asked for.
         depth: its H.
         simulations: of all trees.
         reflections: ℳ_c.
     """
 
-    root: Node[Step]
+    root: GameNode
     depth: int
     simulations: int
     reflections: tuple[str, ...]
 
 
 @dataclass(slots=True)
-class _Simulation:
-    """One simulation, from its launch to its backup.
+class CrossTrialMemory:
+    """ℳ_c, the cross-trial memory of one root: what failed simulations taught (Section 3.1).
 
-    What it reads is fixed at its launch, and what it learns counts from its backup on, so it does
-    not matter how long the answers of several simulations in flight take.
+    At most k different reflections; once there are k, nobody reflects any more (Section 4.1). A
+    trajectory is reflected on once: from the same root, the same actions fail for the same reason.
 
     Attributes:
-        reflections: ℳ_c at the launch.
-        draw: uniform in [0, 1).
-        learnt: its reflection, if it failed and reflected.
+        reflections: ℳ_c, oldest first; it only grows, so its length tells one from another.
+        failed: actions from the root on that have failed.
     """
 
-    reflections: tuple[str, ...]
-    draw: Callable[[], float]
-    learnt: str | None = None
+    reflections: tuple[str, ...] = ()
+    failed: set[tuple[str, ...]] = field(default_factory=set)
 
 
-class Search:
-    """SEARCH(s_0), with dynamic pruning: grows trees until one finds a value, or H is d_max.
+async def search_move(
+    agent: Agent, world: TextGameDomain, position: Position, *, rng: Random
+) -> Searched:
+    """SEARCH(s_0) with dynamic pruning: H = d_min, and H + Δd while the best Q of the root is 0.
+
+    Every tree is grown from scratch (lines 4 to 6). ℳ_c belongs to the root and is kept.
 
     Args:
         agent: how to search.
-        game: where every transition is taken.
+        world: where every transition is taken.
         position: the root.
-        seed: of the rollouts.
+        rng: of the rollouts.
+
+    Raises:
+        ValueError: nothing can be done here.
+        TextGameError: the game failed.
+        Exception: of whoever answers, unchanged.
     """
-
-    def __init__(self, agent: Agent, game: TextGame, position: Position, *, seed: str) -> None:
-        self._agent = agent
-        self._game = game
-        self._position = position
-        self._random = Random(seed)
-        self._memory = CrossTrialMemory(agent.reflect, k=agent.k)
-        self._in_flight: deque[_Simulation] = deque()
-        self._depth = 0
-        self._pause_at = perf_counter() + _SECONDS_AT_A_STRETCH
-
-    async def run(self) -> Searched:
-        """Searches with H = d_min, and again with H + Δd while the best Q of the root is 0.
-
-        ℳ_c belongs to the root and is kept when its tree is grown anew.
-
-        Raises:
-            ValueError: nothing can be done here.
-            TextGameError: the game failed.
-            Exception: of whoever answers, unchanged.
-        """
-        actions = await self._game.actions(self._position.here.state)
-        if not actions:
-            raise ValueError("there is nothing to search: no action is valid here")
-        simulations = self._agent.simulations_per_action * len(actions)
-        total = 0
-        for depth in self._agent.depths:
-            root = await self._grow(depth, simulations)
-            total += simulations
-            if best_value(root) != 0.0:
-                break
-        return Searched(root, self._depth, total, self._memory.reflections)
-
-    async def _grow(self, depth: int, simulations: int) -> Node[Step]:
-        """A tree from scratch (lines 4 to 6)."""
-        self._depth = depth
-        root = Node(Step("", self._position.here))
+    actions = await world.actions(position.here)
+    if not actions:
+        raise ValueError("there is nothing to search: no action is valid here")
+    simulations = agent.simulations_per_action * len(actions)
+    memory = CrossTrialMemory()
+    total = 0
+    for depth in agent.depths:
+        root: GameNode = Node()
+        model = _Model(agent, world, position, depth, memory)
         await search(
             root,
-            select=self._agent.select,
-            simulate=self._launch,
-            returns=partial(discounted_returns, gamma=self._agent.gamma),
-            iterations=simulations,
-            width=self._agent.width,
-            ready=self._renewal,
-            on_iteration=self._backed_up,
+            model,
+            select=agent.select,
+            backup=by_sums(gamma=agent.gamma),
+            simulations=simulations,
+            width=agent.width,
+            expand_at="second",
+            rng=rng,
+            before_select=model.before_select,
+            on_backup=model.on_backup,
         )
-        return root
+        total += simulations
+        if max(edge.value for edge in visited(root)) != 0.0:
+            break
+    return Searched(root, depth, total, memory.reflections)
 
-    # SIMULATE ------------------------------------------------------------------------------------
 
-    def _launch(self, leaf: Node[Step]) -> Coroutine[Any, Any, Rollout[Step]]:
-        simulation = _Simulation(
-            self._memory.reflections, Random(self._random.getrandbits(64)).random
-        )
-        self._in_flight.append(simulation)
-        return self._simulate(leaf, simulation)
+@dataclass(frozen=True, slots=True)
+class _Model:
+    """One tree's `Model`: the game, who is asked, and H.
 
-    def _backed_up(self, _number: int) -> None:
-        """Simulations are backed up in the order of their launch, and ℳ_c grows with them."""
-        learnt = self._in_flight.popleft().learnt
-        if learnt is not None:
-            self._memory.add(learnt)
+    An action of the tree may lose the game, at t = H too, and that is reflected on when the new
+    node is evaluated. The driver evaluates nothing where a step is `done` or `max_depth` is
+    reached, so neither is said to it: a node at the end of the game or at H has no edges.
+    """
 
-    async def _simulate(self, leaf: Node[Step], simulation: _Simulation) -> Rollout[Step]:
-        """What SIMULATE does from a leaf on (lines 10 to 25)."""
-        if perf_counter() >= self._pause_at:
-            await asyncio.sleep(0)
-            self._pause_at = perf_counter() + _SECONDS_AT_A_STRETCH
-        transition = leaf.payload.transition
-        if transition is None:
-            return Rollout(tail=await self._take(leaf, simulation))
-        # Line 10: a failure was reflected on when the rollout of the first visit began with it.
-        if transition.ending is not None or leaf.depth == self._depth:
-            return Rollout()
-        actions = await self._game.actions(transition.state)
-        if not actions:
-            return Rollout()
-        pi = await self._pi(leaf, actions, simulation.reflections)
-        for action, p in zip(actions, pi, strict=True):
-            leaf.add_child(Step(action), prior=p)
-        leaf.payload.reflections = len(simulation.reflections)
-        child = most_promising(leaf)
-        return Rollout([child], tail=await self._take(child, simulation))
+    agent: Agent
+    world: TextGameDomain
+    position: Position
+    depth: int
+    memory: CrossTrialMemory
 
-    async def _take(self, node: Node[Step], simulation: _Simulation) -> float:
-        """Takes a node's action for the first time and rolls out (lines 19 to 22).
+    def draw_root(self, walk: GameWalk) -> Transition:
+        """s_0."""
+        walk.memory = self.memory.reflections
+        return self.position.here
 
-        Returns:
-            R'.
-        """
-        parent = node.parent
-        if parent is None or parent.payload.transition is None:
-            raise RuntimeError("an action is taken before the state that it is taken in is known")
-        step = node.payload
-        step.transition = await self._game.step(parent.payload.transition.state, step.action)
-        node.reward = step.transition.reward
-        return await self._roll_out(node, step.transition, simulation)
+    async def legal(self, state: Transition) -> Sequence[str]:
+        """𝒜(s)."""
+        return await self.world.actions(state)
 
-    async def _roll_out(
-        self, node: Node[Step], transition: Transition, simulation: _Simulation
-    ) -> float:
+    async def expand(self, node: GameNode, walk: GameWalk) -> Sequence[GameEdge]:
+        """An edge for each action, with its π."""
+        known = {edge.action for edge in node.edges or ()}
+        actions = () if walk.depth == self.depth else await self.world.actions(walk.state)
+        if known.issuperset(actions):
+            return ()
+        pi = await self._pi(walk, actions)
+        node.memo = len(walk.memory)
+        return [
+            Edge(action, prior=p)
+            for action, p in zip(actions, pi, strict=True)
+            if action not in known
+        ]
+
+    async def step(self, state: Transition, action: str, rng: Random) -> Step[Transition]:
+        """𝒯(s, a)."""
+        made = await self.world.play(state, action, rng)
+        return Step(made, made.reward, text=made.text)
+
+    async def evaluate(self, node: GameNode, walk: GameWalk) -> Leaf[Transition, str]:  # noqa: ARG002
         """ROLLOUT: uniform actions until the game ends or t = H (lines 43 to 56).
 
-        Args:
-            node: the last of the tree.
-            transition: that led into it.
-            simulation: whose draws these are.
-
         Returns:
-            R' = Σ_j γ^j r_j.
+            As its tail R' = Σ_j γ^j r_j, as its note the reflection on a failure.
         """
-        game, draw, gamma = self._game, simulation.draw, self._agent.gamma
+        world, rng, gamma = self.world, walk.rng, self.agent.gamma
+        here = walk.state
         walked: list[tuple[str, Transition]] = []
         value = 0.0
         weight = 1.0
-        for _ in range(self._depth - node.depth):
-            if transition.ending is not None:
+        for _ in range(self.depth - walk.depth):
+            if here.ending is not None:
                 break
-            actions = await game.actions(transition.state)
+            actions = await world.actions(here)
             if not actions:
                 break
-            action = actions[int(draw() * len(actions))]
-            transition = await game.step(transition.state, action)
-            walked.append((action, transition))
-            value += weight * transition.reward
+            action = actions[int(rng.random() * len(actions))]
+            here = await world.play(here, action, rng)
+            walked.append((action, here))
+            value += weight * here.reward
             weight *= gamma
-        if transition.ending is Ending.FAILURE:
-            await self._learn(node, walked, simulation)
-        return value
+        failed = here.ending is Ending.FAILURE
+        return Leaf(tail=value, note=await self._reflect(walk, walked) if failed else None)
 
-    async def _learn(
-        self, node: Node[Step], walked: list[tuple[str, Transition]], simulation: _Simulation
-    ) -> None:
+    async def _reflect(self, walk: GameWalk, walked: list[tuple[str, Transition]]) -> str | None:
         """Reflects on a failed trajectory (lines 10 to 13 and 44 to 47)."""
-        if not self._memory.has_room(simulation.reflections):
-            return
-        steps = [*_steps_to(node), *walked]
-        if self._memory.is_new(tuple(action for action, _ in steps)):
-            turns, last = await self._turns(steps)
-            simulation.learnt = await self._memory.reflect(Trajectory(turns, last))
-
-    # SELECTACTION --------------------------------------------------------------------------------
-
-    def _renewal(self, node: Node[Step]) -> Awaitable[None] | None:
-        """A node that is entered again asks for π again where ℳ_c has grown since (line 34)."""
-        if node.payload.reflections == len(self._memory.reflections):
+        if len(walk.memory) >= self.agent.k:
             return None
-        return self._renew(node)
+        steps = [*_steps(walk), *walked]
+        actions = tuple(action for action, _ in steps)
+        if actions in self.memory.failed:
+            return None
+        self.memory.failed.add(actions)
+        turns, last = await self._turns(steps)
+        return await self.agent.reflect(Trajectory(turns, last))
 
-    async def _renew(self, node: Node[Step]) -> None:
-        reflections = self._memory.reflections
-        actions = tuple(child.payload.action for child in node.children)
-        pi = await self._pi(node, actions, reflections)
-        for child, p in zip(node.children, pi, strict=True):
-            child.prior = p
-        node.payload.reflections = len(reflections)
+    def on_backup(self, walk: GameWalk) -> None:
+        """ℳ_c ← ℳ_c + reflection (line 12), if it is not in it already."""
+        memory = self.memory
+        if walk.note is None or walk.note in memory.reflections:
+            return
+        if len(memory.reflections) < self.agent.k:
+            memory.reflections = (*memory.reflections, walk.note)
+            remembered(walk.note)
 
-    async def _pi(
-        self, node: Node[Step], actions: tuple[str, ...], reflections: tuple[str, ...]
-    ) -> Sequence[float]:
+    def before_select(self, node: GameNode, walk: GameWalk) -> Awaitable[None] | None:
+        """A node that is entered again asks for π again where ℳ_c has grown since (line 34)."""
+        if node.memo == len(walk.memory) or not node.edges:
+            return None
+        return self._renew(node, node.edges, walk)
+
+    async def _renew(self, node: GameNode, edges: Sequence[GameEdge], walk: GameWalk) -> None:
+        pi = await self._pi(walk, tuple(edge.action for edge in edges))
+        for edge, p in zip(edges, pi, strict=True):
+            edge.prior = p
+        node.memo = len(walk.memory)
+
+    async def _pi(self, walk: GameWalk, actions: tuple[str, ...]) -> Sequence[float]:
         """LLM(a | ℳ_i, ℳ_c, p), with LASTPART(h) as ℳ_i (lines 33 and 34)."""
-        past = self._agent.past
-        turns, observation = await self._turns(_steps_to(node))
-        memory = (*self._position.turns, *turns)[-past:] if past else ()
-        return await self._agent.prior(Situation(memory, observation, actions, reflections))
+        past = self.agent.past
+        turns, observation = await self._turns(_steps(walk))
+        memory = (*self.position.turns, *turns)[-past:] if past else ()
+        return await self.agent.prior(Situation(memory, observation, actions, walk.memory))
 
     async def _turns(
         self, steps: Iterable[tuple[str, Transition]]
     ) -> tuple[tuple[Turn, ...], Observation]:
         """The trajectory h from the root on: its turns, and what was seen after the last one."""
-        score = self._position.score
-        observation = await observe(self._game, self._position.here)
+        score = self.position.score
+        observation = await observe(self.world, self.position.here)
         turns = []
-        for action, transition in steps:
-            score += transition.reward
-            turns.append(Turn(observation, action, transition.reward, score))
-            observation = await observe(self._game, transition)
+        for action, here in steps:
+            score += here.reward
+            turns.append(Turn(observation, action, here.reward, score))
+            observation = await observe(self.world, here)
         return tuple(turns), observation
 
 
-async def observe(game: TextGame, transition: Transition) -> Observation:
+def remembered(reflection: str) -> None:
+    """Tells the trace that ℳ_c has grown."""
+    if (trace := tracing()) is not None:
+        trace.memory(reflection, kind="reflection")
+
+
+async def observe(world: TextGameDomain, here: Transition) -> Observation:
     """O(s): what the game said, with `look` and `inventory` (Section 4.1)."""
-    return Observation(transition.text, *await game.look(transition.state))
+    return Observation(here.text, *await world.look(here))
 
 
-def most_promising(node: Node[Step]) -> Node[Step]:
-    """Eq. 3 at the first visit of s: every Q and N is 0, and so is every exploration term.
-
-    As N(s) → 0+, the terms shrink to 0 in the order of π, so the highest π decides; of equals, the
-    first.
-    """
-    return max(node.children, key=lambda child: child.prior)
+def visited(root: GameNode) -> list[GameEdge]:
+    """The actions of a state that were taken."""
+    return [edge for edge in root.edges or () if edge.visits]
 
 
-def best_value(root: Node[Step]) -> float:
-    """max_a Q(s_0, a) over the actions that were taken."""
-    return max(child.value for child in root.children if child.visits)
-
-
-def best_action(root: Node[Step], draw: Random) -> Node[Step]:
+def best_action(root: GameNode, draw: Random) -> str:
     """argmax_a Q(s_0, a) over the actions that were taken (line 7).
 
     Args:
         root: of a search.
         draw: decides between actions of equal Q and equal π.
     """
-    ranked = [(child.value, child.prior) for child in root.children if child.visits]
-    best = max(ranked)
-    return draw.choice(
-        [child for child in root.children if child.visits and (child.value, child.prior) == best]
-    )
+    ranked = {edge.action: (edge.value, edge.prior) for edge in visited(root)}
+    best = max(ranked.values())
+    return draw.choice([action for action, rank in ranked.items() if rank == best])
 
 
-def _steps_to(node: Node[Step]) -> list[tuple[str, Transition]]:
-    """The actions from the root to a node, with what they did."""
-    steps = [node_.payload for node_ in path_to(node)[1:]]
-    return [(step.action, step.transition) for step in steps if step.transition is not None]
+def _steps(walk: GameWalk) -> list[tuple[str, Transition]]:
+    """The actions of a simulation in the tree, with what they did."""
+    return [(edge.action, step.state) for edge, step in zip(walk.edges, walk.steps, strict=True)]

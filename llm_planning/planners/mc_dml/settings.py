@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Self
 
 from pydantic import Field, model_validator
 
-from llm_planning.environments.textgame.opening import GameSettings
-from llm_planning.planners.mc_dml.priors import PriorKind  # noqa: TC001 - pydantic reads it
-from llm_planning.planners.settings import PlannerSettings
+from llm_planning.priors import PriorSettings
+from llm_planning.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +23,7 @@ USUAL_EXPLORATION = 50.0
 """C of the other games."""
 
 
-class EpisodeSettings(GameSettings):
+class EpisodeSettings(Settings):
     """Settings of whoever plays a game.
 
     Attributes:
@@ -54,8 +53,8 @@ class SearchSettings(EpisodeSettings):
         return EXPLORATION.get(game, USUAL_EXPLORATION) if self.c is None else self.c
 
 
-class DynamicDepthSettings(PlannerSettings):
-    """Dynamic pruning (DP): H grows while nothing of value is found.
+class PrunedSettings(SearchSettings):
+    """Settings of a search with dynamic pruning (DP): H grows while nothing of value is found.
 
     Attributes:
         d_min: the first H.
@@ -74,9 +73,14 @@ class DynamicDepthSettings(PlannerSettings):
             raise ValueError(msg)
         return self
 
+    @property
+    def depths(self) -> tuple[int, ...]:
+        """d_min, then Δd more each time, and d_max at last."""
+        return (*range(self.d_min, self.d_max, self.delta_d), self.d_max)
 
-class FixedDepthSettings(PlannerSettings):
-    """A search without dynamic pruning.
+
+class FixedDepthSettings(PriorSettings, SearchSettings):
+    """Settings of MC-DML without ℳ_c and DP.
 
     Attributes:
         depth: H; 15 is that of the authors' published code.
@@ -84,29 +88,13 @@ class FixedDepthSettings(PlannerSettings):
 
     depth: int = Field(15, ge=1)
 
-
-class LlmSettings(PlannerSettings):
-    """A language model as the policy.
-
-    Attributes:
-        prior: how it is asked for π(·|s); the paper's is `index`.
-    """
-
-    prior: PriorKind = "exact"
+    @property
+    def depths(self) -> tuple[int, ...]:
+        """H."""
+        return (self.depth,)
 
 
-class PriorSettings(LlmSettings):
-    """A language model as the prior of a search.
-
-    Attributes:
-        prior_temperature: of the softmax that makes π; by default 1 for `exact`, and the paper's 5
-            for the others.
-    """
-
-    prior_temperature: float | None = Field(None, gt=0.0, allow_inf_nan=False)
-
-
-class ReflectionSettings(PlannerSettings):
+class ReflectionSettings(Settings):
     """Cross-trial memory ℳ_c.
 
     Attributes:
@@ -116,19 +104,9 @@ class ReflectionSettings(PlannerSettings):
     k: int = Field(3, ge=1)
 
 
-class McDmlSettings(ReflectionSettings, PriorSettings, DynamicDepthSettings, SearchSettings):
-    """Settings of MC-DML."""
-
-
-class ReflectiveFixedSettings(
-    ReflectionSettings, PriorSettings, FixedDepthSettings, SearchSettings
-):
+class ReflectiveFixedSettings(ReflectionSettings, FixedDepthSettings):
     """Settings of MC-DML without DP."""
 
 
-class LlmFixedSettings(PriorSettings, FixedDepthSettings, SearchSettings):
-    """Settings of MC-DML without ℳ_c and DP."""
-
-
-class PlainSettings(DynamicDepthSettings, SearchSettings):
-    """Settings of a search without a language model."""
+class McDmlSettings(ReflectionSettings, PriorSettings, PrunedSettings):
+    """Settings of MC-DML."""

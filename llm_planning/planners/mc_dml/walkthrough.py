@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from llm_planning.environments.textgame.opening import GameSettings, open_game, walkthrough_of
+from llm_planning import execution
+from llm_planning.environments.textgame.game import TextGameError
 from llm_planning.planners.mc_dml.outcome import Episode, Spent, game_outcome
 from llm_planning.planners.mc_dml.roles import Turn
 from llm_planning.planners.mc_dml.search import observe
@@ -14,13 +15,11 @@ from llm_planning.planners.mc_dml.search import observe
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llm_planning.environments.textgame.game import TextGame
-    from llm_planning.planners.outcome import Outcome
+    from llm_planning.environments.textgame.domain import TextGameDomain
+    from llm_planning.outcome import Outcome
+    from llm_planning.registry import Problem
     from llm_planning.roles import Engines
-
-
-class WalkthroughSettings(GameSettings):
-    """Settings of a replay: which game."""
+    from llm_planning.settings import NoSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,58 +56,61 @@ class Replay:
         }
 
 
-async def replay(game: TextGame, walkthrough: Sequence[str]) -> Replay:
+async def replay(world: TextGameDomain, walkthrough: Sequence[str], *, seed: int) -> Replay:
     """Plays a walkthrough until its end or that of the game.
 
     Args:
-        game: from its start.
+        world: from its start.
         walkthrough: actions, which need not be among the valid ones.
+        seed: of what happens in the world.
 
     Raises:
         TextGameError: the game failed.
     """
-    here = await game.start()
+    life = await execution.Episode.begin(world, seed=seed)
+    here = life.state
     turns: list[Turn] = []
     choices: list[int] = []
     start = score = here.reward
     for action in walkthrough:
-        if here.ending is not None:
+        if life.over:
             break
-        observation = await observe(game, here)
-        choices.append(len(await game.actions(here.state)))
-        here = await game.step(here.state, action)
+        observation = await observe(world, here)
+        choices.append(len(await world.actions(here)))
+        here = (await life.act(action)).state
         score += here.reward
         turns.append(Turn(observation, action, here.reward, score))
-    episode = Episode(tuple(turns), await observe(game, here), here.ending, start)
+    episode = Episode(tuple(turns), await observe(world, here), here.ending, start)
     return Replay(episode, tuple(choices))
 
 
 async def play_walkthrough(
-    task: str,
+    problem: Problem[TextGameDomain],
     *,
     engines: Engines,  # noqa: ARG001 - nobody is asked
-    settings: WalkthroughSettings,
+    settings: NoSettings,
     seed: int,
 ) -> Outcome:
-    """Replays a game's walkthrough; there is nothing to draw.
+    """Replays a game's walkthrough.
 
     Args:
-        task: name of a game or of a kind of games.
+        problem: a game that knows how it is won.
         engines: of no use.
-        settings: which game.
-        seed: of no use; written to the trace.
+        settings: none.
+        seed: of what happens in the world.
 
     Raises:
-        TextGameError: the game cannot be made, opened or played, or has no walkthrough.
+        TextGameError: the game cannot be played, or has no walkthrough.
     """
-    walkthrough = await walkthrough_of(task, settings)
-    game = await open_game(task, settings)
-    replayed = await replay(game, walkthrough)
+    world = problem.world
+    if not world.walkthrough:
+        raise TextGameError(f"{world.name} comes without a walkthrough: play another game")
+    replayed = await replay(world, world.walkthrough, seed=seed)
     outcome = game_outcome(
-        game,
+        world,
         replayed.episode,
         spent=Spent(),
-        header={"task": task, "seed": seed, "settings": settings.to_json()},
+        header={"task": problem.task, "seed": seed, "settings": settings.to_json()},
         text=_rewards(replayed.episode),
     )
     return replace(outcome, metrics={**outcome.metrics, **replayed.statistics()})

@@ -2,63 +2,102 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from llm_planning.planners.outcome import Outcome
-from llm_planning.search import format_tree, greedy_path, preorder, to_json
+from llm_planning.outcome import Outcome
+from llm_planning.search import best_path, edges_below, format_tree
 
 if TYPE_CHECKING:
-    from llm_planning.environments.minecraft.tasks import Task
-    from llm_planning.planners.tree_of_options.generator import Candidate
-    from llm_planning.planners.tree_of_options.planner import Step
+    from collections.abc import Mapping, Sequence
+
+    from llm_planning.execution import Execution
+    from llm_planning.planners.tree_of_options.planner import Reached
     from llm_planning.planners.tree_of_options.settings import PromptSettings
-    from llm_planning.search import Node
+    from llm_planning.planners.tree_of_options.trajectory import Candidate
+    from llm_planning.registry import Problem
+    from llm_planning.search import Edge, Node
 
 
-def tree_outcome(root: Node[Step], *, task: Task, settings: PromptSettings, seed: int) -> Outcome:
-    """The outcome of a search: the plan follows argmax Q from the root (Algorithm 1, line 7).
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """A plan that is still to be carried out.
 
-    `success` is what the termination predictor said of the plan's last state; the plan has not been
-    carried out.
+    Attributes:
+        actions: its options.
+        metrics: numbers that describe how it came about.
+        trace: how it came about.
+        text: the same for people.
     """
-    path = greedy_path(root)
-    nodes = list(preorder(root))
-    plan = tuple(_label(node.payload) for node in path)
-    return Outcome(
-        success=bool(path) and path[-1].payload.done is True,
-        plan=plan,
+
+    actions: tuple[Any, ...]
+    metrics: Mapping[str, Any]
+    trace: Mapping[str, Any]
+    text: str
+
+    def carried_out(
+        self, execution: Execution[Any, Any], *, oracles: Sequence[Mapping[str, Any]]
+    ) -> Outcome:
+        """The outcome: success is what the world says.
+
+        Args:
+            execution: of the plan.
+            oracles: who answered in a model's place.
+        """
+        metrics = {**execution.metrics(), "options_planned": len(self.actions), **self.metrics}
+        if oracles:
+            metrics["oracles"] = _told(oracles)
+        return Outcome(
+            success=execution.success,
+            plan=tuple(map(str, self.actions)),
+            metrics=metrics,
+            trace={**self.trace, "execution": execution.to_json()},
+            text=f"{self.text}\n\n{_verdict(execution)}",
+        )
+
+
+def tree_outcome(
+    root: Node[Reached[Any, Any], Any],
+    *,
+    problem: Problem[Any],
+    settings: PromptSettings,
+    seed: int,
+) -> Planned:
+    """The plan of a search: it follows argmax Q from the root (Algorithm 1, line 7)."""
+    path = best_path(root)
+    below = list(edges_below(root))
+    nodes = [root, *(edge.node for _, edge in below if edge.node is not None)]
+    memos = [node.memo for node in nodes if node.memo is not None]
+    last = path[-1].node if path else None
+    return Planned(
+        actions=tuple(edge.action for edge in path),
         metrics={
-            "success_basis": "predicted",
-            "options_planned": len(plan),
-            "nodes": len(nodes),
-            "expansions": sum(bool(node.children) or node.payload.dead_end for node in nodes),
-            "dead_ends": sum(node.payload.dead_end for node in nodes),
-            "depth": max(node.depth for node in nodes),
+            "predicted_success": last is not None and last.memo.done is True,
+            "nodes": len(below) + 1,
+            "expansions": sum(bool(node.edges) for node in nodes)
+            + sum(memo.dead_end for memo in memos),
+            "dead_ends": sum(memo.dead_end for memo in memos),
+            "depth": max((depth for depth, _ in below), default=0),
         },
-        trace={**_header(task, settings, seed), "plan": plan, "tree": to_json(root, _step_json)},
-        text=format_tree(root, _label),
+        trace={**_header(problem, settings, seed), "tree": _tree_json(root)},
+        text=format_tree(root),
     )
 
 
 def list_outcome(
-    steps: list[tuple[str, str]], *, task: Task, settings: PromptSettings, seed: int
-) -> Outcome:
-    """The outcome of a plan that was written down at once; nobody judged whether it succeeds.
-
-    Args:
-        steps: each option with its reason.
-        task: what was planned.
-        settings: of the planner.
-        seed: of the run.
-    """
-    plan = tuple(option for option, _ in steps)
-    return Outcome(
-        success=None,
-        plan=plan,
-        metrics={"success_basis": "not judged", "options_planned": len(plan)},
+    candidates: Sequence[Candidate[Any]],
+    *,
+    problem: Problem[Any],
+    settings: PromptSettings,
+    seed: int,
+) -> Planned:
+    """A plan that was written down at once."""
+    steps = [(str(one.proposed), one.reasoning) for one in candidates]
+    return Planned(
+        actions=tuple(one.proposed for one in candidates),
+        metrics={},
         trace={
-            **_header(task, settings, seed),
-            "plan": plan,
+            **_header(problem, settings, seed),
             "steps": [{"option": option, "reasoning": reasoning} for option, reasoning in steps],
         },
         text="\n".join(
@@ -67,35 +106,73 @@ def list_outcome(
     )
 
 
-def _header(task: Task, settings: PromptSettings, seed: int) -> dict[str, Any]:
+def _told(oracles: Sequence[Mapping[str, Any]]) -> str:
+    """Who answered in a model's place, how often they err, and what their draws depend on."""
+    roles: dict[str, list[str]] = {}
+    for one in oracles:
+        errs = one["oracle"]
+        how = f"right {errs['rate']:g} per {errs['unit']}, {errs['kind']}"
+        roles.setdefault(f"{how}, drawn by {one['key']}, seed {one['seed']}", []).append(
+            one["role"]
+        )
+    return "; ".join(f"{', '.join(names)}: {how}" for how, names in roles.items())
+
+
+def _verdict(execution: Execution[Any, Any]) -> str:
+    """What the world says of a plan, for people."""
+    lines = [f"carried out: the goal is {'reached' if execution.success else 'not reached'}"]
+    failed = execution.first_failed
+    if failed is not None:
+        lines.append(f"first option that failed: {failed.action} ({failed.step.obstacle})")
+    return "\n".join(lines)
+
+
+def _header(problem: Problem[Any], settings: PromptSettings, seed: int) -> dict[str, Any]:
     return {
-        "task": task.name,
-        "goal": task.goal,
+        "task": problem.task,
+        "goal": problem.world.goal,
         "seed": seed,
         "settings": settings.to_json(),
     }
 
 
-def _label(step: Step) -> str:
-    return str(step.trajectory.options[-1])
-
-
-def _step_json(step: Step) -> dict[str, Any]:
+def _tree_json(root: Node[Reached[Any, Any], Any]) -> dict[str, Any]:
     return {
-        "option": _label(step) if step.candidate else None,
-        "candidate": _candidate_json(step.candidate) if step.candidate else None,
-        "scores": dict(step.scores),
-        "state": step.trajectory.state.to_json(),
-        "clipped": dict(step.clipped),
-        "done": step.done,
-        "left_out": [_candidate_json(candidate) for candidate in step.left_out],
+        "visits": root.visits,
+        "value": root.value,
+        "left_out": _left_out(root),
+        "edges": [_edge_json(edge) for edge in root.edges or ()],
     }
 
 
-def _candidate_json(candidate: Candidate) -> dict[str, str | None]:
+def _edge_json(edge: Edge[Reached[Any, Any], Any]) -> dict[str, Any]:
+    """An edge with the node that it leads to, and all below it."""
+    reached = edge.step.state if edge.step else None
+    node = edge.node
+    memo = node.memo if node else None
     return {
+        "option": str(edge.action),
+        "visits": edge.visits,
+        "value": edge.value,
+        "reward": edge.step.reward if edge.step else 0.0,
+        "candidate": _candidate_json(reached.candidate) if reached and reached.candidate else None,
+        "scores": dict(reached.scores) if reached else {},
+        "state": reached.trajectory.described if reached else "",
+        "clipped": dict(reached.clipped) if reached else {},
+        "done": memo.done if memo else None,
+        "left_out": _left_out(node) if node else [],
+        "edges": [_edge_json(below) for below in (node.edges if node else None) or ()],
+    }
+
+
+def _left_out(node: Node[Any, Any]) -> list[dict[str, Any]]:
+    return [_candidate_json(one) for one in node.memo.left_out] if node.memo else []
+
+
+def _candidate_json(candidate: Candidate[Any]) -> dict[str, Any]:
+    said = asdict(candidate)
+    return {
+        **said,
         "option": None if candidate.option is None else str(candidate.option),
         "proposed": str(candidate.proposed),
-        "reasoning": candidate.reasoning,
-        "obstacle": candidate.obstacle,
     }

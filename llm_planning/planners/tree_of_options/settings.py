@@ -6,26 +6,22 @@ from typing import Literal, TypeAlias
 
 from pydantic import Field
 
-from llm_planning.planners.settings import PlannerSettings
+from llm_planning.roles import RoleSettings
 
-Vocabulary: TypeAlias = Literal["closed", "free"]
 Layout: TypeAlias = Literal["cached", "paper"]
 
 
-class PromptSettings(PlannerSettings):
-    """How questions are put.
+class PromptSettings(RoleSettings):
+    """How questions are put, and who answers them.
 
     Attributes:
         d: most options in a plan: the rollout depth d and the maximum rollout length L, which are
             one number (Section 3.1 iii; Table 3 gives both as 12).
-        vocabulary: `closed` holds items and names to the environment's words; `free` lets the model
-            write any, as in the paper.
         layout: order of the prompts' blocks: `cached` for the prefix cache, `paper` as in
             Appendix A.
     """
 
     d: int = Field(12, ge=1, le=32)
-    vocabulary: Vocabulary = "closed"
     layout: Layout = "cached"
 
 

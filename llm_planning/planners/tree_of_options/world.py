@@ -1,22 +1,36 @@
-"""The option-level world model: next state, reward and termination (Section 3.1)."""
+"""ToO's option-level world model: next state, reward, and what becomes of infeasible options."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, Protocol
+
+from llm_planning.domain import Need, settled
+from llm_planning.search.tree import A, S
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from llm_planning.environments.minecraft.state import State
-    from llm_planning.planners.tree_of_options.answers import (
-        Evaluation,
-        Prediction,
-        Termination,
-    )
+    from llm_planning.domain import Domain, Grammar, StateModel
     from llm_planning.planners.tree_of_options.settings import SearchSettings
-    from llm_planning.planners.tree_of_options.trajectory import Option, Trajectory
+    from llm_planning.planners.tree_of_options.trajectory import (
+        Considered,
+        Trajectory,
+        Transition,
+        Verdict,
+    )
     from llm_planning.roles import Role
+
+    class OptionDomain(Domain[S, A]):
+        """A domain that names its options and has a model of its state."""
+
+        grammar: Grammar[A]
+        state_model: StateModel[S]
+
+
+NAMES_OPTIONS = Need("grammar", "names its options")
+MODELS_STATE = Need("state_model", "has a model of its state")
+"""What the planners of this package ask of a domain."""
 
 PRIMARY = ("reward_estimate", "reachability", "relativity", "consistency")
 MODERATE = ("feasibility", "success_probability", "task_specificity")
@@ -38,74 +52,90 @@ def scalar_reward(scores: Mapping[str, float], c: Mapping[str, float]) -> float:
     return sum(c_q * scores[q] for q, c_q in c.items())
 
 
-@dataclass(frozen=True, slots=True)
-class Transition:
-    """Where an option leads.
+class Dynamics(Protocol[S, A]):
+    """What an option makes of a trajectory."""
 
-    Attributes:
-        state: ŝ_i.
-        clipped: item -> count that the prediction takes away although it is not there.
-    """
-
-    state: State
-    clipped: Mapping[str, int] = field(default_factory=dict)
-
-
-class Dynamics(Protocol):
-    """Predicts the next state."""
-
-    async def __call__(self, trajectory: Trajectory, option: Option) -> Transition:
-        """ŝ_i from ŝ_{i-1} and ω_i."""
+    async def __call__(
+        self, question: Considered[S, A], /
+    ) -> tuple[Trajectory[S, A], Mapping[str, int]]:
+        """τ_{i+1}, and what the prediction takes away although it is not there."""
         ...
 
 
-class Predicted:
-    """The dynamics predictor (eq. 1): the model names what changes, the rest of ŝ_{i-1} stays."""
+@dataclass(frozen=True, slots=True)
+class Predicted(Generic[S, A]):
+    """The dynamics predictor (eq. 1).
 
-    def __init__(self, dynamics: Role[Prediction]) -> None:
-        self._dynamics = dynamics
-
-    async def __call__(self, trajectory: Trajectory, option: Option) -> Transition:
-        """Asks the model."""
-        prediction = await self._dynamics(state=trajectory.state, option=option)
-        change = prediction.change()
-        state = trajectory.state
-        return Transition(state.apply(change), state.missing(change))
-
-
-async def unpredicted(trajectory: Trajectory, option: Option) -> Transition:  # noqa: ARG001
-    """No dynamics: nodes are [s_0, ω_1, ..., ω_i], as in ToT (Section 4.4)."""
-    return Transition(trajectory.state)
-
-
-class WorldModel:
-    """Predicts next states, rewards and termination.
-
-    Args:
-        dynamics: the next state.
-        reward: the eight scores of an option and the state it leads to.
-        termination: whether a trajectory's state is terminal.
+    Attributes:
+        domain: describes the states.
+        dynamics: predicts them.
     """
 
-    def __init__(
-        self, *, dynamics: Dynamics, reward: Role[Evaluation], termination: Role[Termination]
-    ) -> None:
-        self.dynamics = dynamics
-        self._reward = reward
-        self._termination = termination
+    domain: Domain[S, A]
+    dynamics: Role[Considered[S, A], Transition[S]]
 
-    async def scores(
-        self, trajectory: Trajectory, option: Option, state: State
-    ) -> dict[str, float]:
-        """r_q(τ, ω) of every question q, judged with the state that ω leads to (A.4)."""
-        evaluation = await self._reward(
-            goal=trajectory.goal, state=state, history=trajectory.history, option=option
+    async def __call__(
+        self, question: Considered[S, A], /
+    ) -> tuple[Trajectory[S, A], Mapping[str, int]]:
+        """Asks for ŝ_{i+1}."""
+        transition = await self.dynamics(question)
+        following = replace(
+            question.trajectory,
+            state=transition.state,
+            described=await settled(self.domain.describe(transition.state)),
+            options=(*question.trajectory.options, question.option),
         )
-        return evaluation.model_dump()
+        return following, transition.clipped
 
-    async def is_terminal(self, trajectory: Trajectory) -> bool:
-        """Whether τ's state is terminal (eq. 4)."""
-        verdict = await self._termination(
-            goal=trajectory.goal, state=trajectory.state, history=trajectory.history
-        )
-        return verdict.done
+
+async def unpredicted(
+    question: Considered[Any, Any], /
+) -> tuple[Trajectory[Any, Any], Mapping[str, int]]:
+    """No dynamics: nodes are [s_0, ω_1, ..., ω_i], as in ToT (Section 4.4)."""
+    trajectory, option = question.trajectory, question.option
+    following = replace(
+        trajectory,
+        options=(*trajectory.options, option),
+        since=(*trajectory.since, option),
+    )
+    return following, {}
+
+
+class Check(Protocol[S, A]):
+    """What becomes of a proposed option."""
+
+    async def __call__(self, question: Considered[S, A], /) -> tuple[A | None, str | None]:
+        """The option to expand with, if any, and why the proposed one is infeasible, if it is."""
+        ...
+
+
+async def unchecked(question: Considered[Any, A], /) -> tuple[A | None, str | None]:
+    """Takes every option as it is proposed."""
+    return question.option, None
+
+
+@dataclass(frozen=True, slots=True)
+class Repair(Generic[S, A]):
+    """Puts a prerequisite in the place of an infeasible option (eq. 3), without a second check."""
+
+    feasibility: Role[Considered[S, A], Verdict]
+    repair: Role[Considered[S, A], A]
+
+    async def __call__(self, question: Considered[S, A], /) -> tuple[A | None, str | None]:
+        """The option, or its prerequisite."""
+        obstacle = (await self.feasibility(question)).obstacle
+        if obstacle is None:
+            return question.option, None
+        return await self.repair(replace(question, obstacle=obstacle)), obstacle
+
+
+@dataclass(frozen=True, slots=True)
+class Drop(Generic[S, A]):
+    """Leaves an infeasible option out (Algorithm 1, line 26)."""
+
+    feasibility: Role[Considered[S, A], Verdict]
+
+    async def __call__(self, question: Considered[S, A], /) -> tuple[A | None, str | None]:
+        """The option, if it is feasible."""
+        obstacle = (await self.feasibility(question)).obstacle
+        return (question.option if obstacle is None else None), obstacle

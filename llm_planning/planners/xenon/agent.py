@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from llm_planning.planners.xenon.failure_notes import FailureNotes
     from llm_planning.planners.xenon.goals import SelectGoal
     from llm_planning.planners.xenon.knowledge import Knowledge
-    from llm_planning.planners.xenon.revision import DependencyStore
+    from llm_planning.planners.xenon.revision import StaticStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """What an agent is made of (Table 8).
+class Agent:
+    """Learns what items require, and how they are obtained, by trying (Table 8).
 
     Attributes:
         knowledge: what it has learnt.
@@ -32,30 +32,15 @@ class Parts:
         actions: chooses and learns actions.
         select_goal: chooses the next goal.
         notes: what is kept of failures beside the action memory.
-    """
-
-    knowledge: Knowledge
-    dependencies: DependencyStore
-    actions: ActionPolicy
-    select_goal: SelectGoal
-    notes: FailureNotes
-
-
-class Agent:
-    """Learns what items require, and how they are obtained, by trying.
-
-    Args:
-        parts: what it is made of.
         rng: of its goals.
     """
 
-    def __init__(self, parts: Parts, *, rng: Random) -> None:
-        self.knowledge = parts.knowledge
-        self._dependencies = parts.dependencies
-        self._actions = parts.actions
-        self._select_goal = parts.select_goal
-        self._rng = rng
-        self._notes = parts.notes
+    knowledge: Knowledge
+    dependencies: StaticStore
+    actions: ActionPolicy
+    select_goal: SelectGoal
+    notes: FailureNotes
+    rng: Random
 
     async def learn(self, world: World, *, until: int, watch: Callable[[], None]) -> None:
         """Pursues one goal after the other (Algorithm 1, lines 4 to 18).
@@ -66,8 +51,8 @@ class Agent:
             watch: called after each goal.
         """
         while world.steps < until:
-            await self._dependencies.review()
-            goal = self._select_goal(self.knowledge, self._rng)
+            await self.dependencies.review()
+            goal = self.select_goal(self.knowledge, self.rng)
             if goal is None:
                 return
             attempts = self.knowledge.attempts
@@ -85,20 +70,20 @@ class Agent:
             world: where it acts.
             until: the step at which to stop.
         """
-        self._dependencies.expect(goal)
+        self.dependencies.expect(goal)
         while world.steps < until:
             failed = await self.carry_out(goal, world, until=until)
             if failed is None:
                 return
-            self._actions.failed(failed)
-            self._notes.unrevised.setdefault(failed.item, []).append(failed)
-            if self._actions.exhausted(failed.item):
+            self.actions.failed(failed)
+            self.notes.unrevised.setdefault(failed.item, []).append(failed)
+            if self.actions.exhausted(failed.item):
                 if failed.item in self.knowledge.obtained:
                     setbacks = self.knowledge.setbacks
                     setbacks[goal] = setbacks.get(goal, 0) + 1
-                failures = self._notes.unrevised.pop(failed.item)
-                await self._dependencies.revise(failed.item, failures)
-                self._actions.reset(failed.item)
+                failures = self.notes.unrevised.pop(failed.item)
+                await self.dependencies.revise(failed.item, failures)
+                self.actions.reset(failed.item)
                 return
 
     async def carry_out(self, goal: str, world: World, *, until: int) -> Attempt | None:
@@ -111,7 +96,7 @@ class Agent:
         """
         known = self.knowledge
         for quantity, item in aggregate(known.graph, goal, world.inventory, kept=known.kept):
-            action = await self._actions.choose(item, quantity)
+            action = await self.actions.choose(item)
             target = world.inventory.get(item, 0) + quantity
             if not self._execute(action, item, world, target=target, until=until):
                 return Attempt(
@@ -122,16 +107,16 @@ class Agent:
                 )
             if world.inventory.get(item, 0) < target:
                 return None
-            self._actions.succeeded(action, item)
-            self._notes.unrevised.pop(item, None)
+            self.actions.succeeded(action, item)
+            self.notes.unrevised.pop(item, None)
         return None
 
     def forget(self, items: Iterable[str]) -> None:
         """Is told that the rules of these items have changed, not how (Appendix K.6)."""
         self.knowledge.forget(items)
         for item in items:
-            self._actions.reset(item)
-            self._notes.forget(item)
+            self.actions.reset(item)
+            self.notes.forget(item)
 
     def _execute(self, action: str, item: str, world: World, *, target: int, until: int) -> bool:
         """Repeats (a, v) until so many of v are held: False at the first failure."""

@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from llm_planning.planners.xenon.choosing import (
+    Asking,
     FailureAware,
     Forgetful,
     SelfReflecting,
@@ -42,6 +43,7 @@ from llm_planning.planners.xenon.revision import (
     AnalogyStore,
     EightOfEverything,
     RankedAnalogyStore,
+    Revising,
     Scales,
     SelfCorrection,
     StaticStore,
@@ -55,7 +57,6 @@ if TYPE_CHECKING:
     from llm_planning.planners.xenon.goals import SelectGoal
     from llm_planning.planners.xenon.knowledge import Knowledge
     from llm_planning.planners.xenon.memory import ActionMemory
-    from llm_planning.planners.xenon.revision import DependencyStore
     from llm_planning.planners.xenon.roles import Roles
     from llm_planning.planners.xenon.settings import LearningSettings
     from llm_planning.planners.xenon.similarity import Similar
@@ -82,10 +83,25 @@ class Ingredients:
     settings: LearningSettings
 
     @property
-    def scales(self) -> Scales:
-        """c_0, α_s, α_i and K."""
+    def asking(self) -> Asking:
+        """What policies that ask for actions share."""
+        return Asking(
+            memory=self.memory,
+            similar=self.similar,
+            ask=self.roles.choose,
+            k=self.settings.k,
+            notes=self.notes,
+        )
+
+    def revising(self, resources: Callable[[Knowledge], set[str]]) -> Revising:
+        """What stores that revise by analogy share."""
         given = self.settings
-        return Scales(c0=given.c0, alpha_s=given.alpha_s, alpha_i=given.alpha_i, k=given.k)
+        return Revising(
+            knowledge=self.knowledge,
+            similar=self.similar,
+            scales=Scales(c0=given.c0, alpha_s=given.alpha_s, alpha_i=given.alpha_i, k=given.k),
+            resources=resources,
+        )
 
 
 Guess: TypeAlias = Callable[[Ingredients], Awaitable[Initial]]
@@ -103,7 +119,7 @@ class Composition:
         held: whether answers are held to known names.
     """
 
-    dependencies: Callable[[Ingredients], DependencyStore]
+    dependencies: Callable[[Ingredients], StaticStore]
     actions: Callable[[Ingredients], ActionPolicy]
     goals: Callable[[Ingredients], SelectGoal]
     guess: Guess
@@ -121,36 +137,23 @@ class Composition:
 
 def analogy(given: Ingredients) -> AnalogyStore:
     """○: RevisionByAnalogy."""
-    return AnalogyStore(
-        given.knowledge, similar=given.similar, scales=given.scales, resources=consumed
-    )
+    return AnalogyStore(given.revising(consumed))
 
 
 def analogy_gathered(given: Ingredients) -> AnalogyStore:
     """RevisionByAnalogy with whatever was gathered as a resource."""
-    return AnalogyStore(
-        given.knowledge, similar=given.similar, scales=given.scales, resources=consumed_or_gathered
-    )
+    return AnalogyStore(given.revising(consumed_or_gathered))
 
 
 def analogy_ranked(given: Ingredients) -> RankedAnalogyStore:
     """The same, with candidates by log-probability."""
-    return RankedAnalogyStore(
-        given.knowledge,
-        similar=given.similar,
-        scales=given.scales,
-        resources=consumed_or_gathered,
-        rank=given.roles.rank,
-    )
+    return RankedAnalogyStore(given.revising(consumed_or_gathered), rank=given.roles.rank)
 
 
 def analogy_refuting(given: Ingredients) -> RefutingStore:
     """The same, and nothing is tried twice."""
     return RefutingStore(
-        given.knowledge,
-        similar=given.similar,
-        scales=given.scales,
-        resources=consumed_or_gathered,
+        given.revising(consumed_or_gathered),
         rank=given.roles.rank,
         memory=given.memory,
         notes=given.notes,
@@ -183,43 +186,22 @@ def eight_of_everything(given: Ingredients) -> EightOfEverything:
 
 def fam(given: Ingredients) -> FailureAware:
     """○: Failure-aware Action Memory."""
-    return FailureAware(
-        given.memory, similar=given.similar, ask=given.roles.choose, k=given.settings.k
-    )
+    return FailureAware(given.asking)
 
 
 def self_reflection(given: Ingredients) -> SelfReflecting:
     """△: the LLM reflects on failures."""
-    return SelfReflecting(
-        given.memory,
-        similar=given.similar,
-        ask=given.roles.choose,
-        analyse=given.roles.analyse,
-        k=given.settings.k,
-        notes=given.notes,
-    )
+    return SelfReflecting(given.asking, analyse=given.roles.analyse)
 
 
 def successes_only(given: Ingredients) -> SuccessOnly:
     """×: what worked is reused."""
-    return SuccessOnly(
-        given.memory,
-        similar=given.similar,
-        ask=given.roles.choose,
-        k=given.settings.k,
-        notes=given.notes,
-    )
+    return SuccessOnly(given.asking)
 
 
 def no_memory(given: Ingredients) -> Forgetful:
     """None: the LLM is asked every time."""
-    return Forgetful(
-        given.memory,
-        similar=given.similar,
-        ask=given.roles.choose,
-        k=given.settings.k,
-        notes=given.notes,
-    )
+    return Forgetful(given.asking)
 
 
 # Goals, and what is guessed beforehand ------------------------------------------------------------

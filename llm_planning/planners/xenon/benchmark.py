@@ -8,26 +8,21 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
-from llm_planning.planners.outcome import Outcome
+from llm_planning.environments.minecraft.controller import group_of
+from llm_planning.outcome import Outcome
 from llm_planning.planners.xenon.aggregate import aggregate
 from llm_planning.planners.xenon.graph import DependencyGraph
-from llm_planning.planners.xenon.llm_roles import llm_roles
-from llm_planning.planners.xenon.oracle_roles import oracle_roles
 from llm_planning.planners.xenon.roles import Attempt
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from llm_planning.environments.minecraft.rulebook import RuleBook
-    from llm_planning.environments.minecraft.text_world import TextWorld
     from llm_planning.environments.minecraft.world import World
-    from llm_planning.planners.settings import PlannerSettings
     from llm_planning.planners.xenon.choosing import ActionPolicy
-    from llm_planning.planners.xenon.roles import Roles
-    from llm_planning.planners.xenon.settings import Prior
-    from llm_serving.engine import Engine
+    from llm_planning.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +90,15 @@ class Episode:
         return tuple(subgoal for plan in self.plans for subgoal in plan)
 
 
-class Execute(Protocol):
-    """Carries subgoals out in a world."""
+class Repeat:
+    """Repeats an action until the quantity is held or one attempt fails (Appendix J.4.1).
+
+    Args:
+        world: where.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
 
     async def __call__(self, action: str, quantity: int, item: str, *, until: int) -> bool:
         """Tries (a, v) until q more of v are held.
@@ -110,27 +112,18 @@ class Execute(Protocol):
         Returns:
             Whether they are.
         """
-        ...
-
-
-class Repeat:
-    """Repeats an action until the quantity is held or one attempt fails (Appendix J.4.1).
-
-    Args:
-        world: where.
-    """
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-    async def __call__(self, action: str, quantity: int, item: str, *, until: int) -> bool:
-        """Repeats it."""
         world = self._world
         target = world.inventory.get(item, 0) + quantity
         while world.inventory.get(item, 0) < target:
-            if world.steps >= until or world.step(action, item) is None:
+            if world.steps >= until:
+                return False
+            if world.step(action, item) is None and not await self.goes_on(action, item):
                 return False
         return True
+
+    async def goes_on(self, action: str, item: str) -> bool:  # noqa: ARG002 - for who overrides it
+        """Whether to try again although an attempt has failed."""
+        return False
 
 
 async def obtain(
@@ -140,7 +133,7 @@ async def obtain(
     graph: Graph,
     truth: Graph,
     actions: ActionPolicy,
-    execute: Execute,
+    execute: Repeat,
     until: int,
 ) -> Episode:
     """Plans and acts until the goal is held or the time is up (Algorithm 1, lines 6 to 18).
@@ -165,11 +158,14 @@ async def obtain(
         omitted |= needed - {item for _, item in requirements}
         plan: list[Subgoal] = []
         for quantity, item in requirements:
-            action = await actions.choose(item, quantity)
+            action = await actions.choose(item)
             reached = await execute(action, quantity, item, until=until)
             plan.append(Subgoal(action, quantity, item, reached, world.steps))
             if not reached:
-                _learn_failure(action, item, world, graph, actions)
+                believed, held = graph.edges.requirements(item), dict(world.inventory)
+                actions.failed(Attempt(item=item, action=action, believed=believed, inventory=held))
+                if actions.exhausted(item):
+                    actions.reset(item)
                 break
             actions.succeeded(action, item)
         plans.append(tuple(plan))
@@ -183,21 +179,6 @@ async def obtain(
         omitted=frozenset(omitted),
         plan_length=plan_length,
     )
-
-
-def _learn_failure(
-    action: str, item: str, world: World, graph: Graph, actions: ActionPolicy
-) -> None:
-    actions.failed(
-        Attempt(
-            item=item,
-            action=action,
-            believed=graph.edges.requirements(item),
-            inventory=dict(world.inventory),
-        )
-    )
-    if actions.exhausted(item):
-        actions.reset(item)
 
 
 def true_graph(book: RuleBook, items: Collection[str]) -> Graph:
@@ -216,37 +197,54 @@ def true_graph(book: RuleBook, items: Collection[str]) -> Graph:
     return Graph(edges, kept)
 
 
-def prior_roles(prior: Prior, world: TextWorld, engine: Engine, *, seed: int) -> Roles:
-    """Who is asked: the model, or the oracle that errs at the rates of Table 12."""
-    if prior == "table12":
-        return oracle_roles(world.book, items=world.items, seed=seed)
-    return llm_roles(engine, names=None, actions=world.verbs, seed=seed)
-
-
-def episode_outcome(
-    episode: Episode,
+async def play(
+    goal: str,
+    world: World,
     *,
     book: RuleBook,
+    graph: Graph | None = None,
+    actions: ActionPolicy,
+    execute: Repeat,
+    until: int,
     judged_by: str,
-    settings: PlannerSettings,
+    settings: Settings,
     seed: int,
-    metrics: Mapping[str, Any],
+    oracles: Sequence[Mapping[str, object]] = (),
 ) -> Outcome:
-    """The outcome of an episode.
+    """Obtains a goal, and says how that went.
 
     Its metrics: `env_steps`; `plan_length`, subgoals of the first plan; `subgoals` and
     `failed_subgoals` tried; `invalid_subgoals` of them with an action that never obtains the item;
     `invalid_action`, whether one of those was in the last plan (Table 15); `subgoal_omission`,
-    whether a plan left out something that is required.
+    whether a plan left out something that is required; `group`, the goal's.
 
     Args:
-        episode: what was done.
-        book: the rules, to tell which actions are valid.
-        judged_by: where it was carried out.
+        goal: g.
+        world: at the beginning of an episode.
+        book: the rules.
+        graph: to plan with; by default the true one.
+        actions: chooses actions and learns from their outcomes.
+        execute: carries subgoals out in this world.
+        until: the horizon, in environment steps.
+        judged_by: what the world is called.
         settings: of the run.
         seed: of the run.
-        metrics: what else is to be said.
+        oracles: who answers in a model's place.
+
+    Raises:
+        UnknownGoalError: there is no such goal.
     """
+    group = group_of(goal)
+    truth = true_graph(book, world.items)
+    episode = await obtain(
+        goal,
+        world,
+        graph=graph or truth,
+        truth=truth,
+        actions=actions,
+        execute=execute,
+        until=until,
+    )
 
     def invalid(subgoal: Subgoal) -> bool:
         return subgoal.item not in book or subgoal.action != book.rule(subgoal.item).action
@@ -264,12 +262,13 @@ def episode_outcome(
             "invalid_subgoals": sum(map(invalid, tried)),
             "invalid_action": any(map(invalid, episode.plans[-1])),
             "subgoal_omission": bool(episode.omitted),
-            **metrics,
+            "group": group,
         },
         trace={
-            "goal": episode.goal,
+            "goal": goal,
             "seed": seed,
             "settings": settings.to_json(),
+            "oracles": list(oracles),
             "omitted": sorted(episode.omitted),
             "plans": [[asdict(subgoal) for subgoal in plan] for plan in episode.plans],
         },

@@ -8,42 +8,40 @@ Forgetful       the LLM is asked every time                   RAND
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from llm_planning.planners.xenon.failure_notes import situation
+from llm_planning.planners.xenon.failure_notes import FailureNotes, situation
+from llm_planning.planners.xenon.roles import ActionQuestion
 
 if TYPE_CHECKING:
-    from llm_planning.planners.xenon.failure_notes import FailureNotes
     from llm_planning.planners.xenon.memory import ActionMemory
-    from llm_planning.planners.xenon.roles import AnalyseFailure, Attempt, ChooseAction
+    from llm_planning.planners.xenon.roles import Analyse, Attempt, Choose
     from llm_planning.planners.xenon.similarity import Similar
 
 
-class ActionPolicy(Protocol):
-    """Chooses actions and learns from their outcomes."""
+class ActionPolicy:
+    """Chooses actions and learns from their outcomes; this one has nothing to learn."""
 
-    async def choose(self, item: str, quantity: int) -> str:
-        """The action a of the subgoal (a, q, v)."""
-        ...
+    async def choose(self, item: str) -> str:
+        """The action a of a subgoal (a, q, v)."""
+        raise NotImplementedError
 
     def succeeded(self, action: str, item: str) -> None:
         """Is told that a subgoal was reached."""
-        ...
 
     def failed(self, attempt: Attempt) -> None:
         """Is told that a subgoal failed."""
-        ...
 
-    def exhausted(self, item: str) -> bool:
+    def exhausted(self, item: str) -> bool:  # noqa: ARG002 - for those who override it
         """Whether it is time to doubt what the item requires rather than how it is obtained."""
-        ...
+        return False
 
     def reset(self, item: str) -> None:
         """Explores an item's actions afresh."""
-        ...
 
 
-class Remembering:
+class Remembering(ActionPolicy):
     """Lines 12 to 16 of Algorithm 1: both outcomes count, and all actions can be ruled out.
 
     Args:
@@ -70,85 +68,71 @@ class Remembering:
         self._memory.reset(item)
 
 
-class FailureAware(Remembering):
-    """Algorithm 4: step-by-step planning with FAM.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """What the policies that ask share.
 
-    Args:
-        memory: FAM.
+    Attributes:
+        memory: counts of what worked, and of what failed with FAM.
         similar: ranks items by their names.
         ask: the planner LLM.
         k: K, examples it is given.
+        notes: what is kept of failures beside the memory.
     """
 
-    def __init__(
-        self, memory: ActionMemory, *, similar: Similar, ask: ChooseAction, k: int
-    ) -> None:
-        super().__init__(memory)
-        self._similar = similar
-        self._ask = ask
-        self._k = k
+    memory: ActionMemory
+    similar: Similar
+    ask: Choose
+    k: int
+    notes: FailureNotes = field(default_factory=FailureNotes)
 
-    async def choose(self, item: str, quantity: int) -> str:
+    async def one_of(
+        self, options: tuple[str, ...], item: str, *, analyses: tuple[str, ...] = ()
+    ) -> str:
+        """Asks which of these actions obtains an item, with the K most similar as examples."""
+        known = self.memory.known()
+        alike = await self.similar.top(item, known, self.k)
+        examples = tuple((u, known[u]) for u in alike)
+        return await self.ask(ActionQuestion(item, options, examples, analyses))
+
+
+class FailureAware(Remembering):
+    """Algorithm 4: step-by-step planning with FAM."""
+
+    def __init__(self, asking: Asking) -> None:
+        super().__init__(asking.memory)
+        self._asking = asking
+
+    async def choose(self, item: str) -> str:
         """Reuses the valid action, or asks for one that has not repeatedly failed."""
         reused = self._memory.valid(item)
         if reused is not None:
             return reused
         candidates = self._memory.candidates(item)
-        if len(candidates) == 1:
-            return candidates[0]
-        known = self._memory.known()
-        alike = await self._similar.top(item, known, self._k)
-        return await self._ask(
-            item,
-            quantity=quantity,
-            examples=[(u, known[u]) for u in alike],
-            options=candidates,
-            analyses=(),
+        return (
+            candidates[0] if len(candidates) == 1 else await self._asking.one_of(candidates, item)
         )
 
 
-class SuccessOnly:
+class SuccessOnly(ActionPolicy):
     """Remembers what worked; no failure is held against an action.
 
     Without failures nothing tells when an item's requirements are to be doubted. It is then done
     after as many failures as FAM needs at most to rule out all actions, x_0 |𝒜|.
-
-    Args:
-        memory: of successes.
-        similar: ranks items by their names.
-        ask: the planner LLM.
-        k: examples it is given.
-        notes: counts failures.
     """
 
-    def __init__(
-        self,
-        memory: ActionMemory,
-        *,
-        similar: Similar,
-        ask: ChooseAction,
-        k: int,
-        notes: FailureNotes,
-    ) -> None:
-        self._memory = memory
-        self._similar = similar
-        self._ask = ask
-        self._k = k
-        self._in_vain = notes.in_vain
+    def __init__(self, asking: Asking) -> None:
+        self._asking = asking
+        self._memory = asking.memory
+        self._notes = asking.notes
 
-    async def choose(self, item: str, quantity: int) -> str:
+    async def choose(self, item: str) -> str:
         """Reuses what worked, or asks."""
-        known = self._memory.known()
-        if item in known:
-            return known[item]
-        alike = await self._similar.top(item, known, self._k)
-        return await self._ask(
-            item,
-            quantity=quantity,
-            examples=[(u, known[u]) for u in alike],
-            options=self._memory.actions,
-            analyses=await self.analyses(item),
-        )
+        reused = self._memory.known().get(item)
+        if reused is not None:
+            return reused
+        analyses = await self.analyses(item)
+        return await self._asking.one_of(self._memory.actions, item, analyses=analyses)
 
     async def analyses(self, item: str) -> tuple[str, ...]:  # noqa: ARG002
         """What is known of earlier failures: nothing."""
@@ -156,47 +140,35 @@ class SuccessOnly:
 
     def succeeded(self, action: str, item: str) -> None:
         """Keeps the action for the item."""
-        self._in_vain.pop(item, None)
+        self._notes.in_vain.pop(item, None)
         self._memory.record(action, item, True)
 
     def failed(self, attempt: Attempt) -> None:
         """Counts that something failed, whatever it was."""
-        self._in_vain[attempt.item] = self._in_vain.get(attempt.item, 0) + 1
+        in_vain = self._notes.in_vain
+        in_vain[attempt.item] = in_vain.get(attempt.item, 0) + 1
 
     def exhausted(self, item: str) -> bool:
         """x_0 |𝒜| attempts failed since the last revision."""
-        return self._in_vain.get(item, 0) >= self._memory.x0 * len(self._memory.actions)
+        most = self._memory.x0 * len(self._memory.actions)
+        return self._notes.in_vain.get(item, 0) >= most
 
     def reset(self, item: str) -> None:
         """Begins to count afresh; what worked once stays remembered."""
-        self._in_vain.pop(item, None)
+        self._notes.in_vain.pop(item, None)
 
 
 class SelfReflecting(SuccessOnly):
     """The LLM reflects on what failed, and reads its reflections when it is asked again (△).
 
     Args:
-        memory: of successes.
-        similar: ranks items by their names.
-        ask: the planner LLM.
+        asking: keeps failures and reflections in its notes.
         analyse: explains a failure.
-        k: examples it is given.
-        notes: keeps failures and reflections.
     """
 
-    def __init__(
-        self,
-        memory: ActionMemory,
-        *,
-        similar: Similar,
-        ask: ChooseAction,
-        analyse: AnalyseFailure,
-        k: int,
-        notes: FailureNotes,
-    ) -> None:
-        super().__init__(memory, similar=similar, ask=ask, k=k, notes=notes)
+    def __init__(self, asking: Asking, *, analyse: Analyse) -> None:
+        super().__init__(asking)
         self._analyse = analyse
-        self._notes = notes
 
     async def analyses(self, item: str) -> tuple[str, ...]:
         """All reflections on an item, oldest first; made when they are first needed."""
@@ -221,10 +193,8 @@ class Forgetful(SuccessOnly):
 
     def succeeded(self, action: str, item: str) -> None:  # noqa: ARG002
         """Remembers nothing but that the item's requirements will do."""
-        self._in_vain.pop(item, None)
+        self._notes.in_vain.pop(item, None)
 
-    async def choose(self, item: str, quantity: int) -> str:
-        """Asks."""
-        return await self._ask(
-            item, quantity=quantity, examples=(), options=self._memory.actions, analyses=()
-        )
+    async def choose(self, item: str) -> str:
+        """Asks, without examples."""
+        return await self._asking.ask(ActionQuestion(item, self._memory.actions))

@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import asdict, replace
 from pathlib import Path
 from random import Random
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
 from llm_planning.environments.cooking.games import GameSpec, open_kitchens
 from llm_planning.environments.cooking.kitchen import CookingWorld
-from llm_planning.names import remedy
-from llm_planning.planners.outcome import Outcome
-from llm_planning.planners.settings import PlannerSettings
-from llm_planning.planners.xenon import cooking_agents
-from llm_planning.planners.xenon.cooking_knowledge import CookingKnowledge
-from llm_planning.planners.xenon.cooking_oracle import OracleAction, OracleTool
-from llm_planning.planners.xenon.cooking_roles import CookingRoles, Counted, LlmAction, LlmTool
-from llm_planning.planners.xenon.cooking_saved import episodes_json, load_run, save_run
+from llm_planning.environments.cooking.recipes import ACTIONS
+from llm_planning.outcome import Outcome
+from llm_planning.planners.xenon.cooking_agents import (
+    CookingAgent,
+    CookingKnowledge,
+    CookingParts,
+    Episode,
+    deckard,
+    self_correction,
+    xenon,
+)
+from llm_planning.planners.xenon.cooking_roles import Counted, model_roles, oracle_roles
+from llm_planning.planners.xenon.memory import ActionMemory
+from llm_planning.planners.xenon.saved import Record
 from llm_planning.planners.xenon.similarity import Similar
+from llm_planning.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from llm_planning.environments.cooking.kitchen import Kitchen
-    from llm_planning.planners.xenon.cooking_agents import CookingAgent, Episode
+    from llm_planning.registry import Problem
     from llm_planning.roles import Engines
-    from llm_serving.engine import Engine
 
 COOKING_TASKS = ("cook-a-meal",)
 """What the cooking planners can be asked for."""
@@ -40,11 +47,7 @@ EXTENDABLE = ("episodes", "save")
 """Settings that may be others when a saved run goes on."""
 
 
-class UnknownCookingTaskError(ValueError):
-    """No cooking task has this name."""
-
-
-class CookingSettings(PlannerSettings):
+class CookingSettings(Settings):
     """Settings of a run of episodes.
 
     Attributes:
@@ -80,68 +83,43 @@ class XenonCookingSettings(CookingSettings):
     x0: int = Field(2, ge=1)
 
 
-SettingsT = TypeVar("SettingsT", bound=CookingSettings)
-SettingsT_contra = TypeVar("SettingsT_contra", bound=CookingSettings, contravariant=True)
+class SavedRun(Record):
+    """A run on disk.
+
+    Attributes:
+        questions: that the agent asked so far.
+        episodes: finished so far.
+        knowledge: of tools, after the last of them.
+    """
+
+    FORMAT = 2
+
+    questions: int = Field(ge=0)
+    episodes: list[Episode]
+    knowledge: CookingKnowledge
+
+    @property
+    def finished(self) -> int:
+        """Episodes so far."""
+        return len(self.episodes)
 
 
-class Assemble(Protocol[SettingsT_contra]):
-    """Puts an agent together that knows nothing yet."""
-
-    def __call__(
-        self, roles: CookingRoles, settings: SettingsT_contra, *, similar: Similar, seed: int
-    ) -> CookingAgent:
-        """Returns the agent."""
-        ...
-
-
-def xenon(
-    roles: CookingRoles, settings: XenonCookingSettings, *, similar: Similar, seed: int
-) -> CookingAgent:
-    """XENON with nothing learnt."""
-    known = CookingKnowledge.empty(x0=settings.x0)
-    return cooking_agents.xenon(known, roles, similar=similar, k=settings.k, seed=seed)
-
-
-def self_correction(
-    roles: CookingRoles,
-    settings: CookingSettings,
-    *,
-    similar: Similar,
-    seed: int,  # noqa: ARG001 - all of its draws are its roles'
-) -> CookingAgent:
-    """SC with nothing learnt."""
-    known = CookingKnowledge.empty()
-    return cooking_agents.self_correction(known, roles, similar=similar, k=settings.k)
-
-
-def deckard(
-    roles: CookingRoles,
-    settings: CookingSettings,
-    *,
-    similar: Similar,
-    seed: int,  # noqa: ARG001 - all of its draws are its roles'
-) -> CookingAgent:
-    """DECKARD with nothing learnt."""
-    known = CookingKnowledge.empty()
-    return cooking_agents.deckard(known, roles, similar=similar, k=settings.k)
-
-
-class CookingRun(Generic[SettingsT]):
+class CookingRun:
     """Lets one agent play its episodes.
 
-    All that decides what an agent does next is in its `CookingKnowledge`, so any of them can be
-    stopped and go on.
+    All that decides what an agent does next is in its knowledge and its action memory, so any of
+    them can be stopped and go on.
 
     Args:
         name: of the planner.
-        assemble: which agent.
+        assemble: puts the agent together.
         kitchens: opens the games.
     """
 
     def __init__(
         self,
         name: str,
-        assemble: Assemble[SettingsT],
+        assemble: Callable[[CookingParts], CookingAgent],
         *,
         kitchens: Callable[[Sequence[GameSpec]], Awaitable[list[Kitchen]]] = open_kitchens,
     ) -> None:
@@ -150,78 +128,87 @@ class CookingRun(Generic[SettingsT]):
         self._open_kitchens = kitchens
 
     async def __call__(
-        self, task: str, *, engines: Engines, settings: SettingsT, seed: int
+        self, problem: Problem[Any], *, engines: Engines, settings: CookingSettings, seed: int
     ) -> Outcome:
         """Plays all episodes of one run.
 
         Args:
-            task: one of `COOKING_TASKS`.
-            engines: `options` is the planner LLM, and embeds names.
+            problem: its task is one of `COOKING_TASKS`.
+            engines: answer questions; the default one embeds names.
             settings: of the run.
             seed: of the order of games, the oracle's draws and the agent's.
 
         Raises:
-            UnknownCookingTaskError: there is no such task.
             SettingsError: the folder to save in is missing.
-            CookingError: TextWorld is missing, a game cannot be made or played, or the saved run
-                cannot be written, cannot be read or is another one.
+            CookingError: TextWorld is missing, or a game cannot be made or played.
+            SavedKnowledgeError: the saved run cannot be written, cannot be read or is another one.
         """
-        if task not in COOKING_TASKS:
-            raise UnknownCookingTaskError(
-                f"unknown cooking task {task!r}; {remedy(task, COOKING_TASKS)}"
-            )
-        run = self._run(task, engines, settings, seed)
-        saved = None
+        run = {
+            "planner": self._name,
+            "task": problem.task,
+            "model": engines.name,
+            "seed": seed,
+            **{k: v for k, v in settings.to_json().items() if k not in EXTENDABLE},
+        }
+        path, saved = Path(settings.save), None
         if settings.save:
-            saved = load_run(Path(settings.save), run, episodes=settings.episodes)
+            saved = SavedRun.resume(path, run, episodes=settings.episodes)
         specs = [
             GameSpec(seed=number, ingredients=settings.ingredients)
             for number in game_order(settings.games, settings.episodes, seed)
         ]
         kitchens = await self._open_kitchens(specs)
-        predict, choose = _prior(engines.options, settings, seed)
-        asked = Counted(predict), Counted(choose)
-        agent = self._assemble(
-            CookingRoles(predict=asked[0], choose=asked[1]),
-            settings,
-            similar=Similar(engines.options),
+        roles = (
+            model_roles(engines)
+            if settings.prior == "model"
+            else oracle_roles(accuracy=settings.accuracy, seed=seed)
+        )
+        asked = Counted(roles.predict), Counted(roles.choose)
+        # The others do not count failures against an action.
+        x0 = settings.x0 if isinstance(settings, XenonCookingSettings) else 1
+        given = CookingParts(
+            knowledge=saved.knowledge if saved else CookingKnowledge(),
+            memory=ActionMemory(ACTIONS, x0=x0),
+            similar=Similar(engines.default),
+            roles=replace(roles, predict=asked[0], choose=asked[1]),
+            k=settings.k,
             seed=seed,
         )
         episodes: list[Episode] = []
-        before = 0
-        if saved is not None:
-            episodes, before = saved.played(), saved.questions
-            agent.knowledge.restore(saved.knowledge)
+        if saved:
+            saved.recall(given.memory)
+            episodes.extend(saved.episodes)
+        before = saved.questions if saved else 0
 
         def questions() -> int:
             return before + sum(role.calls for role in asked)
 
+        agent = self._assemble(given)
         for number in range(len(episodes), settings.episodes):
             kitchen = kitchens[number % len(kitchens)]
             episodes.append(await agent.cook(CookingWorld(kitchen, max_steps=settings.max_steps)))
             if settings.save:
-                known, path = agent.knowledge, Path(settings.save)
-                save_run(path, run, episodes, known, questions=questions())
+                SavedRun.write(
+                    path,
+                    given.memory,
+                    run=run,
+                    questions=questions(),
+                    episodes=list(map(asdict, episodes)),
+                    knowledge=asdict(given.knowledge),
+                )
             # Remembered answers need no waiting and would keep every other trial waiting.
             await asyncio.sleep(0)
         return _outcome(
             episodes,
-            agent.knowledge,
+            given,
             questions=questions(),
-            header={"task": task, "seed": seed, "settings": settings.to_json()},
+            header={
+                "task": problem.task,
+                "seed": seed,
+                "settings": settings.to_json(),
+                "oracles": list(roles.oracles),
+            },
         )
-
-    def _run(
-        self, task: str, engines: Engines, settings: SettingsT, seed: int
-    ) -> dict[str, object]:
-        """What the agent's doings depend on, by name."""
-        return {
-            "planner": self._name,
-            "task": task,
-            "model": engines.options.identity.name,
-            "seed": seed,
-            **{k: v for k, v in settings.to_json().items() if k not in EXTENDABLE},
-        }
 
 
 def game_order(games: int, episodes: int, seed: int) -> list[int]:
@@ -263,25 +250,16 @@ def statistics(episodes: Sequence[Episode]) -> dict[str, Any]:
     }
 
 
-def _prior(
-    engine: Engine, settings: CookingSettings, seed: int
-) -> tuple[LlmTool, LlmAction] | tuple[OracleTool, OracleAction]:
-    if settings.prior == "model":
-        return LlmTool(engine), LlmAction(engine)
-    accuracy = settings.accuracy
-    return OracleTool(accuracy=accuracy, seed=seed), OracleAction(accuracy=accuracy, seed=seed)
-
-
 def _outcome(
     episodes: Sequence[Episode],
-    known: CookingKnowledge,
+    given: CookingParts,
     *,
     questions: int,
-    header: dict[str, Any],
+    header: Mapping[str, Any],
 ) -> Outcome:
     """The outcome of a run: it succeeded if every episode after the tenth did."""
     numbers = statistics(episodes)
-    learnt = known.memory.known()
+    known, learnt = given.knowledge, given.memory.known()
     after = numbers["success_rate_after_10"]
     return Outcome(
         success=None if after is None else after == 1.0,
@@ -300,8 +278,8 @@ def _outcome(
         },
         trace={
             **header,
-            "episodes": episodes_json(episodes),
-            "knowledge": known.to_json(),
+            "episodes": list(map(asdict, episodes)),
+            "knowledge": {**asdict(known), "memory": given.memory.to_json()},
         },
         text="\n".join(
             (

@@ -11,13 +11,15 @@ node. What an agent experiences with one ingredient holds for all, as the paper'
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
+
+from pydantic import ConfigDict
 
 from llm_planning.environments.cooking.recipes import TOOLS
-from llm_planning.planners.xenon.choosing import FailureAware, SuccessOnly
-from llm_planning.planners.xenon.failure_notes import FailureNotes
+from llm_planning.planners.xenon.choosing import Asking, FailureAware, SuccessOnly
+from llm_planning.planners.xenon.cooking_roles import ToolQuestion
 from llm_planning.planners.xenon.roles import Attempt
 from llm_planning.roles import together
 
@@ -26,9 +28,8 @@ if TYPE_CHECKING:
 
     from llm_planning.environments.cooking.kitchen import CookingWorld
     from llm_planning.planners.xenon.choosing import ActionPolicy
-    from llm_planning.planners.xenon.cooking_knowledge import CookingKnowledge
-    from llm_planning.planners.xenon.cooking_roles import CookingRoles, PredictTool
-    from llm_planning.planners.xenon.roles import ChooseAction
+    from llm_planning.planners.xenon.cooking_roles import CookingRoles
+    from llm_planning.planners.xenon.memory import ActionMemory
     from llm_planning.planners.xenon.similarity import Similar
 
 
@@ -52,60 +53,87 @@ class Episode:
         steps: every timestep, in order.
     """
 
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
+
     game: str
     success: bool
     steps: tuple[Step, ...]
 
 
-class ToolStore(Protocol):
-    """Keeps the tool of every cookbook action."""
+@dataclass(slots=True, kw_only=True)
+class CookingKnowledge:
+    """Ĝ and what came of it; items v are cookbook actions. It outlasts an episode.
 
-    async def expect(self, cookbook_actions: Iterable[str]) -> None:
-        """Predicts tools before an episode in which these cookbook actions occur."""
-        ...
+    Attributes:
+        tools: Ĝ: v -> the one tool that it is believed to require.
+        rejected: v -> tools that a revision took away from it, oldest first.
+        failures: v -> what failed, in words, oldest first; kept by self-correction alone.
+        revisions: tools that were reconsidered.
+        episodes: episodes so far.
+    """
 
-    async def revise(self, cookbook_action: str) -> None:
-        """Is told that no executable action succeeds with the tool."""
-        ...
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
+
+    tools: dict[str, str] = field(default_factory=dict)
+    rejected: dict[str, list[str]] = field(default_factory=dict)
+    failures: dict[str, list[str]] = field(default_factory=dict)
+    revisions: int = 0
+    episodes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CookingParts:
+    """What the parts of one agent share.
+
+    Attributes:
+        knowledge: what it has learnt of tools.
+        memory: S(a, v) and F(a, v) of executable actions a.
+        similar: ranks cookbook actions by their names.
+        roles: whom it asks.
+        k: K, similar cookbook actions to learn from, and examples for the model.
+        seed: of its draws.
+    """
+
+    knowledge: CookingKnowledge
+    memory: ActionMemory
+    similar: Similar
+    roles: CookingRoles
+    k: int
+    seed: int
+
+    @property
+    def asking(self) -> Asking:
+        """What ways of choosing actions share."""
+        return Asking(memory=self.memory, similar=self.similar, ask=self.roles.choose, k=self.k)
+
+    async def alike(self, cookbook_action: str) -> list[str]:
+        """The K most similar cookbook actions that succeeded, most similar first."""
+        return await self.similar.top(cookbook_action, self.memory.known(), self.k)
 
 
 class PredictedTools:
-    """Tools stay as predicted (×).
+    """Keeps the tool of every cookbook action; this one leaves them as predicted (×)."""
 
-    Args:
-        knowledge: Ĝ.
-        similar: ranks cookbook actions by their names.
-        predict: the planner LLM.
-        k: K, examples it is given.
-    """
-
-    def __init__(
-        self, knowledge: CookingKnowledge, *, similar: Similar, predict: PredictTool, k: int
-    ) -> None:
-        self._knowledge = knowledge
-        self._similar = similar
-        self._predict = predict
-        self._k = k
+    def __init__(self, given: CookingParts) -> None:
+        self._given = given
+        self._knowledge = given.knowledge
 
     async def expect(self, cookbook_actions: Iterable[str]) -> None:
-        """Predicts the tools that are not yet believed in, all at once."""
+        """Predicts, before an episode, the tools that are not yet believed in, all at once."""
         tools = self._knowledge.tools
         new = [v for v in dict.fromkeys(cookbook_actions) if v not in tools]
         predicted = await together(self.ask(v) for v in new)
         tools.update(zip(new, predicted, strict=True))
 
     async def revise(self, cookbook_action: str) -> None:
-        """Changes nothing."""
+        """Is told that no executable action succeeds with the tool."""
 
     async def ask(self, cookbook_action: str) -> str:
         """The model's prediction, from what similar cookbook actions took and what failed."""
         known = self._knowledge
-        alike = await self._similar.top(cookbook_action, known.memory.known(), self._k)
-        return await self._predict(
-            cookbook_action,
-            examples=[(u, known.tools[u]) for u in alike],
-            failures=known.failures.get(cookbook_action, ()),
-        )
+        examples = [(u, known.tools[u]) for u in await self._given.alike(cookbook_action)]
+        failures = known.failures.get(cookbook_action, ())
+        return await self._given.roles.predict(ToolQuestion(cookbook_action, examples, failures))
 
 
 class CorrectedTools(PredictedTools):
@@ -114,7 +142,7 @@ class CorrectedTools(PredictedTools):
     async def expect(self, cookbook_actions: Iterable[str]) -> None:
         """Withdraws tools with which something failed and nothing succeeded; predicts those."""
         known = self._knowledge
-        succeeded = known.memory.known()
+        succeeded = self._given.memory.known()
         plan = list(cookbook_actions)
         for v in dict.fromkeys(plan):
             if v in known.failures and v not in succeeded:
@@ -129,26 +157,7 @@ class AnalogyTools(PredictedTools):
     The tool becomes the one with which the most similar cookbook action succeeded, of the top K
     that did, unless it was already taken away from this one. Where they have no other to offer, it
     is one that was never tried here, drawn at random; when all were, they are all tried again.
-
-    Args:
-        knowledge: Ĝ.
-        similar: ranks cookbook actions by their names.
-        predict: the planner LLM, for the initial tools.
-        k: K, similar cookbook actions to learn from, and examples for the model.
-        seed: of the draws.
     """
-
-    def __init__(
-        self,
-        knowledge: CookingKnowledge,
-        *,
-        similar: Similar,
-        predict: PredictTool,
-        k: int,
-        seed: int,
-    ) -> None:
-        super().__init__(knowledge, similar=similar, predict=predict, k=k)
-        self._seed = seed
 
     async def revise(self, cookbook_action: str) -> None:
         """Replaces the tool."""
@@ -158,13 +167,12 @@ class AnalogyTools(PredictedTools):
         rejected.append(known.tools[cookbook_action])
         if len(rejected) == len(TOOLS):
             rejected.clear()
-        alike = await self._similar.top(cookbook_action, known.memory.known(), self._k)
-        for tool in (known.tools[u] for u in alike):
+        for tool in [known.tools[u] for u in await self._given.alike(cookbook_action)]:
             if tool not in rejected:
                 known.tools[cookbook_action] = tool
                 return
         untried = [tool for tool in TOOLS if tool not in rejected]
-        rng = Random(f"{self._seed}/revision/{cookbook_action}/{known.revisions}")
+        rng = Random(f"{self._given.seed}/revision/{cookbook_action}/{known.revisions}")
         known.tools[cookbook_action] = rng.choice(untried)
 
 
@@ -172,16 +180,12 @@ class SelfCorrecting(SuccessOnly):
     """The model is told what failed when it is asked again; what worked is reused (△).
 
     Args:
-        knowledge: successes, and failures in words.
-        similar: ranks cookbook actions by their names.
-        ask: the planner LLM.
-        k: K, examples it is given.
+        asking: with what worked.
+        knowledge: keeps failures in words.
     """
 
-    def __init__(
-        self, knowledge: CookingKnowledge, *, similar: Similar, ask: ChooseAction, k: int
-    ) -> None:
-        super().__init__(knowledge.memory, similar=similar, ask=ask, k=k, notes=FailureNotes())
+    def __init__(self, asking: Asking, *, knowledge: CookingKnowledge) -> None:
+        super().__init__(asking)
         self._knowledge = knowledge
 
     async def analyses(self, item: str) -> tuple[str, ...]:
@@ -204,13 +208,13 @@ class CookingAgent:
     """Follows a cookbook, one subgoal (executable action, ingredient, tool) at a timestep.
 
     Attributes:
-        knowledge: what it has learnt.
-        tools: predicts and revises tools.
+        knowledge: what it has learnt of tools.
+        tools: predicts and revises them.
         actions: chooses and learns executable actions.
     """
 
     knowledge: CookingKnowledge
-    tools: ToolStore
+    tools: PredictedTools
     actions: ActionPolicy
 
     async def cook(self, world: CookingWorld) -> Episode:
@@ -220,7 +224,7 @@ class CookingAgent:
         while not world.done:
             v, ingredient = world.direction
             tool = self.knowledge.tools[v]
-            action = await self.actions.choose(v, 1)
+            action = await self.actions.choose(v)
             success = world.step(action, ingredient, tool)
             steps.append(Step(v, ingredient, action, tool, success))
             if success:
@@ -234,36 +238,24 @@ class CookingAgent:
         return Episode(game=world.name, success=world.success, steps=tuple(steps))
 
 
-def xenon(
-    knowledge: CookingKnowledge, roles: CookingRoles, *, similar: Similar, k: int, seed: int
-) -> CookingAgent:
+def xenon(given: CookingParts) -> CookingAgent:
     """XENON: ADG with a single precondition, and FAM."""
     return CookingAgent(
-        knowledge=knowledge,
-        tools=AnalogyTools(knowledge, similar=similar, predict=roles.predict, k=k, seed=seed),
-        actions=FailureAware(knowledge.memory, similar=similar, ask=roles.choose, k=k),
+        knowledge=given.knowledge, tools=AnalogyTools(given), actions=FailureAware(given.asking)
     )
 
 
-def self_correction(
-    knowledge: CookingKnowledge, roles: CookingRoles, *, similar: Similar, k: int
-) -> CookingAgent:
+def self_correction(given: CookingParts) -> CookingAgent:
     """SC: the model corrects both of its answers."""
     return CookingAgent(
-        knowledge=knowledge,
-        tools=CorrectedTools(knowledge, similar=similar, predict=roles.predict, k=k),
-        actions=SelfCorrecting(knowledge, similar=similar, ask=roles.choose, k=k),
+        knowledge=given.knowledge,
+        tools=CorrectedTools(given),
+        actions=SelfCorrecting(given.asking, knowledge=given.knowledge),
     )
 
 
-def deckard(
-    knowledge: CookingKnowledge, roles: CookingRoles, *, similar: Similar, k: int
-) -> CookingAgent:
+def deckard(given: CookingParts) -> CookingAgent:
     """DECKARD: neither answer is corrected; what worked is remembered."""
     return CookingAgent(
-        knowledge=knowledge,
-        tools=PredictedTools(knowledge, similar=similar, predict=roles.predict, k=k),
-        actions=SuccessOnly(
-            knowledge.memory, similar=similar, ask=roles.choose, k=k, notes=FailureNotes()
-        ),
+        knowledge=given.knowledge, tools=PredictedTools(given), actions=SuccessOnly(given.asking)
     )

@@ -1,7 +1,7 @@
-"""The two questions of the cooking domain, and a language model that answers them (App. A.1).
+"""The two questions of the cooking domain, answered by a model or by an oracle (App. A.1).
 
 Which tool does a cookbook action require? It is asked before an episode. Which executable action
-carries it out? It is asked at each timestep, by the protocol of the Minecraft agents. Both answers
+carries it out? It is asked at each timestep, by the question of the Minecraft agents. Both answers
 come from a closed set, so the model is not made to write: the answer is the choice to which it
 gives the highest exact log-probability, the earlier of equals.
 """
@@ -9,145 +9,151 @@ gives the highest exact log-probability, the earlier of equals.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
-from typing import TYPE_CHECKING, Generic, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from llm_planning.environments.cooking.recipes import TOOLS
-from llm_planning.roles import Prompt
+from llm_planning.environments.cooking.recipes import RULES, TOOLS
+from llm_planning.planners.xenon.oracle_roles import chooser
+from llm_planning.planners.xenon.prompts import compose
+from llm_planning.roles import Errors, Oracle, Role, Rule, ScoringRole
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+    from random import Random
 
-    from llm_planning.planners.xenon.roles import ChooseAction
-    from llm_serving.engine import Engine
+    from llm_planning.planners.xenon.roles import ActionQuestion, Choose
+    from llm_planning.roles import Engines
 
-P = ParamSpec("P")
-T = TypeVar("T")
+QuestionT = TypeVar("QuestionT")
+AnswerT = TypeVar("AnswerT")
 
 RECENT = 3
 """Failures that a prompt tells: long histories do not help a language model (Section 4.2)."""
 
 
-class PredictTool(Protocol):
-    """Which tool does a cookbook action require?"""
+@dataclass(frozen=True, slots=True)
+class ToolQuestion:
+    """Which tool does a cookbook action require?
 
-    async def __call__(
-        self, cookbook_action: str, *, examples: Sequence[tuple[str, str]], failures: Sequence[str]
-    ) -> str:
-        """Predicts the tool.
+    Attributes:
+        item: v, the cookbook action; the answer is one of `TOOLS`.
+        examples: the top-K similar cookbook actions that succeeded, most similar first, and their
+            tools.
+        failures: what failed before, oldest first; empty without self-correction.
+    """
 
-        Args:
-            cookbook_action: v.
-            examples: the top-K similar cookbook actions that succeeded, most similar first, and
-                their tools.
-            failures: what failed before, oldest first; empty without self-correction.
-
-        Returns:
-            One of `TOOLS`.
-        """
-        ...
+    item: str
+    examples: Sequence[tuple[str, str]] = ()
+    failures: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CookingRoles:
-    """Everybody a cooking agent can ask."""
+    """Everybody a cooking agent can ask.
 
-    predict: PredictTool
-    choose: ChooseAction
+    Attributes:
+        predict: which tool a cookbook action requires.
+        choose: which executable action carries it out.
+        oracles: who answers in a model's place, for the record of a run.
+    """
+
+    predict: Role[ToolQuestion, str]
+    choose: Choose
+    oracles: Sequence[Mapping[str, object]] = ()
 
 
-class Counted(Generic[P, T]):
-    """The same question, counted.
+class Counted(Generic[QuestionT, AnswerT]):
+    """The same role, counted.
 
     Args:
-        ask: who answers.
+        role: who answers.
 
     Attributes:
         calls: how often it was asked.
     """
 
-    def __init__(self, ask: Callable[P, Awaitable[T]]) -> None:
-        self._ask = ask
+    def __init__(self, role: Role[QuestionT, AnswerT]) -> None:
+        self._role = role
         self.calls = 0
 
-    async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
+    async def __call__(self, question: QuestionT, /) -> AnswerT:
         """Asks."""
         self.calls += 1
-        return await self._ask(*args, **kwargs)
+        return await self._role(question)
 
 
-class LlmTool:
-    """The model predicts the tool."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    async def __call__(
-        self, cookbook_action: str, *, examples: Sequence[tuple[str, str]], failures: Sequence[str]
-    ) -> str:
-        """Scores all tools."""
-        return await _most_likely(
-            self._engine,
-            "tool",
-            TOOLS,
-            {"item": cookbook_action, "examples": examples, "failures": failures[-RECENT:]},
-        )
-
-
-class LlmAction:
-    """The model chooses the executable action."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    async def __call__(
-        self,
-        item: str,
-        *,
-        quantity: int,  # noqa: ARG002 - the protocol is Minecraft's; here it is always 1
-        examples: Sequence[tuple[str, str]],
-        options: Sequence[str],
-        analyses: Sequence[str],
-    ) -> str:
-        """Scores the options."""
-        return await _most_likely(
-            self._engine,
-            "action",
-            options,
-            {
-                "item": item,
-                "examples": examples,
-                "options": options,
-                "failures": analyses[-RECENT:],
-            },
-        )
+def model_roles(engines: Engines) -> CookingRoles:
+    """A model answers."""
+    return CookingRoles(
+        predict=_likeliest(
+            ScoringRole(
+                "tool",
+                prompt=compose("cooking_tool", tools=TOOLS),
+                choices=lambda _: TOOLS,
+                engine=engines.of("tool"),
+                tell=_tell_tool,
+            )
+        ),
+        choose=_likeliest(
+            ScoringRole(
+                "action",
+                prompt=compose("cooking_action"),
+                choices=_options,
+                engine=engines.of("action"),
+                tell=_tell_action,
+            )
+        ),
+    )
 
 
-async def _most_likely(
-    engine: Engine, role: str, choices: Sequence[str], given: Mapping[str, object]
-) -> str:
-    messages = cooking_prompt(role).messages(given)
-    scores = await engine.score(messages, choices, role=role)
-    best = max(scores.logprobs)
-    return choices[scores.logprobs.index(best)]
+def oracle_roles(*, accuracy: float, seed: int) -> CookingRoles:
+    """The rules answer, and err.
 
-
-@cache
-def cooking_prompt(role: str) -> Prompt:
-    """The prompt of one role, compiled: what never changes first, then what does.
+    An answer is drawn once per seed and question, the same for every agent that asks it. Failures
+    that the question tells make it another question: self-correction gets a fresh draw each time.
 
     Args:
-        role: `tool` or `action`.
+        accuracy: probability of a right answer; a wrong one is uniform among the others.
+        seed: of every draw.
     """
-    templates = files(__package__) / "templates"
-    sources = ("cooking_shared.j2", f"cooking_{role}.j2")
-    user = {"tool": ("examples", "failures", "question")}.get(
-        role, ("examples", "options", "failures", "question")
+
+    def wrong(question: ToolQuestion, rng: Random) -> str | None:
+        others = [tool for tool in TOOLS if tool not in RULES[question.item].tools]
+        return rng.choice(others) if others else None
+
+    tools = Rule(
+        right=lambda question: RULES[question.item].tools[0],
+        wrong=wrong,
+        situation=lambda question: (question.item, len(question.failures)),
     )
-    return Prompt(
-        [(templates / source).read_text("utf-8") for source in sources],
-        system=("who", "rules", "format"),
-        user=user,
-        constants={"tools": ", ".join(TOOLS)},
+    errors = Errors(rate=accuracy, kind="sticky")
+    predict = Oracle("tool", tools, errors=errors, seed=seed)
+    choose = chooser({v: rule.action for v, rule in RULES.items()}, rate=accuracy, seed=seed)
+    return CookingRoles(
+        predict=predict, choose=choose, oracles=(predict.describe(), choose.describe())
     )
+
+
+def _likeliest(role: Role[QuestionT, Mapping[str, float]]) -> Role[QuestionT, str]:
+    async def ask(question: QuestionT, /) -> str:
+        scores = await role(question)
+        return max(scores, key=scores.__getitem__)
+
+    return ask
+
+
+def _options(question: ActionQuestion) -> Sequence[str]:
+    return question.options
+
+
+def _tell_tool(question: ToolQuestion) -> dict[str, object]:
+    failures = question.failures[-RECENT:]
+    return {"item": question.item, "examples": question.examples, "failures": failures}
+
+
+def _tell_action(question: ActionQuestion) -> dict[str, object]:
+    return {
+        "item": question.item,
+        "examples": question.examples,
+        "options": question.options,
+        "failures": question.analyses[-RECENT:],
+    }

@@ -13,53 +13,43 @@ of one given goal, which ends when the goal is obtained; nothing is carried to t
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
 from llm_planning.environments.minecraft.controller import (
     LABEL,
     SimulatedWorld,
-    group_of,
     planning_horizon,
 )
 from llm_planning.environments.minecraft.controller_data import PATIENCE
 from llm_planning.environments.minecraft.goals import GOALS_67
 from llm_planning.environments.minecraft.text_world import TextWorld
-from llm_planning.planners.settings import PlannerSettings
 from llm_planning.planners.xenon.answers import Intervention
-from llm_planning.planners.xenon.benchmark import (
-    Graph,
-    Repeat,
-    episode_outcome,
-    obtain,
-    prior_roles,
-    true_graph,
-)
-from llm_planning.planners.xenon.choosing import FailureAware, SuccessOnly
-from llm_planning.planners.xenon.failure_notes import FailureNotes
+from llm_planning.planners.xenon.benchmark import Graph, Repeat, play
+from llm_planning.planners.xenon.choosing import ActionPolicy, Asking, FailureAware, SuccessOnly
 from llm_planning.planners.xenon.graph import DependencyGraph
 from llm_planning.planners.xenon.initial import demonstrate, predict_requirements
 from llm_planning.planners.xenon.knowledge import Knowledge
 from llm_planning.planners.xenon.learning import game_rules
 from llm_planning.planners.xenon.memory import ActionMemory
 from llm_planning.planners.xenon.plans import PLANS
+from llm_planning.planners.xenon.prior import prior_roles
 from llm_planning.planners.xenon.reprompting import Reprompter, text_caption, text_reprompter
-from llm_planning.planners.xenon.saved import load_saved
+from llm_planning.planners.xenon.saved import Saved
 from llm_planning.planners.xenon.settings import Prior  # noqa: TC001 (pydantic reads it)
 from llm_planning.planners.xenon.similarity import Similar
+from llm_planning.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from llm_planning.environments.minecraft.rulebook import RuleBook
-    from llm_planning.planners.outcome import Outcome
-    from llm_planning.planners.xenon.benchmark import Execute
-    from llm_planning.planners.xenon.choosing import ActionPolicy
-    from llm_planning.planners.xenon.roles import Attempt, Roles
+    from llm_planning.outcome import Outcome
+    from llm_planning.planners.xenon.reprompting import StuckQuestion
+    from llm_planning.planners.xenon.roles import Predict
+    from llm_planning.registry import Problem
     from llm_planning.roles import Engines
 
 PLANNING_TASKS = GOALS_67
@@ -69,7 +59,7 @@ TRUTH = "truth"
 FIRST = "initial"
 
 
-class ControllerSettings(PlannerSettings):
+class ControllerSettings(Settings):
     """Settings of every run.
 
     Attributes:
@@ -99,41 +89,13 @@ class PlanningSettings(ControllerSettings):
     most: int = Field(300, ge=1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
-    """What a planner is made of.
-
-    Attributes:
-        memory: what is known of actions.
-        similar: ranks items by their names.
-        roles: whom it asks.
-        k: K.
-    """
-
-    memory: ActionMemory
-    similar: Similar
-    roles: Roles
-    k: int
-
-
-def fam(given: Given) -> FailureAware:
-    """Step-by-step planning with FAM."""
-    return FailureAware(given.memory, similar=given.similar, ask=given.roles.choose, k=given.k)
-
-
-def successes_only(given: Given) -> SuccessOnly:
+def successes_only(asking: Asking) -> SuccessOnly:
     """FAM without what it knows of failures (Table 17)."""
-    given.memory.restore({**given.memory.to_json(), "failures": {}})
-    return SuccessOnly(
-        given.memory,
-        similar=given.similar,
-        ask=given.roles.choose,
-        k=given.k,
-        notes=FailureNotes(),
-    )
+    asking.memory.restore({**asking.memory.to_json(), "failures": {}})
+    return SuccessOnly(asking)
 
 
-class TrueActions:
+class TrueActions(ActionPolicy):
     """Always chooses the valid action (OracleActionPlanner, Appendix K.4).
 
     Args:
@@ -143,25 +105,12 @@ class TrueActions:
     def __init__(self, book: RuleBook) -> None:
         self._book = book
 
-    async def choose(self, item: str, quantity: int) -> str:  # noqa: ARG002 - asked of every policy
+    async def choose(self, item: str) -> str:
         """The action of the item's rule."""
         return self._book.rule(item).action
 
-    def succeeded(self, action: str, item: str) -> None:
-        """Nothing to learn."""
 
-    def failed(self, attempt: Attempt) -> None:
-        """Nothing to learn."""
-
-    def exhausted(self, item: str) -> bool:  # noqa: ARG002 - asked of every policy
-        """Never."""
-        return False
-
-    def reset(self, item: str) -> None:
-        """Nothing to forget."""
-
-
-class Reprompted:
+class Reprompted(Repeat):
     """Repeats an action; while the controller is stuck, looks for another prompt (CRe).
 
     A controller that is freed goes on with the subgoal. One that is not is asked about again after
@@ -173,64 +122,29 @@ class Reprompted:
     """
 
     def __init__(self, world: SimulatedWorld, reprompter: Reprompter[str]) -> None:
-        self._world = world
+        super().__init__(world)
+        self._stalling = world
         self._reprompter = reprompter
 
-    async def __call__(self, action: str, quantity: int, item: str, *, until: int) -> bool:
-        """Repeats it until the quantity is held or an attempt fails that did not stall."""
-        world = self._world
-        target = world.inventory.get(item, 0) + quantity
-        while world.inventory.get(item, 0) < target:
-            if world.steps >= until:
-                return False
-            if world.step(action, item) is None:
-                if not world.stalled:
-                    return False
-                other = await self._reprompter.consider(
-                    world.view(), task=f"{action} {item}", goal_item=item
-                )
-                if other is not None:
-                    world.rescue()
-        return True
+    async def goes_on(self, action: str, item: str) -> bool:
+        """Whether the attempt failed for a stall only."""
+        world = self._stalling
+        if world.stalled:
+            task = f"{action} {item}"
+            if await self._reprompter.consider(world.view(), task=task, goal_item=item):
+                world.rescue()
+            return True
+        return False
 
 
-async def always_intervene(*, caption: str, task: str, goal_item: str) -> Intervention:  # noqa: ARG001
+async def always_intervene(question: StuckQuestion, /) -> Intervention:  # noqa: ARG001
     """The decision of somebody who knows that the controller is stuck."""
     return Intervention(
         need_intervention=True, thoughts="The player is stuck.", task="get out of here"
     )
 
 
-class CarriedOut(Protocol):
-    """Who looks after the controller."""
-
-    def __call__(
-        self, simulated: Callable[..., SimulatedWorld], reprompter: Reprompter[str]
-    ) -> tuple[SimulatedWorld, Execute]:
-        """Makes a world and what carries subgoals out in it.
-
-        Args:
-            simulated: the world, but for its `patience`.
-            reprompter: finds a temporary prompt.
-        """
-        ...
-
-
-def reprompted(
-    simulated: Callable[..., SimulatedWorld], reprompter: Reprompter[str]
-) -> tuple[SimulatedWorld, Execute]:
-    """With context-aware reprompting."""
-    world = simulated(patience=PATIENCE)
-    return world, Reprompted(world, reprompter)
-
-
-def left_alone(
-    simulated: Callable[..., SimulatedWorld],
-    reprompter: Reprompter[str],  # noqa: ARG001 - nobody is asked
-) -> tuple[SimulatedWorld, Execute]:
-    """Without: a controller that stalls does so until the episode ends."""
-    world = simulated(patience=None)
-    return world, Repeat(world)
+ALWAYS = Reprompter(text_caption, always_intervene)
 
 
 class PlanningRun:
@@ -238,23 +152,22 @@ class PlanningRun:
 
     Args:
         actions: how actions are chosen.
-        carried_out: who looks after the controller.
+        patience: steps without progress after which another prompt is looked for; None: a
+            controller that stalls does so until the episode ends.
     """
 
-    def __init__(
-        self, *, actions: Callable[[Given], ActionPolicy], carried_out: CarriedOut
-    ) -> None:
+    def __init__(self, *, actions: Callable[[Asking], ActionPolicy], patience: int | None) -> None:
         self._actions = actions
-        self._carried_out = carried_out
+        self._patience = patience
 
     async def __call__(
-        self, task: str, *, engines: Engines, settings: PlanningSettings, seed: int
+        self, problem: Problem[Any], *, engines: Engines, settings: PlanningSettings, seed: int
     ) -> Outcome:
         """Plans and acts for one episode.
 
         Args:
-            task: the goal item.
-            engines: answer questions and embed names; only the first is asked.
+            problem: its task is the goal item.
+            engines: answer questions; the default one embeds names.
             settings: of the run.
             seed: of the oracle's errors and of the controller.
 
@@ -262,44 +175,34 @@ class PlanningRun:
             UnknownGoalError: there is no such goal.
             SavedKnowledgeError: the file of a learned graph cannot be read.
         """
-        engine = engines.options
         text = TextWorld(game_rules())
-        simulated = _simulated(text, task, settings, seed)
-        given = Given(
+        world = _simulated(text, problem.task, settings, seed, patience=self._patience)
+        roles = prior_roles(settings.prior, text, engines, seed=seed)
+        asking = Asking(
             memory=ActionMemory(text.verbs, x0=settings.x0),
-            similar=Similar(engine),
-            roles=prior_roles(settings.prior, text, engine, seed=seed),
+            similar=Similar(engines.default),
+            ask=roles.choose,
             k=settings.k,
         )
-        truth = true_graph(text.book, text.items)
-        graph = await _believed(settings, given, text, truth)
-        world, execute = self._carried_out(
-            simulated,
-            text_reprompter(engine)
-            if settings.prior == "model"
-            else Reprompter(text_caption, always_intervene),
-        )
-        episode = await obtain(
-            task,
+        reprompter = text_reprompter(engines) if settings.prior == "model" else ALWAYS
+        believed = await _believed(settings, asking, roles.predict, text)
+        return await play(
+            problem.task,
             world,
-            graph=graph,
-            truth=truth,
-            actions=self._actions(given),
-            execute=execute,
-            until=world.horizon,
-        )
-        return episode_outcome(
-            episode,
             book=text.book,
+            graph=believed,
+            actions=self._actions(asking),
+            execute=Repeat(world) if self._patience is None else Reprompted(world, reprompter),
+            until=world.horizon,
             judged_by=LABEL,
             settings=settings,
             seed=seed,
-            metrics={"group": group_of(task)},
+            oracles=roles.oracles,
         )
 
 
 async def plan_with_true_actions(
-    task: str,
+    problem: Problem[Any],
     *,
     engines: Engines,  # noqa: ARG001 - it asks nobody
     settings: ControllerSettings,
@@ -311,65 +214,52 @@ async def plan_with_true_actions(
         UnknownGoalError: there is no such goal.
     """
     text = TextWorld(game_rules())
-    truth = true_graph(text.book, text.items)
-    world, execute = reprompted(
-        _simulated(text, task, settings, seed), Reprompter(text_caption, always_intervene)
-    )
-    episode = await obtain(
-        task,
+    world = _simulated(text, problem.task, settings, seed, patience=PATIENCE)
+    return await play(
+        problem.task,
         world,
-        graph=truth,
-        truth=truth,
-        actions=TrueActions(text.book),
-        execute=execute,
-        until=world.horizon,
-    )
-    return episode_outcome(
-        episode,
         book=text.book,
+        actions=TrueActions(text.book),
+        execute=Reprompted(world, ALWAYS),
+        until=world.horizon,
         judged_by=LABEL,
         settings=settings,
         seed=seed,
-        metrics={"group": group_of(task)},
     )
 
 
 def _simulated(
-    text: TextWorld, goal: str, settings: ControllerSettings, seed: int
-) -> Callable[..., SimulatedWorld]:
+    text: TextWorld, goal: str, settings: ControllerSettings, seed: int, *, patience: int | None
+) -> SimulatedWorld:
     """A world for one goal; its luck is another for every goal, the same for every planner."""
-    return partial(
-        SimulatedWorld,
+    return SimulatedWorld(
         text,
         profile=settings.controller,
         horizon=planning_horizon(goal),
         seed=zlib.crc32(f"{goal} {seed}".encode()),
+        patience=patience,
     )
 
 
 async def _believed(
-    settings: PlanningSettings, given: Given, text: TextWorld, truth: Graph
-) -> Graph:
-    """The graph to plan with; what is known of actions along with it enters the memory."""
+    settings: PlanningSettings, asking: Asking, predict: Predict, text: TextWorld
+) -> Graph | None:
+    """The graph to plan with, None for the true one; what is known of actions enters the memory."""
     if settings.graph not in {TRUTH, FIRST}:
-        saved = load_saved(Path(settings.graph))
-        saved.recall(given.memory)
+        saved = Saved.load(Path(settings.graph))
+        saved.recall(asking.memory)
         learned = saved.knowledge()
         return Graph(learned.graph, learned.kept)
     known = Knowledge(DependencyGraph(GOALS_67))
-    demonstrate(PLANS, text, knowledge=known, actions=fam(given))
+    demonstrate(PLANS, text, knowledge=known, actions=FailureAware(asking))
     if settings.graph == TRUTH:
-        return truth
+        return None
     await predict_requirements(
-        known,
-        predict=given.roles.predict,
-        similar=given.similar,
-        k=given.k,
-        most=settings.most,
+        known, predict=predict, similar=asking.similar, k=asking.k, most=settings.most
     )
     return Graph(known.graph, known.kept)
 
 
-plan_xenon = PlanningRun(actions=fam, carried_out=reprompted)
-plan_xenon_no_cre = PlanningRun(actions=fam, carried_out=left_alone)
-plan_xenon_no_actions = PlanningRun(actions=successes_only, carried_out=left_alone)
+plan_xenon = PlanningRun(actions=FailureAware, patience=PATIENCE)
+plan_xenon_no_cre = PlanningRun(actions=FailureAware, patience=None)
+plan_xenon_no_actions = PlanningRun(actions=successes_only, patience=None)

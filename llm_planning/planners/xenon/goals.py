@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -12,12 +12,8 @@ if TYPE_CHECKING:
     from llm_planning.planners.xenon.knowledge import Knowledge
 
 
-class SelectGoal(Protocol):
-    """Chooses the next goal."""
-
-    def __call__(self, known: Knowledge, rng: Random) -> str | None:
-        """Returns v_g; None when there is nothing left to try."""
-        ...
+SelectGoal: TypeAlias = "Callable[[Knowledge, Random], str | None]"
+"""Chooses the next goal v_g; None when there is nothing left to try."""
 
 
 def frontier(known: Knowledge) -> list[str]:

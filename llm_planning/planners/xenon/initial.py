@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from llm_planning.planners.xenon.knowledge import experienced
+from llm_planning.planners.xenon.roles import NeedsQuestion
 from llm_planning.roles import together
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from llm_planning.planners.xenon.choosing import ActionPolicy
     from llm_planning.planners.xenon.knowledge import Knowledge
     from llm_planning.planners.xenon.plans import HumanPlan
-    from llm_planning.planners.xenon.roles import PredictRequirements, Requirements
+    from llm_planning.planners.xenon.roles import Predict, Requirements
     from llm_planning.planners.xenon.similarity import Similar
 
 
@@ -73,7 +74,7 @@ def demonstrate(
 async def predict_requirements(
     knowledge: Knowledge,
     *,
-    predict: PredictRequirements,
+    predict: Predict,
     similar: Similar,
     k: int,
     most: int,
@@ -99,8 +100,9 @@ async def predict_requirements(
     waiting = deque(v for v in known.items if v not in experienced_items)
 
     async def ask(v: str) -> tuple[str, Requirements]:
-        examples = await similar.top(v, experienced_items, k)
-        return v, await predict(v, examples=[(u, known.requirements(u)) for u in examples])
+        alike = await similar.top(v, experienced_items, k)
+        examples = [(u, known.requirements(u)) for u in alike]
+        return v, await predict(NeedsQuestion(v, examples))
 
     while waiting and len(predicted) < most:
         batch = [waiting.popleft() for _ in range(min(len(waiting), most - len(predicted)))]

@@ -7,7 +7,7 @@ import hashlib
 import random
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from llm_planning.environments.minecraft.controller import SimulatedWorld
 from llm_planning.environments.minecraft.goals import goal_set
@@ -15,8 +15,7 @@ from llm_planning.environments.minecraft.perturbation import perturb
 from llm_planning.environments.minecraft.rulebook import RuleBook
 from llm_planning.environments.minecraft.text_world import TextWorld
 from llm_planning.environments.minecraft.verbs import action_set
-from llm_planning.planners.settings import SettingsError
-from llm_planning.planners.xenon.agent import Agent, Parts
+from llm_planning.planners.xenon.agent import Agent
 from llm_planning.planners.xenon.agents import Ingredients
 from llm_planning.planners.xenon.failure_notes import FailureNotes
 from llm_planning.planners.xenon.goals import least_attempted
@@ -24,24 +23,22 @@ from llm_planning.planners.xenon.graph import DependencyGraph
 from llm_planning.planners.xenon.initial import Initial, demonstrate
 from llm_planning.planners.xenon.knowledge import Knowledge
 from llm_planning.planners.xenon.learning_report import Curve, Learnt, learning_outcome
-from llm_planning.planners.xenon.llm_roles import llm_roles
 from llm_planning.planners.xenon.memory import ActionMemory
-from llm_planning.planners.xenon.oracle_roles import oracle_roles
 from llm_planning.planners.xenon.plans import PLANS
-from llm_planning.planners.xenon.saved import load_saved, save_knowledge
+from llm_planning.planners.xenon.prior import prior_roles
+from llm_planning.planners.xenon.saved import Saved, save_knowledge
 from llm_planning.planners.xenon.similarity import Similar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from llm_planning.environments.minecraft.perturbation import Perturbed
     from llm_planning.environments.minecraft.world import World
-    from llm_planning.planners.outcome import Outcome
+    from llm_planning.outcome import Outcome
     from llm_planning.planners.xenon.agents import Composition
-    from llm_planning.planners.xenon.roles import PredictRequirements, Requirements, Roles
     from llm_planning.planners.xenon.settings import LearningSettings
+    from llm_planning.registry import Problem
     from llm_planning.roles import Engines
-    from llm_serving.engine import Engine
 
 
 @functools.cache
@@ -61,13 +58,13 @@ class LearningRun:
         self._composition = composition
 
     async def __call__(
-        self, task: str, *, engines: Engines, settings: LearningSettings, seed: int
+        self, problem: Problem[Any], *, engines: Engines, settings: LearningSettings, seed: int
     ) -> Outcome:
         """Learns.
 
         Args:
-            task: a set of goals, such as "67-goals".
-            engines: answer the agent's questions; only the first is asked.
+            problem: its task is a set of goals, such as "67-goals".
+            engines: answer the agent's questions; the default one embeds names.
             settings: of the run.
             seed: of perturbations, goals, the oracle's errors and the controller.
 
@@ -76,8 +73,7 @@ class LearningRun:
             SettingsError: knowledge is to be saved where it cannot be.
             SavedKnowledgeError: the file of saved knowledge cannot be read or written.
         """
-        goals = goal_set(task)
-        game = game_rules()
+        task, goals, game = problem.task, goal_set(problem.task), game_rules()
         perturbed = perturb(
             game,
             requirements=settings.requirements,
@@ -87,19 +83,22 @@ class LearningRun:
         )
         unperturbed = TextWorld(game, goals=goals, verbs=action_set(settings.verbs))
         told = unperturbed.items if settings.names == "all" else goals
+        roles = prior_roles(
+            settings.prior,
+            unperturbed,
+            engines,
+            seed=seed,
+            names=told if self._composition.held else None,
+        )
         given = Ingredients(
             knowledge=Knowledge(DependencyGraph(told)),
             memory=ActionMemory(unperturbed.verbs, x0=settings.x0),
             notes=FailureNotes(),
-            similar=Similar(engines.options),
-            roles=_roles(
-                self._composition, unperturbed, engines.options, settings, seed=seed, told=told
-            ),
+            similar=Similar(engines.default),
+            roles=roles,
             settings=settings,
         )
-        learning = Learning(
-            self._composition, given, task, model=engines.options.identity.name, seed=seed
-        )
+        learning = Learning(self._composition, given, task, model=engines.name, seed=seed)
         initial = await learning.begin(unperturbed)
         first = TextWorld(
             game if settings.change_at else perturbed.book, goals=goals, verbs=unperturbed.verbs
@@ -110,6 +109,7 @@ class LearningRun:
             task=task,
             settings=settings,
             seed=seed,
+            oracles=roles.oracles,
         )
 
 
@@ -141,7 +141,7 @@ class Learning:
         self._demonstrated: frozenset[str] = frozenset()
         self._episodes = 0
         settings = given.settings
-        self._path = Path(settings.save) if settings.save else None
+        self._path = Path(settings.save)
         self._run = {
             "agent": composition.described,
             "task": task,
@@ -149,11 +149,11 @@ class Learning:
             "seed": seed,
             **{k: v for k, v in settings.to_json().items() if k not in {"save", "episodes"}},
         }
-        if self._path is not None:
-            if not self._path.absolute().parent.is_dir():
-                raise SettingsError(f"save={settings.save}: that folder does not exist")
-            if self._path.exists():
-                load_saved(self._path).check_run(self._run, episodes=settings.episodes)
+        self._saved = (
+            Saved.resume(self._path, self._run, episodes=settings.episodes)
+            if settings.save
+            else None
+        )
 
     async def begin(self, unperturbed: TextWorld) -> Initial:
         """Fills Ĝ before the first step: human-written plans, then the prior or the truth.
@@ -173,7 +173,8 @@ class Learning:
         else:
             initial = await self._composition.guess(given)
         self._before = known.graph.copy()
-        self._resume()
+        if self._saved:
+            self._resume(self._saved)
         return initial
 
     async def explore(
@@ -233,20 +234,15 @@ class Learning:
             else self._composition.goals(given)
         )
         return Agent(
-            Parts(
-                knowledge=known,
-                dependencies=self._composition.dependencies(given),
-                actions=self._composition.actions(given),
-                select_goal=select,
-                notes=given.notes,
-            ),
+            knowledge=known,
+            dependencies=self._composition.dependencies(given),
+            actions=self._composition.actions(given),
+            select_goal=select,
+            notes=given.notes,
             rng=self._rng,
         )
 
-    def _resume(self) -> None:
-        if self._path is None or not self._path.exists():
-            return
-        saved = load_saved(self._path)
+    def _resume(self, saved: Saved) -> None:
         saved.recall(self._given.memory)
         self._given = replace(self._given, knowledge=saved.knowledge(), notes=saved.notes)
         self._rng = saved.generator()
@@ -254,7 +250,7 @@ class Learning:
         self._curve.points.extend(saved.curve)
 
     def _save(self) -> None:
-        if self._path is not None:
+        if self._given.settings.save:
             save_knowledge(
                 self._path,
                 self._given.knowledge,
@@ -265,33 +261,6 @@ class Learning:
                 goals=self._rng,
                 curve=self._curve.points,
             )
-
-
-def _roles(
-    composition: Composition,
-    unperturbed: TextWorld,
-    engine: Engine,
-    settings: LearningSettings,
-    *,
-    seed: int,
-    told: Sequence[str],
-) -> Roles:
-    if settings.prior == "table12":
-        roles = oracle_roles(unperturbed.book, items=unperturbed.items, seed=seed)
-        return replace(roles, predict=held_to(told, roles.predict)) if composition.held else roles
-    names = told if composition.held else None
-    return llm_roles(engine, names=names, actions=unperturbed.verbs, seed=seed)
-
-
-def held_to(names: Sequence[str], predict: PredictRequirements) -> PredictRequirements:
-    """Leaves out of a prediction what is none of these names, as a model's constraint does."""
-    known = frozenset(names)
-
-    async def held(item: str, *, examples: Sequence[tuple[str, Requirements]]) -> Requirements:
-        answer = await predict(item, examples=examples)
-        return {u: n for u, n in answer.items() if u in known}
-
-    return held
 
 
 def _world(text: TextWorld, settings: LearningSettings, seed: int, episode: int) -> World:

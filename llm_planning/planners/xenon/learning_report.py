@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from llm_planning.planners.outcome import Outcome
+from llm_planning.outcome import Outcome
 from llm_planning.planners.xenon.prior_quality import quality
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from llm_planning.environments.minecraft.perturbation import Perturbed
     from llm_planning.environments.minecraft.rulebook import RuleBook
@@ -67,7 +67,12 @@ class Learnt:
 
 
 def learning_outcome(
-    learnt: Learnt, *, task: str, settings: LearningSettings, seed: int
+    learnt: Learnt,
+    *,
+    task: str,
+    settings: LearningSettings,
+    seed: int,
+    oracles: Sequence[Mapping[str, object]],
 ) -> Outcome:
     """The outcome of a learning run; nothing was to be reached, so nothing succeeds.
 
@@ -114,6 +119,7 @@ def learning_outcome(
             "task": task,
             "seed": seed,
             "settings": settings.to_json(),
+            "oracles": list(oracles),
             "changed": list(learnt.perturbed.items),
             "demonstrated": sorted(learnt.demonstrated),
             "predicted": {v: dict(r) for v, r in learnt.initial.predicted.items()},

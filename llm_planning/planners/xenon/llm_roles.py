@@ -14,23 +14,34 @@ answered from the response cache.
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from llm_planning.planners.xenon.answers import Analysis, requirement_list, written
 from llm_planning.planners.xenon.prompts import compose
-from llm_planning.planners.xenon.roles import Roles
-from llm_planning.roles import LlmRole
+from llm_planning.planners.xenon.roles import (
+    ActionQuestion,
+    Attempt,
+    CorrectionQuestion,
+    NeedsQuestion,
+    RankingQuestion,
+    Roles,
+)
+from llm_planning.roles import LlmRole, ScoringRole
 from llm_serving.request import Sampling
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from llm_planning.planners.xenon.answers import RequirementList
-    from llm_planning.planners.xenon.roles import Attempt, Requirements
-    from llm_serving.engine import Engine
+    from llm_planning.planners.xenon.roles import Choose, Rank, Requirements
+    from llm_planning.roles import Engines, Role
 
 logger = logging.getLogger(__name__)
+
+QuestionT = TypeVar("QuestionT")
+AnswerT = TypeVar("AnswerT")
 
 CORRECTION_TEMPERATURE = 0.7
 """Of corrections; the paper does not state one."""
@@ -45,12 +56,12 @@ _GREEDY = Sampling(temperature=0.0)
 
 
 def llm_roles(
-    engine: Engine, *, names: Sequence[str] | None, actions: Sequence[str], seed: int
+    engines: Engines, *, names: Sequence[str] | None, actions: Sequence[str], seed: int
 ) -> Roles:
     """Everybody an agent can ask, answered by a model.
 
     Args:
-        engine: who answers.
+        engines: who answers.
         names: the item names that answers are held to (XENON+); None lets the model write any, as
             in the paper.
         actions: 𝒜.
@@ -58,195 +69,146 @@ def llm_roles(
     """
     vocabulary = None if names is None else tuple(dict.fromkeys(names))
     return Roles(
-        predict=LlmPrediction(engine, names=vocabulary),
-        correct=LlmCorrection(engine, names=vocabulary, seed=seed),
-        choose=LlmChoice(engine, actions=actions),
-        analyse=LlmAnalysis(engine),
-        rank=LlmRanking(engine, names=vocabulary or ()),
-    )
-
-
-class LlmPrediction:
-    """Predicts what an item needs (Figure 15).
-
-    Args:
-        engine: who answers.
-        names: the names that may be written; None allows any.
-    """
-
-    def __init__(self, engine: Engine, *, names: tuple[str, ...] | None) -> None:
-        self._ask = LlmRole(
+        predict=LlmRole(
             "predict",
             prompt=compose("predict"),
-            answer=requirement_list(names),
-            engine=engine,
+            answer=requirement_list(vocabulary),
+            engine=engines.of("predict"),
             sampling=_GREEDY,
-        )
-
-    async def __call__(
-        self, item: str, *, examples: Sequence[tuple[str, Requirements]]
-    ) -> Requirements:
-        """Asks the model."""
-        return _without(item, await self._ask(item=item, examples=_recipes(examples)))
-
-
-class LlmCorrection:
-    """Predicts anew what an item needs, told what failed (Figure 9).
-
-    Each correction of an item is a draw of its own, so that the same failures need not lead to the
-    same answer.
-
-    Args:
-        engine: who answers.
-        names: the names that may be written; None allows any.
-        seed: of the draws.
-    """
-
-    def __init__(self, engine: Engine, *, names: tuple[str, ...] | None, seed: int) -> None:
-        self._engine = engine
-        self._answer = requirement_list(names)
-        self._seed = seed
-
-    async def __call__(
-        self,
-        item: str,
-        *,
-        asking: int,
-        failures: Sequence[Attempt],
-        examples: Sequence[tuple[str, Requirements]],
-    ) -> Requirements:
-        """Draws an answer of the model."""
-        ask = LlmRole(
+            tell=_tell_needs,
+        ).read(_without_itself),
+        # Each correction of an item is a draw of its own: the same failures may lead elsewhere.
+        correct=LlmRole(
             "correct",
             prompt=compose("correct"),
-            answer=self._answer,
-            engine=self._engine,
-            sampling=Sampling(
-                temperature=CORRECTION_TEMPERATURE,
-                seed=self._seed * 10_007 + asking,
+            answer=requirement_list(vocabulary),
+            engine=engines.of("correct"),
+            sampling=lambda question: Sampling(
+                temperature=CORRECTION_TEMPERATURE, seed=seed * 10_007 + question.asking
             ),
-        )
-        told = _latest(
-            f"{_told(failed)}, believed {written(failed.believed)}" for failed in failures
-        )
-        answer = await ask(item=item, examples=_recipes(examples), failures=told or "none")
-        return _without(item, answer)
-
-
-class LlmChoice:
-    """Chooses the action that the model gives the highest probability (Figures 12 and 16).
-
-    Args:
-        engine: who answers.
-        actions: 𝒜.
-    """
-
-    def __init__(self, engine: Engine, *, actions: Sequence[str]) -> None:
-        self._engine = engine
-        self._actions = tuple(dict.fromkeys(actions))
-        self._prompt = compose("choose", actions=self._actions)
-        # An agent asks the same of an item until its examples change, with fewer options left.
-        self._answered: dict[object, Mapping[str, float]] = {}
-
-    async def __call__(
-        self,
-        item: str,
-        *,
-        quantity: int,  # noqa: ARG002 - not said: see the module's docstring
-        examples: Sequence[tuple[str, str]],
-        options: Sequence[str],
-        analyses: Sequence[str],
-    ) -> str:
-        """Scores all actions and returns the likeliest option, the first of equals.
-
-        Raises:
-            ValueError: there is no option, or one that is no action.
-        """
-        strange = [option for option in options if option not in self._actions]
-        if strange or not options:
-            raise ValueError(
-                f"options {list(options)} for {item}: give at least one, each of the actions "
-                f"{', '.join(self._actions)}"
-            )
-        question = (item, tuple(examples), tuple(analyses[-LATEST:]))
-        if question not in self._answered:
-            self._answered[question] = await self._score(*question)
-        return max(options, key=self._answered[question].__getitem__)
-
-    async def _score(
-        self, item: str, examples: tuple[tuple[str, str], ...], analyses: tuple[str, ...]
-    ) -> Mapping[str, float]:
-        messages = self._prompt.messages(
-            {
-                "item": item,
-                "examples": "\n".join(f"{u}: {action}" for u, action in examples),
-                "analyses": "\n".join(analyses),
-            }
-        )
-        scores = await self._engine.score(messages, self._actions, role="choose")
-        return dict(zip(self._actions, scores.logprobs, strict=True))
-
-
-class LlmAnalysis:
-    """Explains a failure in a sentence (Figure 12, first prompt)."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._ask = LlmRole(
+            tell=_tell_correction,
+        ).read(_without_itself),
+        choose=likeliest_action(engines, tuple(dict.fromkeys(actions))),
+        analyse=LlmRole(
             "analyse",
             prompt=compose("analyse"),
             answer=Analysis,
-            engine=engine,
+            engine=engines.of("analyse"),
             sampling=_GREEDY,
-        )
-
-    async def __call__(self, failure: Attempt) -> str:
-        """Asks the model; its sentence is headed by what was attempted."""
-        answer = await self._ask(attempt=_told(failure))
-        return f"{failure.action} {failure.item}: {answer.analysis}"
+            tell=_tell_attempt,
+        ).read(_headed),
+        rank=ranking(engines, vocabulary or ()),
+    )
 
 
-class LlmRanking:
-    """Scores names as requirements of an item (XENON+).
+def likeliest_action(engines: Engines, actions: tuple[str, ...]) -> Choose:
+    """Chooses the option that the model gives the highest probability, the first of equals.
 
     Args:
-        engine: who answers.
+        engines: who answers.
+        actions: 𝒜, each once; all of them are scored.
+    """
+    # An agent asks the same of an item until its examples change, with fewer options left.
+    score = _remembered(
+        ScoringRole(
+            "choose",
+            prompt=compose("choose", actions=actions),
+            choices=_options,
+            engine=engines.of("choose"),
+            tell=_tell_action,
+        )
+    )
+
+    async def choose(question: ActionQuestion, /) -> str:
+        if not question.options or not {*actions}.issuperset(question.options):
+            raise ValueError(
+                f"options {list(question.options)} for {question.item}: give at least one, each "
+                f"of the actions {', '.join(actions)}"
+            )
+        whole = replace(question, options=actions, analyses=question.analyses[-LATEST:])
+        return max(question.options, key=(await score(whole)).__getitem__)
+
+    return choose
+
+
+def ranking(engines: Engines, names: tuple[str, ...]) -> Rank:
+    """Log p(candidate | item), as a whole answer, in nats (XENON+).
+
+    Args:
+        engines: who answers.
         names: the vocabulary, all of which is scored whichever candidates are asked for; empty
             scores just these.
     """
+    score = _remembered(
+        ScoringRole("rank", prompt=compose("rank"), choices=_candidates, engine=engines.of("rank"))
+    )
 
-    def __init__(self, engine: Engine, *, names: tuple[str, ...]) -> None:
-        self._engine = engine
-        self._names = names
-        self._prompt = compose("rank")
-        self._answered: dict[object, Mapping[str, float]] = {}
+    async def rank(question: RankingQuestion, /) -> Sequence[float]:
+        whole = tuple(dict.fromkeys((*names, *question.candidates)))
+        logprobs = await score(replace(question, candidates=whole))
+        return [logprobs[candidate] for candidate in question.candidates]
 
-    async def __call__(self, item: str, *, candidates: Sequence[str]) -> Sequence[float]:
-        """Log p(candidate | item), as a whole answer, in nats."""
-        choices = tuple(dict.fromkeys((*self._names, *candidates)))
-        question = (item, choices)
-        if question not in self._answered:
-            messages = self._prompt.messages({"item": item})
-            scores = await self._engine.score(messages, choices, role="rank")
-            self._answered[question] = dict(zip(choices, scores.logprobs, strict=True))
-        logprob = self._answered[question]
-        return [logprob[candidate] for candidate in candidates]
+    return rank
 
 
-def _without(item: str, answer: RequirementList) -> dict[str, int]:
+def _remembered(role: Role[QuestionT, AnswerT]) -> Role[QuestionT, AnswerT]:
+    """The same role, which is asked the same question once."""
+    answers: dict[QuestionT, AnswerT] = {}
+
+    async def ask(question: QuestionT, /) -> AnswerT:
+        if question not in answers:
+            answers[question] = await role(question)
+        return answers[question]
+
+    return ask
+
+
+def _options(question: ActionQuestion) -> Sequence[str]:
+    return question.options
+
+
+def _candidates(question: RankingQuestion) -> Sequence[str]:
+    return question.candidates
+
+
+def _tell_needs(question: NeedsQuestion) -> dict[str, object]:
+    """The examples a line each, written as answers are."""
+    lines = (f"{u}: {written(requirements)}" for u, requirements in question.examples)
+    return {"item": question.item, "examples": "\n".join(lines)}
+
+
+def _tell_correction(question: CorrectionQuestion) -> dict[str, object]:
+    failures = _latest(
+        f"{_told(failed)}, believed {written(failed.believed)}" for failed in question.failures
+    )
+    return {**_tell_needs(question), "failures": failures or "none"}
+
+
+def _tell_action(question: ActionQuestion) -> dict[str, object]:
+    examples = "\n".join(f"{u}: {action}" for u, action in question.examples)
+    analyses = "\n".join(question.analyses)
+    return {"item": question.item, "examples": examples, "analyses": analyses}
+
+
+def _tell_attempt(failure: Attempt) -> dict[str, object]:
+    return {"attempt": _told(failure)}
+
+
+def _headed(failure: Attempt, answer: Analysis) -> str:
+    """The sentence, headed by what was attempted."""
+    return f"{failure.action} {failure.item}: {answer.analysis}"
+
+
+def _without_itself(question: NeedsQuestion, answer: RequirementList) -> Requirements:
     """What an answer requires, the item itself left out.
 
     An edge from an item to itself is a cycle. The cycle check of Appendix E.2 would discard the
     whole answer for it, although the rest of it can be right.
     """
     requirements = answer.requirements()
-    if requirements.pop(item, None) is not None:
-        logger.info("%s was said to require itself, which nothing can: left out", item)
+    if requirements.pop(question.item, None) is not None:
+        logger.info("%s was said to require itself, which nothing can: left out", question.item)
     return requirements
-
-
-def _recipes(examples: Iterable[tuple[str, Requirements]]) -> str:
-    """A line for each example, written as answers are."""
-    return "\n".join(f"{u}: {written(requirements)}" for u, requirements in examples)
 
 
 def _latest(texts: Iterable[str]) -> str:

@@ -26,20 +26,27 @@ agent's cycle check can still discard some.
 
 from __future__ import annotations
 
-import hashlib
 import math
-import random
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Self
 
 from llm_planning.planners.xenon.answers import MOST
 from llm_planning.planners.xenon.roles import Roles
+from llm_planning.roles.oracles import Errors, Oracle, Rule, describe, draw
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from random import Random
 
     from llm_planning.environments.minecraft.rulebook import RuleBook
-    from llm_planning.planners.xenon.roles import Attempt, Requirements
+    from llm_planning.planners.xenon.roles import (
+        ActionQuestion,
+        Attempt,
+        CorrectionQuestion,
+        NeedsQuestion,
+        RankingQuestion,
+        Requirements,
+    )
 
 RANKED_SHARE = 0.9
 """Probability that a ranking gives to what the oracle believes to be required; our choice."""
@@ -143,18 +150,56 @@ def oracle_roles(
     Raises:
         UnknownItemError: the book lacks one of the items.
     """
-    oracle = Oracle(book, items=items, seed=seed, rates=rates)
+    beliefs = Beliefs(book, items=items, seed=seed, rates=rates)
+    choose = chooser(
+        {v: rule.action for v, rule in book.rules.items()}, rate=rates.right_action, seed=seed
+    )
     return Roles(
-        predict=oracle.predict,
-        correct=oracle.correct,
-        choose=oracle.choose,
-        analyse=oracle.analyse,
-        rank=oracle.rank,
+        predict=beliefs.predict,
+        correct=beliefs.correct,
+        choose=choose,
+        analyse=analyse,
+        rank=beliefs.rank,
+        oracles=(beliefs.describe(), choose.describe()),
     )
 
 
-class Oracle:
-    """Answers all questions; see `oracle_roles`."""
+def chooser(actions: Mapping[str, str], *, rate: float, seed: int) -> Oracle[ActionQuestion, str]:
+    """Chooses the right action, or any other; told of another failure, it guesses again.
+
+    Args:
+        actions: item -> its right action; any is wrong for an item that is not listed.
+        rate: probability of the right one, where it is an option.
+        seed: of the errors.
+    """
+
+    def right(question: ActionQuestion) -> str | None:
+        action = actions.get(question.item)
+        return action if action in question.options else None
+
+    def wrong(question: ActionQuestion, rng: Random) -> str | None:
+        others = sorted({*question.options} - {actions.get(question.item)})
+        return rng.choice(others) if others else None
+
+    def situation(question: ActionQuestion) -> tuple[str | int, ...]:
+        return (question.item, *sorted({*question.options}), len(question.analyses))
+
+    rule = Rule(right=right, wrong=wrong, situation=situation)
+    return Oracle("action", rule, errors=Errors(rate=rate, kind="sticky"), seed=seed)
+
+
+async def analyse(failure: Attempt, /) -> str:
+    """Names what failed, and knows no more."""
+    return f"{failure.action} {failure.item} failed: the action is wrong or something is missing"
+
+
+class Beliefs:
+    """What an oracle believes that items require; see `oracle_roles`.
+
+    An item's requirements are no right or wrong answer but a composition of mistakes, each at its
+    own rate. All are drawn with the key (seed, "requirements", item, asking), where the first
+    belief has asking 0 and the n-th correction n.
+    """
 
     def __init__(self, book: RuleBook, *, items: Sequence[str], seed: int, rates: Rates) -> None:
         self._book = book
@@ -166,68 +211,27 @@ class Oracle:
         self._ancestors = {v: frozenset(book.closure((v,))) - {v} for v in self._items}
         self._inventions = inventions(self._items, known=book.rules)
 
-    async def predict(
-        self,
-        item: str,
-        *,
-        examples: Sequence[tuple[str, Requirements]],  # noqa: ARG002
-    ) -> Requirements:
+    async def predict(self, question: NeedsQuestion, /) -> Requirements:
         """The belief about an item, the same whenever it is asked for."""
-        return self.belief(item, asking=0)
+        return self.belief(question.item, asking=0)
 
-    async def correct(
-        self,
-        item: str,
-        *,
-        asking: int,
-        failures: Sequence[Attempt],  # noqa: ARG002
-        examples: Sequence[tuple[str, Requirements]],  # noqa: ARG002
-    ) -> Requirements:
+    async def correct(self, question: CorrectionQuestion, /) -> Requirements:
         """Another belief at the same rates: whatever failed, it is a guess again."""
-        return self.belief(item, asking=asking)
+        return self.belief(question.item, asking=question.asking)
 
-    async def choose(
-        self,
-        item: str,
-        *,
-        quantity: int,  # noqa: ARG002
-        examples: Sequence[tuple[str, str]],  # noqa: ARG002
-        options: Sequence[str],
-        analyses: Sequence[str],
-    ) -> str:
-        """The right action, or any other; one draw for a set of options and a count of analyses.
-
-        Raises:
-            ValueError: there is no option.
-        """
-        if not options:
-            raise ValueError(f"no options for {item}: give at least one action")
-        draw = _draw(self._seed, "action", item, *sorted(set(options)), len(analyses))
-        right = self._book.rules[item].action if item in self._book.rules else None
-        wrong = sorted(set(options) - {right})
-        if (
-            right is not None
-            and right in options
-            and (not wrong or draw.random() < self._rates.right_action)
-        ):
-            return right
-        return draw.choice(wrong)
-
-    async def analyse(self, failure: Attempt) -> str:
-        """Names what failed, and knows no more."""
-        return (
-            f"{failure.action} {failure.item} failed: the action is wrong or something is missing"
-        )
-
-    async def rank(self, item: str, *, candidates: Sequence[str]) -> Sequence[float]:
+    async def rank(self, question: RankingQuestion, /) -> Sequence[float]:
         """Log-probabilities with 0.9 on what is believed to be required, the rest evenly."""
-        believed = self.belief(item, asking=0)
-        first = sum(u in believed for u in candidates)
-        others = len(candidates) - first
+        believed = self.belief(question.item, asking=0)
+        first = sum(u in believed for u in question.candidates)
+        others = len(question.candidates) - first
         share = RANKED_SHARE if first and others else float(first > 0)
         likely = math.log(share / first) if first else 0.0
         unlikely = math.log((1 - share) / others) if others else 0.0
-        return [likely if u in believed else unlikely for u in candidates]
+        return [likely if u in believed else unlikely for u in question.candidates]
+
+    def describe(self) -> dict[str, object]:
+        """Who answers, as JSON values, for the record of a run."""
+        return describe("requirements", asdict(self._rates), kind="sticky", seed=self._seed)
 
     def belief(self, item: str, *, asking: int) -> dict[str, int]:
         """What the oracle believes that an item requires.
@@ -239,26 +243,24 @@ class Oracle:
         if item not in self._book.rules:
             return {}
         rates, truth = self._rates, self._book.requirements(item)
-        draw = _draw(self._seed, "requirements", item, asking)
-        adds, omits = _mistakes(rates, draw.random())
-        believed = self._quantities.predicted(truth, draw)
+        rng = draw(self._seed, "requirements", item, asking)
+        adds, omits = _mistakes(rates, rng.random())
+        believed = self._quantities.predicted(truth, rng)
         if omits and believed:
-            del believed[draw.choice(list(believed))]
+            del believed[rng.choice(list(believed))]
         if adds:
-            believed.update(self._unnecessary(item, truth, draw))
+            believed.update(self._unnecessary(item, truth, rng))
         return believed
 
-    def _unnecessary(
-        self, item: str, truth: Mapping[str, int], draw: random.Random
-    ) -> dict[str, int]:
+    def _unnecessary(self, item: str, truth: Mapping[str, int], rng: Random) -> dict[str, int]:
         """One item that is not needed; none in a world that has no other."""
-        if self._inventions and draw.random() * self._rates.unnecessary < self._rates.invented:
-            return {draw.choice(self._inventions): 1}
+        if self._inventions and rng.random() * self._rates.unnecessary < self._rates.invented:
+            return {rng.choice(self._inventions): 1}
         others = [u for u in self._items if u != item and u not in truth]
         # Hardly anything does without the items that the game begins with.
         harmless = [u for u in others if item not in self._ancestors[u]]
         pool = harmless or others or self._inventions
-        return {draw.choice(pool): 1} if pool else {}
+        return {rng.choice(pool): 1} if pool else {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,16 +292,16 @@ class Quantities:
         under = min(MOST_UNDER, missing / half)
         return cls(right=max(0.0, right), under=under, excess=max(1.0, spare / (1 - under)))
 
-    def predicted(self, truth: Mapping[str, int], draw: random.Random) -> dict[str, int]:
+    def predicted(self, truth: Mapping[str, int], rng: Random) -> dict[str, int]:
         """The right items in predicted quantities."""
-        if draw.random() < self.right:
+        if rng.random() < self.right:
             return dict(truth)
-        return {u: self._wrong(q, draw) if q > 1 else q for u, q in truth.items()}
+        return {u: self._wrong(q, rng) if q > 1 else q for u, q in truth.items()}
 
-    def _wrong(self, q: int, draw: random.Random) -> int:
-        if draw.random() < self.under:
-            return draw.randint(1, q - 1)
-        return min(q + _geometric(self.excess, draw), MOST)
+    def _wrong(self, q: int, rng: Random) -> int:
+        if rng.random() < self.under:
+            return rng.randint(1, q - 1)
+        return min(q + _geometric(self.excess, rng), MOST)
 
 
 def inventions(items: Iterable[str], *, known: Iterable[str]) -> tuple[str, ...]:
@@ -326,13 +328,8 @@ def _mistakes(rates: Rates, draw: float) -> tuple[bool, bool]:
     return draw >= only_adds + only_omits, True
 
 
-def _geometric(mean: float, draw: random.Random) -> int:
+def _geometric(mean: float, rng: Random) -> int:
     """1, 2, ... with P(k) = (1 - p)^(k - 1) p, p = 1 / mean."""
     if mean <= 1:
         return 1
-    return 1 + int(math.log(1 - draw.random()) / math.log(1 - 1 / mean))
-
-
-def _draw(*key: object) -> random.Random:
-    """A generator of its own for a key, the same in every process."""
-    return random.Random(hashlib.sha256(repr(key).encode()).digest())
+    return 1 + int(math.log(1 - rng.random()) / math.log(1 - 1 / mean))

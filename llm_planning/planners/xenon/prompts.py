@@ -25,23 +25,29 @@ BLOCKS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "analyse": (("role", "format"), ("attempt",)),
     "caption": (("role", "format"), ("question",)),
     "intervene": (("role", "format"), ("question",)),
+    "cooking_tool": (("who", "rules", "format"), ("examples", "failures", "question")),
+    "cooking_action": (
+        ("who", "rules", "format"),
+        ("examples", "options", "failures", "question"),
+    ),
 }
 """Question -> blocks of its system message and of its user message."""
 
 
 @cache
-def compose(name: str, *, actions: tuple[str, ...] = ()) -> Prompt:
+def compose(name: str, **lists: tuple[str, ...]) -> Prompt:
     """The prompt of one question, compiled.
 
     Args:
         name: a key of `BLOCKS`.
-        actions: 𝒜, where an action is asked for.
+        **lists: what never changes and is listed: `actions`, 𝒜, or `tools`.
     """
     templates = files(__package__) / "templates"
     system, user = BLOCKS[name]
+    shared = "cooking_shared.j2" if name.startswith("cooking") else "shared.j2"
     return Prompt(
-        [(templates / source).read_text("utf-8") for source in ("shared.j2", f"{name}.j2")],
+        [(templates / source).read_text("utf-8") for source in (shared, f"{name}.j2")],
         system=system,
         user=user,
-        constants={"count": MOST_REQUIREMENTS, "actions": ", ".join(actions)},
+        constants={"count": MOST_REQUIREMENTS} | {k: ", ".join(one) for k, one in lists.items()},
     )

@@ -8,14 +8,12 @@ from llm_planning.planners.xenon.failure_notes import Withdrawn
 from llm_planning.planners.xenon.revision import RankedAnalogyStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from llm_planning.planners.xenon.failure_notes import FailureNotes
-    from llm_planning.planners.xenon.knowledge import Knowledge
     from llm_planning.planners.xenon.memory import ActionMemory
-    from llm_planning.planners.xenon.revision import Scales
-    from llm_planning.planners.xenon.roles import Attempt, RankItems
-    from llm_planning.planners.xenon.similarity import Similar
+    from llm_planning.planners.xenon.revision import Revising
+    from llm_planning.planners.xenon.roles import Attempt, Rank
 
 
 class RefutingStore(RankedAnalogyStore):
@@ -37,27 +35,16 @@ class RefutingStore(RankedAnalogyStore):
     the item would keep it out of the frontier for ever.
 
     Args:
-        knowledge: what is revised.
-        similar: ranks items by their names.
-        scales: c_0, α_s, α_i and K.
-        resources: the "resource" set at this moment.
+        given: what is revised, and by what.
         rank: log-probabilities of items as requirements.
         memory: FAM.
         notes: with which inventories all actions failed, and withdrawn beliefs.
     """
 
     def __init__(
-        self,
-        knowledge: Knowledge,
-        *,
-        similar: Similar,
-        scales: Scales,
-        resources: Callable[[Knowledge], set[str]],
-        rank: RankItems,
-        memory: ActionMemory,
-        notes: FailureNotes,
+        self, given: Revising, *, rank: Rank, memory: ActionMemory, notes: FailureNotes
     ) -> None:
-        super().__init__(knowledge, similar=similar, scales=scales, resources=resources, rank=rank)
+        super().__init__(given, rank=rank)
         self._memory = memory
         self._notes = notes
 

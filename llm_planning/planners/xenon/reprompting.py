@@ -7,56 +7,52 @@ subgoal's item was not obtained (here `SimulatedWorld` hands back after its `pat
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from llm_planning.planners.xenon.answers import Description, Intervention
 from llm_planning.planners.xenon.prompts import compose
-from llm_planning.roles import LlmRole
+from llm_planning.roles import LlmRole, Role
 from llm_serving.answers import constraint_of, parse
 from llm_serving.request import Request, Sampling
 
 if TYPE_CHECKING:
+    from llm_planning.roles import Engines
     from llm_serving.engine import Engine
     from llm_serving.request import Image
 
 ObservationT = TypeVar("ObservationT")
-ObservationT_contra = TypeVar("ObservationT_contra", contravariant=True)
 
 _GREEDY = Sampling(temperature=0.0)
 
 
-class Caption(Protocol[ObservationT_contra]):
-    """What is to be seen? (Figure 17, first step)."""
+@dataclass(frozen=True, slots=True)
+class StuckQuestion:
+    """Is an intervention needed, and which? (Figure 17, second step).
 
-    async def __call__(self, observation: ObservationT_contra) -> str:
-        """Describes an observation in words."""
-        ...
+    Attributes:
+        caption: what is to be seen, in words; all that the decision is made from.
+        task: the controller's present prompt.
+        goal_item: what it is to obtain.
+    """
+
+    caption: str
+    task: str
+    goal_item: str
 
 
-class Decide(Protocol):
-    """Is an intervention needed, and which? (Figure 17, second step)."""
-
-    async def __call__(self, *, caption: str, task: str, goal_item: str) -> Intervention:
-        """Decides from text alone.
-
-        Args:
-            caption: what is to be seen.
-            task: the controller's present prompt.
-            goal_item: what it is to obtain.
-        """
-        ...
+Decide: TypeAlias = Role[StuckQuestion, Intervention]
 
 
 class Reprompter(Generic[ObservationT]):
     """Finds a temporary task for a controller.
 
     Args:
-        caption: describes what the controller sees.
+        caption: describes what the controller sees, in words (Figure 17, first step).
         decide: decides from the description.
     """
 
-    def __init__(self, caption: Caption[ObservationT], decide: Decide) -> None:
+    def __init__(self, caption: Role[ObservationT, str], decide: Decide) -> None:
         self._caption = caption
         self._decide = decide
 
@@ -73,7 +69,7 @@ class Reprompter(Generic[ObservationT]):
             called for without saying which.
         """
         caption = await self._caption(observation)
-        decision = await self._decide(caption=caption, task=task, goal_item=goal_item)
+        decision = await self._decide(StuckQuestion(caption, task, goal_item))
         if not decision.need_intervention:
             return None
         return decision.task.strip() or None
@@ -90,7 +86,7 @@ class ImageCaption:
         self._engine = engine
         self._constraint = constraint_of(Description)
 
-    async def __call__(self, observation: Image) -> str:
+    async def __call__(self, observation: Image, /) -> str:
         """Asks the model.
 
         Raises:
@@ -108,37 +104,27 @@ class ImageCaption:
         return parse(Description, completion.text).description
 
 
-async def text_caption(observation: str) -> str:
+async def text_caption(observation: str, /) -> str:
     """The caption of a world without pictures: what it says about itself, on one line."""
     return " ".join(observation.split())
 
 
-class LlmDecision:
-    """A language model decides.
-
-    Args:
-        engine: who answers.
-    """
-
-    def __init__(self, engine: Engine) -> None:
-        self._ask = LlmRole(
-            "intervene",
-            prompt=compose("intervene"),
-            answer=Intervention,
-            engine=engine,
-            sampling=_GREEDY,
-        )
-
-    async def __call__(self, *, caption: str, task: str, goal_item: str) -> Intervention:
-        """Asks the model."""
-        return await self._ask(caption=caption, task=task, goal_item=goal_item)
+def decision(engines: Engines) -> Decide:
+    """A language model decides."""
+    return LlmRole(
+        "intervene",
+        prompt=compose("intervene"),
+        answer=Intervention,
+        engine=engines.of("intervene"),
+        sampling=_GREEDY,
+    )
 
 
-def image_reprompter(engine: Engine) -> Reprompter[Image]:
-    """CRe for a controller that sees pictures; one vision model answers both questions."""
-    return Reprompter(ImageCaption(engine), LlmDecision(engine))
+def image_reprompter(engines: Engines) -> Reprompter[Image]:
+    """CRe for a controller that sees pictures; a vision model captions them."""
+    return Reprompter(ImageCaption(engines.of("caption")), decision(engines))
 
 
-def text_reprompter(engine: Engine) -> Reprompter[str]:
+def text_reprompter(engines: Engines) -> Reprompter[str]:
     """CRe for a controller whose surroundings are told in words."""
-    return Reprompter(text_caption, LlmDecision(engine))
+    return Reprompter(text_caption, decision(engines))

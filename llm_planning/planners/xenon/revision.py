@@ -9,52 +9,44 @@ StaticStore       stays as predicted                   DECKARD, RAND
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
+
+from llm_planning.planners.xenon.roles import CorrectionQuestion, RankingQuestion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from llm_planning.planners.xenon.failure_notes import FailureNotes
     from llm_planning.planners.xenon.knowledge import Knowledge
-    from llm_planning.planners.xenon.roles import Attempt, CorrectRequirements, RankItems
+    from llm_planning.planners.xenon.roles import Attempt, Correct, Rank
     from llm_planning.planners.xenon.similarity import Similar
 
 
-class DependencyStore(Protocol):
-    """Keeps Ĝ, and changes it when told that an item cannot be obtained as believed."""
+class StaticStore:
+    """Keeps Ĝ, and changes it when told that an item cannot be obtained as believed.
+
+    This one leaves requirement sets as predicted (×); C(v) counts how often they led nowhere.
+
+    Args:
+        knowledge: whose Ĝ.
+    """
+
+    def __init__(self, knowledge: Knowledge) -> None:
+        self._knowledge = knowledge
 
     async def review(self) -> None:
         """Is told that the next goal is about to be chosen."""
-        ...
 
     def expect(self, goal: str) -> None:
         """Is told which item is pursued next."""
-        ...
 
-    async def revise(self, item: str, failures: Sequence[Attempt]) -> None:
+    async def revise(self, item: str, failures: Sequence[Attempt]) -> None:  # noqa: ARG002
         """Reconsiders what an item is believed to require, and counts that in C(v).
 
         Args:
             item: v.
             failures: the attempts at it since the last time, oldest first.
         """
-        ...
-
-
-class StaticStore:
-    """Requirement sets stay as predicted (×); C(v) counts how often they led nowhere."""
-
-    def __init__(self, knowledge: Knowledge) -> None:
-        self._knowledge = knowledge
-
-    async def review(self) -> None:
-        """Nothing to review."""
-
-    def expect(self, goal: str) -> None:
-        """Nothing to prepare."""
-
-    async def revise(self, item: str, failures: Sequence[Attempt]) -> None:  # noqa: ARG002
-        """Increments C(v): goal selection looks elsewhere."""
         known = self._knowledge
         known.revisions[item] = known.revision_count(item) + 1
 
@@ -74,7 +66,7 @@ class EightOfEverything(StaticStore):
             known.graph.require(goal, dict.fromkeys(resources, self._alpha_i))
 
 
-class SelfCorrection:
+class SelfCorrection(StaticStore):
     """The LLM predicts anew, told what failed (△)."""
 
     def __init__(
@@ -82,21 +74,15 @@ class SelfCorrection:
         knowledge: Knowledge,
         *,
         similar: Similar,
-        correct: CorrectRequirements,
+        correct: Correct,
         k: int,
         notes: FailureNotes,
     ) -> None:
-        self._knowledge = knowledge
+        super().__init__(knowledge)
         self._similar = similar
         self._correct = correct
         self._k = k
         self._corrections = notes.corrections
-
-    async def review(self) -> None:
-        """Nothing to review."""
-
-    def expect(self, goal: str) -> None:
-        """Nothing to prepare."""
 
     async def revise(self, item: str, failures: Sequence[Attempt]) -> None:
         """Replaces R(v) by the new prediction; one that makes a cycle by nothing (App. E.2).
@@ -106,15 +92,13 @@ class SelfCorrection:
         known = self._knowledge
         if item in known.obtained:
             return
-        known.revisions[item] = known.revision_count(item) + 1
+        await super().revise(item, failures)
         known.demonstrated.discard(item)
         self._corrections[item] = self._corrections.get(item, 0) + 1
-        examples = await self._similar.top(item, known.succeeded, self._k)
+        alike = await self._similar.top(item, known.succeeded, self._k)
+        examples = [(u, known.graph.requirements(u)) for u in alike]
         predicted = await self._correct(
-            item,
-            asking=self._corrections[item],
-            failures=failures,
-            examples=[(u, known.graph.requirements(u)) for u in examples],
+            CorrectionQuestion(item, examples, self._corrections[item], failures)
         )
         acyclic = not known.graph.makes_cycle(item, predicted)
         known.graph.require(item, predicted if acyclic else {})
@@ -137,7 +121,24 @@ class Scales:
     k: int
 
 
-class AnalogyStore:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revising:
+    """What the stores that revise by analogy share.
+
+    Attributes:
+        knowledge: what is revised.
+        similar: ranks items by their names.
+        scales: c_0, α_s, α_i and K.
+        resources: the "resource" set at this moment.
+    """
+
+    knowledge: Knowledge
+    similar: Similar
+    scales: Scales
+    resources: Callable[[Knowledge], set[str]]
+
+
+class AnalogyStore(StaticStore):
     """RevisionByAnalogy (○; Section 4.1, Algorithm 3).
 
     What the paper leaves open: an item that requires v itself is never proposed for v, so that Ĝ
@@ -145,32 +146,13 @@ class AnalogyStore:
     their dependency on it. What was obtained or demonstrated is not revised with its ancestors, nor
     what depends on them only through it: its requirements are vouched for. And no item is revised
     twice by one call.
-
-    Args:
-        knowledge: what is revised.
-        similar: ranks items by their names.
-        scales: c_0, α_s, α_i and K.
-        resources: the "resource" set at this moment.
     """
 
-    def __init__(
-        self,
-        knowledge: Knowledge,
-        *,
-        similar: Similar,
-        scales: Scales,
-        resources: Callable[[Knowledge], set[str]],
-    ) -> None:
-        self._knowledge = knowledge
-        self._similar = similar
-        self._scales = scales
-        self._resources = resources
-
-    async def review(self) -> None:
-        """Nothing to review."""
-
-    def expect(self, goal: str) -> None:
-        """Nothing to prepare."""
+    def __init__(self, given: Revising) -> None:
+        super().__init__(given.knowledge)
+        self._similar = given.similar
+        self._scales = given.scales
+        self._resources = given.resources
 
     async def revise(self, item: str, failures: Sequence[Attempt]) -> None:  # noqa: ARG002
         """RevisionByAnalogy(Ĝ, v, C, c_0, α_s, α_i).
@@ -231,23 +213,12 @@ class RankedAnalogyStore(AnalogyStore):
     the highest log-probability, K more of them with every revision.
 
     Args:
-        knowledge: what is revised.
-        similar: ranks items by their names.
-        scales: c_0, α_s, α_i and K.
-        resources: the "resource" set at this moment.
+        given: what is revised, and by what.
         rank: log-probabilities of items as requirements.
     """
 
-    def __init__(
-        self,
-        knowledge: Knowledge,
-        *,
-        similar: Similar,
-        scales: Scales,
-        resources: Callable[[Knowledge], set[str]],
-        rank: RankItems,
-    ) -> None:
-        super().__init__(knowledge, similar=similar, scales=scales, resources=resources)
+    def __init__(self, given: Revising, *, rank: Rank) -> None:
+        super().__init__(given)
         self._rank = rank
 
     async def analogous(self, item: str) -> Mapping[str, int]:
@@ -289,7 +260,7 @@ class RankedAnalogyStore(AnalogyStore):
         others = [u for u in self.possible(item, known.obtained) if u not in required]
         if not others:
             return {}
-        scores = await self._rank(item, candidates=others)
+        scores = await self._rank(RankingQuestion(item, tuple(others)))
         best = sorted(zip(scores, others, strict=True), key=lambda pair: -pair[0])
         count = scales.k * (known.revision_count(item) - 1)
         amount = scales.alpha_s * min(known.revision_count(item), scales.c0)

@@ -1,19 +1,18 @@
 """The questions that XENON and its baselines ask, whoever answers (XENON, Section 4, App. B, F).
 
-An agent knows these protocols only. `llm_roles` answers them with a language model, `oracle_roles`
-with the rules of the unperturbed game and stated error rates.
+An agent knows these only. `llm_roles` answers them with a language model, `oracle_roles` with the
+rules of the unperturbed game and stated error rates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 (pydantic reads it)
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TypeAlias
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from llm_planning.roles import Role
 
-Requirements: TypeAlias = "Mapping[str, int]"
+Requirements: TypeAlias = Mapping[str, int]
 """R(v): required item -> quantity."""
 
 
@@ -34,101 +33,86 @@ class Attempt:
     inventory: Mapping[str, int]
 
 
-class PredictRequirements(Protocol):
-    """What does an item need? (Algorithm 2, line 13; Figure 15)."""
+@dataclass(frozen=True, slots=True)
+class NeedsQuestion:
+    """What does an item need? (Algorithm 2, line 13; Figure 15).
 
-    async def __call__(
-        self, item: str, *, examples: Sequence[tuple[str, Requirements]]
-    ) -> Requirements:
-        """Predicts R(v).
+    Attributes:
+        item: v.
+        examples: the top-K similar experienced items, most similar first, and what they need.
+    """
 
-        Args:
-            item: v.
-            examples: the top-K similar experienced items, most similar first, and what they need.
-        """
-        ...
+    item: str
+    examples: Sequence[tuple[str, Requirements]] = ()
 
 
-class CorrectRequirements(Protocol):
-    """What does an item need, given what failed? LLM self-correction (Figure 9)."""
+@dataclass(frozen=True, slots=True)
+class CorrectionQuestion(NeedsQuestion):
+    """What does an item need, given what failed? LLM self-correction (Figure 9).
 
-    async def __call__(
-        self,
-        item: str,
-        *,
-        asking: int,
-        failures: Sequence[Attempt],
-        examples: Sequence[tuple[str, Requirements]],
-    ) -> Requirements:
-        """Predicts R(v) anew.
+    Attributes:
+        asking: n of the n-th correction of v, from 1; each is a draw of its own.
+        failures: recent failed attempts at v, oldest first.
+    """
 
-        Args:
-            item: v.
-            asking: n of the n-th correction of v, from 1; each is a draw of its own.
-            failures: recent failed attempts at v, oldest first.
-            examples: the top-K similar obtained items, most similar first, and what they need.
-        """
-        ...
+    asking: int = 1
+    failures: Sequence[Attempt] = ()
 
 
-class ChooseAction(Protocol):
-    """Which action obtains an item? (Algorithm 4, line 19; Figures 12 and 16)."""
+@dataclass(frozen=True, slots=True)
+class ActionQuestion:
+    """Which action obtains an item? (Algorithm 4, line 19; Figures 12 and 16).
 
-    async def __call__(
-        self,
-        item: str,
-        *,
-        quantity: int,
-        examples: Sequence[tuple[str, str]],
-        options: Sequence[str],
-        analyses: Sequence[str],
-    ) -> str:
-        """Chooses a.
+    Attributes:
+        item: v.
+        options: the actions to choose from, at least one; the answer is one of them.
+        examples: the top-K similar items with a valid action, most similar first.
+        analyses: why earlier attempts failed, in the words of `Roles.analyse`; empty without
+            self-correction.
+    """
 
-        Args:
-            item: v.
-            quantity: q, how many are wanted.
-            examples: the top-K similar items with a valid action, most similar first.
-            options: the actions to choose from, at least one.
-            analyses: why earlier attempts failed, in the words of `AnalyseFailure`; empty without
-                self-correction.
-
-        Returns:
-            One of the options.
-        """
-        ...
+    item: str
+    options: tuple[str, ...]
+    examples: tuple[tuple[str, str], ...] = ()
+    analyses: tuple[str, ...] = ()
 
 
-class AnalyseFailure(Protocol):
-    """Why did an attempt fail? LLM self-reflection (Figure 12)."""
+@dataclass(frozen=True, slots=True)
+class RankingQuestion:
+    """Which known items are likely to be required? XENON+ and its last ablation only.
 
-    async def __call__(self, failure: Attempt) -> str:
-        """Explains one failed attempt in a sentence."""
-        ...
+    Attributes:
+        item: v.
+        candidates: names that the agent knows, at least one.
+    """
+
+    item: str
+    candidates: tuple[str, ...]
 
 
-class RankItems(Protocol):
-    """Which known items are likely to be required? XENON+ and its last ablation only."""
-
-    async def __call__(self, item: str, *, candidates: Sequence[str]) -> Sequence[float]:
-        """Log-probabilities, in nats, that the model gives to each candidate as a requirement.
-
-        Args:
-            item: v.
-            candidates: names that the agent knows, at least one.
-
-        Returns:
-            A log-probability per candidate, in their order.
-        """
-        ...
+Predict: TypeAlias = Role[NeedsQuestion, Requirements]
+Correct: TypeAlias = Role[CorrectionQuestion, Requirements]
+Choose: TypeAlias = Role[ActionQuestion, str]
+Analyse: TypeAlias = Role[Attempt, str]
+Rank: TypeAlias = Role[RankingQuestion, Sequence[float]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roles:
-    """Everybody an agent can ask."""
+    """Everybody an agent can ask.
 
-    predict: PredictRequirements
-    correct: CorrectRequirements
-    choose: ChooseAction
-    analyse: AnalyseFailure
-    rank: RankItems
+    Attributes:
+        predict: what an item needs.
+        correct: what it needs, given what failed.
+        choose: which action obtains it.
+        analyse: why an attempt failed, in a sentence; LLM self-reflection (Figure 12).
+        rank: log-probabilities of the candidates, in nats, in their order.
+        oracles: who answers in a model's place, for the record of a run.
+    """
+
+    predict: Predict
+    correct: Correct
+    choose: Choose
+    analyse: Analyse
+    rank: Rank
+    oracles: Sequence[Mapping[str, object]] = ()

@@ -1,10 +1,10 @@
-"""A learned graph and memory on disk: written after each episode, taken up exactly."""
+"""What agents learn, on disk: written after each episode, taken up exactly."""
 
 from __future__ import annotations
 
 import random
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
 
@@ -12,6 +12,7 @@ from llm_planning.files import write_json
 from llm_planning.planners.xenon.failure_notes import FailureNotes  # noqa: TC001 (pydantic)
 from llm_planning.planners.xenon.graph import CyclicGraphError, DependencyGraph
 from llm_planning.planners.xenon.knowledge import Knowledge
+from llm_planning.settings import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,10 +20,12 @@ if TYPE_CHECKING:
 
     from llm_planning.planners.xenon.memory import ActionMemory
 
-FORMAT = 3
-
 _Count: TypeAlias = Annotated[int, Field(ge=0)]
 _Counts: TypeAlias = dict[str, dict[str, _Count]]
+
+_SETS = ("demonstrated", "obtained", "consumed", "kept", "gathered")
+_COUNTS = ("revisions", "attempts", "setbacks")
+"""What `Knowledge` holds beside its graph."""
 
 
 class SavedKnowledgeError(ValueError):
@@ -47,12 +50,127 @@ class _Header(BaseModel):
     format: int
 
 
-class Saved(_Part):
-    """The file.
+class Record(_Part):
+    """A file.
 
     Attributes:
-        format: of the file.
-        run: what was run: agent, task, model, seed and settings.
+        format: of the file; must be `FORMAT`.
+        run: what was run, by name: planner, task, model, seed and settings.
+        memory: S(a, v) and F(a, v).
+    """
+
+    FORMAT: ClassVar[int]
+
+    format: int
+    run: dict[str, Any]
+    memory: _Memory
+
+    @property
+    def finished(self) -> int:
+        """Episodes so far."""
+        raise NotImplementedError
+
+    def recall(self, memory: ActionMemory) -> None:
+        """Fills an action memory.
+
+        Raises:
+            SavedKnowledgeError: the file has actions that the memory's 𝒜 has not.
+        """
+        try:
+            memory.restore(self.memory.model_dump())
+        except ValueError as error:
+            raise SavedKnowledgeError(
+                f"the saved action memory is of another action set: {error}; learn with the verbs "
+                "of this run"
+            ) from error
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Reads a file.
+
+        Raises:
+            SavedKnowledgeError: it is missing, damaged or of another format.
+        """
+        try:
+            content = path.read_bytes()
+            header = _Header.model_validate_json(content)
+            if header.format != cls.FORMAT:
+                raise SavedKnowledgeError(
+                    f"{path} has format {header.format}, not {cls.FORMAT}: delete it to begin anew"
+                )
+            return cls.model_validate_json(content)
+        except OSError as error:
+            raise SavedKnowledgeError(f"cannot read {path}: {error}") from error
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"])) or "the file"
+            raise SavedKnowledgeError(
+                f"{path} holds no learned knowledge: {where}: {first['msg']}; delete it to begin "
+                "anew"
+            ) from error
+
+    @classmethod
+    def resume(cls, save: Path, run: Mapping[str, object], *, episodes: int) -> Self | None:
+        """Reads the file that a run is to go on from.
+
+        Args:
+            save: of the file.
+            run: what is to be run; must be what was.
+            episodes: how many there are to be in the end.
+
+        Returns:
+            The record; None if there is no such file yet.
+
+        Raises:
+            SettingsError: the folder is missing.
+            SavedKnowledgeError: the file is damaged; belongs to another run, of which the first
+                difference is named; or holds more episodes.
+        """
+        if not save.absolute().parent.is_dir():
+            raise SettingsError(f"save={save}: that folder does not exist; make it first")
+        if not save.exists():
+            return None
+        saved = cls.load(save)
+        for key in (*run, *saved.run):
+            there, here = saved.run.get(key), run.get(key)
+            if there != here:
+                raise SavedKnowledgeError(
+                    f"{save} was learnt with {key}={there}, and this run has {key}={here}: name "
+                    "another file, or delete this one to begin anew"
+                )
+        if saved.finished > episodes:
+            raise SavedKnowledgeError(
+                f"{save} holds {saved.finished} episodes, more than episodes={episodes}: name "
+                "another file"
+            )
+        return saved
+
+    @classmethod
+    def write(
+        cls, path: Path, memory: ActionMemory, *, run: Mapping[str, object], **content: object
+    ) -> None:
+        """Writes all of it or nothing.
+
+        Args:
+            path: of the file; its folder must exist.
+            memory: S and F.
+            run: what is being run.
+            **content: the other fields, JSON-able.
+
+        Raises:
+            SavedKnowledgeError: the file cannot be written.
+        """
+        whole = {"format": cls.FORMAT, "run": run, **content, "memory": memory.to_json()}
+        try:
+            write_json(path, whole)
+        except OSError as error:
+            raise SavedKnowledgeError(f"cannot write {path}: {error}") from error
+
+
+class Saved(Record):
+    """A learned graph and memory.
+
+    Attributes:
         episodes: how many were finished.
         items: V̂ in order, with R(v) and how many one action gives.
         demonstrated: as in `Knowledge`.
@@ -63,28 +181,31 @@ class Saved(_Part):
         revisions: likewise.
         attempts: likewise.
         setbacks: likewise.
-        memory: S(a, v) and F(a, v).
-        notes: what is kept of failures beside that.
+        notes: what is kept of failures beside the memory.
         goals: state of the generator that breaks ties between goals.
         curve: (environment steps, N_true, goals obtained), each time that they had changed.
     """
 
-    format: int
-    run: dict[str, Any]
+    FORMAT = 3
+
     episodes: _Count
     items: dict[str, _Item]
-    demonstrated: list[str]
-    obtained: list[str]
-    consumed: list[str]
-    kept: list[str]
-    gathered: list[str]
+    demonstrated: set[str]
+    obtained: set[str]
+    consumed: set[str]
+    kept: set[str]
+    gathered: set[str]
     revisions: dict[str, int]
     attempts: dict[str, int]
     setbacks: dict[str, int]
-    memory: _Memory
     notes: FailureNotes
     goals: tuple[int, list[int], float | None]
     curve: list[tuple[int, int, int]]
+
+    @property
+    def finished(self) -> int:
+        """Episodes so far."""
+        return self.episodes
 
     def generator(self) -> random.Random:
         """The generator that breaks ties between goals.
@@ -114,54 +235,7 @@ class Saved(_Part):
                 graph.require(item, one.requirements, makes=one.makes)
         except CyclicGraphError as error:
             raise SavedKnowledgeError(f"the saved graph has a cycle: {error}") from error
-        return Knowledge(
-            graph,
-            demonstrated=set(self.demonstrated),
-            obtained=set(self.obtained),
-            consumed=set(self.consumed),
-            kept=set(self.kept),
-            gathered=set(self.gathered),
-            revisions=dict(self.revisions),
-            attempts=dict(self.attempts),
-            setbacks=dict(self.setbacks),
-        )
-
-    def recall(self, memory: ActionMemory) -> None:
-        """Fills an action memory.
-
-        Raises:
-            SavedKnowledgeError: the file has actions that the memory's 𝒜 has not.
-        """
-        try:
-            memory.restore(self.memory.model_dump())
-        except ValueError as error:
-            raise SavedKnowledgeError(
-                f"the saved action memory is of another action set: {error}; learn with the verbs "
-                "of this run"
-            ) from error
-
-    def check_run(self, run: Mapping[str, object], *, episodes: int) -> None:
-        """Makes sure that a run can go on from the file.
-
-        Args:
-            run: what is to be run.
-            episodes: how many there are to be in the end.
-
-        Raises:
-            SavedKnowledgeError: it belongs to another run, of which the first difference is named,
-                or holds more episodes.
-        """
-        if self.episodes > episodes:
-            raise SavedKnowledgeError(
-                f"the saved knowledge is that of {self.episodes} episodes, more than "
-                f"episodes={episodes}: name another file"
-            )
-        for key in (*run, *self.run):
-            if self.run.get(key) != run.get(key):
-                raise SavedKnowledgeError(
-                    f"the saved knowledge was learnt with {key}={self.run.get(key)}, and this run "
-                    f"has {key}={run.get(key)}: name another file"
-                )
+        return Knowledge(graph, **{name: getattr(self, name).copy() for name in (*_SETS, *_COUNTS)})
 
 
 def save_knowledge(
@@ -175,68 +249,24 @@ def save_knowledge(
     goals: random.Random,
     curve: list[tuple[int, int, int]],
 ) -> None:
-    """Writes all of it or nothing.
-
-    Args:
-        path: of the file; its folder must exist.
-        known: Ĝ, 𝒱, C and the sets beside them.
-        memory: S and F.
-        notes: of failures beside that.
-        run: what is being run.
-        episodes: finished so far.
-        goals: breaks ties between goals.
-        curve: how it went so far.
+    """Writes what `Saved.load` reads; see `Saved` for what is kept.
 
     Raises:
         SavedKnowledgeError: the file cannot be written.
     """
     graph = known.graph
-    content = {
-        "format": FORMAT,
-        "run": run,
-        "episodes": episodes,
-        "items": {
+    Saved.write(
+        path,
+        memory,
+        run=run,
+        episodes=episodes,
+        items={
             v: {"requirements": dict(graph.requirements(v)), "makes": graph.makes(v)}
             for v in graph.items
         },
-        "demonstrated": sorted(known.demonstrated),
-        "obtained": sorted(known.obtained),
-        "consumed": sorted(known.consumed),
-        "kept": sorted(known.kept),
-        "gathered": sorted(known.gathered),
-        "revisions": known.revisions,
-        "attempts": known.attempts,
-        "setbacks": known.setbacks,
-        "memory": memory.to_json(),
-        "notes": asdict(notes),
-        "goals": goals.getstate(),
-        "curve": curve,
-    }
-    try:
-        write_json(path, content)
-    except OSError as error:
-        raise SavedKnowledgeError(f"cannot write {path}: {error}") from error
-
-
-def load_saved(path: Path) -> Saved:
-    """Reads a file of learned knowledge.
-
-    Raises:
-        SavedKnowledgeError: it is missing, damaged or of another format.
-    """
-    try:
-        content = path.read_bytes()
-        header = _Header.model_validate_json(content)
-        if header.format != FORMAT:
-            raise SavedKnowledgeError(
-                f"{path} has format {header.format}, not {FORMAT}: delete it to begin anew"
-            )
-        return Saved.model_validate_json(content)
-    except OSError as error:
-        raise SavedKnowledgeError(f"cannot read {path}: {error}") from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the file"
-        raise SavedKnowledgeError(
-            f"{path} holds no learned knowledge: {where}: {first['msg']}; delete it to begin anew"
-        ) from error
+        **{name: sorted(getattr(known, name)) for name in _SETS},
+        **{name: getattr(known, name) for name in _COUNTS},
+        notes=asdict(notes),
+        goals=goals.getstate(),
+        curve=curve,
+    )

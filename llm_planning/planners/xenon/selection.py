@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from random import Random
 
     from llm_planning.planners.xenon.memory import ActionMemory
-    from llm_planning.planners.xenon.roles import Attempt
 
 
 class RandomFam(Remembering):
@@ -33,12 +32,12 @@ class RandomFam(Remembering):
         super().__init__(memory)
         self._rng = rng
 
-    async def choose(self, item: str, quantity: int) -> str:  # noqa: ARG002 - asked of every policy
+    async def choose(self, item: str) -> str:
         """Reuses the valid action, or draws one of those that are not invalid."""
         return self._memory.valid(item) or self._rng.choice(self._memory.candidates(item))
 
 
-class Ucb:
+class Ucb(Remembering):
     """UCB1 (Auer, Cesa-Bianchi, Fischer 2002), a bandit for each item.
 
     An action that was not tried yet comes first. Then, with n = S(a, v) + F(a, v) and N(v) the sum
@@ -55,11 +54,11 @@ class Ucb:
     """
 
     def __init__(self, memory: ActionMemory, *, c: float, rng: Random) -> None:
-        self._memory = memory
+        super().__init__(memory)
         self._c = c
         self._rng = rng
 
-    async def choose(self, item: str, quantity: int) -> str:  # noqa: ARG002 - asked of every policy
+    async def choose(self, item: str) -> str:
         """The action with the highest upper confidence bound."""
         scores = self.scores(item)
         best = max(scores.values())
@@ -77,18 +76,6 @@ class Ucb:
             for a, n in tried.items()
         }
 
-    def succeeded(self, action: str, item: str) -> None:
-        """A reward of 1."""
-        self._memory.record(action, item, True)
-
-    def failed(self, attempt: Attempt) -> None:
-        """A reward of 0."""
-        self._memory.record(attempt.action, attempt.item, False)
-
     def exhausted(self, item: str) -> bool:  # noqa: ARG002 - asked of every policy
         """Never: a bandit rules nothing out."""
         return False
-
-    def reset(self, item: str) -> None:
-        """Explores an item's actions afresh."""
-        self._memory.reset(item)

@@ -15,39 +15,36 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 from pydantic import AfterValidator, Field
 
-from llm_planning.environments.minecraft.controller import group_of
 from llm_planning.environments.minecraft.goals import GOAL_GROUPS_67
 from llm_planning.environments.minecraft.text_world import TextWorld
 from llm_planning.environments.minecraft.verbs import action_set
-from llm_planning.planners.settings import PlannerSettings
-from llm_planning.planners.xenon.benchmark import (
-    Repeat,
-    episode_outcome,
-    obtain,
-    prior_roles,
-    true_graph,
-)
-from llm_planning.planners.xenon.choosing import FailureAware, Forgetful, SelfReflecting
-from llm_planning.planners.xenon.failure_notes import FailureNotes
+from llm_planning.planners.xenon.benchmark import Repeat, play
+from llm_planning.planners.xenon.choosing import Asking, FailureAware, Forgetful, SelfReflecting
 from llm_planning.planners.xenon.learning import game_rules
 from llm_planning.planners.xenon.memory import ActionMemory
+from llm_planning.planners.xenon.prior import prior_roles
 from llm_planning.planners.xenon.selection import RandomFam, Ucb
 from llm_planning.planners.xenon.settings import Prior  # noqa: TC001 (pydantic reads it)
 from llm_planning.planners.xenon.similarity import Similar
+from llm_planning.settings import Settings
 
 if TYPE_CHECKING:
-    from llm_planning.planners.outcome import Outcome
+    from collections.abc import Callable
+
+    from llm_planning.outcome import Outcome
     from llm_planning.planners.xenon.choosing import ActionPolicy
+    from llm_planning.planners.xenon.roles import Roles
+    from llm_planning.registry import Problem
     from llm_planning.roles import Engines
-    from llm_serving.engine import Engine
 
 SELECTION_TASKS = GOAL_GROUPS_67["Redstone"]
 """The goals of Figure 25."""
+
+JUDGE = "text world"
 
 
 def _size(verbs: int) -> int:
@@ -55,10 +52,9 @@ def _size(verbs: int) -> int:
 
 
 SettingsT = TypeVar("SettingsT", bound="SelectionSettings")
-SettingsT_contra = TypeVar("SettingsT_contra", bound="SelectionSettings", contravariant=True)
 
 
-class SelectionSettings(PlannerSettings):
+class SelectionSettings(Settings):
     """Settings of every run.
 
     Attributes:
@@ -102,119 +98,110 @@ class AskingSettings(MemorySettings):
     prior: Prior = "model"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
-    """What a way of choosing can be made of.
-
-    Attributes:
-        world: with the action set.
-        engine: answers questions and embeds names.
-        seed: of every draw.
-    """
-
-    world: TextWorld
-    engine: Engine
-    seed: int
-
-    @property
-    def rng(self) -> random.Random:
-        """Draws of a policy."""
-        return random.Random(f"actions {self.seed}")
-
-
-class Choosing(Protocol[SettingsT_contra]):
-    """Puts a way of choosing together."""
-
-    def __call__(self, given: Given, settings: SettingsT_contra) -> ActionPolicy:
-        """Returns it, with nothing learnt yet."""
-        ...
-
-
-def random_fam(given: Given, settings: MemorySettings) -> RandomFam:
+def random_fam(world: TextWorld, settings: MemorySettings, rng: random.Random) -> RandomFam:
     """Random+FAM."""
-    return RandomFam(ActionMemory(given.world.verbs, x0=settings.x0), rng=given.rng)
+    return RandomFam(ActionMemory(world.verbs, x0=settings.x0), rng=rng)
 
 
-def ucb(given: Given, settings: UcbSettings) -> Ucb:
+def ucb(world: TextWorld, settings: UcbSettings, rng: random.Random) -> Ucb:
     """UCB; counts alone are kept, so x_0 has no say."""
-    return Ucb(ActionMemory(given.world.verbs, x0=1), c=settings.c, rng=given.rng)
+    return Ucb(ActionMemory(world.verbs, x0=1), c=settings.c, rng=rng)
 
 
-def xenon(given: Given, settings: AskingSettings) -> FailureAware:
-    """The LLM with FAM."""
-    roles = prior_roles(settings.prior, given.world, given.engine, seed=given.seed)
-    memory = ActionMemory(given.world.verbs, x0=settings.x0)
-    return FailureAware(memory, similar=Similar(given.engine), ask=roles.choose, k=settings.k)
-
-
-def self_correction(given: Given, settings: AskingSettings) -> SelfReflecting:
-    """The LLM that reflects on its failures."""
-    roles = prior_roles(settings.prior, given.world, given.engine, seed=given.seed)
-    return SelfReflecting(
-        ActionMemory(given.world.verbs, x0=settings.x0),
-        similar=Similar(given.engine),
-        ask=roles.choose,
-        analyse=roles.analyse,
-        k=settings.k,
-        notes=FailureNotes(),
-    )
-
-
-def without_memory(given: Given, settings: AskingSettings) -> Forgetful:
-    """The LLM alone."""
-    roles = prior_roles(settings.prior, given.world, given.engine, seed=given.seed)
-    return Forgetful(
-        ActionMemory(given.world.verbs, x0=settings.x0),
-        similar=Similar(given.engine),
-        ask=roles.choose,
-        k=settings.k,
-        notes=FailureNotes(),
-    )
-
-
-class SelectionRun(Generic[SettingsT]):
-    """Obtains one goal with the true graph.
+class DrawingRun(Generic[SettingsT]):
+    """Obtains one goal with the true graph, without asking anybody.
 
     Args:
         choosing: how actions are chosen.
     """
 
-    def __init__(self, choosing: Choosing[SettingsT]) -> None:
+    def __init__(
+        self, choosing: Callable[[TextWorld, SettingsT, random.Random], ActionPolicy]
+    ) -> None:
         self._choosing = choosing
 
     async def __call__(
-        self, task: str, *, engines: Engines, settings: SettingsT, seed: int
+        self,
+        problem: Problem[Any],
+        *,
+        engines: Engines,  # noqa: ARG002 - it asks nobody
+        settings: SettingsT,
+        seed: int,
     ) -> Outcome:
-        """Plans and acts for one episode.
-
-        Args:
-            task: the goal item.
-            engines: answer questions and embed names; only the first is asked.
-            settings: of the run.
-            seed: of every draw.
+        """Plans and acts for one episode; the task is the goal item.
 
         Raises:
             UnknownGoalError: there is no such goal.
         """
-        group = group_of(task)
-        book = game_rules()
-        world = TextWorld(book, verbs=action_set(settings.verbs))
-        truth = true_graph(book, world.items)
-        given = Given(world=world, engine=engines.options, seed=seed)
-        episode = await obtain(
-            task,
+        world = _world(settings)
+        policy = self._choosing(world, settings, random.Random(f"actions {seed}"))
+        return await play(
+            problem.task,
             world,
-            graph=truth,
-            truth=truth,
-            actions=self._choosing(given, settings),
+            book=world.book,
+            actions=policy,
             execute=Repeat(world),
             until=settings.steps,
-        )
-        return episode_outcome(
-            episode,
-            book=book,
-            judged_by="text world",
+            judged_by=JUDGE,
             settings=settings,
             seed=seed,
-            metrics={"group": group},
         )
+
+
+def xenon(asking: Asking, roles: Roles) -> FailureAware:  # noqa: ARG001 - asked of every way
+    """The LLM with FAM."""
+    return FailureAware(asking)
+
+
+def self_correction(asking: Asking, roles: Roles) -> SelfReflecting:
+    """The LLM that reflects on its failures."""
+    return SelfReflecting(asking, analyse=roles.analyse)
+
+
+def without_memory(asking: Asking, roles: Roles) -> Forgetful:  # noqa: ARG001 - asked of every way
+    """The LLM alone."""
+    return Forgetful(asking)
+
+
+class AskingRun:
+    """Obtains one goal with the true graph, asking the model or an oracle.
+
+    Args:
+        choosing: how actions are chosen.
+    """
+
+    def __init__(self, choosing: Callable[[Asking, Roles], ActionPolicy]) -> None:
+        self._choosing = choosing
+
+    async def __call__(
+        self, problem: Problem[Any], *, engines: Engines, settings: AskingSettings, seed: int
+    ) -> Outcome:
+        """Plans and acts for one episode; the task is the goal item.
+
+        Raises:
+            UnknownGoalError: there is no such goal.
+        """
+        world = _world(settings)
+        roles = prior_roles(settings.prior, world, engines, seed=seed)
+        asking = Asking(
+            memory=ActionMemory(world.verbs, x0=settings.x0),
+            similar=Similar(engines.default),
+            ask=roles.choose,
+            k=settings.k,
+        )
+        return await play(
+            problem.task,
+            world,
+            book=world.book,
+            actions=self._choosing(asking, roles),
+            execute=Repeat(world),
+            until=settings.steps,
+            judged_by=JUDGE,
+            settings=settings,
+            seed=seed,
+            oracles=roles.oracles,
+        )
+
+
+def _world(settings: SelectionSettings) -> TextWorld:
+    return TextWorld(game_rules(), verbs=action_set(settings.verbs))

@@ -8,13 +8,13 @@ from pydantic import Field, field_validator, model_validator
 
 from llm_planning.environments.minecraft.perturbation import Pool  # noqa: TC001 (pydantic)
 from llm_planning.environments.minecraft.verbs import action_set
-from llm_planning.planners.settings import PlannerSettings
+from llm_planning.settings import Settings
 
 Prior: TypeAlias = Literal["model", "table12"]
 Names: TypeAlias = Literal["goals", "all"]
 
 
-class LearningSettings(PlannerSettings):
+class LearningSettings(Settings):
     """Settings of every agent that learns dependencies and actions.
 
     Attributes:

@@ -1,0 +1,16 @@
+"""This project's own domains, by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from llm_planning.environments.minecraft.domain import MINECRAFT
+from llm_planning.environments.textgame.domain import TEXTGAME
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from llm_planning.registry import DomainSpec
+
+DOMAINS: Final[Mapping[str, DomainSpec]] = {spec.name: spec for spec in (TEXTGAME, MINECRAFT)}
+"""Every domain by name; the first that fits is where a planner plans unless it is told."""

@@ -1,0 +1,205 @@
+"""What is made of what is held: crafting, with all that is crafted on the way; smelting; cooking.
+
+Materials are counted out before anything is done, so an attempt has no chance left in it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from math import ceil
+from typing import TYPE_CHECKING, Final, Self
+
+from llm_planning.environments.minecraft.option_effects import Effect
+from llm_planning.environments.minecraft.option_loot import COOKED, FUEL, SMELT_TICKS
+from llm_planning.environments.minecraft.option_rules import article, at_hand, unknown
+from llm_planning.environments.minecraft.state import Change
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from llm_planning.environments.minecraft.option_effects import Attempt, Option
+    from llm_planning.environments.minecraft.option_rules import OptionRules, Recipe
+    from llm_planning.environments.minecraft.state import State
+
+CRAFT_TICKS: Final = 20
+"""Time to craft any number of one item."""
+
+
+def craft(rules: OptionRules, state: State, option: Option) -> Attempt | str:
+    """Makes at least so many of the item, as the recipe's yield allows.
+
+    What it is made of is made on the way as far as the rules fold that in; what is left over of it
+    stays in the inventory, and so does a crafting table. An obstacle names what must be gathered.
+    """
+    recipe = rules.crafts.get(option.item)
+    if recipe is None:
+        return unknown(option.item, "{} cannot be crafted")
+    bench = _Bench(state=state, recipes=rules.on_the_way, held=dict(state.inventory))
+    bench.make(recipe, ceil(option.quantity / recipe.makes))
+    obstacle = bench.obstacle()
+    if obstacle is not None:
+        return obstacle
+    effect = Effect(change=bench.change(), ticks=CRAFT_TICKS * len(bench.made))
+    return lambda _: effect
+
+
+def smelt(rules: OptionRules, state: State, option: Option) -> Attempt | str:
+    """Smelts so many in a furnace; the item may be the product or what it is made of.
+
+    Whole pieces of fuel are burnt, and what heat they have left is lost.
+    """
+    recipe = smelted(rules, option.item)
+    if recipe is None:
+        return unknown(option.item, "{} cannot be smelted")
+    return _smelt(recipe, state, option)
+
+
+def cook(rules: OptionRules, state: State, option: Option) -> Attempt | str:
+    """Smelts food; the item may be raw or cooked."""
+    recipe = smelted(rules, option.item)
+    if recipe is None or recipe.item not in COOKED:
+        return unknown(option.item, "{} cannot be cooked")
+    return _smelt(recipe, state, option)
+
+
+def smelted(rules: OptionRules, item: str) -> Recipe | None:
+    """The recipe that `smelt` and `cook` mean by a product or a material."""
+    return rules.smelts.get(item) or rules.smelts_from.get(item)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Bench:
+    """An inventory while something is made of it.
+
+    Attributes:
+        state: before.
+        recipes: id -> recipe of what may be made on the way.
+        held: item -> count, as far as the work has come.
+        short: kinds of which any will do -> how many of them are missing.
+        absent: the first station that is neither there nor to be made.
+        made: what was crafted.
+    """
+
+    state: State
+    recipes: Mapping[str, Recipe]
+    held: dict[str, int]
+    short: dict[tuple[str, ...], int] = field(default_factory=dict)
+    absent: str | None = None
+    made: frozenset[str] = frozenset()
+
+    def make(self, recipe: Recipe, times: int) -> None:
+        """Carries a recipe out, and notes what is missing for it."""
+        self.pay(recipe, times)
+        self.held[recipe.item] = self.held.get(recipe.item, 0) + recipe.makes * times
+        self.made |= {recipe.item}
+
+    def pay(self, recipe: Recipe, times: int) -> None:
+        """Takes away what a recipe uses up; the choosiest material first, the station last."""
+        for kinds, count in sorted(recipe.consumed, key=lambda material: len(material[0])):
+            self._use(kinds, count * times)
+        self._set_up(recipe)
+
+    def obstacle(self) -> str | None:
+        """What is missing, in words: a station, or the first material that must be gathered."""
+        if self.absent is not None:
+            return f"needs {article(self.absent)}"
+        for kinds, missing in self.short.items():
+            name = " or ".join(kinds) if len(kinds) < 3 else f"{kinds[0]} or another kind"
+            # They are all used up, or none would be missing.
+            has = sum(self.state.inventory.get(kind, 0) for kind in kinds)
+            return f"needs {has + missing} {name}, has {has}"
+        return None
+
+    def change(self) -> Change:
+        """What is more and what is less than before."""
+        before = self.state.inventory
+        more = {item: count - before.get(item, 0) for item, count in self.held.items()}
+        return Change(
+            gained={item: count for item, count in more.items() if count > 0},
+            lost={item: -count for item, count in more.items() if count < 0},
+        )
+
+    def _set_up(self, recipe: Recipe) -> None:
+        """Makes the stations that are not there."""
+        for kinds in recipe.kept:
+            if at_hand(self.state, kinds) or any(self.held.get(kind) for kind in kinds):
+                continue
+            station = self.recipes.get(kinds[0])
+            if station is not None:
+                self.make(station, 1)
+            elif self.absent is None:
+                self.absent = kinds[0]
+
+    def _use(self, kinds: tuple[str, ...], count: int) -> None:
+        """Takes what is held, those first that were held first; then makes what is missing."""
+        count -= self._take(kinds, count)
+        ways = [self.recipes[kind] for kind in kinds if kind in self.recipes]
+        while count and ways:
+            done = next(filter(None, map(self._tried, ways)), None)
+            if done is None:
+                break
+            self.held, self.made = done.held, done.made
+            count -= self._take(kinds, count)
+        if count and ways:
+            self._miss(ways, count)
+        elif count:
+            self.short[kinds] = self.short.get(kinds, 0) + count
+
+    def _take(self, kinds: tuple[str, ...], count: int) -> int:
+        taken = 0
+        for item in self.held:
+            if item in kinds:
+                part = min(count - taken, self.held[item])
+                self.held[item] -= part
+                taken += part
+        return taken
+
+    def _tried(self, recipe: Recipe) -> Self | None:
+        trial = replace(self, held=dict(self.held), short={}, absent=None)
+        trial.make(recipe, 1)
+        return trial if trial.obstacle() is None else None
+
+    def _miss(self, ways: list[Recipe], count: int) -> None:
+        """Notes what must be gathered for something that cannot be made of what is held.
+
+        Recipes of one thing in several woods differ in the wood alone, so their materials are
+        missing side by side: any of them will do.
+        """
+        first = ways[0]
+        times = ceil(count / first.makes)
+        for materials in zip(*(way.consumed for way in ways), strict=False):
+            kinds = tuple(dict.fromkeys(kind for alike, _ in materials for kind in alike))
+            self._use(kinds, materials[0][1] * times)
+        self._set_up(first)
+        left = first.makes * times - count
+        self.held[first.item] = self.held.get(first.item, 0) + left
+
+
+def _smelt(recipe: Recipe, state: State, option: Option) -> Attempt | str:
+    times = ceil(option.quantity / recipe.makes)
+    bench = _Bench(state=state, recipes={}, held=dict(state.inventory))
+    bench.pay(recipe, times)
+    obstacle = bench.obstacle()
+    if obstacle is not None:
+        return obstacle
+    burnt = _burnt(bench.held, times)
+    if isinstance(burnt, str):
+        return burnt
+    lost = Counter(bench.change().lost) + Counter(burnt)
+    change = Change(gained={recipe.item: recipe.makes * times}, lost=dict(lost))
+    return lambda _: Effect(change=change, ticks=SMELT_TICKS * times)
+
+
+def _burnt(held: Mapping[str, int], pieces: int) -> dict[str, int] | str:
+    """The fuel that smelts so many pieces; or what is missing, in words."""
+    burnt: dict[str, int] = {}
+    left = float(pieces)
+    for fuel, power in FUEL.items():
+        used = min(ceil(left / power), held.get(fuel, 0))
+        if used:
+            burnt[fuel] = used
+            left -= used * power
+        if left <= 0:
+            return burnt
+    return f"needs fuel for {pieces}, has fuel for {pieces - left:g}"

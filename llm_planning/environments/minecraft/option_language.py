@@ -1,0 +1,168 @@
+"""What a model writes about options: the options themselves, and what they change.
+
+Everything is bounded, so an answer can be held to its form while it is written. With the vocabulary
+`closed` items and names are words that this world knows; with `free` they are bounded texts, as in
+Tree of Options. Verbs and conditions are always words that the world knows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, Field, create_model
+
+from llm_planning.environments.minecraft.state import Change
+from llm_planning.environments.minecraft.vocabulary import (
+    BIOMES,
+    BLOCKS,
+    ENTITIES,
+    ITEMS,
+    OBJECTS,
+    TIMES,
+    VERBS,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from llm_planning.environments.minecraft.state import State
+
+Vocabulary: TypeAlias = Literal["closed", "free"]
+
+CONDITIONS = (
+    *(f"biome {biome}" for biome in BIOMES),
+    *(f"time {time}" for time in TIMES),
+    *(f"height {y}" for y in range(129)),
+    *(f"health {half_hearts}" for half_hearts in range(21)),
+    *(f"hunger {half_drumsticks}" for half_drumsticks in range(21)),
+)
+"""What an option may change besides what is held, worn and seen: an attribute and its new value."""
+
+Count: TypeAlias = Annotated[int, Field(ge=1, le=64)]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option ω = [verb] [quantity] [item] (Tree of Options, Appendix A.2)."""
+
+    verb: str
+    quantity: int
+    item: str
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.quantity} {self.item}"
+
+
+class OptionGrammar:
+    """The language of options.
+
+    Args:
+        vocabulary: of the item.
+    """
+
+    told = (
+        f"An option is a verb ({', '.join(VERBS)}), a quantity and an item, an id of the game such "
+        "as oak_log."
+    )
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.fields: Mapping[str, Any] = {
+            "verb": Literal[VERBS],
+            "quantity": Count,
+            "item": _words(OBJECTS, vocabulary),
+        }
+
+    def read(self, answer: Mapping[str, Any]) -> Option:
+        """The option that the fields say."""
+        return Option(answer["verb"], answer["quantity"], answer["item"])
+
+
+class Amount(BaseModel):
+    """So many of one item."""
+
+    item: str
+    count: Count
+
+
+class Prediction(BaseModel):
+    """What an option changes: ŝ_i as its difference to ŝ_{i-1} (Tree of Options, eq. 1)."""
+
+    gained: list[Amount]
+    lost: list[Amount]
+    blocks: list[str]
+    entities: list[str]
+    equipped: list[str]
+    conditions: list[str]
+
+    def change(self) -> Change:
+        """The difference for `State.apply`; of two values of one attribute the later counts."""
+        values = dict(condition.split(" ") for condition in self.conditions)
+        return Change(
+            gained=_totals(self.gained),
+            lost=_totals(self.lost),
+            blocks=tuple(self.blocks),
+            entities=tuple(self.entities),
+            equipped=self.equipped[0] if self.equipped else None,
+            biome=values.get("biome"),
+            time=values.get("time"),
+            height=_number(values.get("height")),
+            health=_number(values.get("health")),
+            hunger=_number(values.get("hunger")),
+        )
+
+
+class ChangeModel:
+    """Predicts the change of a state: at most 4 items gained, 4 lost and 3 kinds seen.
+
+    A folded craft gains up to four: planks, stick, a crafting_table and what was asked for.
+
+    Args:
+        vocabulary: of items and of what is seen.
+
+    Attributes:
+        answer: `Prediction` in these words.
+    """
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        items = _words(ITEMS, vocabulary)
+        amount = create_model("Amount", __base__=Amount, __doc__=Amount.__doc__, item=(items, ...))
+        fields: dict[str, Any] = {
+            "gained": _list(amount, 4),
+            "lost": _list(amount, 4),
+            "blocks": _list(_words(BLOCKS, vocabulary), 3),
+            "entities": _list(_words(ENTITIES, vocabulary), 3),
+            "equipped": _list(items, 1),
+            "conditions": _list(Literal[CONDITIONS], 2),
+        }
+        narrower: dict[str, Any] = {name: (kind, ...) for name, kind in fields.items()}
+        self.answer: type[Prediction] = create_model(
+            "Prediction", __base__=Prediction, __doc__=Prediction.__doc__, **narrower
+        )
+
+    def read(self, state: State, prediction: Prediction) -> tuple[State, Mapping[str, int]]:
+        """The predicted state, and item -> count that is taken away although it is not there."""
+        change = prediction.change()
+        return state.apply(change), state.missing(change)
+
+
+def _words(names: tuple[str, ...], vocabulary: Vocabulary) -> Any:  # noqa: ANN401
+    if vocabulary == "closed":
+        return Literal[names]
+    return Annotated[str, Field(min_length=1, max_length=32)]
+
+
+def _list(element: Any, longest: int) -> Any:  # noqa: ANN401
+    return Annotated[list[element], Field(min_length=0, max_length=longest)]
+
+
+def _totals(amounts: list[Amount]) -> Mapping[str, int]:
+    totals: Counter[str] = Counter()
+    for amount in amounts:
+        totals[amount.item] += amount.count
+    return dict(totals)
+
+
+def _number(text: str | None) -> float | None:
+    return None if text is None else float(text)

@@ -1,0 +1,107 @@
+"""Text games as a domain: what an action does is what the game answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from llm_planning.domain import Domain, Step
+from llm_planning.environments.textgame.game import Ending, Transition
+from llm_planning.environments.textgame.opening import GAME_TASKS, GameSettings, open_game
+from llm_planning.registry import DomainSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from random import Random
+
+    from llm_planning.environments.textgame.game import TextGame
+
+
+class TextGameDomain(Domain[Transition, str]):
+    """Text games: TextWorld's, Jericho's and one of our own.
+
+    A state is the transition that led there, so that what the game said belongs to it. Games are
+    deterministic, and seeds change nothing; which game is played, its settings say.
+
+    Args:
+        game: from its beginning.
+
+    Attributes:
+        name: the game's, whatever task it is played under.
+        max_score: the highest score there is; 0 where nobody knows one.
+        walkthrough: actions that win; empty where nobody knows.
+        seconds: where this player's time went.
+    """
+
+    tasks = GAME_TASKS
+    walkthrough: tuple[str, ...] = ()
+    goal = "Win the game, with as many points as possible."
+    about = (
+        "A text adventure: you tell the game what to do in short commands, and it answers in words."
+    )
+
+    def __init__(self, game: TextGame) -> None:
+        self.name = game.name
+        self.max_score = game.max_score
+        self.walkthrough = game.walkthrough
+        self.seconds = game.seconds
+        self.goal = game.objective or self.goal
+        self._game = game
+
+    async def start(self, seed: int) -> Transition:  # noqa: ARG002
+        """The beginning, with the game's first words and, as reward, its first score."""
+        return await self._game.start()
+
+    async def describe(self, state: Transition) -> str:
+        """What the game said, then the place and the belongings, where the game goes on."""
+        look, inventory = await self.look(state)
+        # Whoever enters a place is told of it by the game as well.
+        said = state.text.replace(look, "").strip() if look else state.text
+        parts = (said, look, inventory)
+        return "\n".join(part for part in parts if part)
+
+    # What rollouts ask for hands the game's own promises on.
+    def actions(self, state: Transition) -> Coroutine[Any, Any, tuple[str, ...]]:
+        """𝒜(s), the valid actions; the game understands others as well."""
+        return self._game.actions(state.state)
+
+    def play(self, state: Transition, action: str, rng: Random) -> Coroutine[Any, Any, Transition]:  # noqa: ARG002
+        """𝒯(s, a); nothing is drawn."""
+        return self._game.step(state.state, action)
+
+    async def step(self, state: Transition, action: str, rng: Random) -> Step[Transition]:
+        """The same as a `Step`; the obstacle to an action that changes nothing is what is said."""
+        made = await self.play(state, action, rng)
+        obstacle = (made.text or "nothing happens") if made.state == state.state else None
+        return Step(made, made.reward, made.ending is not None, text=made.text, obstacle=obstacle)
+
+    def success(self, state: Transition) -> bool:
+        """Whether the game ended in victory."""
+        return state.ending is Ending.VICTORY
+
+    async def look(self, state: Transition) -> tuple[str, str]:
+        """The answers to `look` and to `inventory`, no turn taken; empty after the end."""
+        return await self._game.look(state.state)
+
+
+async def open_text_game(task: str, settings: GameSettings) -> TextGameDomain:
+    """Opens a game for one player.
+
+    Args:
+        task: one of `GAME_TASKS`.
+        settings: which game of that name.
+
+    Raises:
+        SettingsError: the settings do not belong to the game.
+        TextGameError: the game cannot be made or opened.
+    """
+    return TextGameDomain(await open_game(task, settings))
+
+
+TEXTGAME = DomainSpec(
+    name="textgame",
+    summary="text games: five kinds of TextWorld's, a trap door, and Jericho's story files",
+    kind=TextGameDomain,
+    tasks=GAME_TASKS,
+    settings=GameSettings,
+    open=open_text_game,
+)

@@ -1,0 +1,263 @@
+"""The planners of a block, each in the domains where it is to plan: names are looked up here."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+from pydantic_core import to_jsonable_python
+
+from llm_planning.experiments.grid_yaml import SweepConfigError, key_path, shown
+from llm_planning.names import remedy
+from llm_planning.registry import FOREIGN, check_task, choose, find_planner, known_keys
+from llm_planning.running import (
+    REFUSALS,
+    find_where,
+    fitting_domains,
+    models_of_roles,
+    name_of,
+    tasks_of,
+)
+from llm_planning.settings import SettingsError
+from llm_serving.errors import ServingError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from llm_planning.experiments.grid_yaml import Json
+    from llm_planning.registry import DomainSpec, PlannerSpec
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Said:
+    """What a file says about one key.
+
+    Attributes:
+        value: as `grid_file` read it.
+        where: file and key path.
+        generation: of the file: 0 is the sweep's own, 1 the one that it extends.
+    """
+
+    value: Any
+    where: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A planner in a domain, the values of the settings that were given, and the tasks there."""
+
+    spec: PlannerSpec
+    domain: DomainSpec | None
+    where: str
+    settings: Mapping[str, Said]
+    tasks: Sequence[str]
+
+    @property
+    def domain_name(self) -> str:
+        """Of the domain, or of the planner's benchmark."""
+        return name_of(self.spec, self.domain)
+
+    @property
+    def size(self) -> int:
+        """Number of trials of one model and one seed, before exclusions."""
+        return len(self.tasks) * math.prod(len(said.value) for said in self.settings.values())
+
+    def combinations(self) -> Iterator[dict[str, Json]]:
+        """A value of each setting that was given, the last setting's changing fastest."""
+        for values in itertools.product(*(said.value for said in self.settings.values())):
+            yield dict(zip(self.settings, values, strict=True))
+
+    def read(self, given: Mapping[str, Json]) -> tuple[dict[str, Json], dict[str, str]]:
+        """All settings when these are given, defaults included, and the models they give roles."""
+        try:
+            chosen = choose(self.spec, self.domain, given)
+            models = models_of_roles(self.spec, chosen)
+        except SettingsError as error:
+            raise self._impossible(given, error) from error
+        full: dict[str, Json] = to_jsonable_python(chosen.to_json())
+        for key, value in given.items():
+            if kind_of(value) != kind_of(full[key]):
+                raise SweepConfigError(
+                    f"{self.settings[key].where}: {shown(value)} is {kind_of(value)}, but {key} of "
+                    f"{self.spec.name} is {kind_of(full[key])}: write {shown(full[key])}"
+                )
+        return full, models
+
+    def _impossible(self, given: Mapping[str, Json], error: SettingsError) -> SweepConfigError:
+        """The error to show: at the setting that is impossible by itself, if it is one."""
+        where, value = self.where, shown(given)
+        for key, said in self.settings.items():
+            try:
+                models_of_roles(self.spec, choose(self.spec, self.domain, {key: given[key]}))
+            except SettingsError:
+                where, value = said.where, shown(given[key])
+                break
+        reason = str(error)
+        if isinstance(error.__cause__, ValidationError):
+            reason = error.__cause__.errors(include_url=False)[0]["msg"]
+        return SweepConfigError(f"{where}: {value} is not possible for {self.spec.name}: {reason}")
+
+
+def settings_by_planner(said: Mapping[str, Said]) -> dict[str, dict[str, Said]]:
+    """Planner -> its settings, those of every planner and its own.
+
+    Raises:
+        SweepConfigError: a setting of every planner is no planner's.
+    """
+    planners = said["planners"]
+    shared = {
+        key.removeprefix("settings."): one
+        for key, one in said.items()
+        if key.startswith("settings.")
+    }
+    for key, one in shared.items():
+        if one.generation <= planners.generation and all(
+            key in own for own in planners.value.values()
+        ):
+            raise SweepConfigError(
+                f"{one.where}: has no effect: every planner says its own; leave it out"
+            )
+    return {
+        name: shared
+        | {
+            key: Said(values, key_path(key_path(planners.where, name), key), planners.generation)
+            for key, values in own.items()
+        }
+        for name, own in planners.value.items()
+    }
+
+
+def rows_of(name: str, settings: Mapping[str, Said], said: Mapping[str, Said]) -> Iterator[Row]:
+    """A planner in each domain where it is to plan.
+
+    Args:
+        name: of the planner.
+        settings: of `settings_by_planner`.
+        said: key -> what holds in the block.
+
+    Raises:
+        SweepConfigError: something has no such name, or does not fit.
+    """
+    where = key_path(said["planners"].where, name)
+    with placed(where):
+        spec = find_planner(name)
+    for domain, tasks in _places(spec, said):
+        yield Row(
+            spec=spec,
+            domain=domain,
+            where=where,
+            settings=dict(_by_key(spec, domain, settings)),
+            tasks=tasks,
+        )
+
+
+def _places(
+    spec: PlannerSpec, said: Mapping[str, Said]
+) -> Iterator[tuple[DomainSpec | None, Sequence[str]]]:
+    """Domains with their tasks; what the file does not say of the domain, the tasks tell."""
+    tasks = said["tasks"]
+    if "domain" in said:
+        for name in said["domain"].value:
+            with placed(said["domain"].where):
+                domain = find_where(spec, domain=name, task=None)
+            yield domain, _tasks(spec, domain, tasks)
+    elif spec.benchmark:
+        yield None, _tasks(spec, None, tasks)
+    elif tasks.value == ["all"]:
+        fitting = fitting_domains(spec)
+        if len(fitting) != 1:
+            names = " and ".join(one.name for one in fitting) or "no domain of this project's own"
+            raise SweepConfigError(
+                f"{tasks.where}: planner {spec.name} plans in {names}: say which by `domain`"
+            )
+        yield fitting[0], fitting[0].tasks
+    else:
+        places: dict[str, tuple[DomainSpec | None, list[str]]] = {}
+        for task in tasks.value:
+            with placed(tasks.where):
+                domain = find_where(spec, domain=None, task=task)
+            places.setdefault(name_of(spec, domain), (domain, []))[1].append(task)
+        yield from places.values()
+
+
+def _tasks(spec: PlannerSpec, domain: DomainSpec | None, said: Said) -> Sequence[str]:
+    known = tasks_of(spec, domain)
+    if said.value == ["all"]:
+        return known
+    tasks: Sequence[str] = said.value
+    for task in tasks:
+        with placed(said.where):
+            check_task(task, known=known, of=name_of(spec, domain))
+    return tasks
+
+
+def _by_key(
+    spec: PlannerSpec, domain: DomainSpec | None, settings: Mapping[str, Said]
+) -> Iterator[tuple[str, Said]]:
+    """The settings by the keys that `Chosen.to_json` gives them."""
+    known, seen = known_keys(spec, domain), set()
+    for key, said in settings.items():
+        name = proper_key(key, spec)
+        if name not in known:
+            raise SweepConfigError(
+                f"{said.where}: planner {spec.name} in {name_of(spec, domain)} has no setting "
+                f"{shown(key)}; give it under `planners` to those that have it, or in a block of "
+                f"`grids`; {remedy(key, known)}"
+            )
+        if name in seen:
+            raise SweepConfigError(
+                f"{said.where}: {shown(key)} is given twice, with and without `{FOREIGN}`; keep one"
+            )
+        seen.add(name)
+        yield name, said
+
+
+def proper_key(key: str, spec: PlannerSpec) -> str:
+    """A setting's key, without the mark of a domain's where the planner has none of that name."""
+    bare = key.removeprefix(FOREIGN)
+    return key if bare in spec.settings.known_keys() else bare
+
+
+def refuse_strange_roles(said: Said, rows: Iterable[Row]) -> None:
+    """Refuses models of roles that no planner of a block asks.
+
+    Raises:
+        SweepConfigError: there is one.
+    """
+    known = {role for row in rows for role in row.spec.roles}
+    for role in dict.fromkeys(role for one in said.value for role in one):
+        if role not in known:
+            raise SweepConfigError(
+                f"{said.where}: no planner here asks a role {shown(role)}; {remedy(role, known)}"
+            )
+
+
+@contextmanager
+def placed(where: str) -> Iterator[None]:
+    """Says where in a file something stands that there is not, or that does not fit."""
+    try:
+        yield
+    except (*REFUSALS, ServingError) as error:
+        raise SweepConfigError(f"{where}: {error}") from error
+
+
+def kind_of(value: Json) -> str:
+    """What a value is, for people: 1 and 1.0 are the same, 1 and true are not."""
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return "a truth value"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a text"
+        case list():
+            return "a list"
+        case _:
+            return "a mapping"

@@ -1,0 +1,1 @@
+"""Planners that work in every domain: search over its simulator, and models that only act."""

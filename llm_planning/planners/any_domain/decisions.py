@@ -1,0 +1,129 @@
+"""How moves were chosen, for people and for files, and what an episode came to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from llm_planning.outcome import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from llm_planning.execution import Episode, Move
+    from llm_planning.registry import Problem
+    from llm_planning.search import Node
+    from llm_planning.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An action that could have been chosen.
+
+    Attributes:
+        action: as it is written.
+        prior: π(a|h).
+        value: Q(h, a); None without a search.
+        visits: N(h, a); None without a search.
+    """
+
+    action: str
+    prior: float
+    value: float | None = None
+    visits: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """How a move was chosen.
+
+    Attributes:
+        options: among which actions.
+        thought: that came before; empty where nobody thinks.
+    """
+
+    options: tuple[Option, ...]
+    thought: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """For a trace; what there is not is left out."""
+        rows = [
+            {"action": one.action, "Q": one.value, "prior": one.prior, "N": one.visits}
+            for one in self.options
+        ]
+        said = [{key: value for key, value in row.items() if value is not None} for row in rows]
+        return {"options": said, **({"thought": self.thought} if self.thought else {})}
+
+
+def decision_of(root: Node[Any, Any]) -> Decision:
+    """The statistics of a searched root."""
+    return Decision(
+        tuple(
+            Option(str(edge.action), edge.prior, edge.value, edge.visits)
+            for edge in root.edges or ()
+        )
+    )
+
+
+async def episode_outcome(
+    problem: Problem[Any],
+    episode: Episode[Any, Any],
+    decisions: Sequence[Decision],
+    *,
+    settings: Settings,
+    seed: int,
+    metrics: Mapping[str, Any],
+) -> Outcome:
+    """The outcome of an episode, of whose moves each was decided on when its turn came.
+
+    Args:
+        problem: what was planned.
+        episode: as it was lived.
+        decisions: one for each move.
+        settings: of the planner.
+        seed: of the trial.
+        metrics: what the planner wants to add to those of the execution.
+    """
+    execution = await episode.recorded()
+    moves = [
+        {**move.to_json(), **decision.to_json()}
+        for move, decision in zip(execution.moves, decisions, strict=True)
+    ]
+    verdict = "reached" if execution.success else "not reached"
+    conclusion = (
+        f"{problem.task}: the goal is {verdict} after {len(moves)} moves, "
+        f"reward {execution.reward:g}"
+    )
+    return Outcome(
+        success=execution.success,
+        plan=tuple(str(move.action) for move in execution.moves),
+        metrics={**execution.metrics(), "moves": len(moves), **metrics},
+        trace={
+            "domain": problem.domain,
+            "task": problem.task,
+            "goal": problem.world.goal,
+            "seed": seed,
+            "settings": settings.to_json(),
+            **execution.to_json(),
+            "moves": moves,
+        },
+        text="\n\n".join((*_told(execution.moves, decisions), conclusion)),
+    )
+
+
+def _told(moves: Sequence[Move[Any, Any]], decisions: Sequence[Decision]) -> Iterator[str]:
+    """Every move with the statistics of its options, best Q first, as an aligned table."""
+    for number, (move, decision) in enumerate(zip(moves, decisions, strict=True), start=1):
+        refused = f"; {move.step.obstacle}" if move.step.obstacle else ""
+        lines = [f"{number}. {move.action} (reward {move.step.reward:g}{refused})"]
+        if decision.thought:
+            lines.append(f"   thought: {decision.thought}")
+        width = max(len(one.action) for one in decision.options)
+        searched = any(one.visits for one in decision.options)
+        q_title, n_title = (f"{'Q':>8}  ", f"  {'N':>6}") if searched else ("", "")
+        lines.append(f"   {'':{width}}  {q_title}{'prior':>5}{n_title}")
+        for one in sorted(decision.options, key=lambda one: (-(one.value or 0.0), -one.prior)):
+            q = f"{one.value:8.3f}  " if searched else ""
+            n = f"  {one.visits:6d}" if searched else ""
+            lines.append(f"   {one.action:{width}}  {q}{one.prior:5.2f}{n}")
+        yield "\n".join(lines)

@@ -1,0 +1,20 @@
+"""This project's own planners, by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from llm_planning.planners.any_domain.specs import SPECS as ANY_DOMAIN
+from llm_planning.planners.mc_dml.agents import SPECS as MC_DML
+from llm_planning.planners.tree_of_options.baselines import SPECS as TREE_OF_OPTIONS
+from llm_planning.planners.xenon.specs import SPECS as XENON
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from llm_planning.registry import PlannerSpec
+
+PLANNERS: Final[Mapping[str, PlannerSpec]] = {
+    spec.name: spec for spec in (*ANY_DOMAIN, *TREE_OF_OPTIONS, *MC_DML, *XENON)
+}
+"""Every planner by name."""

@@ -1,0 +1,60 @@
+"""Any domain told as a text game, which is what MC-DML plays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from llm_planning.domain import is_won, observed, settled
+from llm_planning.environments.textgame.domain import TextGameDomain
+from llm_planning.environments.textgame.game import Ending, GameSeconds, Transition
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from llm_planning.domain import Domain
+    from llm_planning.registry import Problem
+
+
+def as_text_game(problem: Problem[Any]) -> TextGameDomain:
+    """The world of a problem, told as a game if it is none."""
+    world = problem.world
+    return world if isinstance(world, TextGameDomain) else _Told(world, problem.task)
+
+
+class _Told(TextGameDomain):
+    """A domain as a game without a highest score, in which an end that is no success is a failure.
+
+    MC-DML's prompts tell no goal, since a game says itself what it is about. Here the goal stands
+    in the place of the belongings, and with it what the world is.
+    """
+
+    def __init__(self, world: Domain[Any, Any], name: str) -> None:
+        self.name = name
+        self.max_score = 0.0
+        self.seconds = GameSeconds()
+        self._world = world
+        self._named: dict[str, Any] = {}
+
+    async def start(self, seed: int) -> Transition:
+        """s_0, without a word."""
+        return Transition(await settled(self._world.start(seed)), "", 0.0, None)
+
+    async def actions(self, state: Transition) -> tuple[str, ...]:
+        """𝒜(s) in words."""
+        if state.ending is not None:
+            return ()
+        named = {str(action): action for action in await settled(self._world.actions(state.state))}
+        self._named.update(named)
+        return tuple(named)
+
+    async def play(self, state: Transition, action: str, rng: Random) -> Transition:
+        """What the domain's action of these words does."""
+        step = await settled(self._world.step(state.state, self._named[action], rng))
+        won = await is_won(self._world, step.state, done=step.done)
+        ending = Ending.VICTORY if won else Ending.FAILURE if step.done else None
+        return Transition(step.state, step.text or step.obstacle or "", step.reward, ending)
+
+    async def look(self, state: Transition) -> tuple[str, str]:
+        """What an agent sees, and its goal."""
+        told = f"Your goal: {self._world.goal} {self._world.about}".rstrip()
+        return await observed(self._world, state.state), told

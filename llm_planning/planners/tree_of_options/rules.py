@@ -1,0 +1,203 @@
+"""ToO's questions answered by a domain's rules: what its oracles are made of.
+
+A right answer is what somebody who knows the rules would say; chance is drawn once for each
+question from the run's seed, so that a prediction is that of one world, and the real one differs. A
+wrong answer is a useless option, a flipped verdict, the outcome of another option, or scores turned
+around.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Any, Generic, Protocol
+
+from llm_planning.planners.tree_of_options.trajectory import (
+    Candidate,
+    Considered,
+    Trajectory,
+    Transition,
+    Verdict,
+)
+from llm_planning.roles import Rule
+from llm_planning.search.tree import A, S, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+PROPOSED = 8
+"""Options of a right proposal at most; the planner takes the first k."""
+
+
+class Ruled(Protocol[S, A]):
+    """A domain that knows what its goal still takes; all of it by plain functions."""
+
+    def actions(self, state: S) -> Sequence[A]:
+        """What can be done."""
+        ...
+
+    def step(self, state: S, action: A, rng: Random) -> Step[S]:
+        """What an action does."""
+        ...
+
+    def feasible(self, state: S, action: A) -> str | None:
+        """Why it cannot be done; None if it can."""
+        ...
+
+    def advise(self, state: S) -> Sequence[A]:
+        """What the goal still takes, in an order that works."""
+        ...
+
+    def describe(self, state: S) -> str:
+        """The state in words."""
+        ...
+
+    def success(self, state: S) -> bool:
+        """Whether the goal is reached."""
+        ...
+
+    def score(self, state: S) -> float:
+        """How far the goal is reached, from 0 to 1."""
+        ...
+
+
+def rules_of(domain: Any, *, seed: int) -> Mapping[str, Rule[Any, Any]]:  # noqa: ANN401
+    """Role -> how the domain's rules answer it; empty if it has none.
+
+    Args:
+        domain: one that has `advise`, `feasible`, `success` and `score` is `Ruled`.
+        seed: of what chance decides.
+    """
+    if not all(hasattr(domain, member) for member in ("advise", "feasible", "success", "score")):
+        return {}
+    answers: _Answers[Any, Any] = _Answers(domain, seed)
+    return {
+        "propose": Rule(right=answers.propose, wrong=answers.useless, situation=answers.situation),
+        "feasibility": Rule(
+            right=answers.feasible,
+            wrong=answers.misjudge,
+            situation=answers.situation_of_option,
+        ),
+        "repair": Rule(
+            right=answers.repair, wrong=answers.useless_one, situation=answers.situation_of_option
+        ),
+        "dynamics": Rule(
+            right=answers.predict, wrong=answers.mispredict, situation=answers.situation_of_option
+        ),
+        "reward": Rule(
+            right=answers.judge,
+            wrong=lambda question, _: {q: 1.0 - r for q, r in answers.judge(question).items()},
+            situation=answers.situation_of_option,
+        ),
+        "termination": Rule(
+            right=answers.is_terminal,
+            wrong=lambda question, _: not answers.is_terminal(question),
+            situation=answers.situation,
+        ),
+        "decompose": Rule(
+            right=answers.decompose, wrong=answers.useless, situation=answers.situation
+        ),
+    }
+
+
+class _Answers(Generic[S, A]):
+    """Right and wrong answers of one run."""
+
+    def __init__(self, domain: Ruled[S, A], seed: int) -> None:
+        self._domain = domain
+        self._seed = seed
+
+    def situation(self, question: Trajectory[S, A]) -> tuple[str, ...]:
+        """What an answer about a trajectory depends on; it is about the state."""
+        return (question.described, question.history)
+
+    def situation_of_option(self, question: Considered[S, A]) -> tuple[str, ...]:
+        """What an answer about an option depends on; it is about the option."""
+        return (str(question.option), *self.situation(question.trajectory))
+
+    def propose(self, question: Trajectory[S, A]) -> list[Candidate[A]] | None:
+        """What is advised and feasible, in order; None where nothing is."""
+        state = self._state(question)
+        advised = [one for one in self._advised(state) if self._domain.feasible(state, one) is None]
+        others = [one for one in self._domain.actions(state) if one not in advised]
+        chosen = (advised + others)[:PROPOSED] if advised else []
+        return [Candidate(one, one, "the rules ask for it") for one in chosen] or None
+
+    def decompose(self, question: Trajectory[S, A]) -> list[Candidate[A]]:
+        """All that is advised."""
+        return [Candidate(one, one, "needed") for one in self._advised(self._state(question))]
+
+    def useless(self, question: Trajectory[S, A], rng: Random) -> list[Candidate[A]]:
+        """Options that nobody advises, in random order."""
+        state = self._state(question)
+        advised = self._advised(state)
+        pool = [one for one in self._domain.actions(state) if one not in advised]
+        chosen = rng.sample(pool, min(PROPOSED, len(pool)))
+        return [Candidate(one, one, "a guess") for one in chosen]
+
+    def feasible(self, question: Considered[S, A]) -> Verdict:
+        """Whether an option can be carried out."""
+        return Verdict(self._domain.feasible(self._state(question.trajectory), question.option))
+
+    def misjudge(self, question: Considered[S, A], rng: Random) -> Verdict:  # noqa: ARG002
+        """The opposite."""
+        right = self.feasible(question).obstacle
+        return Verdict("something is missing" if right is None else None)
+
+    def repair(self, question: Considered[S, A]) -> A | None:
+        """The first option that is advised and feasible."""
+        proposed = self.propose(question.trajectory)
+        return proposed[0].proposed if proposed else None
+
+    def useless_one(self, question: Considered[S, A], rng: Random) -> A:
+        """An option that nobody advises."""
+        useless = self.useless(question.trajectory, rng)
+        return useless[0].proposed if useless else question.option
+
+    def predict(self, question: Considered[S, A]) -> Transition[S]:
+        """What the option does in the world of the run's seed."""
+        return self._outcome(question, question.option)
+
+    def mispredict(self, question: Considered[S, A], rng: Random) -> Transition[S]:
+        """What another option does."""
+        state = self._state(question.trajectory)
+        others = [one for one in self._domain.actions(state) if one != question.option]
+        return self._outcome(question, rng.choice(others) if others else question.option)
+
+    def judge(self, question: Considered[S, A]) -> dict[str, float]:
+        """The eight scores, by how much nearer the goal an option brings."""
+        domain = self._domain
+        before = self._state(question.before or question.trajectory)
+        after = self._state(question.trajectory)
+        score = domain.score(after)
+        possible = float(domain.feasible(before, question.option) is None)
+        useful = float(score > domain.score(before))
+        return {
+            "success_probability": score,
+            "reward_estimate": score,
+            "feasibility": possible,
+            "consistency": possible,
+            "relativity": useful,
+            "reachability": possible,
+            "task_specificity": useful,
+            "redundancy": 1.0 - useful,
+        }
+
+    def is_terminal(self, question: Trajectory[S, A]) -> bool:
+        """Whether the goal is reached."""
+        return self._domain.success(self._state(question))
+
+    def _advised(self, state: S) -> list[A]:
+        return list(self._domain.advise(state))
+
+    def _state(self, trajectory: Trajectory[S, A]) -> S:
+        """ŝ; where no state was predicted, what the options since then have made of it."""
+        state = trajectory.state
+        for number, option in enumerate(trajectory.since):
+            draws = Random(f"{self._seed} replayed {number} {option}")
+            state = self._domain.step(state, option, draws).state
+        return state
+
+    def _outcome(self, question: Considered[S, A], option: A) -> Transition[S]:
+        trajectory = question.trajectory
+        draws = Random(f"{self._seed} predicted {trajectory.described} {option}")
+        return Transition(self._domain.step(trajectory.state, option, draws).state)

@@ -1,0 +1,26 @@
+"""Roles: the typed questions that planners ask, and who answers them."""
+
+from llm_planning.roles.assignment import OwnModel, RoleAssignment, RoleSettings, read_roles
+from llm_planning.roles.engines import Engines, metered, usage_by_role
+from llm_planning.roles.llm import LlmRole, Prompt, PromptError, Role, ScoringRole, together
+from llm_planning.roles.oracles import Errors, Items, Oracle, Rule
+
+__all__ = [
+    "Engines",
+    "Errors",
+    "Items",
+    "LlmRole",
+    "Oracle",
+    "OwnModel",
+    "Prompt",
+    "PromptError",
+    "Role",
+    "RoleAssignment",
+    "RoleSettings",
+    "Rule",
+    "ScoringRole",
+    "metered",
+    "read_roles",
+    "together",
+    "usage_by_role",
+]

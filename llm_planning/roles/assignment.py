@@ -1,0 +1,136 @@
+"""Who answers which role, as a user says it: `--set roles=llm|rules|FILE`."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping  # noqa: TC003 (a dataclass's field)
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import yaml
+from pydantic import model_validator
+
+from llm_planning.names import remedy
+from llm_planning.roles.oracles import Errors
+from llm_planning.settings import Settings, SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SHAPES = "llm, rules, {rate: 0.9, kind: systematic, unit: answer} or {model: NAME}"
+"""How a file says who answers a role."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnModel:
+    """A model that answers this role and no other."""
+
+    model: str
+
+
+Answerer: TypeAlias = Literal["llm"] | OwnModel | Errors
+"""The run's model, a model of the role's own, or the domain's rules with these errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoleAssignment:
+    """Who answers which role.
+
+    Attributes:
+        default: answers every role that is not named.
+        by_role: role -> who answers it.
+    """
+
+    default: Answerer = "llm"
+    by_role: Mapping[str, Answerer] = field(default_factory=dict)
+
+    def of(self, role: str) -> Answerer:
+        """Who answers a role."""
+        return self.by_role.get(role, self.default)
+
+    @property
+    def models(self) -> dict[str, str]:
+        """Role -> name of the model of its own; the caller opens those."""
+        return {role: who.model for role, who in self.by_role.items() if isinstance(who, OwnModel)}
+
+
+def read_roles(value: str, *, known: Sequence[str]) -> RoleAssignment:
+    """Reads the setting `roles`.
+
+    Args:
+        value: `llm`, a model answers all; `rules`, the domain's rules answer all without errors; or
+            a YAML file that maps roles to `SHAPES`. What it leaves out, the model answers.
+        known: the roles that there are.
+
+    Raises:
+        SettingsError: the file cannot be read, or names a role, a key or a value that there is not.
+    """
+    if value in ("llm", "rules"):
+        return RoleAssignment(_answerer(value))
+    try:
+        said = yaml.safe_load(Path(value).read_bytes())
+    except OSError as error:
+        raise SettingsError(
+            f"roles={value} is neither llm nor rules, and no file: {error.strerror}"
+        ) from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise SettingsError(f"roles={value} is no YAML: {error}") from error
+    if not isinstance(said, dict):
+        raise SettingsError(f"roles={value} must map roles to who answers: {SHAPES}")
+    by_role: dict[str, Answerer] = {}
+    for role, who in said.items():
+        if role not in known:
+            raise SettingsError(f"roles={value}: unknown role {role!r}; {remedy(str(role), known)}")
+        try:
+            by_role[role] = _answerer(who)
+        except SettingsError as error:
+            raise SettingsError(f"roles={value}: role {role}: {error}") from error
+    return RoleAssignment("llm", by_role)
+
+
+def _answerer(said: object) -> Answerer:
+    match said:
+        case "llm":
+            return "llm"
+        case "rules":
+            return Errors()
+        case {"model": str(name), **others} if not others:
+            return OwnModel(name)
+        case {**values} if values and "model" not in values:
+            return Errors.read({str(key): value for key, value in values.items()})
+    raise SettingsError(f"{said!r} says not who answers; write {SHAPES}")
+
+
+class RoleSettings(Settings):
+    """Settings of a planner whose roles may be answered by others than a model.
+
+    Attributes:
+        roles: who answers: `llm`, the domain's `rules`, or a YAML file that says it role by role.
+        roles_sha256: of that file, in hexadecimal: a trial is another one when the file changes. It
+            is filled in; one that is given must be the file's.
+    """
+
+    roles: str = "llm"
+    roles_sha256: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _identify(cls, values: object) -> object:
+        if not isinstance(values, dict):
+            return values
+        found = file_hash(str(values.get("roles", "llm")))
+        if values.get("roles_sha256") not in {None, "", found}:
+            raise ValueError(f"the file {values.get('roles')} has changed: restore it")
+        return {**values, "roles_sha256": found}
+
+
+def file_hash(roles: str) -> str:
+    """SHA-256 of the file that a setting `roles` names, in hexadecimal; empty if it names none."""
+    if roles in {"llm", "rules"}:
+        return ""
+    try:
+        return hashlib.sha256(Path(roles).read_bytes()).hexdigest()
+    except OSError:
+        # `read_roles` says what is wrong.
+        return ""

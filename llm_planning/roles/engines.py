@@ -1,0 +1,162 @@
+"""Who answers which role, and what that costs one trial or run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence  # noqa: TC003 (a dataclass's field)
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from llm_planning.trace import tracing
+from llm_serving.engine import MeteredEngine
+from llm_serving.errors import ServingError
+from llm_serving.request import EncodedPrompt, Message, Usage
+
+if TYPE_CHECKING:
+    from llm_planning.trace import Event, Trace
+    from llm_serving.engine import Counters, Engine
+    from llm_serving.request import Completion, Prompt, Request, Scores
+
+
+_PROMPTS_REMEMBERED = 64
+"""Encoded prompts whose text an engine still knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engines:
+    """Who answers a planner's questions: one engine, or another one for some roles.
+
+    Attributes:
+        default: answers every role that has no engine of its own.
+        by_role: role -> its engine.
+    """
+
+    default: Engine
+    by_role: Mapping[str, Engine] = field(default_factory=dict)
+
+    def of(self, role: str) -> Engine:
+        """Who answers a role."""
+        return self.by_role.get(role, self.default)
+
+    @property
+    def name(self) -> str:
+        """The models' names, the default's first."""
+        return " + ".join(one.identity.name for one in self.different)
+
+    @property
+    def different(self) -> tuple[Engine, ...]:
+        """Each engine once, the default first."""
+        return tuple({id(one): one for one in (self.default, *self.by_role.values())}.values())
+
+
+class TracingEngine(MeteredEngine):
+    """A metered engine that adds its questions and answers to the current trace."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self._read: dict[EncodedPrompt, Prompt] = {}
+
+    def encode(self, prompt: Prompt) -> EncodedPrompt:
+        """Applies the chat template and the tokenizer; remembers the text for a while."""
+        encoded = super().encode(prompt)
+        if prompt is not encoded and tracing() is not None:
+            if len(self._read) == _PROMPTS_REMEMBERED:
+                del self._read[next(iter(self._read))]
+            self._read[encoded] = prompt
+        return encoded
+
+    async def generate(self, request: Request) -> Completion:
+        """Writes one answer, counts it and tells it."""
+        prompt = self._text_of(request.prompt)
+        completion = await super().generate(request)
+        if (trace := tracing()) is not None:
+            trace.question(
+                completion.usage,
+                **self._asked("generate", request.role, prompt, trace),
+                temperature=request.sampling.temperature,
+                sample=request.sample,
+                answer=completion.text,
+                finish=completion.finish,
+            )
+        return completion
+
+    async def score(self, prompt: Prompt, choices: Sequence[str], *, role: str = "score") -> Scores:
+        """Scores choices, counts it and tells it."""
+        text = self._text_of(prompt)
+        scores = await super().score(prompt, choices, role=role)
+        self._tell_scores("score", role, text, choices, scores)
+        return scores
+
+    async def score_labels(
+        self, prompt: Prompt, labels: Sequence[str], *, role: str = "score"
+    ) -> Scores:
+        """Scores labels, counts it and tells it."""
+        text = self._text_of(prompt)
+        scores = await super().score_labels(prompt, labels, role=role)
+        self._tell_scores("score_labels", role, text, labels, scores)
+        return scores
+
+    def _tell_scores(
+        self, how: str, role: str, prompt: Prompt, choices: Sequence[str], scores: Scores
+    ) -> None:
+        if (trace := tracing()) is not None:
+            trace.question(
+                scores.usage,
+                **self._asked(how, role, prompt, trace),
+                choices=list(choices),
+                logprobs=list(scores.logprobs),
+            )
+
+    def _text_of(self, prompt: Prompt) -> Prompt:
+        """The prompt before it was encoded, where that is known."""
+        return self._read.get(prompt, prompt) if isinstance(prompt, EncodedPrompt) else prompt
+
+    def _asked(self, how: str, role: str, prompt: Prompt, trace: Trace) -> Event:
+        """What is common to all questions; the system message is told once, by itself."""
+        model = self.identity.name
+        system = None
+        turns: list[Event] = []
+        if isinstance(prompt, str):
+            turns = [{"role": None, "text": prompt}]
+        elif isinstance(prompt, tuple):
+            for message in prompt:
+                if message is prompt[0] and message.role == "system" and not message.images:
+                    system = trace.prompt(message.content, model, self._fixed_tokens)
+                else:
+                    images = {"images": len(message.images)} if message.images else {}
+                    turns.append({"role": message.role, "text": message.content, **images})
+        return {"role": role, "model": model, "asked": how, "system": system, "turns": turns}
+
+    def _fixed_tokens(self, system: str) -> int | None:
+        """Tokens that all prompts with this system message begin with; None if nobody can say."""
+        first = Message("system", system)
+        try:
+            one, other = (
+                super(TracingEngine, self).encode((first, Message("user", text))).token_ids
+                for text in ("A", "B")
+            )
+        except (ServingError, NotImplementedError):
+            return None
+        # The two differ where the user's text begins, or in the token after it.
+        return next(i for i, (a, b) in enumerate(zip(one, other)) if a != b)  # noqa: B905
+
+
+def metered(engines: Engines) -> Engines:
+    """The same engines with counters of their own; one engine stays one.
+
+    Where a trace is recorded, every question goes to it.
+    """
+    meters = {id(one): TracingEngine(one) for one in engines.different}
+    return Engines(
+        meters[id(engines.default)],
+        {role: meters[id(one)] for role, one in engines.by_role.items()},
+    )
+
+
+def usage_by_role(engines: Engines) -> dict[str, Usage]:
+    """What was asked of the engines, by role."""
+    meters: list[Counters] = [one.counters for one in engines.different]
+    usage: dict[str, Usage] = {}
+    for meter in meters:
+        for role, spent in meter.roles.items():
+            usage[role] = usage.get(role, Usage()) + spent
+    return usage

@@ -1,0 +1,232 @@
+"""From names to a plan: the planner, the domain, the task and the settings that a user named."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from llm_planning.domain import Domain, DomainError, settled
+from llm_planning.environments.catalogue import DOMAINS
+from llm_planning.own_code import OwnCodeError
+from llm_planning.registry import (
+    Chosen,
+    DomainSpec,
+    PlannerSpec,
+    Problem,
+    UnknownDomainError,
+    UnknownPlannerError,
+    UnknownTaskError,
+    check_task,
+    choose,
+    find_domain,
+    find_planner,
+    kebab,
+    known_keys,
+    refuse_unfit,
+)
+from llm_planning.roles import RoleSettings, read_roles
+from llm_planning.settings import NoSettings, SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from llm_planning.outcome import Outcome
+    from llm_planning.roles import Engines
+
+REFUSALS: Final = (
+    UnknownPlannerError,
+    UnknownDomainError,
+    UnknownTaskError,
+    DomainError,
+    OwnCodeError,
+    SettingsError,
+)
+"""What `prepare` raises; each says in one line what is wrong and what to write instead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A planner with a task and settings that fit it.
+
+    Attributes:
+        spec: the planner.
+        domain: where it plans; None for a planner of a benchmark, which opens its own worlds.
+        task: one of the domain's.
+        chosen: all settings.
+    """
+
+    spec: PlannerSpec
+    domain: DomainSpec | None
+    task: str
+    chosen: Chosen
+
+    @property
+    def domain_name(self) -> str:
+        """Name of the domain, or of the benchmark's."""
+        return name_of(self.spec, self.domain)
+
+    async def run(self, engines: Engines, seed: int) -> Outcome:
+        """Opens the domain and plans.
+
+        Args:
+            engines: who answers.
+            seed: of every draw.
+
+        Raises:
+            Exception: whatever the domain or the planner raises.
+        """
+        world: Domain[Any, Any] | None = None
+        if self.domain is not None:
+            world = await settled(self.domain.open(self.task, self.chosen.domain))
+        problem: Problem[Any] = Problem(domain=self.domain_name, task=self.task, world=world)
+        return await self.spec.run(
+            problem, engines=engines, settings=self.chosen.planner, seed=seed
+        )
+
+
+def prepare(
+    planner: str | PlannerSpec,
+    *,
+    domain: str | DomainSpec | None = None,
+    task: str | None = None,
+    settings: Mapping[str, object],
+) -> Prepared:
+    """Looks everything up that a run needs, and checks that it fits together.
+
+    Args:
+        planner: its name, or the planner itself.
+        domain: its name, or the domain itself; None for the planner's benchmark, or this project's
+            domain that has the task.
+        task: its name; None for the domain's first.
+        settings: key -> value, the planner's and the domain's; what is missing keeps its default.
+
+    Raises:
+        ValueError: one of `REFUSALS`.
+    """
+    spec = find_planner(planner) if isinstance(planner, str) else planner
+    where = find_where(spec, domain=domain, task=task, settings=settings)
+    tasks = tasks_of(spec, where)
+    if task is not None:
+        check_task(task, known=tasks, of=name_of(spec, where))
+    return Prepared(
+        spec=spec, domain=where, task=task or tasks[0], chosen=choose(spec, where, settings)
+    )
+
+
+def prepare_with(
+    planner: str | PlannerSpec, world: Domain[Any, Any], *, settings: Mapping[str, object]
+) -> Prepared:
+    """The same for a domain that is open already.
+
+    Args:
+        planner: its name, or the planner itself.
+        world: the domain, which has its own settings.
+        settings: key -> value, of the planner.
+
+    Raises:
+        ValueError: one of `REFUSALS`.
+    """
+    spec = find_planner(planner) if isinstance(planner, str) else planner
+    kind = type(world)
+    name = kebab(kind.__name__)
+    domain = DomainSpec(
+        name=name,
+        summary=(inspect.getdoc(kind) or name).partition("\n")[0],
+        kind=kind,
+        tasks=(str(getattr(world, "task", name)),),
+        settings=NoSettings,
+        open=lambda _task, _settings: world,
+    )
+    refuse_unfit(spec, domain)
+    return Prepared(
+        spec=spec, domain=domain, task=domain.tasks[0], chosen=choose(spec, domain, settings)
+    )
+
+
+def find_where(
+    spec: PlannerSpec,
+    *,
+    domain: str | DomainSpec | None,
+    task: str | None,
+    settings: Iterable[str] = (),
+) -> DomainSpec | None:
+    """Where a planner plans: None where that is its benchmark, which is no domain of others.
+
+    Args:
+        spec: the planner.
+        domain: what the user says.
+        task: what the user says, where that tells the domain.
+        settings: keys that the user sets, which may tell it without a task.
+
+    Raises:
+        ValueError: one of `REFUSALS`.
+    """
+    if spec.benchmark is not None:
+        if domain not in {None, spec.benchmark.domain}:
+            raise DomainError(
+                f"planner {spec.name} plans in its own benchmark {spec.benchmark.domain} only, "
+                f"not in {domain}"
+            )
+        return None
+    if domain is None:
+        return _default_domain(spec, task, frozenset(settings))
+    found = find_domain(domain) if isinstance(domain, str) else domain
+    refuse_unfit(spec, found)
+    return found
+
+
+def tasks_of(spec: PlannerSpec, domain: DomainSpec | None) -> tuple[str, ...]:
+    """The tasks that a planner can be given in a domain, or in its benchmark."""
+    if domain is not None:
+        return domain.tasks
+    return spec.benchmark.tasks if spec.benchmark else ()
+
+
+def name_of(spec: PlannerSpec, domain: DomainSpec | None) -> str:
+    """Name of a domain, or of a planner's benchmark."""
+    if domain is not None:
+        return domain.name
+    return spec.benchmark.domain if spec.benchmark else ""
+
+
+def source_of(spec: PlannerSpec, domain: DomainSpec | None) -> str:
+    """SHA-256 of the user's own code, the planner's and the domain's joined by `+`; "" for ours."""
+    codes = (spec.source, domain and domain.source)
+    return "+".join(dict.fromkeys(code.sha256 for code in codes if code))
+
+
+def models_of_roles(spec: PlannerSpec, chosen: Chosen) -> dict[str, str]:
+    """Role -> the model of its own, as the file says that the setting `roles` may name.
+
+    Raises:
+        SettingsError: it is no such file.
+    """
+    if not isinstance(chosen.planner, RoleSettings):
+        return {}
+    return read_roles(chosen.planner.roles, known=spec.roles).models
+
+
+def fitting_domains(spec: PlannerSpec) -> list[DomainSpec]:
+    """This project's own domains that a planner can plan in."""
+    return [one for one in DOMAINS.values() if not spec.benchmark and not spec.lacks(one)]
+
+
+def _default_domain(spec: PlannerSpec, task: str | None, settings: frozenset[str]) -> DomainSpec:
+    """The only one of this project's domains that has the task; without a task, the first."""
+    fitting = fitting_domains(spec)
+    if not fitting:
+        raise DomainError(f"planner {spec.name} needs a domain: name one")
+    if task is None:
+        knowing = [one for one in fitting if settings <= frozenset(known_keys(spec, one))]
+        return (knowing or fitting)[0]
+    having = [one for one in fitting if task in one.tasks]
+    if not having:
+        for one in (one for one in DOMAINS.values() if task in one.tasks):
+            refuse_unfit(spec, one)
+        known = [name for one in fitting for name in one.tasks]
+        check_task(task, known=known, of=f"planner {spec.name}")
+    if len(having) > 1:
+        names = " and ".join(one.name for one in having)
+        raise DomainError(f"the task {task!r} is in the domains {names}: name one of them")
+    return having[0]

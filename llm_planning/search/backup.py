@@ -1,0 +1,161 @@
+"""What a walk teaches: how Q is updated along it, from its end to the root.
+
+N counts the walk already when a backup is called. R_i is the return from edge i on, r_i its reward,
+i = 0 the first edge, m the number of edges.
+"""
+
+from __future__ import annotations
+
+from math import exp
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from llm_planning.search.driver import Backup
+    from llm_planning.search.tree import Edge, Node, Step
+    from llm_planning.search.walk import Walk
+
+S = TypeVar("S")
+A = TypeVar("A")
+
+
+def by_sums(*, gamma: float) -> Backup[S, A]:
+    """Q is the mean of discounted sums: R_i = Σ_{j≥i} γ^{j-i} r_j + γ^{m-i} tail.
+
+    The root's V is the mean of R_0.
+
+    Source: Tree of Options, Section 3.1 iv, where the sum runs over the edges walked as well as
+    those of the rollout.
+
+    Args:
+        gamma: discount γ in [0, 1].
+    """
+
+    def back_up(walk: Walk[S, A]) -> None:
+        r_i = walk.tail
+        for edge, step in _upwards(walk):
+            r_i = step.reward + gamma * r_i
+            edge.value += (r_i - edge.value) / edge.visits
+        _settle(walk.nodes[0], r_i)
+
+    return back_up
+
+
+def by_means(*, gamma: float) -> Backup[S, A]:
+    """Q is the mean of discounted means: R_i of `by_sums` / Σ_{i≤j<m} γ^{j-i}.
+
+    A mean per step does not depend on how many steps are left, which is the scale of the Q printed
+    in Tree of Options, Appendix A.7. The tail is a value of the last state, not a step: it adds no
+    weight to the divisor. The root's V is the mean of R_0.
+
+    Args:
+        gamma: discount γ in [0, 1].
+    """
+
+    def back_up(walk: Walk[S, A]) -> None:
+        total = r_i = walk.tail
+        weight = 0.0
+        for edge, step in _upwards(walk):
+            total = step.reward + gamma * total
+            weight = 1.0 + gamma * weight
+            r_i = total / weight
+            edge.value += (r_i - edge.value) / edge.visits
+        _settle(walk.nodes[0], r_i)
+
+    return back_up
+
+
+def _upwards(walk: Walk[S, A]) -> Iterator[tuple[Edge[S, A], Step[S]]]:
+    return zip(reversed(walk.edges), reversed(walk.steps), strict=True)
+
+
+def _settle(node: Node[S, A], r: float) -> None:
+    """Counts a return into the mean V(h)."""
+    node.value += (r - node.value) / node.visits
+
+
+def softmax_value(q: Sequence[float], temperature: float) -> float:
+    """Σ_a w_a Q(h,a) with w_a ∝ exp(Q(h,a) / temperature).
+
+    Source: the Boltzmann operator (Asadi and Littman, "An Alternative Softmax Operator for
+    Reinforcement Learning", 2017, Section 1); it goes from the mean to the maximum as the
+    temperature falls.
+
+    Args:
+        q: shape [edges], at least one.
+        temperature: above 0, in units of Q.
+
+    Returns:
+        Between the mean and the maximum of `q`.
+    """
+    highest = max(q)
+    weights = [exp((one - highest) / temperature) for one in q]
+    return sum(w * one for w, one in zip(weights, q, strict=True)) / sum(weights)
+
+
+def by_softmax(*, gamma: float, temperature: float) -> Backup[S, A]:
+    """Q(h,a) is the mean of r + γ V(h'), V(h) the `softmax_value` of the visited edges' Q.
+
+    V of a node none of whose edges was visited is the mean of the returns found from there on. As
+    V(h') changes, all earlier visits are credited with its present value:
+    Q(h,a) = r̄(h,a) + γ Σ_o N(hao) V(hao) / N(h,a).
+
+    Args:
+        gamma: discount γ in [0, 1].
+        temperature: above 0; of the softmax, in units of Q.
+    """
+
+    def back_up(walk: Walk[S, A]) -> None:
+        value_of(walk.nodes[-1], walk.tail)
+        for node, (edge, step) in zip(reversed(walk.nodes[:-1]), _upwards(walk), strict=True):
+            mean: float = edge.moments or 0.0
+            mean += (step.reward - mean) / edge.visits
+            edge.moments = mean
+            following = sum([one.visits * one.value for one in edge.nodes])
+            edge.value = mean + gamma * following / edge.visits
+            value_of(node, 0.0)
+
+    def value_of(node: Node[S, A], tail: float) -> None:
+        visited = [edge.value for edge in node.edges or () if edge.visits]
+        if visited:
+            node.value = softmax_value(visited, temperature)
+        else:
+            _settle(node, tail)
+
+    return back_up
+
+
+def by_control_variates(*, gamma: float) -> Backup[S, A]:
+    """Q is the mean of R_i less what chance gave: Q = R̄ - β L̄, β = Cov(R, L) / Var(L).
+
+    L_i = Σ_{j≥i} γ^{j-i} luck_j, whose expectation is 0, so that the expectation of Q stays what it
+    is and its variance falls by the share that L explains. β is estimated at every edge from its
+    own visits; up to the second it is 0.
+
+    Source: Veness, Lanctot and Bowling, "Variance Reduction in Monte-Carlo Tree Search" (2011),
+    Section 3.1.
+
+    Args:
+        gamma: discount γ in [0, 1].
+    """
+
+    def back_up(walk: Walk[S, A]) -> None:
+        r_i = walk.tail
+        l_i = 0.0
+        for edge, step in _upwards(walk):
+            r_i = step.reward + gamma * r_i
+            l_i = step.luck + gamma * l_i
+            # Welford's running means and sums of products.
+            mean_r, mean_l, product, square = edge.moments or (0.0, 0.0, 0.0, 0.0)
+            before_l = l_i - mean_l
+            mean_r += (r_i - mean_r) / edge.visits
+            mean_l += before_l / edge.visits
+            product += before_l * (r_i - mean_r)
+            square += before_l * (l_i - mean_l)
+            edge.moments = (mean_r, mean_l, product, square)
+            beta = product / square if square and edge.visits > 2 else 0.0
+            edge.value = mean_r - beta * mean_l
+        _settle(walk.nodes[0], r_i)
+
+    return back_up

@@ -1,0 +1,139 @@
+"""One simulation: what it draws, and what it walks."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Any, Generic
+
+from llm_planning.search.tree import A, S
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llm_planning.search.tree import Edge, Node, Step
+
+
+class Draws(Random):
+    """The draws of one simulation; notices them.
+
+    What was not drawn is certain, so nobody has to say which of their actions are deterministic.
+    Seeding takes longer than a descent, and is put off until somebody draws.
+
+    Attributes:
+        drawn: whether anything was drawn since this was last set to False.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self.restart(0)
+
+    def restart(self, seed: int) -> None:
+        """Begins the draws of this seed, the same as those of `Random(seed)`."""
+        self._due: int | None = seed
+        self.drawn = False
+
+    def random(self) -> float:
+        """Uniform in [0, 1)."""
+        self._begin()
+        return super().random()
+
+    def getrandbits(self, k: int, /) -> int:
+        """So many random bits."""
+        self._begin()
+        return super().getrandbits(k)
+
+    def gauss(self, mu: float = 0.0, sigma: float = 1.0) -> float:
+        """Normal; the second number of a pair is a draw as well, and ends with its seed."""
+        self._begin()
+        return super().gauss(mu, sigma)
+
+    def getstate(self) -> tuple[Any, ...]:
+        """For copies, whose draws count as draws of this."""
+        self._begin()
+        return super().getstate()
+
+    def setstate(self, state: tuple[Any, ...]) -> None:
+        """Makes a copy."""
+        self._begin()
+        super().setstate(state)
+
+    def _begin(self) -> None:
+        self.drawn = True
+        if self._due is not None:
+            seed, self._due = self._due, None
+            self.seed(seed)
+
+
+class Walk(Generic[S, A]):
+    """One simulation, from its launch to its backup.
+
+    Attributes:
+        rng: its draws.
+        limit: actions after which it ends; None for no limit.
+        state: where it is; at first what the model drew.
+        nodes: histories passed, the root first.
+        edges: actions taken, shape [m].
+        steps: what each of them did this time; rewards belong to the walk, shape [m].
+        ended: whether the last step ended the episode or reached the depth limit.
+        certain: whether the state is a function of the history: nothing was drawn so far, or what
+            was drawn can be seen.
+        tail: return from the last node on.
+        note: what the evaluation hands to `on_backup`.
+        memory: what the model wants to remember from the launch on; simulations in flight read it
+            instead of what has changed since.
+        launched: edges of the descent.
+        grows: whether the descent ended at a node without edges.
+        added: nodes to which the descent added edges, and how many they had before.
+    """
+
+    __slots__ = (
+        "added",
+        "certain",
+        "edges",
+        "ended",
+        "grows",
+        "launched",
+        "limit",
+        "memory",
+        "nodes",
+        "note",
+        "rng",
+        "state",
+        "steps",
+        "tail",
+    )
+
+    state: S
+
+    def __init__(self, root: Node[S, A], rng: Draws, limit: int | None) -> None:
+        self.rng = rng
+        self.limit = limit
+        self.nodes = [root]
+        self.edges: list[Edge[S, A]] = []
+        self.steps: list[Step[S]] = []
+        self.ended = limit == 0
+        self.certain = True
+        self.tail = 0.0
+        self.note: Any = None
+        self.memory: Any = None
+        self.launched = 0
+        self.grows = False
+        self.added: Sequence[tuple[Node[S, A], int]] = ()
+
+    @property
+    def depth(self) -> int:
+        """Actions taken so far."""
+        return len(self.edges)
+
+    def go(self, edge: Edge[S, A], step: Step[S]) -> Node[S, A]:
+        """Adds an action and follows what is seen of it."""
+        # Most steps are certain and most nodes known: no call for them.
+        node = edge.node if step is edge.step else None
+        if node is None:
+            node = edge.follow(step)
+        self.edges.append(edge)
+        self.steps.append(step)
+        self.nodes.append(node)
+        self.state = step.state
+        self.ended = step.done or len(self.edges) == self.limit
+        return node

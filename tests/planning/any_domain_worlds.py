@@ -1,0 +1,156 @@
+"""Worlds for the tests of the planners that work in every domain, and how these are run."""
+
+import sys
+from math import exp, log
+from pathlib import Path
+from random import Random
+
+from llm_planning.domain import Domain, Step
+from llm_planning.planners.any_domain.specs import SPECS
+from llm_planning.registry import Problem
+from llm_planning.roles import Engines
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+PLANNERS = {spec.name: spec for spec in SPECS}
+
+
+def hanoi(discs=3):
+    if str(EXAMPLES) not in sys.path:
+        sys.path.append(str(EXAMPLES))
+    from own_domain import Hanoi
+
+    return Hanoi(discs)
+
+
+async def run(name, world, *, engine=None, seed=0, **settings):
+    spec = PLANNERS[name]
+    return await spec.run(
+        Problem(domain="test", task="the-task", world=world),
+        engines=Engines(engine),
+        settings=spec.settings.read(settings),
+        seed=seed,
+    )
+
+
+class Doors(Domain):
+    """Two doors; behind the right one is the prize. An arrow says so to whoever sees everything."""
+
+    goal = "Win the prize."
+    about = "You stand before two doors."
+
+    def start(self, seed):
+        return "outside"
+
+    def describe(self, state):
+        return f"You are {state}. An arrow points to the right."
+
+    def observe(self, state):
+        return f"You are {state}."
+
+    def actions(self, state):
+        return ["open left", "open right"] if state == "outside" else []
+
+    def step(self, state, action, rng):
+        won = action == "open right"
+        return Step("inside", reward=float(won), done=True, text="A prize!" if won else "Dust.")
+
+    def success(self, state):
+        return state == "inside"
+
+
+class Corridor(Domain):
+    """Ten rooms in a row, the prize in the last; one step forward or back at a time.
+
+    Args:
+        rooms: how many.
+    """
+
+    goal = "Reach the last room."
+
+    def __init__(self, rooms=10):
+        self.rooms = rooms
+        self.simulated = 0
+
+    def start(self, seed):
+        return 0
+
+    def describe(self, state):
+        return f"room {state}"
+
+    def actions(self, state):
+        return ["forward", "back"]
+
+    def step(self, state, action, rng):
+        self.simulated += 1
+        there = min(state + 1, self.rooms - 1) if action == "forward" else max(state - 1, 0)
+        last = there == self.rooms - 1
+        return Step(there, reward=float(last), done=last)
+
+
+class AsyncCorridor(Corridor):
+    async def start(self, seed):
+        return super().start(seed)
+
+    async def describe(self, state):
+        return super().describe(state)
+
+    async def actions(self, state):
+        return super().actions(state)
+
+    async def step(self, state, action, rng):
+        return super().step(state, action, rng)
+
+
+class Lottery(Domain):
+    """A safe prize of 4, or 10 with a chance of 0.3."""
+
+    goal = "Take the better offer."
+
+    def start(self, seed):
+        return "open"
+
+    def describe(self, state):
+        return state
+
+    def actions(self, state):
+        return ["gamble", "take"] if state == "open" else []
+
+    def step(self, state, action, rng):
+        reward = 4.0 if action == "take" else 10.0 * (rng.random() < 0.3)
+        return Step("closed", reward=reward, done=True, observation=f"won {reward:g}")
+
+
+class Tiger(Domain):
+    """A tiger behind one of two doors; listening costs 1 and is right with 0.85.
+
+    What really is behind the doors is a state of its own, with which nobody may simulate.
+    """
+
+    goal = "Open the door without the tiger."
+
+    def start(self, seed):
+        return f"really {Random(seed).choice(['left', 'right'])}"
+
+    def describe(self, state):
+        return f"The tiger is {state}."
+
+    def actions(self, state):
+        return ["listen", "open left", "open right"]
+
+    def step(self, state, action, rng):
+        tiger = state.removeprefix("really ")
+        if action == "listen":
+            other = {"left": "right", "right": "left"}[tiger]
+            heard = tiger if rng.random() < 0.85 else other
+            return Step(state, reward=-1.0, observation=f"heard {heard}")
+        eaten = action == f"open {tiger}"
+        after = "eaten" if eaten else "safe"
+        return Step(after, reward=-100.0 if eaten else 10.0, done=True, observation=after)
+
+    def success(self, state):
+        return state == "safe"
+
+    def belief(self, history, rng):
+        odds = sum({"heard left": 1, "heard right": -1}[seen] for _, seen in history)
+        left = 1 / (1 + exp(-odds * log(0.85 / 0.15)))
+        return "left" if rng.random() < left else "right"

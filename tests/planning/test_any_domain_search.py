@@ -1,0 +1,398 @@
+"""PUCT and UCT in any domain: known, random, hidden and awaited worlds, checked by hand."""
+
+from math import log
+from random import Random
+
+import pytest
+from any_domain_worlds import (
+    AsyncCorridor,
+    Corridor,
+    Doors,
+    Lottery,
+    Tiger,
+    hanoi,
+    run,
+)
+
+from llm_planning.domain import Domain, Step
+from llm_planning.planners.any_domain.domain_model import DomainModel
+from llm_planning.planners.any_domain.searching import best_edge
+from llm_planning.search import Draws, Edge, Node, Walk, expanded
+from llm_planning.settings import SettingsError
+from llm_serving.scripted import ScriptedEngine
+
+
+def scores(text, choices):
+    """Prefers the first of two actions, 0.7 to 0.3."""
+    return [log(0.7), log(0.3)][: len(choices)]
+
+
+# A GOLDEN GAME ------------------------------------------------------------------------------------
+
+# Four simulations by hand, π = 0.7, 0.3 and c = 1. The first goes left, where π is highest: Q = 0.
+# With N = 1 in all, left has 0.7 / 2 and right 0.3: left again. With N = 2, left has 0.7 √2 / 3 =
+# 0.33 and right 0.3 √2 = 0.42: right, and Q = 1. With N = 3, left has 0.7 √3 / 3 = 0.40 and right
+# more than 1: right.
+GAME = """\
+1. open right (reward 1)
+                      Q  prior       N
+   open right     1.000   0.30       2
+   open left      0.000   0.70       2
+
+the-task: the goal is reached after 1 moves, reward 1"""
+
+
+async def test_a_golden_game_of_puct():
+    engine = ScriptedEngine({}, score=scores)
+    outcome = await run("puct", Doors(), engine=engine, simulations=4, prior="exact", gamma=1.0)
+    assert outcome.text == GAME
+    assert (outcome.success, outcome.plan) == (True, ("open right",))
+    assert outcome.metrics == {
+        "success_basis": "executed",
+        "options_executed": 1,
+        "first_failed": None,
+        "first_obstacle": None,
+        "reward": 1.0,
+        "moves": 1,
+        "simulations": 4,
+    }
+    (move,) = outcome.trace["moves"]
+    assert move == {
+        "action": "open right",
+        "reward": 1.0,
+        "text": "A prize!",
+        "obstacle": None,
+        "options": [
+            {"action": "open left", "Q": 0.0, "prior": pytest.approx(0.7), "N": 2},
+            {"action": "open right", "Q": 1.0, "prior": pytest.approx(0.3), "N": 2},
+        ],
+    }
+    told = {key: outcome.trace[key] for key in ("task", "goal", "seed", "success", "ended")}
+    assert told == {
+        "task": "the-task",
+        "goal": "Win the prize.",
+        "seed": 0,
+        "success": True,
+        "ended": True,
+    }
+
+
+async def test_the_prior_is_told_the_complete_state():
+    engine = ScriptedEngine({}, score=scores)
+    await run("puct", Doors(), engine=engine, simulations=4)
+    ((prompt, choices),) = engine.scored
+    assert choices == ("open left", "open right")
+    assert "You are outside. An arrow points to the right." in prompt
+    assert prompt.index("You stand before two doors.") < prompt.index("Win the prize.")
+
+
+async def test_a_prior_is_asked_once_for_each_state_that_is_entered_twice():
+    def forward(text, choices):
+        return [0.0, -9.0]
+
+    engine = ScriptedEngine({}, score=forward)
+    outcome = await run("puct", Corridor(4), engine=engine, simulations=30, depth=6)
+    assert outcome.plan == ("forward",) * 3
+    rooms = [prompt.split("Now:\n")[1].split("\n")[0] for prompt, _ in engine.scored]
+    assert sorted(rooms) == ["room 0", "room 1", "room 2"]
+
+
+async def test_the_mixture_reaches_the_tree():
+    engine = ScriptedEngine({}, score=scores)
+    outcome = await run("puct", Doors(), engine=engine, simulations=1, prior_mixture=0.5)
+    options = outcome.trace["moves"][0]["options"]
+    assert [one["prior"] for one in options] == pytest.approx([0.6, 0.4])
+
+
+async def test_a_uniform_prior_asks_nobody():
+    outcome = await run("puct", Corridor(5), prior="uniform", simulations=50)
+    assert outcome.success
+    options = [one for move in outcome.trace["moves"] for one in move["options"]]
+    assert {one["prior"] for one in options} == {0.5}
+
+
+# WORLDS -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_uct_solves_the_towers_without_a_model(seed):
+    world = hanoi(3)
+    outcome = await run("uct", world, seed=seed)
+    assert outcome.success
+    assert 7 <= len(outcome.plan) <= 12
+    pegs = world.start(0)
+    for action in outcome.plan:
+        pegs = world.step(pegs, action, None).state
+    assert pegs == "CCC"
+
+
+async def test_awaited_methods_change_nothing():
+    plain = await run("uct", Corridor(), simulations=60, seed=3)
+    awaited = await run("uct", AsyncCorridor(), simulations=60, seed=3)
+    assert plain.success
+    assert (plain.text, plain.trace) == (awaited.text, awaited.trace)
+
+
+async def test_simulations_in_flight_change_nothing_but_the_tree():
+    for planner in ("uct", "puct"):
+        engine = ScriptedEngine({}, score=scores, delay=lambda request: 0.001)
+        outcome = await run(planner, Corridor(5), engine=engine, simulations=60, width=8)
+        again = await run(planner, Corridor(5), engine=engine, simulations=60, width=8)
+        assert outcome.success
+        assert outcome.text == again.text
+
+
+async def test_the_value_of_a_lottery():
+    """Q of the gamble is a mean of draws: 3 ± 4 standard errors of √21 / √N; that of 4 is exact.
+
+    UCT keeps both scores equal: 4 + 10 √(ln 4000 / N) of the one, Q + 10 √(ln 4000 / N) of the
+    other.
+    """
+    outcome = await run("uct", Lottery(), simulations=4000, c=10.0)
+    assert outcome.plan == ("take",)
+    gamble, take = outcome.trace["moves"][0]["options"]
+    assert take["Q"] == pytest.approx(4.0)
+    assert abs(gamble["Q"] - 3.0) < 4 * 21**0.5 / gamble["N"] ** 0.5
+    root = log(4000) ** 0.5
+    level = 4.0 + 10 * root / take["N"] ** 0.5
+    assert gamble["N"] == pytest.approx((10 * root / (level - gamble["Q"])) ** 2, rel=0.02)
+
+
+async def test_real_chance_does_not_depend_on_the_search():
+    """The same action meets the same luck, however much was simulated before it."""
+
+    class Must(Lottery):
+        def actions(self, state):
+            return super().actions(state)[:1]
+
+    won = {
+        n: [(await run("uct", Must(), simulations=n, seed=s)).metrics["reward"] for s in range(30)]
+        for n in (1, 17)
+    }
+    assert won[1] == won[17]
+    assert set(won[1]) == {0.0, 10.0}
+
+
+async def test_the_tiger():
+    """The exact policy: a door is opened as soon as two growls more came from the other one."""
+    for seed in range(10):
+        lived = []
+
+        class Lived(Tiger):
+            def step(self, state, action, rng, lived=lived):
+                step = super().step(state, action, rng)
+                if state.startswith("really"):
+                    lived.append((action, step.observation))
+                return step
+
+        outcome = await run("uct", Lived(), seed=seed, c=100.0, simulations=2000, depth=6, moves=20)
+        more = 0
+        for action, observation in lived:
+            assert action == {-2: "open left", 2: "open right"}.get(more, "listen")
+            more += {"heard left": 1, "heard right": -1}.get(observation, 0)
+        assert outcome.success == (lived[-1][1] == "safe")
+
+
+async def test_nobody_simulates_what_is_really_there():
+    simulated = []
+
+    class Watched(Tiger):
+        def step(self, state, action, rng):
+            simulated.append(state)
+            return super().step(state, action, rng)
+
+    outcome = await run("uct", Watched(), c=100.0, simulations=50, depth=6)
+    real = [state for state in simulated if state.startswith("really")]
+    assert len(real) == len(outcome.plan)
+    assert set(simulated) - set(real) == {"left", "right"}
+
+
+async def test_a_prior_over_hidden_states_is_told_the_history_alone():
+    def listen(text, choices):
+        return [-5.0 if choice != "listen" else 0.0 for choice in choices]
+
+    engine = ScriptedEngine({}, score=listen)
+    await run("puct", Tiger(), engine=engine, simulations=60, c=100.0, depth=4, moves=2)
+    assert engine.scored
+    assert not any("The tiger is" in prompt for prompt, _ in engine.scored)
+    first, *later = [prompt for prompt, _ in engine.scored]
+    assert "What happened before" not in first
+    assert "Now:" not in first
+    pasts = {prompt.split("before:\n")[1].split("Possible")[0] for prompt in later}
+    assert "> listen\n\nNow:\nheard left\n\n" in pasts
+    assert "> listen\nheard right\n> listen\n\nNow:\nheard left\n\n" in pasts
+
+
+async def test_the_tree_is_kept_from_move_to_move():
+    """Where everything is certain, what was simulated below the move is not simulated again."""
+    world = Corridor(4)
+    outcome = await run("uct", world, simulations=40, depth=6)
+    n = [sum(one["N"] for one in move["options"]) for move in outcome.trace["moves"]]
+    assert outcome.plan == ("forward",) * 3
+    assert n[0] == 40
+    below = [
+        next(one["N"] for one in move["options"] if one["action"] == "forward")
+        for move in outcome.trace["moves"]
+    ]
+    # The visit that added a node did not go on from it.
+    assert n[1:] == [40 + below[0] - 1, 40 + below[1] - 1]
+
+
+async def test_an_outcome_that_no_simulation_met_begins_a_new_tree():
+    class Fog(Corridor):
+        def step(self, state, action, rng):
+            return super().step(state, action, rng)._replace(observation=rng.random())
+
+    outcome = await run("uct", Fog(4), simulations=40, depth=6)
+    n = [sum(one["N"] for one in move["options"]) for move in outcome.trace["moves"]]
+    assert set(n) == {40}
+
+
+async def test_where_nothing_was_found_a_move_is_drawn_by_the_prior():
+    """Two simulations see no reward: forward is drawn with 0.7, 140 ± 4 √42 of 200 times."""
+    engine = ScriptedEngine({}, score=scores)
+    moves = [
+        (await run("puct", Corridor(), engine=engine, simulations=9, c=9, depth=2, moves=1, seed=s))
+        for s in range(200)
+    ]
+    assert all(one["N"] for one in moves[0].trace["moves"][0]["options"])
+    assert 114 <= sum(outcome.plan == ("forward",) for outcome in moves) <= 166
+
+
+def test_a_prior_of_zero_can_still_be_drawn():
+    root = expanded([Edge("a"), Edge("b")])
+    assert best_edge(root, Random(0)) is None
+    root.edges[1].visits = 1
+    assert best_edge(root, Random(0)).action == "b"
+    root.edges[0].visits = 1
+    assert {best_edge(root, Random(seed)).action for seed in range(9)} == {"a", "b"}
+    root.edges[0].value = 0.5
+    assert {best_edge(root, Random(seed)).action for seed in range(9)} == {"a"}
+
+
+async def test_equal_seeds_make_equal_games():
+    one, again, other = [await run("uct", hanoi(3), seed=s, simulations=30) for s in (1, 1, 2)]
+    assert one.text == again.text
+    assert one.text != other.text
+
+
+# ENDS AND ERRORS ----------------------------------------------------------------------------------
+
+
+async def test_a_start_without_actions():
+    class Stuck(Corridor):
+        def actions(self, state):
+            return []
+
+    outcome = await run("uct", Stuck())
+    assert (outcome.success, outcome.plan, outcome.metrics["simulations"]) == (False, (), 0)
+    assert outcome.text == "the-task: the goal is not reached after 0 moves, reward 0"
+
+
+async def test_moves_are_bounded():
+    outcome = await run("uct", Corridor(10), simulations=5, moves=4)
+    assert (outcome.success, len(outcome.plan), outcome.trace["ended"]) == (False, 4, False)
+
+
+async def test_an_error_of_the_world_is_raised_unchanged():
+    class Broken(Corridor):
+        def step(self, state, action, rng):
+            raise LookupError("no such room")
+
+    for width in (1, 4):
+        with pytest.raises(LookupError, match="no such room"):
+            await run("uct", Broken(), width=width)
+
+
+async def test_settings_that_do_not_exist_are_named():
+    with pytest.raises(SettingsError, match="unknown setting 'simulation'; did you mean"):
+        await run("uct", Corridor(), simulation=5)
+    with pytest.raises(SettingsError, match="setting gamma=2 is not possible"):
+        await run("uct", Corridor(), gamma=2)
+    with pytest.raises(SettingsError, match="unknown setting 'prior'"):
+        await run("uct", Corridor(), prior="exact")
+
+
+# THE MODEL ALONE ----------------------------------------------------------------------------------
+
+
+class Ladder(Domain):
+    """One action, a reward of 1 for each rung; from an odd start, down is possible too."""
+
+    goal = "Climb."
+
+    def describe(self, state):
+        return str(state)
+
+    def actions(self, state):
+        return ["up", "down"] if state % 2 else ["up"]
+
+    def step(self, state, action, rng):
+        return Step(state + 2, reward=1.0)
+
+
+class Scored(Ladder):
+    def score(self, state):
+        return 100.0 + state
+
+
+def model_of(world, *, prior=None, gamma=0.5, depth=3):
+    return DomainModel(
+        world, state=0, history=(), past=(), now="", prior=prior, gamma=gamma, depth=depth
+    )
+
+
+def walk_at(state, *, node=None, steps=0):
+    walk = Walk(Node() if node is None else node, Draws(), None)
+    for _ in range(steps):
+        walk.go(Edge("up"), Step(state))
+    walk.state = state
+    return walk
+
+
+async def test_a_rollout_is_discounted_and_ends_at_the_depth():
+    model = model_of(Ladder())
+    for steps, value in ((0, 1.75), (1, 1.5), (3, 0.0), (5, 0.0)):
+        leaf = await model.evaluate(Node(), walk_at(0, steps=steps))
+        assert (leaf.tail, leaf.edges) == (value, ())
+
+
+async def test_a_score_stands_in_for_the_rollout():
+    leaf = await model_of(Scored()).evaluate(Node(), walk_at(7))
+    assert leaf.tail == 107.0
+
+
+async def test_a_score_is_asked_beyond_the_depth():
+    """A search that never scored the last state would not see that forward is better."""
+
+    class Far(Corridor):
+        def score(self, state):
+            return state / 100
+
+    outcome = await run("uct", Far(50), simulations=60, depth=1, moves=1, c=0.05)
+    assert outcome.plan == ("forward",)
+    options = {one["action"]: one["Q"] for one in outcome.trace["moves"][0]["options"]}
+    assert options["forward"] > 0.02
+
+
+async def test_actions_that_are_missing_join_those_that_are_known():
+    asked = []
+
+    async def prior(question):
+        asked.append(question.actions)
+        return {1: [1.0], 2: [0.75, 0.25]}[len(question.actions)]
+
+    model = model_of(Ladder(), prior=prior)
+    node = expanded(await model.expand(Node(), walk_at(2)))
+    assert [(edge.action, edge.prior) for edge in node.edges] == [("up", 1.0)]
+    new = await model.expand(node, walk_at(3, node=node))
+    assert [(edge.action, edge.prior) for edge in new] == [("down", 0.25)]
+    assert node.edges[0].prior == 0.75
+    assert asked == [("up",), ("up", "down")]
+
+
+async def test_a_state_with_nothing_new_asks_nobody():
+    model = model_of(Ladder(), prior=None)
+    node = expanded(await model.expand(Node(), walk_at(3)))
+    assert [edge.prior for edge in node.edges] == [0.5, 0.5]
+    assert await model.expand(node, walk_at(2, node=node)) == ()

@@ -1,0 +1,171 @@
+"""Plans carried out for real: what the world refuses, what it says, and who draws."""
+
+from random import Random
+
+import pytest
+
+from llm_planning.domain import Domain, Step
+from llm_planning.execution import Episode, execute, world_draws
+from llm_planning.trace import recording
+
+
+class Stairs(Domain):
+    """Up and down; a jump succeeds by chance, and from the third step on there is nothing to do."""
+
+    goal = "Stand on the third step."
+
+    def start(self, seed):
+        return 0
+
+    def describe(self, state):
+        return f"step {state}"
+
+    def actions(self, state):
+        return ["up", "jump"] if state < 3 else []
+
+    def step(self, state, action, rng):
+        if action == "up":
+            return Step(state + 1, reward=0.5, done=state == 2, text="you climb")
+        if action == "jump":
+            high = rng.random() < 0.5
+            return Step(state + 2 * high, done=high and state >= 1, text="hop" if high else "oops")
+        return Step(state, obstacle=f"there is no {action} here")
+
+
+class Bell(Stairs):
+    """The same, won on the second step, where no step ends."""
+
+    def success(self, state):
+        return state == 2
+
+
+class AsyncStairs(Stairs):
+    async def start(self, seed):
+        return seed
+
+    async def describe(self, state):
+        return f"soon step {state}"
+
+    async def step(self, state, action, rng):
+        return super().step(state, action, rng)
+
+
+async def test_a_plan_goes_on_after_what_the_world_refuses():
+    done = await execute(Stairs(), ["up", "fly", "dig", "up"], seed=0)
+    assert [str(move.action) for move in done.moves] == ["up", "fly", "dig", "up"]
+    assert (done.success, done.ended, done.last) == (False, False, "step 2")
+    assert done.metrics() == {
+        "success_basis": "executed",
+        "options_executed": 2,
+        "first_failed": "fly",
+        "first_obstacle": "there is no fly here",
+        "reward": 1.0,
+    }
+
+
+async def test_a_plan_ends_with_the_episode():
+    done = await execute(Stairs(), ["up"] * 9, seed=0)
+    assert (len(done.moves), done.success, done.ended) == (3, True, True)
+    metrics = done.metrics()
+    assert (metrics["first_failed"], metrics["first_obstacle"]) == (None, None)
+
+
+async def test_an_episode_ends_where_the_goal_is_reached():
+    done = await execute(Bell(), ["up", "up", "up"], seed=0)
+    assert (len(done.moves), done.success, done.ended, done.last) == (2, True, True, "step 2")
+
+
+async def test_an_end_that_is_no_success():
+    class Pit(Bell):
+        def step(self, state, action, rng):
+            return Step(7, done=True)
+
+    done = await execute(Pit(), ["up", "up"], seed=0)
+    assert (len(done.moves), done.success, done.ended) == (1, False, True)
+
+
+async def test_a_goal_that_is_reached_at_the_start_needs_no_plan():
+    class There(Bell):
+        def start(self, seed):
+            return 2
+
+    done = await execute(There(), ["up"], seed=0)
+    assert (done.moves, done.success, done.ended) == ((), True, True)
+
+
+async def test_methods_may_be_awaited_and_the_world_gets_the_seed():
+    done = await execute(AsyncStairs(), ["up"], seed=1)
+    assert (done.last, done.moves[0].step.text) == ("soon step 2", "you climb")
+
+
+async def test_real_chance_is_the_documented_stream():
+    for seed in range(8):
+        draws = Random(f"world {seed}")
+        assert world_draws(seed).random() == Random(f"world {seed}").random()
+        done = await execute(Stairs(), ["jump"] * 3, seed=seed)
+        expected = ["hop" if draws.random() < 0.5 else "oops" for _ in done.moves]
+        assert [move.step.text for move in done.moves] == expected
+
+
+async def test_executions_are_equal_for_equal_seeds_and_differ_for_others():
+    said = [
+        [m.step.text for m in (await execute(Stairs(), ["jump"] * 4, seed=seed)).moves]
+        for seed in (0, 0, 1, 2, 3, 4)
+    ]
+    assert said[0] == said[1]
+    assert any(one != said[0] for one in said[2:])
+
+
+async def test_nothing_can_be_done_after_the_end():
+    episode = await Episode.begin(Stairs(), seed=0)
+    for _ in range(3):
+        await episode.act("up")
+    with pytest.raises(RuntimeError, match="the episode is over, and up can no longer be done"):
+        await episode.act("up")
+
+
+async def test_an_execution_can_be_written():
+    done = await execute(Stairs(), ["up", "fly"], seed=0)
+    assert done.to_json() == {
+        "moves": [
+            {"action": "up", "reward": 0.5, "text": "you climb", "obstacle": None},
+            {
+                "action": "fly",
+                "reward": 0.0,
+                "text": "",
+                "obstacle": "there is no fly here",
+            },
+        ],
+        "success": False,
+        "ended": False,
+        "last": "step 1",
+    }
+
+
+async def test_real_steps_are_traced():
+    with recording() as trace:
+        await execute(Stairs(), ["up", "fly"], seed=0)
+    told = [{k: v for k, v in e.items() if k != "at"} for e in trace.events]
+    assert told == [
+        {
+            "type": "execution",
+            "action": "up",
+            "reward": 0.5,
+            "text": "you climb",
+            "obstacle": None,
+            "done": False,
+        },
+        {
+            "type": "execution",
+            "action": "fly",
+            "reward": 0.0,
+            "text": "",
+            "obstacle": "there is no fly here",
+            "done": False,
+        },
+    ]
+
+
+async def test_an_empty_plan_is_no_success():
+    done = await execute(Stairs(), [], seed=0)
+    assert (done.moves, done.success, done.ended, done.last) == ((), False, False, "step 0")

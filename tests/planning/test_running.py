@@ -1,0 +1,90 @@
+"""From names to a plan: which domain is meant, and what does not fit together."""
+
+from dataclasses import replace
+
+import pytest
+
+from llm_planning.domain import Domain, DomainError, Need, Step
+from llm_planning.environments.catalogue import DOMAINS
+from llm_planning.outcome import Outcome
+from llm_planning.registry import Benchmark, UnknownTaskError, find_planner, planner, spec_of
+from llm_planning.roles import Engines
+from llm_planning.running import find_where, fitting_domains, prepare, prepare_with
+from llm_planning.settings import Settings, SettingsError
+from llm_serving.scripted import ScriptedEngine
+
+
+class Walk(Settings):
+    length: int = 2
+
+
+class Line(Domain[int, str]):
+    """A line."""
+
+    tasks = ("right", "left")
+
+    def __init__(self, task: str = "right", length: int = 3):
+        self.task, self.goal = task, f"{length} to the {task}"
+
+    def actions(self, state):
+        return ("left", "right")
+
+    def step(self, state, action, rng):
+        return Step(state)
+
+
+@planner("told", settings=Walk)
+async def told(problem, *, engines, settings, seed):
+    """Says what it was given."""
+    goal = None if problem.world is None else problem.world.goal
+    said = (problem.domain, problem.task, str(goal), str(settings.length), str(seed))
+    return Outcome(success=None, plan=said, metrics={}, trace={}, text="")
+
+
+MAPPED = replace(told, name="mapped", needs=(Need("map", "has a map"),))
+OWN_WORLDS = replace(told, benchmark=Benchmark(domain="games", tasks=("chess", "go")))
+
+
+async def plan_of(prepared):
+    return (await prepared.run(Engines(ScriptedEngine({})), 7)).plan
+
+
+async def test_a_domain_is_opened_with_its_own_settings_and_the_planner_has_its_own():
+    line = spec_of(Line)
+    prepared = prepare(told, domain=line, task="left", settings={"domain.length": "5", "length": 4})
+    assert prepared.chosen.to_json() == {"length": 4, "domain.length": 5}
+    assert await plan_of(prepared) == ("line", "left", "5 to the left", "4", "7")
+    first = prepare(told, domain=line, settings={})
+    assert await plan_of(first) == ("line", "right", "3 to the right", "2", "7")
+
+
+async def test_a_domain_that_is_open_is_taken_as_it_is():
+    prepared = prepare_with(told, Line("left", length=9), settings={"length": 1})
+    assert await plan_of(prepared) == ("line", "left", "9 to the left", "1", "7")
+    with pytest.raises(SettingsError, match=r"unknown setting 'domain\.length'"):
+        prepare_with(told, Line(), settings={"domain.length": 1})
+    with pytest.raises(DomainError, match="needs a domain that has a map"):
+        prepare_with(MAPPED, Line(), settings={})
+
+
+async def test_a_benchmark_s_planner_opens_its_own_worlds():
+    prepared = prepare(OWN_WORLDS, settings={})
+    assert await plan_of(prepared) == ("games", "chess", "None", "2", "7")
+    assert prepare(OWN_WORLDS, domain="games", task="go", settings={}).task == "go"
+    assert fitting_domains(OWN_WORLDS) == []
+    with pytest.raises(DomainError, match="in its own benchmark games only, not in minecraft"):
+        prepare(OWN_WORLDS, domain="minecraft", settings={})
+    with pytest.raises(UnknownTaskError, match="unknown task 'gi' of games; did you mean go"):
+        prepare(OWN_WORLDS, task="gi", settings={})
+
+
+def test_a_task_tells_the_domain_where_only_one_has_it(monkeypatch):
+    assert prepare("too", task="cook-meat", settings={}).domain_name == "minecraft"
+    assert find_where(find_planner("uct"), domain=None, task="cook-meat").name == "minecraft"
+    with pytest.raises(UnknownTaskError, match="did you mean cook-meat"):
+        prepare("uct", task="cook-meet", settings={})
+    with pytest.raises(DomainError, match=r"planner too needs .*; textgame does not"):
+        prepare("too", task="coin-collector", settings={})
+    monkeypatch.setitem(DOMAINS, "kitchen", replace(spec_of(Line), tasks=("cook-meat",)))
+    with pytest.raises(DomainError, match="'cook-meat' is in the domains minecraft and line"):
+        prepare(told, task="cook-meat", settings={})

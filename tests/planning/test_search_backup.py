@@ -1,0 +1,238 @@
+"""What walks teach, by hand."""
+
+import random
+from functools import partial
+from statistics import mean, pvariance
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from search_worlds import ChanceWorld
+
+from llm_planning.search import (
+    Draws,
+    Edge,
+    Node,
+    Step,
+    Walk,
+    by_control_variates,
+    by_means,
+    by_softmax,
+    by_sums,
+    search,
+    select_by_uct,
+    softmax_value,
+)
+
+finite = st.floats(min_value=-100, max_value=100)
+
+
+def walked(backup, root, taken, tail=0.0):
+    """Walks (edge, step) pairs from a root, counts them and backs them up."""
+    walk = Walk(root, Draws(), None)
+    for edge, step in taken:
+        walk.go(edge, step)
+    walk.tail = tail
+    for one in [*walk.nodes, *walk.edges]:
+        one.visits += 1
+    backup(walk)
+
+
+def chain(backup, rewards, tail=0.0):
+    """Q of each edge of a chain that was walked once, and V of its root."""
+    edges = [Edge(i) for i in range(len(rewards))]
+    root = Node()
+    walked(backup, root, [(edge, Step(edge.action, rewards[edge.action])) for edge in edges], tail)
+    return [edge.value for edge in edges], root.value
+
+
+def test_sums_add_the_rewards_that_follow():
+    # R_2 = 4;  R_1 = 2 + 0.5 · 4 = 4;  R_0 = 1 + 0.5 · 4 = 3
+    assert chain(by_sums(gamma=0.5), [1.0, 2.0, 4.0]) == ([3.0, 4.0, 4.0], 3.0)
+
+
+def test_sums_end_in_the_tail():
+    # R_2 = 4 + 0.5 · 8 = 8;  R_1 = 2 + 0.5 · 8 = 6;  R_0 = 1 + 0.5 · 6 = 4
+    assert chain(by_sums(gamma=0.5), [1.0, 2.0, 4.0], 8.0) == ([4.0, 6.0, 8.0], 4.0)
+
+
+def test_means_divide_by_the_weights():
+    # Sums 3, 4, 4 over weights 1 + 0.5 + 0.25 = 1.75, 1 + 0.5 = 1.5 and 1.
+    q, v = chain(by_means(gamma=0.5), [1.0, 2.0, 4.0])
+    assert q == pytest.approx([3 / 1.75, 4 / 1.5, 4.0])
+    assert v == q[0]
+
+
+def test_means_give_the_tail_no_weight():
+    # Sums 4, 6, 8 over the same weights.
+    q, v = chain(by_means(gamma=0.5), [1.0, 2.0, 4.0], 8.0)
+    assert q == pytest.approx([4 / 1.75, 6 / 1.5, 8.0])
+    assert v == q[0]
+
+
+@pytest.mark.parametrize(
+    "backup",
+    [
+        by_sums(gamma=0.95),
+        by_means(gamma=0.95),
+        by_softmax(gamma=0.95, temperature=1.0),
+        by_control_variates(gamma=0.95),
+    ],
+)
+def test_a_walk_without_edges_teaches_its_tail(backup):
+    root = Node()
+    walked(backup, root, [], 3.0)
+    walked(backup, root, [], 4.0)
+    assert root.value == 3.5
+
+
+@settings(deadline=None)
+@given(rewards=st.lists(finite, min_size=1, max_size=15), gamma=st.floats(0, 1), tail=finite)
+def test_sums_are_the_double_sum_and_means_divide_it(rewards, gamma, tail):
+    m = len(rewards)
+    sums = [
+        sum(gamma ** (j - i) * rewards[j] for j in range(i, m)) + gamma ** (m - i) * tail
+        for i in range(m)
+    ]
+    weights = [sum(gamma ** (j - i) for j in range(i, m)) for i in range(m)]
+    means = [total / weight for total, weight in zip(sums, weights, strict=True)]
+    assert chain(by_sums(gamma=gamma), rewards, tail)[0] == pytest.approx(sums, abs=1e-9)
+    assert chain(by_means(gamma=gamma), rewards, tail)[0] == pytest.approx(means, abs=1e-9)
+
+
+@settings(deadline=None)
+@given(reward=finite, m=st.integers(1, 15), gamma=st.floats(0, 1))
+def test_the_mean_of_a_constant_is_that_constant(reward, m, gamma):
+    q, _ = chain(by_means(gamma=gamma), [reward] * m)
+    assert q == pytest.approx([reward] * m, abs=1e-9)
+
+
+def test_q_is_the_mean_of_the_returns_of_all_visits():
+    root, edge = Node(), Edge("a")
+    for reward, tail in ((1.0, 2.0), (0.0, 0.0), (4.0, 0.0)):
+        walked(by_sums(gamma=0.5), root, [(edge, Step("t", reward))], tail)
+    # Returns 2, 0 and 4.
+    assert (edge.value, root.value) == (2.0, 2.0)
+
+
+def test_softmax_lies_between_the_mean_and_the_maximum():
+    # Weights 1 and e^{-1} = 0.367879: (3 + 2 · 0.367879) / 1.367879 = 2.731059
+    assert softmax_value([3.0, 2.0], 1.0) == pytest.approx(2.731059, abs=1e-6)
+    assert softmax_value([1.0, 3.0], 1e9) == pytest.approx(2.0)
+    assert softmax_value([1.0, 3.0], 1e-9) == 3.0
+    assert softmax_value([-5.0], 0.1) == -5.0
+    # No overflow, wherever Q lies.
+    assert softmax_value([1e6, 1e6 - 1.0], 1.0) == pytest.approx(1e6 - 0.268941)
+
+
+def test_softmax_backup_credits_earlier_visits_with_the_present_value():
+    # γ = 0.5, temperature 1.
+    root = Node()
+    a, b, c = Edge("a"), Edge("b"), Edge("c")
+    root.edges = [a, b, Edge("never taken")]
+    backup = by_softmax(gamma=0.5, temperature=1.0)
+    # 1. a, reward 1, to x with tail 4: V(x) = 4, Q(a) = 1 + 0.5 · 4 = 3, V = 3.
+    walked(backup, root, [(a, Step("x", 1.0))], 4.0)
+    assert (a.outcomes["x"].value, a.value, root.value) == (4.0, 3.0, 3.0)
+    # 2. b, reward 2: Q(b) = 2, V = softmax(3, 2) = 2.731059.
+    walked(backup, root, [(b, Step("z", 2.0))])
+    assert b.value == 2.0
+    assert root.value == pytest.approx(2.731059, abs=1e-6)
+    # 3. a, reward 3, to y with tail 2: r̄ = 2, Σ N V = 1 · 4 + 1 · 2 = 6, Q(a) = 2 + 0.5 · 6 / 2;
+    #    V = softmax(3.5, 2) = (3.5 + 2 · 0.223130) / 1.223130 = 3.226362.
+    walked(backup, root, [(a, Step("y", 3.0))], 2.0)
+    assert a.value == 3.5
+    assert root.value == pytest.approx(3.226362, abs=1e-6)
+    # 4. a, reward 1, to x, and c there, reward 8: V(x) = Q(c) = 8, r̄ = 5/3,
+    #    Σ N V = 2 · 8 + 1 · 2 = 18, Q(a) = 5/3 + 0.5 · 18 / 3 = 4.666667;
+    #    V = softmax(4.666667, 2): weight e^{-2.666667} = 0.069483:
+    #    (4.666667 + 2 · 0.069483) / 1.069483 = 4.493416.
+    a.outcomes["x"].edges = [c]
+    walked(backup, root, [(a, Step("x", 1.0)), (c, Step("end", 8.0))])
+    assert (c.value, a.outcomes["x"].value) == (8.0, 8.0)
+    assert a.value == pytest.approx(14 / 3)
+    assert root.value == pytest.approx(4.493416, abs=1e-6)
+
+
+def test_control_variate_by_hand():
+    # (R, L): (2, 1), (4, 2), (3, 0). R̄ = 3, L̄ = 1; Σ (L - L̄)(R - R̄) = 0 + 1 + 0 = 1,
+    # Σ (L - L̄)² = 0 + 1 + 1 = 2: β = 0.5 and Q = 3 - 0.5 · 1 = 2.5.
+    root, edge = Node(), Edge("a")
+    backup = by_control_variates(gamma=1.0)
+    found = []
+    for reward, luck in ((2.0, 1.0), (4.0, 2.0), (3.0, 0.0)):
+        walked(backup, root, [(edge, Step("t", reward, luck=luck))])
+        found.append(edge.value)
+    # A line through two points explains everything: up to there β is 0.
+    assert found == pytest.approx([2.0, 3.0, 2.5])
+    # V is the plain mean.
+    assert root.value == 3.0
+
+
+def test_control_variates_discount_luck_like_rewards():
+    # γ = 0.5. Lucks (1, 2), (-1, 0), (0, 4): L_0 = 2, -1, 2. Rewards (1, 0), (0, 0), (4, 2):
+    # R_0 = 1, 0, 5; R̄ = 2, L̄ = 1; Σ (L - 1)(R - 2) = -1 + 4 + 3 = 6, Σ (L - 1)² = 1 + 4 + 1 = 6;
+    # β = 1, Q = 2 - 1 = 1.
+    root, first, then = Node(), Edge("a"), Edge("b")
+    backup = by_control_variates(gamma=0.5)
+    for (r_0, r_1), (l_0, l_1) in (
+        ((1.0, 0.0), (1.0, 2.0)),
+        ((0.0, 0.0), (-1.0, 0.0)),
+        ((4.0, 2.0), (0.0, 4.0)),
+    ):
+        walked(backup, root, [(first, Step("s", r_0, luck=l_0)), (then, Step("t", r_1, luck=l_1))])
+    assert first.value == pytest.approx(1.0)
+    # The second edge: L̄ = 2, R̄ = 2/3; Σ (L - 2)(R - 2/3) = 0 + 4/3 + 8/3 = 4, Σ (L - 2)² = 8.
+    assert then.value == pytest.approx(2 / 3 - 0.5 * 2)
+
+
+def test_no_luck_changes_nothing():
+    plain, controlled = Edge("a"), Edge("a")
+    for backup, edge in ((by_sums(gamma=1.0), plain), (by_control_variates(gamma=1.0), controlled)):
+        root = Node()
+        for reward in (1.0, 2.0, 6.0, 7.0):
+            walked(backup, root, [(edge, Step("t", reward))])
+    assert controlled.value == plain.value == 4.0
+
+
+@pytest.mark.parametrize("make", [by_control_variates, partial(by_softmax, temperature=1.0)])
+def test_another_search_goes_on_with_what_the_last_one_knew(make):
+    # What a backup keeps lies on the tree: a new one of its kind takes it up.
+    def taught(backups):
+        root, edge = Node(), Edge("a")
+        root.edges = [edge]
+        for backup, reward in zip(backups, (2.0, 4.0, 3.0, 8.0), strict=True):
+            walked(backup, root, [(edge, Step("t", reward, luck=reward % 3 - 1.0))])
+        return edge.value, root.value
+
+    once = make(gamma=0.5)
+    assert taught([once] * 4) == taught([make(gamma=0.5) for _ in range(4)])
+
+
+async def test_control_variates_reduce_the_variance_and_keep_the_mean():
+    # The reward of the only action is 3 + 2 d + e, with a die d whose luck is told and noise e that
+    # is not: Var = 4 · 35/12 + 1 = 12.67, of which the luck explains 92%. E Q = 3 + 2 · 3.5 = 10.
+    def roll(state, action, rng):
+        die = rng.randrange(1, 7)
+        reward = 3.0 + 2.0 * die + rng.gauss(0.0, 1.0)
+        return Step(state, reward, done=True, observation=0, luck=die - 3.5)
+
+    async def found(backup, seed):
+        root = Node()
+        await search(
+            root,
+            ChanceWorld(roll, actions=lambda state: "r"),
+            select=select_by_uct(c=1.0),
+            backup=backup,
+            simulations=30,
+            rng=random.Random(seed),
+        )
+        return root.edges[0].value
+
+    plain = [await found(by_sums(gamma=1.0), seed) for seed in range(300)]
+    controlled = [await found(by_control_variates(gamma=1.0), seed) for seed in range(300)]
+    # Var(e) / Var(R) = 0.079; the ratio of two variances of 300 draws scatters by 12%, and β, which
+    # is estimated from 30 visits, adds 4%.
+    assert pvariance(controlled) / pvariance(plain) < 0.079 * 1.6
+    standard_error = (pvariance(controlled) / 300) ** 0.5
+    assert mean(controlled) == pytest.approx(10.0, abs=4 * standard_error)

@@ -1,0 +1,189 @@
+"""What a planner hears of a search: `before_select`, `on_backup`, and the notes of evaluations."""
+
+import asyncio
+import random
+
+import pytest
+from search_worlds import CertainWorld, ChanceWorld, Words, unmarked
+
+from llm_planning.search import Edge, Leaf, Node, Step, by_sums, search, select_by_uct
+
+
+class Chain(CertainWorld):
+    async def expand(self, node, walk):
+        await asyncio.sleep(0)
+        return [Edge("a"), Edge("b")]
+
+
+FIRST = {"select": lambda node, edges: edges[0], "backup": by_sums(gamma=1.0)}
+
+
+async def test_a_descent_waits_where_a_node_is_not_ready():
+    # The hook is called with every node that is passed, the root first, and awaited before select.
+    log = []
+
+    def before_select(node, walk):
+        if walk.state == "a":
+            return None
+        return wait(walk.state)
+
+    async def wait(state):
+        log.append(("waits", state))
+        await asyncio.sleep(0)
+        log.append(("ready", state))
+
+    def select(node, edges):
+        log.append(("select", "" if node is root else "a"))
+        return edges[0]
+
+    root = Node()
+    await search(
+        root,
+        Chain(),
+        select=select,
+        backup=by_sums(gamma=1.0),
+        simulations=3,
+        before_select=before_select,
+    )
+    # The second simulation passes the root, the third the root and "a", which needs no waiting.
+    passes = [("waits", ""), ("ready", ""), ("select", "")]
+    assert log == [*passes, *passes, ("select", "a")]
+
+
+@pytest.mark.parametrize("width", [1, 3])
+async def test_an_error_while_a_descent_waits_ends_the_search(width):
+    async def fail():
+        await asyncio.sleep(0)
+        msg = "no answer"
+        raise OSError(msg)
+
+    root = Node()
+    with pytest.raises(OSError, match="no answer"):
+        await search(
+            root,
+            Chain(),
+            **FIRST,
+            simulations=9,
+            width=width,
+            before_select=lambda node, walk: fail() if node.visits > 2 else None,
+        )
+    assert root.visits == 3
+    assert unmarked(root)
+
+
+@pytest.mark.parametrize("width", [1, 4])
+async def test_notes_come_to_on_backup_in_the_order_of_launch(width):
+    pauses = random.Random(0)
+    made = []
+
+    class Reflecting(Words):
+        async def evaluate(self, node, walk):
+            await asyncio.sleep(pauses.choice([0.0, 0.001, 0.002]))
+            made.append(walk.state)
+            return Leaf(note=f"{walk.state!r} failed")
+
+    notes = []
+    world = Reflecting(lambda word: 0.0, "abc", 3)
+    await search(
+        Node(),
+        world,
+        select=select_by_uct(c=1.0),
+        backup=by_sums(gamma=1.0),
+        simulations=13,
+        width=width,
+        on_backup=lambda walk: notes.append(walk.note),
+    )
+    # Nothing is gained, so UCT takes what was tried least, in order: the root, its three letters,
+    # then three below each.
+    words = ["", "a", "b", "c", "aa", "ba", "ca", "ab", "bb", "cb", "ac", "bc", "cc"]
+    assert sorted(made) == sorted(words)
+    assert notes == [f"{word!r} failed" for word in words]
+    assert (made == words) == (width == 1)
+
+
+async def test_on_backup_sees_the_walk_and_the_tree_after_it():
+    seen = []
+
+    def on_backup(walk):
+        rewards = [step.reward for step in walk.steps]
+        actions = "".join(edge.action for edge in walk.edges)
+        seen.append((actions, walk.launched, rewards, root.visits, root.value, walk.depth))
+
+    root = Node()
+    rewards = {"a": 1.0, "b": 2.0, "aa": 0.0, "ab": 3.0, "ba": 1.0, "bb": 0.0}
+    await search(
+        root, Words(rewards.__getitem__), **FIRST, simulations=2, width=2, on_backup=on_backup
+    )
+    # 1: the rollout from the root walks b (2) and ba (1). 2: the descent takes a, the rollout ab.
+    assert seen == [("ba", 0, [2.0, 1.0], 1, 3.0, 2), ("ab", 1, [1.0, 3.0], 2, 3.5, 2)]
+
+
+async def test_memory_is_fixed_at_the_launch():
+    # A simulation reads what was known when it was launched, whatever others have learned since.
+    learned = []
+    read = []
+
+    class Learning(Words):
+        def draw_root(self, walk):
+            walk.memory = tuple(learned)
+            return ""
+
+        async def evaluate(self, node, walk):
+            await asyncio.sleep(0)
+            read.append((walk.state, walk.memory))
+            return Leaf(note=walk.state)
+
+    await search(
+        Node(),
+        Learning(len, "abc", 3),
+        select=select_by_uct(c=1.0),
+        backup=by_sums(gamma=1.0),
+        simulations=4,
+        width=3,
+        on_backup=lambda walk: learned.append(walk.note),
+    )
+    assert read == [("", ()), ("a", ("",)), ("b", ("",)), ("c", ("",))]
+
+
+async def test_a_search_leaves_others_their_turn():
+    # Evaluations that never wait must not keep the event loop to themselves.
+    turns = []
+
+    async def other():
+        while True:
+            turns.append(root.visits)
+            await asyncio.sleep(0)
+
+    root = Node()
+    world = ChanceWorld(lambda state, action, rng: Step(state + action))
+    beside = asyncio.create_task(other())
+    await search(root, world, **(FIRST | {"select": select_by_uct(c=1.0)}), simulations=2_000)
+    beside.cancel()
+    assert len(set(turns)) > 2
+
+
+async def test_steps_and_draws_of_a_simulation_come_from_its_own_stream():
+    # Every simulation has draws of its own, in the order of launch, the same at every width.
+    async def drawn(width):
+        found = []
+
+        class Drawing(CertainWorld):
+            async def evaluate(self, node, walk):
+                await asyncio.sleep(0)
+                return Leaf(note=walk.rng.random())
+
+        await search(
+            Node(),
+            Drawing(),
+            **FIRST,
+            simulations=5,
+            width=width,
+            rng=random.Random(7),
+            on_backup=lambda walk: found.append(walk.note),
+        )
+        return found
+
+    seeds = random.Random(7)
+    expected = [random.Random(seeds.getrandbits(64)).random() for _ in range(5)]
+    for width in (1, 3):
+        assert await drawn(width) == expected

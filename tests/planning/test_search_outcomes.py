@@ -1,0 +1,562 @@
+"""Worlds of chance: outcomes, what is certain, what is legal, when nodes are expanded, how deep."""
+
+import asyncio
+import copy
+import random
+
+import pytest
+from search_worlds import ChanceWorld, backed_up, exported, nodes_of, random_pause, unmarked
+
+from llm_planning.search import (
+    Draws,
+    Node,
+    Step,
+    advance,
+    by_sums,
+    edges_below,
+    format_tree,
+    search,
+    select_by_puct,
+    select_by_uct,
+)
+
+UCT = {"select": select_by_uct(c=1.0), "backup": by_sums(gamma=1.0)}
+
+
+def coin(state, action, rng):
+    """Heads is worth 1; both end the episode."""
+    side = "heads" if rng.random() < 0.5 else "tails"
+    return Step(side, float(side == "heads"), done=True)
+
+
+async def test_outcomes_of_a_drawn_action_become_different_nodes():
+    root = Node()
+    world = ChanceWorld(coin, actions=lambda state: "f")
+    await search(root, world, **UCT, simulations=20)
+    [flip] = root.edges
+    visits = {seen: node.visits for seen, node in flip.outcomes.items()}
+    assert set(visits) == {"heads", "tails"}
+    # The first simulation ends at the root.
+    assert sum(visits.values()) == flip.visits == 19
+    assert flip.value == pytest.approx(visits["heads"] / 19)
+    assert (flip.step, flip.node) == (None, None)
+    assert world.stepped == [("s", "f")] * 19
+
+
+async def test_equal_observations_lead_to_one_node():
+    def foggy(state, action, rng):
+        return Step(rng.random(), observation="fog", done=True)
+
+    root = Node()
+    await search(root, ChanceWorld(foggy), **UCT, simulations=9)
+    for edge in root.edges:
+        assert {seen: node.visits for seen, node in edge.outcomes.items()} == {"fog": 4}
+
+
+async def test_a_certain_step_is_made_once_and_a_drawn_one_each_time():
+    def steps(state, action, rng):
+        if action == "b":
+            rng.choice("xy")
+        return Step(state + action, done=len(state) == 2)
+
+    root = Node()
+    world = ChanceWorld(steps)
+    await search(root, world, **UCT, simulations=40)
+    sure, drawn = root.edges
+    assert world.stepped.count(("s", "a")) == 1
+    assert world.stepped.count(("s", "b")) == drawn.visits > 1
+    assert (sure.step.state, drawn.step) == ("sa", None)
+    # What was drawn can be seen in "sb", so what comes after it is certain again.
+    assert world.stepped.count(("sb", "a")) == 1
+    [below] = drawn.nodes
+    assert below.edges[0].visits > 1
+    assert world.stepped.count(("sb", "b")) == below.edges[1].visits > 1
+
+
+async def test_draws_that_others_make_leave_a_step_certain():
+    # The prior, the evaluation and the root's memory may draw as they like.
+    class Drawing(ChanceWorld):
+        async def expand(self, node, walk):
+            walk.rng.random()
+            return await super().expand(node, walk)
+
+        async def evaluate(self, node, walk):
+            walk.rng.random()
+            return await super().evaluate(node, walk)
+
+    world = Drawing(lambda state, action, rng: Step(state + action))
+    await search(
+        Node(),
+        world,
+        **UCT,
+        simulations=30,
+        expand_at="second",
+        before_select=lambda node, walk: walk.rng.random() and None,
+    )
+    assert len(world.stepped) == len(set(world.stepped))
+    assert world.asked == []
+
+
+async def test_below_a_drawn_root_nothing_is_certain():
+    # Where nothing shows which state was drawn, every step is made anew, drawn or not.
+    def steps(state, action, rng):
+        return Step(state + action, observation="fog")
+
+    root = Node()
+    world = ChanceWorld(steps, root=lambda rng: rng.choice("xy"))
+    await search(root, world, **UCT, simulations=30, max_depth=2)
+    assert {state for state, _ in world.stepped} == {"x", "y", "xa", "xb", "ya", "yb"}
+    assert len(world.stepped) == sum(edge.visits for _, edge in edges_below(root))
+    assert all(edge.step is None for _, edge in edges_below(root))
+    # The history does not say what is legal, at the root or below.
+    assert len(world.asked) == len(world.stepped)
+
+
+async def test_what_can_be_seen_whole_is_certain_below_a_drawn_root():
+    root = Node()
+    world = ChanceWorld(
+        lambda state, action, rng: Step(state + action), root=lambda rng: rng.choice("xy")
+    )
+    await search(root, world, **UCT, simulations=60, max_depth=2)
+    first = root.edges[0]
+    assert set(first.outcomes) == {"xa", "ya"}
+    assert first.step is None
+    assert all(edge.step is not None for node in first.nodes for edge in node.edges if edge.visits)
+    assert [pair for pair in world.stepped if pair == ("xa", "b")] == [("xa", "b")]
+    assert set(world.asked) == {"x", "y"}
+
+
+@pytest.mark.parametrize(("observation", "asked"), [(None, set()), ("fog", {"x", "y"})])
+async def test_legal_is_asked_where_the_history_does_not_say(observation, asked):
+    def steps(state, action, rng):
+        return Step(rng.choice("xy"), observation=observation)
+
+    world = ChanceWorld(steps)
+    await search(Node(), world, **UCT, simulations=50, max_depth=2)
+    assert set(world.asked) == asked
+
+
+def scripted(draws):
+    """A root whose draws are told: each simulation takes the next of them."""
+    left = iter(draws)
+
+    def root(rng):
+        rng.random()
+        return next(left)
+
+    return root
+
+
+BY_STATE = {"x": "ab", "y": "bc"}
+
+
+async def test_edges_are_legal_in_the_state_drawn_and_missing_ones_are_added():
+    offered = []
+
+    def select(node, edges):
+        offered.append("".join(edge.action for edge in edges))
+        return edges[-1]
+
+    def steps(state, action, rng):
+        return Step("end", {"a": 1.0, "b": 2.0, "c": 3.0}[action], done=True)
+
+    root = Node()
+    world = ChanceWorld(steps, actions=BY_STATE.get, root=scripted("xyxy"))
+    await search(root, world, select=select, backup=by_sums(gamma=1.0), simulations=4)
+    # 1 expands the root in x: a, b. 2 draws y, where b and c are possible: c is added. Then x.
+    assert world.expanded == ["x", "y"]
+    assert offered == ["bc", "ab", "bc"]
+    assert [(e.action, e.visits, e.value) for e in root.edges] == [
+        ("a", 0, 0.0),
+        ("b", 1, 2.0),
+        ("c", 2, 3.0),
+    ]
+
+
+async def test_priors_are_renormalised_over_what_is_legal():
+    # π: a 0.5, b 0.3, c 0.2; c_puct = 1, all end the episode with r(b) = 0.08, else 0.
+    # 1 (y) expands the root: b, c. 2 (y): N = 0, so the higher π, b; Q(b) = 0.08.
+    # 3 (x) adds a; legal are a and b, renormalised 0.625 and 0.375, N = 1:
+    #    a: 0 + 0.625 · 1 / 1 = 0.625   b: 0.08 + 0.375 · 1 / 2 = 0.2675: a
+    # 4 (y): b 0.6, c 0.4, N(b) + N(c) = 1: b: 0.08 + 0.6 / 2 = 0.38 against c: 0.4: c.
+    #    (With π as they stand, b: 0.08 + 0.15 = 0.23 against 0.2.)
+    def steps(state, action, rng):
+        return Step("end", 0.08 if action == "b" else 0.0, done=True)
+
+    root = Node()
+    world = ChanceWorld(
+        steps,
+        actions=BY_STATE.get,
+        root=scripted("yyxy"),
+        priors={"a": 0.5, "b": 0.3, "c": 0.2},
+    )
+    await search(
+        root, world, select=select_by_puct(c=1.0), backup=by_sums(gamma=1.0), simulations=4
+    )
+    assert [action for _, action in world.stepped] == ["b", "a", "c"]
+    assert [edge.action for edge in root.edges] == ["b", "c", "a"]
+
+
+async def test_a_state_without_legal_actions_is_evaluated():
+    root = Node()
+    world = ChanceWorld(
+        coin, actions={"x": "", "y": "ab"}.get, root=scripted("yxx"), value={"x": 5.0, "y": 2.0}.get
+    )
+    await search(root, world, **UCT, simulations=3)
+    assert world.evaluated == ["y", "x", "x"]
+    assert root.value == 4.0
+    assert [edge.visits for edge in root.edges] == [0, 0]
+
+
+def only_legal(state, action, rng):
+    """Ends the episode; nothing shows in which state it began."""
+    assert action in BY_STATE[state]
+    return Step(state, observation="fog", done=True)
+
+
+@pytest.mark.parametrize("drawn", ["xx", "xyxy"])
+async def test_a_tree_of_a_belief_is_searched_on_from_a_known_state(drawn):
+    # The belief was x or y, then it is known to be y: what is possible in x only is not taken.
+    root = Node()
+    world = ChanceWorld(only_legal, actions=BY_STATE.get, root=scripted(drawn))
+    await search(root, world, **UCT, simulations=len(drawn))
+    before = root.edges[0].visits
+    world.root = lambda rng: "y"
+    world.stepped.clear()
+    await search(root, world, **UCT, simulations=20)
+    assert [edge.action for edge in root.edges] == ["a", "b", "c"]
+    assert root.edges[0].visits == before
+    # A known state makes steps certain from now on.
+    assert sorted(world.stepped) == [("y", "b"), ("y", "c")]
+
+
+async def test_a_tree_of_a_known_state_is_searched_on_from_a_belief():
+    # x is known; then it may have been y as well; then it is known again.
+    root = Node()
+    world = ChanceWorld(only_legal, actions=BY_STATE.get, root=lambda rng: "x")
+    await search(root, world, **UCT, simulations=9)
+    assert sorted(world.stepped) == [("x", "a"), ("x", "b")]
+    assert world.asked == []
+    world.root = scripted("yyyxxx")
+    world.stepped.clear()
+    await search(root, world, **UCT, simulations=6)
+    # What was certain of x is not of y, nor of a state that was drawn.
+    assert [state for state, _ in world.stepped] == list("yyyxxx")
+    assert [edge.action for edge in root.edges] == ["a", "b", "c"]
+    before = root.edges[2].visits
+    world.root = lambda rng: "x"
+    await search(root, world, **UCT, simulations=40)
+    assert root.edges[2].visits == before > 0
+
+
+async def test_a_tree_kept_after_a_real_step_is_searched_on():
+    root = Node()
+    world = ChanceWorld(
+        lambda state, action, rng: Step(state + action + rng.choice("12")), root=lambda rng: "s"
+    )
+    await search(root, world, **UCT, simulations=60, max_depth=3)
+    edge = root.edges[1]
+    below = edge.outcomes["sb2"]
+    known = backed_up(below)
+    world.root = lambda rng: "sb2"
+    after = advance(root, "b", Step("sb2"))
+    assert after is below
+    assert backed_up(after) == known
+    await search(after, world, **UCT, simulations=10, max_depth=3)
+    assert after.visits == known[0] + 10
+    assert edge.outcomes["sb2"] is after
+    # Nodes at the depth limit of the first search are expanded by the second.
+    assert max(depth for depth, _ in edges_below(after)) == 3
+
+
+async def test_expansion_at_the_second_visit_by_hand():
+    # PUCT with c = 1 and π = 0.5 each, γ = 0.5, evaluations v.
+    # r(a) = 1, r(ab) = 2, others 0; v(a) = 4, v(ab) = 2, v(aba) = 1, others 0.
+    # 1. The root is expanded at once. N = 0, equal π: a, a new node: v(a) = 4.
+    #    R_0 = 1 + 0.5 · 4 = 3: Q(a) = 3.
+    # 2. N = 1: a: 3 + 0.5 / 2 = 3.25, b: 0.5. a is entered for the second time: it is expanded, and
+    #    aa is evaluated: 0. R_1 = 0, R_0 = 1: Q(a) = (3 + 1) / 2 = 2, Q(aa) = 0.
+    # 3. N = 2: a: 2 + 0.5 √2 / 3 = 2.235702, b: 0.707107. In a, N = 1: aa: 0.5 / 2 = 0.25, ab: 0.5.
+    #    ab is new: v(ab) = 2. R_1 = 2 + 0.5 · 2 = 3, R_0 = 1 + 0.5 · 3 = 2.5:
+    #    Q(a) = 2 + 0.5 / 3 = 2.166667, Q(ab) = 3.
+    # 4. N = 3: a: 2.166667 + 0.5 √3 / 4 = 2.383173, b: 0.866025. In a, N = 2: aa: 0.353553,
+    #    ab: 3 + 0.353553. ab is expanded, aba evaluated: 1. R_2 = 0.5, R_1 = 2 + 0.25 = 2.25,
+    #    R_0 = 1 + 1.125 = 2.125: Q(a) = 2.166667 - 0.041667 / 4 = 2.15625, Q(ab) = 2.625.
+    rewards, values = {"a": 1.0, "ab": 2.0}, {"a": 4.0, "ab": 2.0, "aba": 1.0}
+    root = Node()
+    world = ChanceWorld(
+        lambda state, action, rng: Step(state + action, rewards.get(state + action, 0.0)),
+        root=lambda rng: "",
+        value=lambda state: values.get(state, 0.0),
+        priors={"a": 0.5, "b": 0.5},
+    )
+    await search(
+        root,
+        world,
+        select=select_by_puct(c=1.0),
+        backup=by_sums(gamma=0.5),
+        simulations=4,
+        expand_at="second",
+    )
+    assert world.expanded == ["", "a", "ab"]
+    assert world.evaluated == ["a", "aa", "ab", "aba"]
+    assert format_tree(root) == (
+        "ROOT (N:4, Q:2.156)\n"
+        "1. a (N:4, Q:2.156)\n"
+        "1.1. a (N:1, Q:0.000)\n"
+        "1.2. b (N:2, Q:2.625)\n"
+        "1.2.1. a (N:1, Q:0.500)\n"
+        "1.2.2. b (N:0, Q:0.000)\n"
+        "2. b (N:0, Q:0.000)"
+    )
+
+
+async def test_a_dead_end_at_the_second_visit_is_evaluated_where_it_stands():
+    world = ChanceWorld(
+        lambda state, action, rng: Step("end"),
+        actions=lambda state: "" if state == "end" else "a",
+        value={"end": 3.0}.get,
+    )
+    root = Node()
+    await search(root, world, **UCT, simulations=4, expand_at="second")
+    assert world.evaluated == ["end"] * 4
+    assert (root.value, root.edges[0].nodes[0].edges) == (3.0, [])
+
+
+@pytest.mark.parametrize("expand_at", ["first", "second"])
+async def test_a_simulation_ends_at_the_depth_limit(expand_at):
+    root = Node()
+    world = ChanceWorld(
+        lambda state, action, rng: Step(state + action, 1.0), value=lambda state: 10.0
+    )
+    await search(root, world, **UCT, simulations=50, max_depth=2, expand_at=expand_at)
+    assert max(depth for depth, _ in edges_below(root)) == 2
+    # Nothing is asked about the nodes there, and their tail is 0.
+    deep = {node for edge in root.edges for node in edge.nodes}
+    ends = [node for upper in deep for edge in upper.edges for node in edge.nodes]
+    assert len(ends) == 4
+    assert all(node.edges is None and node.visits for node in ends)
+    assert all(len(state) < 3 for state in world.evaluated)
+    assert all(edge.value == 1.0 for upper in deep for edge in upper.edges)
+
+
+async def test_nothing_is_done_at_a_depth_limit_of_zero():
+    root = Node()
+    world = ChanceWorld(coin)
+    await search(root, world, **UCT, simulations=3, max_depth=0)
+    assert (root.visits, root.edges, world.expanded, world.evaluated) == (3, None, [], [])
+
+
+async def test_outcomes_that_cannot_be_told_apart_are_refused_with_the_remedy():
+    def unhashable(state, action, rng):
+        return Step([rng.random()])
+
+    root = Node()
+    with pytest.raises(TypeError, match=r"'a' cannot be told apart.*give the step an `observ"):
+        await search(root, ChanceWorld(unhashable), **UCT, simulations=2)
+    assert root.visits == 1
+    assert unmarked(root)
+
+
+async def test_certain_states_need_not_be_hashable():
+    world = ChanceWorld(
+        lambda state, action, rng: Step([*state, action]), root=lambda rng: ["start"]
+    )
+    root = Node()
+    await search(root, world, **UCT, simulations=20)
+    assert sum(edge.visits for edge in root.edges) == 19
+
+
+@pytest.mark.parametrize("width", [2, 5])
+async def test_a_descent_that_is_put_off_begins_again_with_the_same_draws(width):
+    drawn = []
+
+    def root_state(rng):
+        drawn.append(rng.random())
+        return "s"
+
+    def steps(state, action, rng):
+        return Step(state, observation=rng.randrange(2))
+
+    world = ChanceWorld(steps, root=root_state, pause=random_pause(1))
+    seeds = random.Random(3)
+    await search(Node(), world, **UCT, simulations=40, width=width, rng=random.Random(3))
+    launches = [random.Random(seeds.getrandbits(64)).random() for _ in range(40)]
+    assert list(dict.fromkeys(drawn)) == launches
+    assert len(drawn) > 40
+    # Again is at once: no other simulation begins in between.
+    assert sorted(drawn, key=launches.index) == drawn
+
+
+def mixed_steps(state, action, rng):
+    """Action a draws, b is certain; half of what happens is seen."""
+    if action == "b":
+        return Step(state // 2, 0.5, observation=state % 2)
+    state = rng.randrange(8)
+    return Step(state, float(state), observation=state // 4, done=state == 7)
+
+
+def mixed_world(pause):
+    return ChanceWorld(
+        mixed_steps,
+        actions=lambda state: "ab" if state % 3 else "abc"[: 1 + state % 2],
+        root=lambda rng: rng.randrange(1, 7),
+        value=float,
+        pause=pause,
+    )
+
+
+@pytest.mark.parametrize("expand_at", ["first", "second"])
+@pytest.mark.parametrize("width", [1, 4, 8])
+async def test_the_tree_of_a_world_of_chance_does_not_depend_on_delays(width, expand_at):
+    trees = []
+    for seed in range(3):
+        root = Node()
+        await search(
+            root,
+            mixed_world(random_pause(seed)),
+            **UCT,
+            simulations=80,
+            width=width,
+            max_depth=4,
+            expand_at=expand_at,
+            rng=random.Random(11),
+        )
+        assert unmarked(root)
+        assert root.visits == 80
+        for node in nodes_of(root):
+            assert sum(edge.visits for edge in node.edges or ()) <= node.visits
+        for _, edge in edges_below(root):
+            assert edge.visits == sum(node.visits for node in edge.nodes)
+        trees.append(exported(root))
+    assert trees[0] == trees[1] == trees[2]
+
+
+@pytest.mark.parametrize("expand_at", ["first", "second"])
+@pytest.mark.parametrize("width", [1, 4])
+@pytest.mark.parametrize("last", [3, 17, 40])
+async def test_a_cancelled_search_of_a_world_of_chance_leaves_no_trace(width, expand_at, last):
+    # The tree is the same as that of a search that had no more simulations to begin with: what
+    # descents have added to nodes is taken off as well.
+    root, whole = Node(), Node()
+    stuck = asyncio.Event()
+    pause = random_pause(width)
+
+    async def pause_and_stick(state):
+        if root.visits >= last:
+            stuck.set()
+            await asyncio.Event().wait()
+        await pause(state)
+
+    options = {**UCT, "width": width, "max_depth": 4, "expand_at": expand_at}
+    begun = search(
+        root, mixed_world(pause_and_stick), **options, simulations=80, rng=random.Random(5)
+    )
+    running = asyncio.create_task(begun)
+    async with asyncio.timeout(5):
+        await stuck.wait()
+    for _ in range(100):
+        await asyncio.sleep(0)  # until nothing goes on
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert unmarked(root)
+    assert last <= root.visits < 80
+    await search(whole, mixed_world(None), **options, simulations=root.visits, rng=random.Random(5))
+    assert exported(root) == exported(whole)
+    await search(root, mixed_world(pause), **options, simulations=80, rng=random.Random(6))
+    await search(whole, mixed_world(None), **options, simulations=80, rng=random.Random(6))
+    assert exported(root) == exported(whole)
+
+
+async def test_edges_that_a_cancelled_simulation_added_are_taken_off():
+    # Three fly together: the first in x, the second in y, for which c is added to the root.
+    stuck = asyncio.Event()
+
+    async def pause(state):
+        if state == "end":
+            stuck.set()
+            await asyncio.Event().wait()
+
+    root = Node()
+    world = ChanceWorld(
+        lambda state, action, rng: Step("end", observation=state + action),
+        actions=lambda state: BY_STATE.get(state, "a"),
+        root=scripted("xxxyyyy"),
+        pause=pause,
+    )
+    running = asyncio.create_task(search(root, world, **UCT, simulations=9, width=3))
+    async with asyncio.timeout(5):
+        await stuck.wait()
+    assert [edge.action for edge in root.edges] == ["a", "b", "c"]
+    assert [edge.in_flight for edge in root.edges] == [1, 1, 1]
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert [edge.action for edge in root.edges] == ["a", "b"]
+    assert unmarked(root)
+
+
+@pytest.mark.parametrize("width", [1, 3])
+async def test_edges_that_a_failed_descent_added_are_taken_off(width):
+    # 1 and 2 draw x, 3 draws y and adds c to the root, then its step fails.
+    def steps(state, action, rng):
+        if state == "y":
+            raise OSError("the line is dead")
+        return Step("end", done=True)
+
+    root = Node()
+    world = ChanceWorld(steps, actions=BY_STATE.get, root=scripted("xxxxxy" * 9))
+    with pytest.raises(OSError, match="dead"):
+        await search(root, world, **UCT, simulations=9, width=width)
+    assert world.expanded == ["x", "y"]
+    assert [edge.action for edge in root.edges] == ["a", "b"]
+    assert unmarked(root)
+
+
+def test_draws_are_those_of_their_seed():
+    draws = Draws()
+    for seed in (1, 2, 1):
+        draws.restart(seed)
+        plain = random.Random(seed)
+        assert not draws.drawn
+        for draw in ("random", "getrandbits", "gauss", "choice", "shuffle", "normalvariate"):
+            given = {"getrandbits": [70], "choice": ["abc"], "shuffle": [list("abc")]}.get(draw, [])
+            assert getattr(draws, draw)(*given) == getattr(plain, draw)(*given)
+            assert draws.drawn
+            draws.drawn = False
+
+
+def test_a_pair_of_normal_draws_is_not_shared_by_two_simulations():
+    draws = Draws()
+    draws.restart(1)
+    draws.gauss()
+    draws.drawn = False
+    # The second number of the pair was drawn with the first; it is a draw all the same.
+    second = draws.gauss()
+    assert draws.drawn
+    draws.restart(2)
+    assert draws.gauss() == random.Random(2).gauss() != second
+
+
+def test_a_copy_of_the_draws_goes_on_from_where_they_are():
+    draws = Draws()
+    draws.restart(1)
+    twin = copy.deepcopy(draws)
+    assert draws.drawn
+    assert [twin.random() for _ in range(3)] == [draws.random() for _ in range(3)]
+    plain = random.Random(1)
+    plain.random(), plain.random(), plain.random()
+    assert twin.random() == plain.random()
+
+
+async def test_max_depth_counts_from_the_root_of_each_search():
+    # A tree that was cut at depth 1 goes on from there when the real world has moved on.
+    world = ChanceWorld(lambda state, action, rng: Step(state + action))
+    root = Node()
+    await search(root, world, **UCT, simulations=5, max_depth=1)
+    after = advance(root, "a", Step("sa"))
+    assert (after.edges, after.visits) == (None, 2)
+    world.root = lambda rng: "sa"
+    await search(after, world, **UCT, simulations=5, max_depth=1)
+    assert [edge.visits for edge in after.edges] == [2, 2]

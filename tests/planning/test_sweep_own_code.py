@@ -1,0 +1,290 @@
+"""A user's own planner and domain, in a folder of their own: swept, killed, resumed, reported."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+
+from llm_planning.environments.catalogue import DOMAINS
+from llm_planning.experiments.grid import SweepConfigError, load_sweep
+from llm_planning.experiments.ledger import LEDGER_FILE, Ledger
+from llm_planning.experiments.local_pool import prepare_trial, run_trial
+from llm_planning.own_code import OwnCodeError
+from llm_planning.registry import find_domain
+from llm_planning.roles import Engines
+from llm_serving.encoder_engine import EncoderEngine
+
+RULES = """
+    def moved(place, action):
+        return place + (1 if action == "right" else -1)
+"""
+WORLD = """
+    from pathlib import Path
+
+    from rules import moved
+
+    from llm_planning import Domain, Step
+
+    with Path(__file__).with_name("ran").open("a") as ran:
+        ran.write("x")
+
+
+    class Line(Domain[int, str]):
+        \"\"\"A line to walk along.\"\"\"
+
+        tasks = ("right", "left")
+
+        def __init__(self, task: str = "right", length: int = 3, pause: float = 0.0) -> None:
+            self.goal = f"go {length} to the {task}"
+            self.end = length if task == "right" else -length
+            self.pause = pause
+
+        def start(self, seed):
+            return 0
+
+        def describe(self, state):
+            return f"at {state}"
+
+        def actions(self, state):
+            return ("left", "right")
+
+        def step(self, state, action, rng):
+            place = moved(state, action)
+            return Step(place, reward=float(place == self.end), done=place == self.end)
+
+
+    class NoTasks:
+        pass
+
+
+    class Needy(Line):
+        def __init__(self, must):
+            pass
+"""
+WALK = """
+    import asyncio
+    from random import Random
+
+    from llm_planning import Outcome, planner
+    from llm_planning.domain import Need
+    from llm_planning.settings import Settings
+
+
+    class Walking(Settings):
+        stride: int = 1
+        length: int = 50
+
+
+    @planner("walk", summary="Walks at random.", settings=Walking)
+    async def walk(problem, *, engines, settings, seed):
+        world, rng, plan = problem.world, Random(seed), []
+        state, done = world.start(seed), False
+        while not done and len(plan) < settings.length:
+            plan.append(rng.choice(world.actions(state)))
+            for _ in range(settings.stride):
+                state, _, done, *_ = world.step(state, plan[-1], rng)
+        await asyncio.sleep(world.pause)
+        moves = {"moves": len(plan), "end": state}
+        return Outcome(success=done, plan=tuple(plan), metrics=moves, trace={}, text="")
+
+
+    needy = planner("needy", needs=[Need("map", "has a map")])(walk.run)
+    nothing = None
+"""
+SWEEP = """
+    model: none
+    planners: walk.py:walk
+    domain: world.py:Line
+    tasks: all
+    seeds: 20
+    settings: {stride: [1, 2], domain.length: 4, pause: 0.05}
+"""
+
+
+def write(folder, **files):
+    for name, text in files.items():
+        stem, _, suffix = name.rpartition("_")
+        (folder / f"{stem}.{suffix}").write_text(textwrap.dedent(text))
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    """The folder, which is the working directory."""
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    write(folder, rules_py=RULES, world_py=WORLD, walk_py=WALK, sweep_yaml=SWEEP)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def command(*arguments):
+    return [sys.executable, "-m", "llm_planning.cli", *map(str, arguments)]
+
+
+def said(*arguments, code=0):
+    done = subprocess.run(command(*arguments), capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout if code == 0 else done.stderr
+
+
+def times_run(folder):
+    return len((folder / "ran").read_text())
+
+
+def test_it_is_swept_killed_resumed_and_reported_by_commands_alone(mine):
+    sweep = subprocess.Popen(
+        command("sweep", "run", "sweep.yaml", "--no-cache", "--concurrency", "2"),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    folder = mine / "sweeps" / "sweep"
+    deadline = time.monotonic() + 120
+    finished = 0
+    while finished < 7:
+        assert sweep.poll() is None, "the sweep ended too soon"
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+        if (folder / LEDGER_FILE).exists():
+            with Ledger.open(folder) as ledger:
+                finished = len(ledger.finished())
+    os.kill(sweep.pid, signal.SIGKILL)
+    sweep.wait()
+
+    ran = times_run(mine)
+    status = json.loads(said("sweep", "status", folder, "--json"))
+    assert (status["total"], status["failed"]) == (80, 0)
+    kept = status["done"]
+    assert 7 <= kept < 80
+    said("sweep", "report", folder)
+    said("sweep", "export", folder, "--out", mine / "part.csv")
+    none = said("report", "paper", "too", "table2", "--from", folder, code=1)
+    assert "its planners are walk.py:walk" in none
+    assert times_run(mine) == ran, "reading a ledger must not run the user's code"
+
+    # What is resumed is what was begun.
+    write(mine, rules_py=RULES + "\n    # edited\n")
+    refused = said("sweep", "resume", folder, "--no-cache", code=1)
+    assert "world.py is not what it was when the sweep began" in refused
+    assert f"{kept} of 80 trials are recorded" in refused
+    write(mine, rules_py=RULES)
+
+    resumed = json.loads(said("sweep", "resume", folder, "--no-cache", "--json"))
+    assert (resumed["kept"], resumed["done"], resumed["failed"]) == (kept, 80 - kept, 0)
+    report = json.loads(said("sweep", "report", folder, "--by", "stride", "--json"))
+    assert [(one["by"]["settings.stride"], one["done"]) for one in report["groups"]] == [
+        (1, 40),
+        (2, 40),
+    ]
+    with Ledger.open(folder) as ledger:
+        rows = list(ledger.rows())
+    assert len({row.key for row in rows}) == len(rows) == 80
+    for row in rows:
+        assert (row.trial.planner, row.trial.domain) == ("walk.py:walk", "world.py:Line")
+        side = 1 if row.trial.task == "right" else -1
+        assert row.success == (row.metrics["end"] == 4 * side)
+        assert (row.trial.settings["length"], row.trial.settings["domain.length"]) == (50, 4)
+    assert any(row.success for row in rows)
+
+
+def test_an_edit_of_the_code_or_of_what_it_imports_makes_other_trials(mine):
+    def keys():
+        return {trial.key for trial in load_sweep("sweep.yaml").trials}
+
+    first = keys()
+    assert len(first) == 80
+    write(mine, walk_py=WALK + "\n    # edited\n")
+    second = keys()
+    write(mine, walk_py=WALK, rules_py=RULES + "\n    # edited\n")
+    third = keys()
+    write(mine, rules_py=RULES)
+    assert keys() == first
+    assert not first & second
+    assert not first & third
+    assert not second & third
+
+
+async def test_a_trial_runs_the_code_that_its_sweep_began_with(mine):
+    trial = load_sweep("sweep.yaml").trials[0]
+    engines = Engines(EncoderEngine())
+    assert (await run_trial(trial, engines)).status == "done"
+    # What runs is loaded; an edit while it runs does no harm.
+    write(mine, walk_py=WALK + "\n    # edited\n")
+    assert (await run_trial(trial, engines)).status == "done"
+    edited = load_sweep("sweep.yaml").trials[0]
+    write(mine, walk_py=WALK)
+    with pytest.raises(OwnCodeError, match="is not what it was when the sweep began"):
+        await run_trial(edited, engines)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"planners": "gone.py:walk"}, ["planners.'gone.py:walk'", "gone.py cannot be read"]),
+        ({"planners": "walk.py:wlak"}, ["has no such name", "did you mean walk"]),
+        ({"planners": "walk.py:nothing"}, ["walk.py:nothing is no planner"]),
+        ({"planners": "broken.py:walk"}, ["broken.py fails: ZeroDivisionError"]),
+        ({"domain": "world.py:NoTasks"}, ["domain: world.py:NoTasks is no domain"]),
+        ({"domain": "world.py:Needy"}, ["domain: ", "give the parameter 'must'", "a default"]),
+        ({"planners": "walk.py:needy"}, ["domain: ", "needs a domain that has a map (`map`)"]),
+        ({"tasks": "up"}, ["tasks: unknown task 'up' of world.py:Line", "known: left, right"]),
+        ({"settings": {"strid": 1}}, ["settings.strid", "did you mean stride"]),
+        ({"settings": {"length": 0.5}}, ["settings.length: 0.5 is not possible"]),
+        ({"settings": {"domain.length": "x"}}, ["settings.domain.length: 'x' is not possible"]),
+        (
+            {"settings": {"pause": 1.0, "domain.pause": 2.0}},
+            ["'domain.pause' is given twice", "keep one"],
+        ),
+    ],
+)
+def test_what_is_wrong_with_it_is_said_in_one_line(mine, changes, expected):
+    write(mine, broken_py="1 / 0")
+    sweep = {"model": "none", "planners": "walk.py:walk", "domain": "world.py:Line", "tasks": "all"}
+    (mine / "sweep.yaml").write_text(json.dumps(sweep | changes))
+    with pytest.raises(SweepConfigError) as caught:
+        load_sweep("sweep.yaml")
+    message = str(caught.value)
+    assert message.startswith("sweep.yaml: ")
+    assert message.isprintable()
+    for part in expected:
+        assert part in message
+
+
+def test_a_task_of_two_domains_needs_the_domain(mine, monkeypatch):
+    line = find_domain("world.py:Line")
+    for name in ("near", "far"):
+        monkeypatch.setitem(DOMAINS, name, line)
+    sweep = {"model": "none", "planners": "walk.py:walk", "tasks": ["right"]}
+    (mine / "sweep.yaml").write_text(json.dumps(sweep))
+    with pytest.raises(SweepConfigError, match=r"tasks: the task 'right' is in the domains .*name"):
+        load_sweep("sweep.yaml")
+    (mine / "sweep.yaml").write_text(json.dumps(sweep | {"domain": "near"}))
+    assert len(load_sweep("sweep.yaml").trials) == 1
+    (mine / "sweep.yaml").write_text(json.dumps(sweep | {"tasks": "all"}))
+    with pytest.raises(SweepConfigError, match=r"tasks: planner .* plans in .*: say which by"):
+        load_sweep("sweep.yaml")
+
+
+def test_domains_are_swept_like_anything_else(mine):
+    write(mine, more_py=WORLD.replace("Line", "Long"))
+    sweep = {
+        "model": "none",
+        "planners": ["walk.py:walk"],
+        "domain": ["world.py:Line", "more.py:Long"],
+        "tasks": ["left"],
+        "seeds": 2,
+        "exclude": {"domain": "more.py:Long", "seed": 1},
+    }
+    (mine / "sweep.yaml").write_text(json.dumps(sweep))
+    trials = load_sweep("sweep.yaml").trials
+    assert [(trial.domain, trial.seed) for trial in trials] == [
+        ("world.py:Line", 0),
+        ("world.py:Line", 1),
+        ("more.py:Long", 0),
+    ]
+    assert prepare_trial(trials[-1]).domain_name == "more.py:Long"
+    assert trials[0].source != trials[-1].source

@@ -1,0 +1,110 @@
+"""Text games as a domain of the contract."""
+
+import pytest
+from textgame_toys import Numbers
+
+from llm_planning.domain import is_won
+from llm_planning.environments.textgame.domain import TEXTGAME, TextGameDomain, open_text_game
+from llm_planning.environments.textgame.game import Ending, Observation
+from llm_planning.environments.textgame.interpreted import InterpretedGame
+from llm_planning.environments.textgame.opening import GAME_TASKS, GameSettings
+from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
+from llm_planning.environments.textgame.trapdoor import BAIT, TrapDoor
+from llm_planning.execution import execute
+from llm_planning.planners.mc_dml.agents import SPECS
+from llm_planning.planners.mc_dml.search import observe
+from llm_planning.registry import choose
+
+
+def numbers():
+    return TextGameDomain(InterpretedGame(Numbers()))
+
+
+async def test_a_game_by_the_contract():
+    world = numbers()
+    one = await world.start(7)
+    assert await world.describe(one) == "Begin.\nYou see 1.\nnothing"
+    assert await world.actions(one) == ("add", "double")
+    step = await world.step(one, "double", None)
+    assert (step.reward, step.done, step.text, step.obstacle) == (1.0, False, "double: 2", None)
+    assert await world.describe(step.state) == "double: 2\nYou see 2.\nnothing"
+    # States are where a step begins: whoever has one can go on from it.
+    assert (await world.step(one, "double", None)).state == step.state
+    assert not await is_won(world, step.state, done=step.done)
+
+
+async def test_an_action_that_changes_nothing_says_so():
+    world = numbers()
+    two = (await world.step(await world.start(0), "double", None)).state
+    assert (await world.step(two, "wait", None)).obstacle == "wait: 2"
+
+
+@pytest.mark.parametrize(
+    ("plan", "ending"),
+    [
+        (["double", "add", "double", "double"], Ending.VICTORY),
+        (["double", "double", "double", "double"], Ending.FAILURE),
+    ],
+)
+async def test_victory_is_success_and_failure_is_none(plan, ending):
+    world = numbers()
+    done = await execute(world, plan, seed=0)
+    last = done.moves[-1].step
+    assert (done.ended, last.done, last.state.ending) == (True, True, ending)
+    assert done.success == (ending is Ending.VICTORY)
+    assert await world.actions(last.state) == ()
+    assert await world.describe(last.state) == last.text
+
+
+async def test_no_step_draws():
+    world = await open_text_game("trap-door", GameSettings(remember="memory"))
+
+    class Refusing:
+        def __getattr__(self, name):
+            raise AssertionError(name)
+
+    here, score = await world.start(0), 0.0
+    for action in TrapDoor.walkthrough:
+        step = await world.step(here, action, Refusing())
+        here, score = step.state, score + step.reward
+    assert world.success(here)
+    assert (score, world.max_score) == (100.0, 100.0)
+    assert world.walkthrough == TrapDoor.walkthrough
+    assert (world.name, world.goal) == ("trap-door", TextGameDomain.goal)
+
+
+async def test_a_generated_game_tells_its_goal_and_no_place_twice():
+    pytest.importorskip("textworld")
+    world = await open_text_game("coin-collector", GameSettings(remember="memory"))
+    start = await world.start(0)
+    look, inventory = await world.look(start)
+    assert world.goal.startswith("Hey, thanks for coming over to the TextWorld today")
+    assert await world.describe(start) == "\n".join((world.goal, look, inventory))
+
+
+async def test_an_observation_computes_no_valid_actions():
+    """They cost most of all, and nobody needs those of an episode's last state."""
+    toy = Numbers()
+    world = TextGameDomain(RememberedGame(InterpretedGame(toy), TransitionMemory()))
+    assert await observe(world, await world.start(0)) == Observation(
+        "Begin.", "You see 1.", "nothing"
+    )
+    assert toy.asked == {"begin": 1, "look": 1}
+
+
+async def test_the_domain_as_the_catalogue_has_it():
+    assert (TEXTGAME.name, TEXTGAME.tasks, TEXTGAME.kind) == (
+        "textgame",
+        GAME_TASKS,
+        TextGameDomain,
+    )
+    opened = await TEXTGAME.open("trap-door", GameSettings(remember="memory"))
+    start = await opened.start(0)
+    assert (await opened.step(start, "open trap door", None)).reward == BAIT
+
+
+def test_users_set_the_game_among_the_planner_s_settings():
+    chosen = choose(SPECS[0], TEXTGAME, {"game_seed": "2", "C": "7"})
+    assert chosen.domain.game_seed == 2
+    assert chosen.planner.c == 7.0
+    assert chosen.to_json()["remember"] == "disk"

@@ -1,0 +1,116 @@
+"""Tree of Options with a domain's rules in the model's place: oracles of stated error rate."""
+
+import asyncio
+from random import Random
+
+import pytest
+
+from llm_planning.environments.minecraft.domain import Minecraft
+from llm_planning.environments.minecraft.option_language import Option
+from llm_planning.environments.minecraft.tasks import PLAINS
+from llm_planning.planners.tree_of_options.baselines import SPECS
+from llm_planning.planners.tree_of_options.rules import rules_of
+from llm_planning.planners.tree_of_options.trajectory import Considered, Trajectory, Verdict
+from llm_planning.registry import Problem
+from llm_planning.roles import Engines
+from llm_planning.settings import SettingsError
+from llm_serving.encoder_engine import EncoderEngine
+
+PLANNERS = {spec.name: spec for spec in SPECS}
+TASK = "cook-meat"
+WORLD = Minecraft(task=TASK)
+START = Trajectory(WORLD.goal, PLAINS, str(PLAINS))
+WOOD, TABLE = Option("mine", 3, "oak_log"), Option("craft", 1, "crafting_table")
+
+
+async def plan(name, *, seed=0, roles="rules", world=WORLD, **settings):
+    spec = PLANNERS[name]
+    return await spec.run(
+        Problem(domain="minecraft", task=TASK, world=world),
+        engines=Engines(EncoderEngine()),
+        settings=spec.settings.read({"roles": str(roles), **settings}),
+        seed=seed,
+    )
+
+
+@pytest.mark.parametrize("name", PLANNERS)
+async def test_right_rules_reach_the_goal_without_a_model(name):
+    outcome = await plan(name)
+    assert outcome.success is True
+    assert outcome.metrics["success_basis"] == "executed"
+    assert outcome.metrics["options_executed"] == len(outcome.plan) == 6
+    roles, _, how = outcome.metrics["oracles"].partition(": ")
+    assert set(roles.split(", ")) <= set(PLANNERS[name].roles)
+    assert (
+        how == "right 1 per answer, independent, drawn by (seed, role, *situation, asking), seed 0"
+    )
+    assert "the goal is reached" in outcome.text
+
+
+async def test_the_same_seed_gives_the_same_run():
+    first, second = await asyncio.gather(plan("too", seed=4), plan("too", seed=4))
+    assert first == second
+
+
+async def test_wrong_rules_do_not(tmp_path):
+    file = tmp_path / "roles.yaml"
+    file.write_text("".join(f"{role}: {{rate: 0.0}}\n" for role in PLANNERS["too"].roles))
+    outcomes = [await plan("too", roles=file, seed=seed, iter=3) for seed in range(5)]
+    assert not any(outcome.success for outcome in outcomes)
+    assert "right 0 per answer" in outcomes[0].metrics["oracles"]
+
+
+async def test_a_file_is_part_of_what_a_trial_is(tmp_path):
+    file = tmp_path / "roles.yaml"
+    file.write_text("propose: rules\n")
+    spec = PLANNERS["too"]
+    before = spec.settings.read({"roles": str(file)}).to_json()
+    assert spec.settings.read(before).to_json() == before
+    file.write_text("propose: {rate: 0.5}\n")
+    with pytest.raises(SettingsError, match="has changed"):
+        spec.settings.read(before)
+    assert spec.settings.read({"roles": str(file)}).to_json() != before
+
+
+async def test_a_domain_without_rules_says_so():
+    class Mute:
+        goal = "Nothing."
+        grammar = WORLD.grammar
+        about = ""
+
+        def start(self, seed):
+            return ()
+
+        def describe(self, state):
+            return ""
+
+    with pytest.raises(SettingsError, match="no rules that answer 'propose'"):
+        await plan("tot-mcts", world=Mute())
+
+
+def test_answers_by_hand():
+    rules = rules_of(WORLD, seed=0)
+    table = Considered(START, TABLE)
+    assert rules["feasibility"].right(table) == Verdict("needs 1 oak_log or another kind, has 0")
+    assert rules["feasibility"].wrong(table, Random(0)) == Verdict()
+    assert rules["feasibility"].right(Considered(START, WOOD)) == Verdict()
+    assert rules["repair"].right(table) == rules["propose"].right(START)[0].option
+    after = rules["dynamics"].right(Considered(START, WOOD)).state
+    assert after.inventory == {"oak_log": 3}
+    assert rules["termination"].right(START) is False
+    assert rules["termination"].wrong(START, Random(0)) is True
+    judged = rules["reward"].right(
+        Considered(Trajectory(WORLD.goal, after, str(after)), WOOD, before=START)
+    )
+    # The plan of six still asks for a fourth log, so nothing is done of it yet.
+    assert judged["reachability"] == 1.0
+    assert judged["reward_estimate"] == WORLD.score(after)
+    assert judged["redundancy"] == 1.0 - judged["relativity"]
+    wrong = rules["propose"].wrong(START, Random(0))
+    assert not {one.option for one in wrong} & set(WORLD.advise(PLAINS))
+
+
+def test_without_predictions_rules_replay_the_options():
+    rules = rules_of(WORLD, seed=0)
+    done = Trajectory(WORLD.goal, PLAINS, str(PLAINS), (WOOD,), since=(WOOD,))
+    assert rules["feasibility"].right(Considered(done, TABLE)) == Verdict()

@@ -1,0 +1,221 @@
+import json
+import math
+import os
+
+import numpy as np
+import pytest
+
+from llm_planning.trace import recording
+from llm_planning.trace_file import (
+    TraceError,
+    TraceTargetError,
+    check_trace_target,
+    decode_trace,
+    encode_trace,
+    summary_of,
+    write_trace,
+)
+
+SUMMARY = {
+    "goal": "cook meat",
+    "steps": [{"option": "find 1 cow", "p": 0.25}, {"option": "kill 1 cow", "p": 0.75}],
+    "plan": ("find 1 cow", "kill 1 cow"),
+    "mixed": [{"a": 1}, 2],
+    "empty": [],
+}
+HEADER = {"planner": "too", "domain": "minecraft", "task": "cook-meat", "seed": 3}
+
+
+def sample():
+    with recording() as trace:
+        trace.memory("☃ \ud800", kind="reflection")
+        trace.execution("dig", reward=1.0)
+    return trace
+
+
+def test_a_trace_comes_back_as_it_was_written():
+    trace = sample()
+    content = encode_trace(SUMMARY, events=trace.events, header=HEADER)
+    lines = decode_trace(content)
+    assert lines[0] == {"type": "header", "format": "llm-planning trace", "version": 1, **HEADER}
+    assert lines[1:3] == trace.events
+    assert lines[3:6] == [
+        {"type": "summary", "key": "goal", "value": "cook meat"},
+        *(
+            {"type": "summary", "key": "steps", "index": place, "value": step}
+            for place, step in enumerate(SUMMARY["steps"])
+        ),
+    ]
+    assert lines[-1] == {"type": "end", "lines": len(lines)}
+    assert summary_of(lines) == {**SUMMARY, "plan": list(SUMMARY["plan"])}
+    assert content == content.decode("ascii").encode()
+
+
+def test_equal_summaries_have_equal_lines():
+    one, other = (encode_trace({"node": node}) for node in ({"x": 1, "y": 2}, {"y": 2, "x": 1}))
+    assert one == other
+
+
+def test_the_lines_of_the_first_ledgers_have_no_header():
+    content = b'{"key":"goal","value":"cook"}\n{"index":0,"key":"steps","value":{"p":1}}\n'
+    assert summary_of(decode_trace(content)) == {"goal": "cook", "steps": [{"p": 1}]}
+
+
+@pytest.mark.parametrize(
+    ("harm", "complaint"),
+    [
+        (lambda lines: [], "no trace"),
+        (lambda lines: lines[:-1], "missing"),
+        (lambda lines: lines[:2] + lines[3:], "missing"),
+        (lambda lines: lines[1:], "no trace"),
+        (lambda lines: [lines[0], lines[1][:-5], *lines[2:]], "no trace"),
+        (lambda lines: [lines[0], b"[]", *lines[2:]], "no trace"),
+        (lambda lines: [b'{"key":1}'], "no trace"),
+        (lambda lines: [b"7"], "no trace"),
+        (lambda lines: [b"\xff"], "no trace"),
+        (lambda lines: [lines[0].replace(b'"version":1', b'"version":2'), *lines[1:]], "version 2"),
+        (lambda lines: [lines[0].replace(b"llm-planning", b"other"), *lines[1:]], "'other trace'"),
+    ],
+)
+def test_what_is_no_whole_trace_is_refused(harm, complaint):
+    lines = encode_trace(SUMMARY, events=sample().events).splitlines()
+    assert decode_trace(b"\n".join(lines))
+    with pytest.raises(TraceError, match=complaint):
+        decode_trace(b"\n".join(harm(lines)))
+
+
+def test_a_summary_that_lacks_a_part_is_refused():
+    with pytest.raises(TraceError, match="value"):
+        summary_of([{"type": "summary", "key": "goal"}])
+
+
+@pytest.mark.parametrize("value", [object(), {1, 2}, b"x"])
+def test_a_summary_consists_of_json_values(value):
+    with pytest.raises(TraceError, match="must consist of JSON values"):
+        encode_trace({"node": value})
+
+
+def test_what_contains_itself_is_refused():
+    loop = {}
+    loop["again"] = loop
+    with pytest.raises(TraceError, match="must consist of JSON values"):
+        encode_trace(loop)
+
+
+def test_numbers_of_other_kinds_are_json_s():
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    with recording() as trace:
+        trace.execution("dig", reward=np.float32(0.5))
+        trace.execution("dig", reward=math.inf)
+        trace.belief({"p": [math.nan, -math.inf]})
+    lines = encode_trace({"worst": -math.inf}, events=trace.events).splitlines()
+    events = [json.loads(line, parse_constant=refuse) for line in lines]
+    assert [events[1]["reward"], events[2]["reward"]] == [0.5, "inf"]
+    assert events[3]["belief"] == {"p": ["nan", "-inf"]}
+    assert events[4]["value"] == "-inf"
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def test_a_trace_is_written_and_replaced(tmp_path):
+    path = tmp_path / "trace.jsonl"
+    check_trace_target(path)
+    assert not path.exists()
+    for goal in ("cook", "dig"):
+        check_trace_target(path)
+        write_trace(path, sample(), header=HEADER, summary={"goal": goal})
+        assert summary_of(decode_trace(path.read_bytes())) == {"goal": goal}
+        assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_link_stays_one_and_its_target_is_written(tmp_path):
+    target = tmp_path / "kept.jsonl"
+    target.write_text("before")
+    link = tmp_path / "trace.jsonl"
+    link.symlink_to(target)
+    check_trace_target(link)
+    write_trace(link, sample(), header=HEADER, summary={})
+    assert link.is_symlink()
+    assert decode_trace(target.read_bytes())
+
+
+def test_a_name_without_a_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    from pathlib import Path
+
+    check_trace_target(Path("trace.jsonl"))
+    write_trace(Path("trace.jsonl"), sample(), header={}, summary={})
+    assert decode_trace((tmp_path / "trace.jsonl").read_bytes())
+
+
+def unfit(tmp_path, kind):
+    path = tmp_path / "trace.jsonl"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "dangling":
+        path.symlink_to(tmp_path / "nowhere.jsonl")
+    elif kind == "loop":
+        path.symlink_to(path)
+    elif kind == "link to a device":
+        path.symlink_to("/dev/null")
+    elif kind == "device":
+        return type(path)("/dev/full")
+    elif kind == "missing":
+        return tmp_path / "missing" / "trace.jsonl"
+    elif kind == "below a file":
+        (tmp_path / "file").write_text("")
+        return tmp_path / "file" / "trace.jsonl"
+    return path
+
+
+@pytest.mark.parametrize(
+    ("kind", "complaint"),
+    [
+        ("folder", "that is a folder; name a file in it"),
+        ("fifo", "that is no regular file; name one"),
+        ("device", "that is no regular file; name one"),
+        ("link to a device", "that is no regular file; name one"),
+        ("dangling", "that link leads nowhere; name a file"),
+        ("loop", "that link leads nowhere; name a file"),
+        ("missing", "the folder .*missing is missing"),
+        ("below a file", "the folder .*file is missing"),
+    ],
+)
+def test_no_trace_goes_to_what_is_no_place_for_it(tmp_path, kind, complaint):
+    path = unfit(tmp_path, kind)
+    before = sorted(tmp_path.rglob("*"))
+    for refuse in (
+        check_trace_target,
+        lambda path: write_trace(path, sample(), header={}, summary={}),
+    ):
+        with pytest.raises(
+            TraceTargetError, match=f"^cannot write a trace to {path}: {complaint}$"
+        ):
+            refuse(path)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("protected", ["folder", "file"])
+def test_what_may_not_be_written_is_refused(tmp_path, monkeypatch, protected):
+    path = tmp_path / "trace.jsonl"
+    if protected == "file":
+        path.write_text("before")
+    asked = []
+    monkeypatch.setattr(os, "access", lambda *given: asked.append(given) or False)
+    with pytest.raises(TraceTargetError, match="may not be written to"):
+        check_trace_target(path)
+    assert asked == [(path if protected == "file" else tmp_path, os.W_OK)]
+
+
+def test_a_summary_that_is_no_json_leaves_what_was_there(tmp_path):
+    path = tmp_path / "trace.jsonl"
+    path.write_text("before")
+    with pytest.raises(TraceError):
+        write_trace(path, sample(), header={}, summary={"node": object()})
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]
