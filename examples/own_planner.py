@@ -5,9 +5,7 @@ from random import Random
 
 from own_domain import Hanoi
 
-from llm_planning import Outcome, open_engine, plan, planner
-from llm_planning.execution import execute
-from llm_planning.settings import Settings
+from llm_planning import Outcome, Settings, execute, open_engine, plan, planner
 
 
 class BeamSettings(Settings):

@@ -2,26 +2,38 @@
 
 Whoever looks such a name up runs the file. Only commands that run planners do, and only with names
 that the user wrote on the command line or in a sweep's YAML.
+
+What the file imports from its own folder belongs to it: that is run and hashed with it, and comes
+before anything installed of the same name, as if Python had been started with the file. It is known
+by the `import` statements. What they find outside of the folder is not hashed. Neither is what
+`importlib` imports; that finds the folder only while the file runs.
 """
 
 from __future__ import annotations
 
 import ast
+import builtins
 import hashlib
-import importlib.util
+import itertools
 import re
 import sys
 from dataclasses import dataclass
-from functools import cache
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llm_planning.names import remedy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
+    from types import ModuleType
 
 _NAME = re.compile(r"(?P<file>.+\.py):(?P<member>[A-Za-z_]\w*)")
+
+# In the root of this project's sources, they are no part of a user's file.
+_OURS = frozenset({"llm_planning", "llm_serving", "llm_kernels"})
 
 
 class OwnCodeError(ValueError):
@@ -29,16 +41,16 @@ class OwnCodeError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class OwnCode:
-    """Where something of the user's comes from.
+class Source:
+    """Where a planner or a domain that is not this project's comes from.
 
     Attributes:
-        file: absolute.
-        sha256: of the file and of everything that it imports from its own folder; a change of any
-            of them makes other trials.
+        origin: the user's file, absolute; or an installed package and its version.
+        sha256: of the file and of everything that it imports from its own folder, or of the
+            package's name and version; where it is another, so are the trials.
     """
 
-    file: Path
+    origin: str
     sha256: str
 
 
@@ -47,7 +59,7 @@ class Own:
     """What a name of the form FILE.py:NAME means."""
 
     found: Any
-    code: OwnCode
+    source: Source
 
 
 def is_own(name: str) -> bool:
@@ -55,10 +67,23 @@ def is_own(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
+def own_source(name: str) -> Source | None:
+    """Where a name leads, nothing run; None for a name of another form.
+
+    Raises:
+        OwnCodeError: the file, or one that it imports, cannot be read or is no Python.
+    """
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return None
+    file = Path(match["file"]).absolute()
+    return Source(str(file), source_hash(file))
+
+
 def load_own(name: str) -> Own | None:
     """Runs the file of a name and takes the member out of it; None for a name of another form.
 
-    The file's folder is where its own imports are found, as if Python had been started with it.
+    A file is run again when it, or what it imports from its folder, has changed.
 
     Raises:
         OwnCodeError: the file is missing or fails, or has no such member.
@@ -67,14 +92,14 @@ def load_own(name: str) -> Own | None:
     if match is None:
         return None
     file = Path(match["file"]).absolute()
-    code = OwnCode(file, source_hash(file))
-    members = vars(_run(code))
+    tree = _tree(file)
+    members = vars(_run(file, tree))
     if match["member"] not in members:
         public = [one for one in members if not one.startswith("_")]
         raise OwnCodeError(
             f"{name}: {file.name} has no such name; {remedy(match['member'], public)}"
         )
-    return Own(members[match["member"]], code)
+    return Own(members[match["member"]], Source(str(file), _digest(file, tree)))
 
 
 def source_hash(file: Path) -> str:
@@ -83,48 +108,157 @@ def source_hash(file: Path) -> str:
     Raises:
         OwnCodeError: a file cannot be read, or is no Python.
     """
+    return _digest(file, _tree(file))
+
+
+def _digest(file: Path, tree: Mapping[Path, bytes]) -> str:
     digest = hashlib.sha256()
-    for name, content in sorted(_sources(file, file.parent, {})):
+    named = ((str(one.relative_to(file.parent)), content) for one, content in tree.items())
+    for name, content in sorted(named):
         digest.update(f"{name}\0{len(content)}\0".encode() + content)
     return digest.hexdigest()
 
 
-@cache
-def _run(code: OwnCode) -> Any:  # noqa: ANN401
-    """The module of a file, run once for each content."""
-    file, folder = code.file, str(code.file.parent)
-    name = f"_own_{file.stem}_{code.sha256[:8]}"
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
+class _Folder(MetaPathFinder, Loader):
+    """The modules of a user's folder, in a package of their own, run from what was hashed.
+
+    Only modules that are run here find the others, at any time and before anything else of that
+    name. So two folders may have modules of one name, which may be that of an installed one.
+
+    Attributes:
+        package: the package's name, which no other folder has, nor this one with other contents.
+        trees: file that was named -> the files that belong to it, with their contents.
+    """
+
+    _numbers = itertools.count()
+
+    def __init__(self, path: Path) -> None:
+        self.package = f"_own_{next(self._numbers)}"
+        self.trees: dict[Path, Mapping[Path, bytes]] = {}
+        self._path = path
+        self._contents: dict[Path, bytes] = {}
+        self._first: set[str] = set()
+        self._builtins = {**vars(builtins), "__import__": self._import}
+        sys.meta_path.insert(0, self)
+
+    def add(self, file: Path, tree: Mapping[Path, bytes]) -> None:
+        """Takes a file that was named and what belongs to it."""
+        self.trees[file] = tree
+        self._contents |= tree
+        places = (one.relative_to(self._path) for one in tree)
+        self._first |= {place.parts[0].removesuffix(".py") for place in places}
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,  # noqa: ARG002 - the package's own is known
+        target: ModuleType | None = None,  # noqa: ARG002 - nothing is reloaded
+    ) -> ModuleSpec | None:
+        """Finds a module of the package, as Python finds those of a folder."""
+        package, *parts = fullname.split(".")
+        if package != self.package:
+            return None
+        place = self._path.joinpath(*parts)
+        inside, beside = place / "__init__.py", place.parent / f"{place.name}.py"
+        if parts and inside in self._contents:
+            return spec_from_file_location(
+                fullname, inside, loader=self, submodule_search_locations=[str(place)]
+            )
+        if parts and beside in self._contents:
+            return spec_from_file_location(fullname, beside, loader=self)
+        if not place.is_dir():
+            return None
+        spec = ModuleSpec(fullname, self, is_package=True)
+        spec.submodule_search_locations = [str(place)]
+        return spec
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Runs a module; one without a file is a folder."""
+        file = getattr(module, "__file__", None)
+        if file is None:
+            return
+        vars(module)["__builtins__"] = self._builtins
+        code = compile(self._contents[Path(file)], file, "exec", dont_inherit=True)
+        # For compiled modules and importlib. Last, so that others' imports find what they know.
+        folder = str(self._path)
+        if added := folder not in sys.path:
+            sys.path.append(folder)
+        try:
+            exec(code, vars(module))
+        finally:
+            if added and folder in sys.path:
+                sys.path.remove(folder)
+
+    def _import(
+        self,
+        name: str,
+        globals: Mapping[str, object] | None = None,  # noqa: A002 - as Python calls it
+        locals: Mapping[str, object] | None = None,  # noqa: A002 - likewise
+        fromlist: Sequence[str] | None = (),
+        level: int = 0,
+    ) -> ModuleType:
+        """What an `import` statement of these modules does."""
+        first = name.partition(".")[0]
+        if level or first not in self._first:
+            return __import__(name, globals, locals, fromlist or (), level)
+        found = __import__(f"{self.package}.{name}", globals, locals, fromlist or (), 0)
+        return found if fromlist else sys.modules[f"{self.package}.{first}"]
+
+
+_folders: dict[Path, _Folder] = {}
+
+
+def _run(file: Path, tree: Mapping[Path, bytes]) -> ModuleType:
+    """The module of a file, run once while nothing that was run of its folder has changed."""
+    folder = _folders.get(file.parent)
+    if folder is None or not all(_is_still(*one) for one in folder.trees.items()):
+        folder = _folders[file.parent] = _Folder(file.parent)
+    folder.add(file, tree)
+    name = f"{folder.package}.{file.stem}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = spec_from_file_location(name, file, loader=folder)
+    if spec is None:
         raise OwnCodeError(f"{file} is no Python file")
-    module = importlib.util.module_from_spec(spec)
     # Dataclasses and pickle look a class's module up by its name.
-    sys.modules[name] = module
-    if folder not in sys.path:
-        sys.path.append(folder)
+    sys.modules[name] = module = module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
+        folder.exec_module(module)
+    except BaseException as error:
         del sys.modules[name]
+        if not isinstance(error, Exception | SystemExit):
+            raise
         raise OwnCodeError(f"{file} fails: {type(error).__name__}: {error}") from error
     return module
 
 
-def _sources(file: Path, folder: Path, seen: dict[Path, bytes]) -> Iterator[tuple[str, bytes]]:
-    """A file and those of its folder that it imports, each once, with their names in the folder."""
-    if file in seen:
+def _is_still(file: Path, tree: Mapping[Path, bytes]) -> bool:
+    try:
+        return _tree(file) == tree
+    except OwnCodeError:
+        return False
+
+
+def _tree(file: Path) -> dict[Path, bytes]:
+    """A file and those of its folder that it imports, with their contents."""
+    tree: dict[Path, bytes] = {}
+    _gather(file, file.parent, tree)
+    return tree
+
+
+def _gather(file: Path, folder: Path, tree: dict[Path, bytes]) -> None:
+    if file in tree:
         return
     try:
-        seen[file] = content = file.read_bytes()
-        tree = ast.parse(content)
+        tree[file] = content = file.read_bytes()
+        parsed = ast.parse(content)
     except (OSError, SyntaxError, ValueError) as error:
         raise OwnCodeError(f"{file} cannot be read as Python: {error}") from error
-    yield str(file.relative_to(folder)), content
-    for module in _imported(tree, file.parent.relative_to(folder)):
+    for module in _imported(parsed, file.parent.relative_to(folder)):
         place = folder.joinpath(*module)
         for candidate in (place.with_suffix(".py"), place / "__init__.py"):
-            if module and candidate.is_file():
-                yield from _sources(candidate, folder, seen)
+            if module and module[0] not in _OURS and candidate.is_file():
+                _gather(candidate, folder, tree)
 
 
 def _imported(tree: ast.AST, package: Path) -> Iterator[tuple[str, ...]]:

@@ -10,28 +10,31 @@ from llm_planning.domain import Domain, DomainError, settled
 from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.own_code import OwnCodeError
 from llm_planning.registry import (
+    UnknownDomainError,
+    UnknownPlannerError,
+    find_domain,
+    find_planner,
+    kebab,
+)
+from llm_planning.roles import RoleSettings
+from llm_planning.settings import NoSettings, SettingsError
+from llm_planning.specs import (
     Chosen,
     DomainSpec,
     PlannerSpec,
     Problem,
-    UnknownDomainError,
-    UnknownPlannerError,
     UnknownTaskError,
     check_task,
     choose,
-    find_domain,
-    find_planner,
-    kebab,
     known_keys,
     refuse_unfit,
 )
-from llm_planning.roles import RoleSettings, read_roles
-from llm_planning.settings import NoSettings, SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from llm_planning.outcome import Outcome
+    from llm_planning.own_code import Source
     from llm_planning.roles import Engines
 
 REFUSALS: Final = (
@@ -129,12 +132,15 @@ def prepare_with(
     """
     spec = find_planner(planner) if isinstance(planner, str) else planner
     kind = type(world)
-    name = kebab(kind.__name__)
+    named = [one.name for one in DOMAINS.values() if one.kind is kind]
+    name = named[0] if named else kebab(kind.__name__)
+    task = getattr(world, "task", None)
+    task = getattr(task, "name", task)
     domain = DomainSpec(
         name=name,
         summary=(inspect.getdoc(kind) or name).partition("\n")[0],
         kind=kind,
-        tasks=(str(getattr(world, "task", name)),),
+        tasks=(task if isinstance(task, str) else name,),
         settings=NoSettings,
         open=lambda _task, _settings: world,
     )
@@ -191,9 +197,13 @@ def name_of(spec: PlannerSpec, domain: DomainSpec | None) -> str:
 
 
 def source_of(spec: PlannerSpec, domain: DomainSpec | None) -> str:
-    """SHA-256 of the user's own code, the planner's and the domain's joined by `+`; "" for ours."""
-    codes = (spec.source, domain and domain.source)
-    return "+".join(dict.fromkeys(code.sha256 for code in codes if code))
+    """SHA-256 of the code that is not ours, of the planner's and the domain's; "" if all is."""
+    return joined(spec.source, domain.source if domain else None)
+
+
+def joined(*sources: Source | None) -> str:
+    """The hashes of a planner's source and of its domain's, each once, with `+` between them."""
+    return "+".join(dict.fromkeys(source.sha256 for source in sources if source))
 
 
 def models_of_roles(spec: PlannerSpec, chosen: Chosen) -> dict[str, str]:
@@ -204,7 +214,8 @@ def models_of_roles(spec: PlannerSpec, chosen: Chosen) -> dict[str, str]:
     """
     if not isinstance(chosen.planner, RoleSettings):
         return {}
-    return read_roles(chosen.planner.roles, known=spec.roles).models
+    models = chosen.planner.assignment.models
+    return {role: name for role, name in models.items() if role in spec.roles}
 
 
 def fitting_domains(spec: PlannerSpec) -> list[DomainSpec]:

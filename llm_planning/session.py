@@ -1,4 +1,4 @@
-"""Opening a model and planning with it: what the command line does, as two functions."""
+"""The front door: opening a model, and planning with it."""
 
 from __future__ import annotations
 
@@ -7,45 +7,18 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from llm_planning.domain import Domain
-from llm_planning.model_configs import find_config
+from llm_planning.model_configs import configuration, serve
 from llm_planning.roles import Engines, metered
 from llm_planning.running import prepare, prepare_with
 from llm_serving.cache import CachedEngine, ResponseCache, response_cache_path
 from llm_serving.encoder import TextEncoder
-from llm_serving.encoder_engine import NO_MODEL, EncoderEngine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from llm_planning.outcome import Outcome
-    from llm_planning.registry import PlannerSpec
+    from llm_planning.specs import PlannerSpec
     from llm_serving.engine import Engine
-    from llm_serving.vllm_engine import VllmEngine
-
-
-@contextlib.contextmanager
-def serve(
-    model: str, encoder: TextEncoder | None, *, limits: Mapping[str, object]
-) -> Iterator[VllmEngine | EncoderEngine]:
-    """One model, closed at the end.
-
-    Args:
-        model: any name that `find_config` takes, or "none".
-        encoder: whose vectors are cached; None for one of the engine's own.
-        limits: fields of the configuration to replace.
-
-    Raises:
-        ServingError: it cannot be found, fetched or served.
-    """
-    if model == NO_MODEL:
-        with closing(EncoderEngine(encoder)) as lone:
-            yield lone
-        return
-    from llm_serving.vllm_engine import VllmEngine
-
-    config = find_config(model).model_copy(update=limits)
-    with closing(VllmEngine(config, encoder=encoder)) as engine:
-        yield engine
 
 
 @contextlib.contextmanager
@@ -64,7 +37,7 @@ def open_engine(model: str) -> Iterator[Engine]:
     with (
         closing(ResponseCache(response_cache_path())) as answers,
         closing(TextEncoder()) as encoder,
-        serve(model, encoder, limits={}) as engine,
+        serve(configuration(model), encoder, limits={}) as engine,
     ):
         yield CachedEngine(engine, answers)
 
@@ -72,7 +45,7 @@ def open_engine(model: str) -> Iterator[Engine]:
 @contextlib.contextmanager
 def open_uncached_engine(model: str) -> Iterator[Engine]:
     """The same, with every question put to the model anew and every vector computed."""
-    with serve(model, None, limits={}) as engine:
+    with serve(configuration(model), None, limits={}) as engine:
         yield engine
 
 

@@ -9,19 +9,29 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from llm_planning.domain import DomainError
 from llm_planning.environments.textgame.game import TextGameError
 from llm_planning.model_configs import DEFAULT_MODEL
 from llm_planning.names import remedy
 from llm_planning.planners.xenon.saved import SavedKnowledgeError
-from llm_planning.registry import PlannerSpec, find_planner, known_keys
+from llm_planning.registry import (
+    DOMAIN_GROUP,
+    PLANNER_GROUP,
+    UnknownDomainError,
+    UnknownPlannerError,
+    announced,
+    find_domain,
+    find_planner,
+)
 from llm_planning.roles import Engines, metered, usage_by_role
+from llm_planning.roles.oracles import tell
 from llm_planning.running import (
     REFUSALS,
     Prepared,
@@ -33,6 +43,7 @@ from llm_planning.running import (
 )
 from llm_planning.session import open_engine, open_uncached_engine
 from llm_planning.settings import SettingsError
+from llm_planning.specs import DomainSpec, PlannerSpec, choose, known_keys
 from llm_planning.trace import recording
 from llm_planning.trace_file import (
     TraceError,
@@ -45,10 +56,15 @@ from llm_serving.errors import ServingError
 from llm_serving.request import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator, Mapping
+    from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 
     from llm_planning.outcome import Outcome
     from llm_serving.engine import Engine
+
+SpecT = TypeVar("SpecT")
+
+_FILLED_IN = frozenset({"roles_sha256"})
+"""Settings that nobody sets: they belong to a trial's key."""
 
 PlannerArgument = Annotated[
     str | None,
@@ -110,7 +126,8 @@ def run(
             _list(planner, domain, as_json=as_json)
             return
         if planner is None:
-            raise _UsageError(f"name a planner: {', '.join(sorted(_planners()))}")
+            known = sorted((*_planners(), *announced(PLANNER_GROUP)))
+            raise _UsageError(f"name a planner: {', '.join(known)}")
         prepared = prepare(planner, domain=domain, task=task, settings=_pairs(settings, "--set"))
         models = _role_models(prepared, _pairs(role_model, "--role-model"))
         if trace is not None:
@@ -163,14 +180,15 @@ def _planners() -> Mapping[str, PlannerSpec]:
 def _list(planner: str | None, domain: str | None, *, as_json: bool) -> None:
     """Lists the planners by paper, or the tasks and settings of one."""
     if planner is None:
+        domains = list(_of_packages(DOMAIN_GROUP, find_domain))
         rows = [
             {
                 "paper": one.paper,
                 "name": one.name,
-                "domains": ", ".join(_domains_of(one)),
+                "domains": ", ".join(_domains_of(one, domains)),
                 "summary": one.summary,
             }
-            for one in _planners().values()
+            for one in (*_planners().values(), *_of_packages(PLANNER_GROUP, find_planner))
         ]
         columns = ("name", "domains", "summary")
     else:
@@ -193,36 +211,42 @@ def _list(planner: str | None, domain: str | None, *, as_json: bool) -> None:
 
 def _tasks_and_settings(spec: PlannerSpec, domain: str | None) -> list[dict[str, str]]:
     """The tasks of a planner, domain by domain, and what can be set in the first of them."""
-    from llm_planning.environments.catalogue import DOMAINS
-
-    named = [domain] if domain else _domains_of(spec)
-    rows: list[dict[str, str]] = []
-    for name in named:
-        where = find_where(spec, domain=name, task=None)
-        rows += [
-            {"kind": f"task of {name}", "name": task, "default": ""}
-            for task in tasks_of(spec, where)
-        ]
-    where = find_where(spec, domain=named[0], task=None) if named else None
-    defaults = {**(where.settings.read({}).to_json() if where else {})}
-    own = spec.settings.read({}).to_json()
-    for key in known_keys(spec, where):
-        default = own[key] if key in own else defaults[key.removeprefix("domain.")]
-        rows.append({"kind": "setting", "name": key, "default": str(default)})
-    for name in named[1:]:
-        others = DOMAINS[name].settings.read({}).to_json() if name in DOMAINS else {}
-        rows += [
-            {"kind": f"setting in {name}", "name": key, "default": str(value)}
-            for key, value in others.items()
-        ]
-    return rows
+    named = [domain] if domain else _domains_of(spec, _of_packages(DOMAIN_GROUP, find_domain))
+    places = {name: find_where(spec, domain=name, task=None) for name in named}
+    rows = [
+        {"kind": f"task of {name}", "name": task, "default": ""}
+        for name, where in places.items()
+        for task in tasks_of(spec, where)
+    ]
+    first, *others = places.items() or [("", None)]
+    chosen = choose(spec, first[1], {}).to_json()
+    rows += [
+        {"kind": "setting", "name": key, "default": str(chosen[key])}
+        for key in known_keys(spec, first[1])
+        if key not in _FILLED_IN
+    ]
+    return rows + [
+        {"kind": f"setting in {name}", "name": key, "default": str(value)}
+        for name, where in others
+        if where
+        for key, value in where.settings.read({}).to_json().items()
+    ]
 
 
-def _domains_of(spec: PlannerSpec) -> list[str]:
-    """Names of this project's domains in which a planner works."""
+def _of_packages(group: str, find: Callable[[str], SpecT]) -> Iterator[SpecT]:
+    """What installed packages announce; of what is no use, standard error tells why."""
+    for name in announced(group):
+        try:
+            yield find(name)
+        except (UnknownPlannerError, UnknownDomainError, DomainError) as error:
+            typer.echo(f"not listed: {error}", err=True)
+
+
+def _domains_of(spec: PlannerSpec, others: Iterable[DomainSpec]) -> list[str]:
+    """Names of the domains in which a planner works, this project's before those of packages."""
     if spec.benchmark is not None:
         return [spec.benchmark.domain]
-    return [one.name for one in fitting_domains(spec)]
+    return [one.name for one in (*fitting_domains(spec), *others) if not spec.lacks(one)]
 
 
 def _role_models(prepared: Prepared, said: Mapping[str, object]) -> dict[str, str]:
@@ -281,6 +305,7 @@ def _report(outcome: Outcome, usage: Mapping[str, Usage], seconds: float) -> dic
         "success": outcome.success,
         "metrics": dict(outcome.metrics),
         "plan": list(outcome.plan),
+        "oracles": list(outcome.trace.get("oracles", ())),
         "seconds": round(seconds, 3),
         "usage": {
             "total": _counts(_total(usage)),
@@ -314,6 +339,8 @@ def _show(outcome: Outcome, usage: Mapping[str, Usage], seconds: float) -> None:
     console.print()
     for key, value in {"success": outcome.success, **outcome.metrics}.items():
         console.print(Text(f"{key}: {value}"), soft_wrap=True)
+    for line in tell(outcome.trace.get("oracles", ())):
+        console.print(Text(f"oracle of {line}"), soft_wrap=True)
     table = Table("role", "calls", "replayed", "prompt tokens", "cached", "written", "seconds")
     for column in table.columns[1:]:
         column.justify = "right"

@@ -10,7 +10,7 @@ from llm_planning.environments.textgame.domain import TEXTGAME
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from llm_planning.registry import DomainSpec
+    from llm_planning.specs import DomainSpec
 
 DOMAINS: Final[Mapping[str, DomainSpec]] = {spec.name: spec for spec in (TEXTGAME, MINECRAFT)}
 """Every domain by name; the first that fits is where a planner plans unless it is told."""

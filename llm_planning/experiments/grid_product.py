@@ -20,8 +20,8 @@ from llm_planning.experiments.grid_yaml import SweepConfigError, shown
 from llm_planning.experiments.trial import Trial
 from llm_planning.model_configs import DEFAULT_MODEL, configuration
 from llm_planning.names import remedy
-from llm_planning.registry import FOREIGN, choose, known_keys
 from llm_planning.running import source_of
+from llm_planning.specs import FOREIGN, choose, known_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from llm_planning.experiments.grid_file import Clause
     from llm_planning.experiments.grid_rows import Row
     from llm_planning.experiments.grid_yaml import Json
-    from llm_planning.registry import PlannerSpec
+    from llm_planning.specs import PlannerSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

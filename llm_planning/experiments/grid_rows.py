@@ -13,7 +13,7 @@ from pydantic_core import to_jsonable_python
 
 from llm_planning.experiments.grid_yaml import SweepConfigError, key_path, shown
 from llm_planning.names import remedy
-from llm_planning.registry import FOREIGN, check_task, choose, find_planner, known_keys
+from llm_planning.registry import find_planner
 from llm_planning.running import (
     REFUSALS,
     find_where,
@@ -23,13 +23,14 @@ from llm_planning.running import (
     tasks_of,
 )
 from llm_planning.settings import SettingsError
+from llm_planning.specs import FOREIGN, check_task, choose, known_keys
 from llm_serving.errors import ServingError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from llm_planning.experiments.grid_yaml import Json
-    from llm_planning.registry import DomainSpec, PlannerSpec
+    from llm_planning.specs import DomainSpec, PlannerSpec
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -86,13 +86,18 @@ def decode_row(
     """
     content, key, status, success, plan, metrics, usage, *rest, sha256 = values
     error, attempts, started, seconds, provenance = rest
+    succeeded = None if success is None else bool(success)
+    measured = json.loads(metrics)
+    if measured.get("success_basis") == "predicted":
+        # Ledgers of version 1: the model judged its own plan, and no world was asked.
+        measured, succeeded = {**measured, "predicted_success": succeeded}, None
     return LedgerRow(
         key=key,
         trial=read_trial(json.loads(content)),
         status=status,
-        success=None if success is None else bool(success),
+        success=succeeded,
         plan=tuple(json.loads(plan)),
-        metrics=json.loads(metrics),
+        metrics=measured,
         usage={role: Usage(**spent) for role, spent in json.loads(usage).items()},
         error=error,
         attempts=attempts,

@@ -19,9 +19,9 @@ from llm_planning.experiments.pool import PoolLoad
 from llm_planning.experiments.provenance import fixed_texts
 from llm_planning.experiments.trial import TrialResult
 from llm_planning.own_code import OwnCodeError
-from llm_planning.registry import DomainSpec, PlannerSpec, find_planner
+from llm_planning.registry import DOMAIN_GROUP, PLANNER_GROUP, find_planner, source_named
 from llm_planning.roles import metered, usage_by_role
-from llm_planning.running import Prepared, find_where, prepare, source_of
+from llm_planning.running import Prepared, find_where, joined, prepare
 from llm_planning.trace import recording
 from llm_planning.worker_processes import WorkerLostError
 from llm_serving.errors import EngineStoppedError
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from llm_planning.experiments.trial import Trial
     from llm_planning.outcome import Outcome
     from llm_planning.roles import Engines
+    from llm_planning.specs import DomainSpec, PlannerSpec
     from llm_serving.dispatcher import Activity
     from llm_serving.engine import Counters
     from llm_serving.vllm_stats import EngineLoad
@@ -250,16 +251,20 @@ def prepare_trial(trial: Trial) -> Prepared:
 
 @functools.cache
 def _own_code(planner: str, domain: str, source: str) -> tuple[PlannerSpec, DomainSpec | None]:
-    """A planner and a domain, one of them the user's own, run once in a process."""
-    spec = find_planner(planner)
-    where = find_where(spec, domain=domain, task=None)
-    if source_of(spec, where) != source:
-        files = {str(one.source.file) for one in (spec, where) if one and one.source}
+    """A planner and a domain, not both ours; what has changed is refused before any of it runs."""
+    found = {
+        planner: source_named(PLANNER_GROUP, planner),
+        domain: source_named(DOMAIN_GROUP, domain),
+    }
+    if joined(*found.values()) != source:
+        began = source.split("+")
+        changed = [one.origin for one in found.values() if one and one.sha256 not in began]
         raise OwnCodeError(
-            f"{' or '.join(sorted(files))} is not what it was when the sweep began: put it back, "
-            "or begin the sweep anew in another folder"
+            f"{' and '.join(changed or found)} is not what it was when the sweep began: put it "
+            "back, or begin the sweep anew in another folder"
         )
-    return spec, where
+    spec = find_planner(planner)
+    return spec, find_where(spec, domain=domain, task=None)
 
 
 def _being_cancelled() -> bool:

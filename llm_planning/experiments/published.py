@@ -14,7 +14,7 @@ A published file, with every key (see `PublishedTable` for what each means):
     columns:
       - {key: calls, label: "#APIs", measure: {mean: calls, per: task}, as: thousands}
       - {key: score, label: Score, measure: {mean: metrics.score}, paper: drawn}
-      - {key: execution, label: Execution, cited: plans are not executed here}
+      - {key: execution, label: Execution, cited: nothing is executed by programs here}
     rows:
       - {label: ToO, where: {planner: too}, published: {calls: 0.9k, execution: 0.03k}}
       - {label: ReAct, cited: not implemented here, published: {calls: 0.03k}}

@@ -12,7 +12,7 @@ from llm_planning.planners.xenon.specs import SPECS as XENON
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from llm_planning.registry import PlannerSpec
+    from llm_planning.specs import PlannerSpec
 
 PLANNERS: Final[Mapping[str, PlannerSpec]] = {
     spec.name: spec for spec in (*ANY_DOMAIN, *TREE_OF_OPTIONS, *MC_DML, *XENON)

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping  # noqa: TC003 (a dataclass's field)
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 import yaml
 from pydantic import model_validator
@@ -99,7 +99,7 @@ def _answerer(said: object) -> Answerer:
             return OwnModel(name)
         case {**values} if values and "model" not in values:
             return Errors.read({str(key): value for key, value in values.items()})
-    raise SettingsError(f"{said!r} says not who answers; write {SHAPES}")
+    raise SettingsError(f"{said!r} names nobody who answers; write {SHAPES}")
 
 
 class RoleSettings(Settings):
@@ -109,10 +109,23 @@ class RoleSettings(Settings):
         roles: who answers: `llm`, the domain's `rules`, or a YAML file that says it role by role.
         roles_sha256: of that file, in hexadecimal: a trial is another one when the file changes. It
             is filled in; one that is given must be the file's.
+        known_roles: the roles that such a planner, or one of its ablations, may ask: one file
+            serves them all.
     """
+
+    known_roles: ClassVar[tuple[str, ...]] = ()
 
     roles: str = "llm"
     roles_sha256: str = ""
+
+    @property
+    def assignment(self) -> RoleAssignment:
+        """Who answers which role.
+
+        Raises:
+            SettingsError: see `read_roles`.
+        """
+        return read_roles(self.roles, known=self.known_roles)
 
     @model_validator(mode="before")
     @classmethod

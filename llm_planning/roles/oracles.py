@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Sequence  # noqa: TC003 (type aliases are evaluated)
+from collections.abc import Callable, Iterable, Mapping, Sequence  # noqa: TC003 (type aliases are evaluated)
 from dataclasses import dataclass
 from random import Random
-from typing import Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from pydantic import Field
 
@@ -155,7 +155,10 @@ def describe(
     seed: int,
 ) -> dict[str, object]:
     """Who answers a role and what a draw's key holds, for the record of a run."""
-    return {"role": role, "oracle": errors, "key": _KEYS[kind], "seed": seed}
+    key = _KEYS[kind]
+    if errors.get("unit") == "item":
+        key = key.replace(")", ", item)")
+    return {"role": role, "oracle": errors, "key": key, "seed": seed}
 
 
 def draw(*key: Key) -> Random:
@@ -177,3 +180,17 @@ def _refuse_other_than_plain(key: tuple[Key, ...]) -> None:
                 f"{part!r} in the key of a draw is a {type(part).__name__}; make a situation of "
                 "texts, numbers, None and tuples of them"
             )
+
+
+def tell(oracles: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Who answered in a model's place, for people: a line for all roles that err alike.
+
+    Args:
+        oracles: what `describe` says of each.
+    """
+    roles: dict[str, list[str]] = {}
+    for one in oracles:
+        errs = ", ".join(f"{name} {value}" for name, value in one["oracle"].items())
+        how = f"{errs}; drawn by {one['key']}, seed {one['seed']}"
+        roles.setdefault(how, []).append(one["role"])
+    return [f"{', '.join(names)}: {how}" for how, names in roles.items()]

@@ -129,9 +129,10 @@ def by_softmax(*, gamma: float, temperature: float) -> Backup[S, A]:
 def by_control_variates(*, gamma: float) -> Backup[S, A]:
     """Q is the mean of R_i less what chance gave: Q = R̄ - β L̄, β = Cov(R, L) / Var(L).
 
-    L_i = Σ_{j≥i} γ^{j-i} luck_j, whose expectation is 0, so that the expectation of Q stays what it
-    is and its variance falls by the share that L explains. β is estimated at every edge from its
-    own visits; up to the second it is 0.
+    L_i = Σ_{j≥i} γ^{j-i} luck_j, whose expectation is 0. With a given β the expectation of Q would
+    stay what it is, and its variance would fall by the share that L explains. β is estimated at
+    every edge from its own visits (up to the second it is 0), so both hold asymptotically: Q has a
+    bias of order 1/N.
 
     Source: Veness, Lanctot and Bowling, "Variance Reduction in Monte-Carlo Tree Search" (2011),
     Section 3.1.

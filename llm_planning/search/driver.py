@@ -4,7 +4,7 @@ With width W, simulation n + W is launched once simulation n is backed up, and s
 backed up in the order in which they were launched. What a descent sees is then a function of the
 answers alone, not of how long each took: with the same answers, the same tree.
 
-Descents are sequential; only `expand` and `evaluate` overlap.
+Descents are sequential; what follows them overlaps: to expand a node and to evaluate one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from time import perf_counter
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from llm_planning.search.tree import A, Edge, Node, S, Step
-from llm_planning.search.walk import Draws, Walk
+from llm_planning.search.walk import Before, Draws, Walk
 from llm_planning.trace import tracing
 
 T = TypeVar("T")
@@ -45,10 +45,10 @@ class Leaf(NamedTuple, Generic[S, A]):
 class Model(Protocol[S, A]):
     """What a search asks of the world, real or predicted."""
 
-    def draw_root(self, walk: Walk[S, A]) -> S:
+    def draw_root(self, walk: Walk[S, A]) -> S | Awaitable[S]:
         """s_0 of a simulation: the known state, or s ~ b(s) by the walk's draws.
 
-        Without draws it is the same in every simulation of a search.
+        Without draws it is the same in every simulation of a search. What is awaitable is awaited.
         """
         ...
 
@@ -65,7 +65,7 @@ class Model(Protocol[S, A]):
         ...
 
     async def evaluate(self, node: Node[S, A], walk: Walk[S, A]) -> Leaf[S, A]:
-        """What a newly reached node is worth."""
+        """What a newly reached node is worth, or, at every visit, one where nothing can be done."""
         ...
 
 
@@ -107,7 +107,8 @@ async def search(
 
     Width 1 is the papers' sequential algorithm, step for step. Where a simulation fails or the
     search is cancelled, the other simulations are cancelled, what they had attached is taken off,
-    and the tree is as the last backup left it: it can be searched further.
+    the π that they had changed is put back, and the tree is as the last backup left it: it can be
+    searched further.
 
     Args:
         root: where every descent starts; searching it again continues.
@@ -121,14 +122,16 @@ async def search(
             (Tree of Options, LLM-MCTS). At the `second`, a new node is only evaluated; when it is
             entered again it is expanded, and the action selected there leads to the node that is
             evaluated (MC-DML). The root is expanded at once.
-        rng: of the draws; every launch gets a stream of its own from it. By default that of seed 0.
+        rng: of the draws; every launch gets a stream of its own from it. By default its seed is
+            N(root), so that a search that goes on does not repeat the draws of the one before.
         before_select: see `BeforeSelect`; while a descent waits, nothing is launched or backed up.
         on_backup: called with every walk after its backup.
 
     Raises:
         ValueError: `width` is below 1.
         RuntimeError: another search is running on the same tree.
-        Exception: the first error of the model or of `before_select`, unchanged.
+        TypeError: two outcomes of an action cannot be told apart; see `Edge.follow`.
+        Exception: the first error of the model or of a hook, unchanged.
     """
     if width < 1:
         msg = f"width is {width}, but at least one simulation must be in flight: set width to 1"
@@ -148,7 +151,7 @@ async def search(
         on_backup=on_backup if notes is None else notes.before(on_backup),
         spare=[Draws() for _ in range(width)],
     )
-    rng = Random(0) if rng is None else rng
+    rng = Random(root.visits) if rng is None else rng
     root.searched = True
     try:
         if width == 1:
@@ -157,7 +160,7 @@ async def search(
             await _in_group(lambda group: one.run(simulations, rng, group.create_task))
     finally:
         root.searched = False
-        _shrink(one.added)
+        _restore(one.changed)
         for walk in reversed(one.flights):
             if width > 1:
                 _mark(walk, -1)
@@ -173,8 +176,8 @@ class _Search(Generic[S, A]):
     Attributes:
         spare: draws for who is launched next.
         flights: simulations in flight, in the order of launch.
-        added: what the descent under way, and those of the same draws that were put off, added to
-            nodes; see `Walk.added`.
+        changed: nodes before the descent under way, and those of the same draws that were put off,
+            changed them; see `Walk.changed`.
     """
 
     root: Node[S, A]
@@ -187,7 +190,7 @@ class _Search(Generic[S, A]):
     on_backup: Callable[[Walk[S, A]], None] | None
     spare: list[Draws]
     flights: deque[Walk[S, A]] = field(default_factory=deque)
-    added: list[tuple[Node[S, A], int]] = field(default_factory=list)
+    changed: list[Before[S, A]] = field(default_factory=list)
 
     async def run(self, simulations: int, rng: Random, start: _Start) -> None:
         """Launches simulations while there is room, and backs up the oldest."""
@@ -210,8 +213,8 @@ class _Search(Generic[S, A]):
                     break
                 seed = None
                 spare.pop()
-                if self.added:
-                    walk.added, self.added = self.added, []
+                if self.changed:
+                    walk.changed, self.changed = self.changed, []
                 if crowded:
                     _mark(walk, 1)
                 flights.append(walk)
@@ -236,11 +239,13 @@ class _Search(Generic[S, A]):
         draws.restart(seed)
         node = self.root
         walk: Walk[S, A] = Walk(node, draws, self.max_depth)
-        walk.state = self.model.draw_root(walk)
+        drawn = self.model.draw_root(walk)
+        walk.state = await drawn if isinstance(drawn, Awaitable) else drawn
         walk.certain = not draws.drawn
         before_select, select = self.before_select, self.select
         while not (node.edges is None or node.pending or walk.ended):
             if before_select is not None and (waiting := before_select(node, walk)) is not None:
+                self.changed.append(Before.of(node))
                 await waiting
             edges = node.edges
             if node.mixed or not walk.certain:
@@ -260,9 +265,8 @@ class _Search(Generic[S, A]):
         """The edges that are possible in the state of this walk; adds those that are missing."""
         actions = frozenset(await self.model.legal(walk.state))
         if not actions <= {edge.action for edge in known}:
-            missing = await self.model.expand(node, walk)
-            self.added.append((node, len(known)))
-            known.extend(missing)
+            self.changed.append(Before.of(node))
+            known.extend(await self.model.expand(node, walk))
             node.mixed = True
         return [edge for edge in known if edge.action in actions]
 
@@ -336,13 +340,13 @@ def _undo(walk: Walk[S, A]) -> None:
         leaf.edges = None
     if walk.launched and not leaf.visits:
         walk.edges[walk.launched - 1].forget(leaf)
-    _shrink(walk.added)
+    _restore(walk.changed)
 
 
-def _shrink(added: Sequence[tuple[Node[S, A], int]]) -> None:
-    """Takes off the edges that a descent added to nodes."""
-    for node, size in reversed(added):
-        del (node.edges or [])[size:]
+def _restore(changed: Sequence[Before[S, A]]) -> None:
+    """Undoes what a descent changed, the latest first."""
+    for before in reversed(changed):
+        before.restore()
 
 
 async def forest(jobs: Iterable[Callable[[], Awaitable[T]]], *, limit: int) -> list[T]:

@@ -53,7 +53,7 @@ class Node(Generic[S, A]):
         edges: in the order in which they were added; None until the node is expanded.
         visits: N(h), completed simulations that came here.
         value: V(h) of the root, and of every node where the backup keeps it; 0.0 before.
-        in_flight: simulations that passed here and are not backed up yet.
+        in_flight: simulations that passed here and are not backed up yet; 0 where they fly alone.
         pending: whether one of them is building the subtree below.
         mixed: whether edges were added in a state that the history does not determine: they may be
             too many or too few for another.
@@ -87,7 +87,8 @@ class Edge(Generic[S, A]):
         first_play: stands in for Q before the first backup (r̂ of Tree of Options).
         visits: N(h, a).
         value: Q(h, a); 0.0 before the first visit.
-        in_flight: O of WU-UCT, simulations that took this edge and are not backed up yet.
+        in_flight: O of WU-UCT, simulations that took this edge and are not backed up yet; 0 where
+            they fly alone.
         step: what a does, if that is certain; such an action is never stepped again.
         node: where that leads; None until a simulation goes there.
         moments: what the backup keeps of the visits besides Q; None before the first.

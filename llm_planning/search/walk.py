@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 from llm_planning.search.tree import A, S
 
@@ -64,6 +64,34 @@ class Draws(Random):
             self.seed(seed)
 
 
+class Before(NamedTuple, Generic[S, A]):
+    """A node before the model was asked for further edges, or for π anew.
+
+    Attributes:
+        node: the same.
+        priors: π of the edges that it had, shape [edges].
+        memo: what the model kept there.
+    """
+
+    node: Node[S, A]
+    priors: list[float]
+    memo: Any
+
+    @classmethod
+    def of(cls, node: Node[S, A]) -> Before[S, A]:
+        """A node as it is now."""
+        return cls(node, [edge.prior for edge in node.edges or ()], node.memo)
+
+    def restore(self) -> None:
+        """Makes the node what it was: takes later edges off and puts π and the memo back."""
+        node = self.node
+        edges = node.edges or []
+        del edges[len(self.priors) :]
+        for edge, p in zip(edges, self.priors, strict=True):
+            edge.prior = p
+        node.memo = self.memo
+
+
 class Walk(Generic[S, A]):
     """One simulation, from its launch to its backup.
 
@@ -83,12 +111,12 @@ class Walk(Generic[S, A]):
             instead of what has changed since.
         launched: edges of the descent.
         grows: whether the descent ended at a node without edges.
-        added: nodes to which the descent added edges, and how many they had before.
+        changed: nodes of which the descent asked the model, as they were before.
     """
 
     __slots__ = (
-        "added",
         "certain",
+        "changed",
         "edges",
         "ended",
         "grows",
@@ -118,7 +146,7 @@ class Walk(Generic[S, A]):
         self.memory: Any = None
         self.launched = 0
         self.grows = False
-        self.added: Sequence[tuple[Node[S, A], int]] = ()
+        self.changed: Sequence[Before[S, A]] = ()
 
     @property
     def depth(self) -> int:

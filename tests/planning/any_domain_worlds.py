@@ -7,8 +7,8 @@ from random import Random
 
 from llm_planning.domain import Domain, Step
 from llm_planning.planners.any_domain.specs import SPECS
-from llm_planning.registry import Problem
 from llm_planning.roles import Engines
+from llm_planning.specs import Problem
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 PLANNERS = {spec.name: spec for spec in SPECS}

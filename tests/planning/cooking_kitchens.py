@@ -52,3 +52,9 @@ class InOrder:
 
     async def top(self, item, among, k):
         return [name for name in self.names if name in among and name != item][:k]
+
+
+def solution(direction):
+    """The subgoal (action, ingredient, tool) that carries a direction out."""
+    rule = RULES[direction.action]
+    return rule.action, direction.ingredient, rule.tools[0]

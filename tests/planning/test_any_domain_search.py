@@ -17,8 +17,18 @@ from any_domain_worlds import (
 from llm_planning.domain import Domain, Step
 from llm_planning.planners.any_domain.domain_model import DomainModel
 from llm_planning.planners.any_domain.searching import best_edge
-from llm_planning.search import Draws, Edge, Node, Walk, expanded
+from llm_planning.search import (
+    Draws,
+    Edge,
+    Node,
+    Walk,
+    by_sums,
+    expanded,
+    search,
+    select_by_puct,
+)
 from llm_planning.settings import SettingsError
+from llm_planning.trace import recording
 from llm_serving.scripted import ScriptedEngine
 
 
@@ -77,12 +87,13 @@ async def test_a_golden_game_of_puct():
     }
 
 
-async def test_the_prior_is_told_the_complete_state():
+async def test_the_prior_is_told_what_an_agent_sees():
     engine = ScriptedEngine({}, score=scores)
     await run("puct", Doors(), engine=engine, simulations=4)
     ((prompt, choices),) = engine.scored
     assert choices == ("open left", "open right")
-    assert "You are outside. An arrow points to the right." in prompt
+    assert "Now:\nYou are outside.\n" in prompt
+    assert "arrow" not in prompt
     assert prompt.index("You stand before two doors.") < prompt.index("Win the prize.")
 
 
@@ -131,6 +142,39 @@ async def test_awaited_methods_change_nothing():
     awaited = await run("uct", AsyncCorridor(), simulations=60, seed=3)
     assert plain.success
     assert (plain.text, plain.trace) == (awaited.text, awaited.trace)
+
+
+async def test_an_awaited_belief_changes_nothing():
+    class AsyncTiger(Tiger):
+        async def belief(self, history, rng):
+            return super().belief(history, rng)
+
+    options = {"c": 100.0, "simulations": 200, "depth": 6, "seed": 3}
+    plain, awaited = [await run("uct", world(), **options) for world in (Tiger, AsyncTiger)]
+    assert plain.plan
+    assert (plain.text, plain.trace) == (awaited.text, awaited.trace)
+
+
+async def test_the_trace_tells_what_is_believed_before_each_move():
+    options = {"c": 100.0, "simulations": 200, "depth": 6, "moves": 2, "seed": 1}
+    unseen = await run("uct", Tiger(), **options)
+    with recording() as trace:
+        outcome = await run("uct", Tiger(), **options)
+    assert outcome.text == unseen.text
+    assert (outcome.plan[0], len(outcome.plan)) == ("listen", 2)
+    kinds = [event["type"] for event in trace.events]
+    told = [kind for kind in kinds if kind in {"belief", "search", "execution"}]
+    assert told == ["belief", "search", "execution"] * 2
+    first, second = [event["belief"] for event in trace.events if event["type"] == "belief"]
+    # b(left) is 0.5, and then 0.85 or 0.15; of 100 draws, 4 standard deviations are 20 and 14.3.
+    assert 30 <= first["The tiger is left."] <= 70
+    assert sorted(first) == ["The tiger is left.", "The tiger is right."]
+    assert 71 <= max(second.values()) <= 99
+    for belief in (first, second):
+        assert sum(belief.values()) == 100
+    with recording() as trace:
+        await run("uct", Doors(), simulations=5)
+    assert "belief" not in {event["type"] for event in trace.events}
 
 
 async def test_simulations_in_flight_change_nothing_but_the_tree():
@@ -389,6 +433,38 @@ async def test_actions_that_are_missing_join_those_that_are_known():
     assert [(edge.action, edge.prior) for edge in new] == [("down", 0.25)]
     assert node.edges[0].prior == 0.75
     assert asked == [("up",), ("up", "down")]
+
+
+@pytest.mark.parametrize("width", [1, 3])
+async def test_what_a_failed_simulation_made_of_known_priors_is_undone(width):
+    """The third simulation finds `down` possible too, and π of `up` changes; then it fails."""
+    roots = iter([2, 2, 3, 3, 3])
+
+    class Falling(Ladder):
+        def belief(self, history, rng):
+            rng.random()
+            return next(roots)
+
+        def step(self, state, action, rng):
+            if state == 3:
+                raise OSError("the ladder broke")
+            return Step(state + 2, reward=1.0, done=True, observation="up")
+
+    async def prior(question):
+        return {1: [1.0], 2: [0.75, 0.25]}[len(question.actions)]
+
+    root = Node()
+    with pytest.raises(OSError, match="the ladder broke"):
+        await search(
+            root,
+            model_of(Falling(), prior=prior),
+            select=select_by_puct(c=1.0),
+            backup=by_sums(gamma=1.0),
+            simulations=5,
+            width=width,
+        )
+    assert next(roots) == 3
+    assert [(edge.action, edge.prior) for edge in root.edges] == [("up", 1.0)]
 
 
 async def test_a_state_with_nothing_new_asks_nobody():

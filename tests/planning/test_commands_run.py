@@ -75,7 +75,7 @@ def test_every_planner_reports_in_one_json_line(opened, planner):
     result = invoke(planner, "--task", "milk-a-cow", "--json", *settings)
     assert result.exit_code == 0, result.output
     report = json.loads(result.stdout.splitlines()[-1])
-    assert set(report) == {"success", "metrics", "plan", "seconds", "usage"}
+    assert set(report) == {"success", "metrics", "plan", "oracles", "seconds", "usage"}
     assert report["plan"][0] == "mine 3 oak_log"
     (engine,) = opened.values()
     total = report["usage"]["total"]
@@ -221,3 +221,39 @@ def test_lists():
     assert {"kind": "setting", "name": "gamma", "default": "0.95"} in rows
     assert sum(row["kind"] == "task of minecraft" for row in rows) == 9
     assert "milk-a-cow" in invoke("too", "--list").stdout
+    # What is filled in is nothing to set; a trial's key still has it.
+    assert not any(row["name"] == "roles_sha256" for row in rows)
+    assert {"kind": "setting", "name": "roles", "default": "llm"} in rows
+
+
+def test_what_packages_announce_is_listed(tmp_path, monkeypatch):
+    (tmp_path / "their.dist-info").mkdir()
+    (tmp_path / "their.dist-info" / "METADATA").write_text("Name: their\nVersion: 1\n")
+    (tmp_path / "their.dist-info" / "entry_points.txt").write_text(
+        "[llm_planning.planners]\nstroll = their_things:stroll\nlost = their_things:lost\n"
+        "[llm_planning.domains]\nhall = their_things:Hall\nbare = their_things:stroll\n"
+    )
+    (tmp_path / "their_things.py").write_text(
+        "from llm_planning import Domain, planner\n"
+        "class Hall(Domain):\n    tasks = ('north',)\n    def __init__(self, doors=2): pass\n"
+        "@planner('theirs')\nasync def stroll(problem, *, engines, settings, seed):\n"
+        "    'Walks about.'\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    listed = invoke("--list", "--json")
+    assert listed.exit_code == 0
+    rows = {row["name"]: row for row in json.loads(listed.stdout)}
+    assert set(rows) == {*PLANNERS, "stroll"}
+    assert rows["stroll"]["summary"] == "Walks about."
+    assert rows["stroll"]["domains"] == "textgame, minecraft, hall"
+    assert rows["uct"]["domains"] == "textgame, minecraft, hall"
+    assert rows["too"]["domains"] == "minecraft"
+    assert "not listed: lost (their_things:lost of their 1) fails: Attrib" in listed.stderr
+    assert "not listed: bare (their_things:stroll of their 1) is no domain" in listed.stderr
+    assert "stroll" in invoke("--list").stdout
+    rows = json.loads(invoke("stroll", "--list", "--json").stdout)
+    assert {"kind": "task of hall", "name": "north", "default": ""} in rows
+    assert {"kind": "setting in hall", "name": "doors", "default": "2"} in rows
+    rows = json.loads(invoke("uct", "--domain", "hall", "--list", "--json").stdout)
+    assert {"kind": "setting", "name": "doors", "default": "2"} in rows
+    assert "stroll" in invoke().stderr

@@ -7,20 +7,20 @@ import threading
 import time
 
 import pytest
+from cooking_kitchens import solution
 
-from llm_planning.environments.cooking import games
 from llm_planning.environments.cooking.games import (
-    GAME_FILE,
     GameSpec,
-    MissingTextWorldError,
     TextWorldGame,
     make_game,
     open_kitchen,
     open_kitchens,
 )
-from llm_planning.environments.cooking.kitchen import CookingWorld, Kitchen, solution
+from llm_planning.environments.cooking.kitchen import CookingWorld, Kitchen
 from llm_planning.environments.cooking.recipes import ACTIONS, TOOLS, CookingError
 from llm_planning.environments.textgame import textworld_making
+from llm_planning.environments.textgame.game import TextGameError
+from llm_planning.environments.textgame.textworld_kinds import KITCHEN
 from llm_serving.models.folders import CACHE_VARIABLE
 
 INSTALLED = importlib.util.find_spec("textworld") is not None
@@ -96,8 +96,16 @@ async def test_kitchens_are_opened_once_per_process(game_file):
 
 
 def test_game_in_the_cache_is_not_made_again(game_file, monkeypatch):
-    monkeypatch.setattr(games, "_generate", None)
+    monkeypatch.setattr(textworld_making, "generate_apart", None)
     assert make_game(SPEC) == game_file
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """An empty cache, and TextWorld installed as far as anybody asks."""
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: object())
+    monkeypatch.setattr(importlib.metadata, "version", lambda _: "1.7.0")
 
 
 def stand_in(tmp_path, monkeypatch, script):
@@ -108,54 +116,53 @@ def stand_in(tmp_path, monkeypatch, script):
     monkeypatch.setattr(sys, "executable", str(program))
 
 
-def test_game_is_made_with_a_fixed_hash_seed(tmp_path, monkeypatch):
+def test_game_is_made_with_a_fixed_hash_seed(cache, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONHASHSEED", "7")
     stand_in(tmp_path, monkeypatch, 'echo "$PYTHONHASHSEED $3 $4" > "$5"')
-    games._generate(SPEC, tmp_path)
-    assert (tmp_path / GAME_FILE).read_text() == "0 1 2\n"
+    assert make_game(SPEC).read_text() == "0 1 2\n"
 
 
-def test_generation_that_fails_names_the_game(tmp_path, monkeypatch):
+def test_generation_that_fails_names_the_game(cache, tmp_path, monkeypatch):
     stand_in(tmp_path, monkeypatch, "echo first >&2; echo 'no such food' >&2; exit 3")
     message = r"could not make cooking-2-1 \(exit 3\): no such food"
     with pytest.raises(CookingError, match=message):
-        games._generate(SPEC, tmp_path)
+        make_game(SPEC)
 
 
-def test_generation_without_a_game_is_an_error(tmp_path, monkeypatch):
+def test_generation_without_a_game_is_an_error(cache, tmp_path, monkeypatch):
     stand_in(tmp_path, monkeypatch, "exit 0")
     with pytest.raises(CookingError, match=r"could not make cooking-2-1 \(exit 0\)"):
-        games._generate(SPEC, tmp_path)
+        make_game(SPEC)
 
 
-def test_generation_that_takes_too_long(tmp_path, monkeypatch):
+def test_generation_that_takes_too_long(cache, tmp_path, monkeypatch):
     monkeypatch.setattr(textworld_making, "MAKING_SECONDS", 0.05)
     stand_in(tmp_path, monkeypatch, "exec sleep 5")
     with pytest.raises(CookingError, match=r"took more than 0\.05 seconds to make cooking-2-1"):
-        games._generate(SPEC, tmp_path)
+        make_game(SPEC)
 
 
 def test_missing_textworld_names_the_extra(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(MissingTextWorldError, match=r"pip install 'llm-planning\[textgames\]'"):
+    with pytest.raises(CookingError, match=r"pip install 'llm-planning\[textgames\]'"):
         make_game(SPEC)
 
 
 @pytest.fixture
-def slow_making(tmp_path, monkeypatch):
-    """Makes a game of nothing, slowly, in an empty cache; returns who made which."""
+def slow_making(cache, monkeypatch):
+    """Makes a game of nothing, slowly; returns who made which."""
     made = []
 
-    def generate(spec, folder):
-        made.append(spec)
+    def generate(name, *, kind, level, seed, file):
+        made.append((name, kind, level, seed))
         time.sleep(0.05)
-        (folder / GAME_FILE).write_bytes(b"game")
+        file.write_bytes(b"game")
 
-    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: object())
-    monkeypatch.setattr(importlib.metadata, "version", lambda _: "1.7.0")
-    monkeypatch.setattr(games, "_generate", generate)
+    monkeypatch.setattr(textworld_making, "generate_apart", generate)
     return made
+
+
+MADE = ("cooking-2-1", KITCHEN, 2, 1)
 
 
 def test_concurrent_generators_share(slow_making):
@@ -165,7 +172,7 @@ def test_concurrent_generators_share(slow_making):
         thread.start()
     for thread in threads:
         thread.join()
-    assert slow_making == [SPEC]
+    assert slow_making == [MADE]
     assert len(set(files)) == 1
     assert files[0].read_bytes() == b"game"
 
@@ -173,22 +180,22 @@ def test_concurrent_generators_share(slow_making):
 def test_games_of_different_specs_are_apart(slow_making):
     specs = [SPEC, GameSpec(seed=2, ingredients=2), GameSpec(seed=1, ingredients=3)]
     assert len({make_game(spec) for spec in specs}) == 3
-    assert slow_making == specs
+    assert slow_making == [MADE, ("cooking-2-2", KITCHEN, 2, 2), ("cooking-3-1", KITCHEN, 3, 1)]
 
 
 def test_half_written_game_is_made_again(slow_making):
     file = make_game(SPEC)
     file.write_bytes(b"")
     assert make_game(SPEC).read_bytes() == b"game"
-    assert slow_making == [SPEC, SPEC]
+    assert slow_making == [MADE, MADE]
 
 
 def test_failed_generation_leaves_nothing(slow_making, tmp_path, monkeypatch):
-    def fail(spec, folder):
-        (folder / GAME_FILE).write_bytes(b"half")
-        raise CookingError("no luck")
+    def fail(name, *, file, **_):
+        file.write_bytes(b"half")
+        raise TextGameError("no luck")
 
-    monkeypatch.setattr(games, "_generate", fail)
+    monkeypatch.setattr(textworld_making, "generate_apart", fail)
     with pytest.raises(CookingError, match="no luck"):
         make_game(SPEC)
     assert not any(path.is_dir() for path in (tmp_path / "games").iterdir())

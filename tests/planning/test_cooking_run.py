@@ -1,6 +1,7 @@
 """Runs of many episodes: settings, priors, prompts, statistics, and runs on disk."""
 
 import json
+from functools import partial
 
 import pytest
 from cooking_kitchens import paper_kitchen
@@ -18,9 +19,10 @@ from llm_planning.planners.xenon.cooking_roles import (
 )
 from llm_planning.planners.xenon.roles import ActionQuestion
 from llm_planning.planners.xenon.saved import SavedKnowledgeError
-from llm_planning.registry import Problem
+from llm_planning.planners.xenon.specs import SPECS
 from llm_planning.roles import Engines
 from llm_planning.settings import SettingsError
+from llm_planning.specs import Problem
 from llm_serving.request import ModelIdentity
 from llm_serving.scripted import ScriptedEngine
 
@@ -45,9 +47,9 @@ async def kitchens(specs):
 
 
 RUNS = {
-    "xenon": cooking.CookingRun("xenon-cooking", cooking.xenon, kitchens=kitchens),
-    "sc": cooking.CookingRun("sc-cooking", cooking.self_correction, kitchens=kitchens),
-    "deckard": cooking.CookingRun("deckard-cooking", cooking.deckard, kitchens=kitchens),
+    spec.name.removesuffix("-cooking"): partial(spec.run, kitchens_of=kitchens)
+    for spec in SPECS
+    if spec.name.endswith("-cooking")
 }
 
 

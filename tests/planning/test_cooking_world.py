@@ -1,11 +1,10 @@
 import pytest
-from cooking_kitchens import PaperGame, paper_kitchen
+from cooking_kitchens import PaperGame, paper_kitchen, solution
 
 from llm_planning.environments.cooking.kitchen import (
     CookingWorld,
     EpisodeOverError,
     Kitchen,
-    solution,
 )
 from llm_planning.environments.cooking.recipes import (
     ACTIONS,

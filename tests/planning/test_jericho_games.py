@@ -10,7 +10,6 @@ from llm_planning.environments.textgame.game import TextGameError
 from llm_planning.environments.textgame.jericho_games import (
     JERICHO_GAMES,
     find_story,
-    open_jericho,
     read_story,
 )
 
@@ -48,18 +47,18 @@ def test_a_file_that_is_no_story_is_refused(tmp_path, content):
     file = tmp_path / "library.z5"
     file.write_bytes(content)
     with pytest.raises(TextGameError, match=r"library\.z5 is no Z-machine story"):
-        open_jericho(file, state="exact")
+        read_story(file)
 
 
 def test_what_cannot_be_read_is_refused(tmp_path):
     with pytest.raises(TextGameError, match="does not exist: set game=FILE"):
-        open_jericho(tmp_path / "lost.z5", state="exact")
+        read_story(tmp_path / "lost.z5")
     with pytest.raises(TextGameError, match=r"cannot be read \(Is a directory\)"):
-        open_jericho(tmp_path, state="exact")
+        read_story(tmp_path)
     archive = tmp_path / "story.zblorb"
     archive.write_bytes(b"FORM" + bytes(100))
     with pytest.raises(TextGameError, match="Blorb archive: unpack"):
-        open_jericho(archive, state="exact")
+        read_story(archive)
 
 
 @needs_jericho
@@ -68,14 +67,14 @@ def test_an_unsupported_story_is_refused_before_anything_is_played(tmp_path):
     digest = md5(file.read_bytes(), usedforsecurity=False).hexdigest()
     said = rf"version 5, release 1, serial 261122, MD5 {digest}\): Jericho knows .* 5\d stories"
     with pytest.raises(TextGameError, match=said):
-        open_jericho(file, state="exact")
+        read_story(file)
     named = file.rename(tmp_path / "zork1.z5")
     with pytest.raises(TextGameError, match="its zork1 has MD5 b732a93a6244ddd92a9b9a3e3a46c687"):
-        open_jericho(named, state="exact")
+        read_story(named)
     noise = tmp_path / "noise.z5"
     noise.write_bytes(b"\x05" + bytes(17) + b"\n\x1b[2J\xff" + bytes(40))
     with pytest.raises(TextGameError, match=r"serial \?\?\[2J\?, MD5"):
-        open_jericho(noise, state="exact")
+        read_story(noise)
 
 
 @needs_jericho

@@ -9,10 +9,10 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from cooking_kitchens import solution
 from jericho_toy import write_toy
 
 from llm_planning.environments.cooking.games import GameSpec, make_game
-from llm_planning.environments.cooking.kitchen import solution
 from llm_planning.environments.cooking.recipes import command, read_cookbook
 from llm_planning.environments.textgame import jericho_machine
 from llm_planning.environments.textgame.game import Ending, TextGameError

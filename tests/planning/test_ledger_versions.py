@@ -70,7 +70,8 @@ def old(tmp_path):
     )
     known = json.dumps({"commit": "c0ffee", "templates": {"a.j2": "00"}})
     connection.execute("INSERT INTO provenances VALUES ('p', ?)", (known,))
-    done = (0, "done", 1, '["dig"]', '{"nodes": 7}', usage, None, 1, 1.0, 2.0, "p", sha256, 9)
+    measured = json.dumps({"nodes": 7, "success_basis": "predicted"})
+    done = (0, "done", 1, '["dig"]', measured, usage, None, 1, 1.0, 2.0, "p", sha256, 9)
     failed = (2, "failed", None, "[]", "{}", "{}", "E: no", 2, 1.0, 2.0, "p", None, None)
     for row in (done, failed):
         connection.execute(f"INSERT INTO results VALUES ({', '.join('?' * 13)})", row)
@@ -98,7 +99,9 @@ def test_its_trials_are_those_of_today(old):
     )
     assert plain.role_models == plain.engines == {}
     assert (puct.planner, uct.planner, uct.domain) == ("mc-dml-puct", "mc-dml-uct", "textgame")
-    assert (row.key, row.trial, row.success, row.plan) == (KEYS[0], pickaxe, True, ("dig",))
+    # The model had judged its own plan; nobody had asked a world.
+    assert (row.key, row.trial, row.success, row.plan) == (KEYS[0], pickaxe, None, ("dig",))
+    assert row.metrics["predicted_success"] is True
     assert (lost.trial, lost.error, lost.attempts) == (puct, "E: no", 2)
     with Ledger.open(old) as ledger:
         assert ledger.content_digest() == digest

@@ -5,7 +5,7 @@ import math
 import pytest
 from mc_dml_games import chain
 
-from llm_planning.domain import Domain, Step
+from llm_planning.domain import Domain, DomainError, Step
 from llm_planning.environments.textgame.domain import TextGameDomain, open_text_game
 from llm_planning.environments.textgame.opening import GameSettings
 from llm_planning.planners.mc_dml.agents import SPECS, SearchRun, by_puct
@@ -16,9 +16,9 @@ from llm_planning.planners.mc_dml.settings import (
     PrunedSettings,
     ReflectiveFixedSettings,
 )
-from llm_planning.registry import Problem
 from llm_planning.roles import Engines
 from llm_planning.settings import NoSettings, SettingsError
+from llm_planning.specs import Problem
 from llm_serving.scripted import ScriptedEngine
 
 ADVICE = "Next time, take the lantern first."
@@ -222,6 +222,8 @@ async def test_any_domain_is_played_as_a_game(name):
     )
     assert (outcome.success, outcome.plan) == (True, ("1", "1", "1"))
     assert (outcome.metrics["game"], outcome.metrics["score"]) == ("cliff", 1.0)
+    assert outcome.metrics["success_basis"] == "executed"
+    assert (outcome.metrics["options_executed"], outcome.metrics["first_failed"]) == (3, None)
     assert outcome.trace["last"] == (
         "You are at milestone 3.\nYour goal: Reach the hut. A path beside a cliff."
     )
@@ -233,6 +235,66 @@ async def test_any_domain_is_played_as_a_game(name):
     for request in engine.requests:
         assert "You fall." in engine.text(request.prompt)
     assert bool(engine.requests) == (name in {"mc-dml", "mc-dml-no-dp"})
+
+
+class Guarded(Cliff):
+    """A gate that opens to whoever waits; to wait again changes nothing, and is no failure."""
+
+    def start(self, seed):
+        return (0, False)
+
+    def describe(self, place):
+        return f"You are at milestone {place[0]}."
+
+    def actions(self, place):
+        return [] if place[0] else ["go", "wait"]
+
+    def step(self, place, action, rng):
+        if action == "wait":
+            return Step((0, True), text="The gate is open.")
+        if place[1]:
+            return Step((1, True), reward=1.0, done=True)
+        return Step(place, obstacle="The gate is shut.")
+
+    def success(self, place):
+        return place[0] == 1
+
+
+async def test_a_domain_says_what_failed_and_a_state_that_stays_is_no_failure():
+    script = iter(["go", "wait", "wait", "go"])
+
+    def liked(text, actions):
+        wanted = next(script)
+        return [0.0 if action == wanted else -99.0 for action in actions]
+
+    spec = AGENTS["llm-agent"]
+    outcome = await spec.run(
+        Problem(domain="gate", task="gate", world=Guarded()),
+        engines=Engines(ScriptedEngine({}, score=liked)),
+        settings=spec.settings.read({"moves": 4, "history": 20}),
+        seed=0,
+    )
+    assert (outcome.success, outcome.plan) == (True, ("go", "wait", "wait", "go"))
+    assert outcome.metrics["options_executed"] == 3
+    assert outcome.metrics["first_failed"] == "go"
+    assert outcome.metrics["first_obstacle"] == "The gate is shut."
+
+
+class Hidden(Cliff):
+    def belief(self, history, rng):
+        return 0
+
+
+@pytest.mark.parametrize("name", [spec.name for spec in SPECS if not spec.needs])
+async def test_hidden_states_are_not_for_these_planners(name):
+    spec = AGENTS[name]
+    with pytest.raises(DomainError, match=r"^fog hides its state .* plan there with puct or uct$"):
+        await spec.run(
+            Problem(domain="fog", task="cliff", world=Hidden()),
+            engines=Engines(an_engine()),
+            settings=spec.settings.read({}),
+            seed=0,
+        )
 
 
 def test_walkthroughs_are_for_worlds_that_have_one():

@@ -9,8 +9,9 @@ from llm_planning.environments.textgame.opening import GameSettings
 from llm_planning.experiments.grid import load_sweep
 from llm_planning.experiments.papers import find_paper
 from llm_planning.experiments.wording import printed_value
-from llm_planning.registry import Problem, choose, find_domain, find_planner
+from llm_planning.registry import find_domain, find_planner
 from llm_planning.roles import Engines
+from llm_planning.specs import Problem, choose
 from llm_serving.scripted import ScriptedEngine
 
 PAPER = find_paper("mc_dml")

@@ -11,11 +11,12 @@ from llm_planning.environments.textgame.game import Ending, GameSeconds, Observa
 from llm_planning.environments.textgame.interpreted import InterpretedGame
 from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
 from llm_planning.environments.textgame.trapdoor import TrapDoor
+from llm_planning.execution import Execution, Move
 from llm_planning.planners.mc_dml import episode as episode_module
 from llm_planning.planners.mc_dml.episode import ActionStatistics, format_decisions
 from llm_planning.planners.mc_dml.outcome import Episode, Spent, game_outcome
 from llm_planning.planners.mc_dml.roles import Turn
-from llm_planning.search import select_by_puct, select_by_uct
+from llm_planning.search import Step, select_by_puct, select_by_uct
 from llm_planning.stopwatch import Stopwatch
 
 WON, LOST = Ending.VICTORY, Ending.FAILURE
@@ -96,10 +97,15 @@ async def test_outcome():
     game.seconds = GameSeconds(0.5, Stopwatch(0.25), 7)
     seen = Observation("A cell.", "", "")
     turns = (Turn(seen, "steal", 3.0, 3.0), Turn(seen, "pay", -1.0, 2.0))
+    stolen = Step(None, reward=3.0)
+    paid = Step(None, reward=-1.0, done=True, obstacle="Your purse is empty.")
+    lived = Execution(
+        moves=(Move("steal", stolen), Move("pay", paid)), success=False, ended=True, last=""
+    )
     spent = Spent(engine=Stopwatch(1.5), simulations=300, reflections=2, priors=40)
     outcome = game_outcome(
         TextGameDomain(game),
-        Episode(turns, Observation("You are dead.", "", ""), LOST, 0.0),
+        Episode(turns, Observation("You are dead.", "", ""), LOST, 0.0, lived),
         spent=spent,
         header={"task": "cells", "seed": 3},
         decisions=[{"root": ["first"]}, {"root": ["second"]}],
@@ -108,7 +114,11 @@ async def test_outcome():
     assert outcome.success is False
     assert outcome.plan == ("steal", "pay")
     assert outcome.metrics == {
-        "success_basis": "the game ended in victory",
+        "success_basis": "executed",
+        "options_executed": 1,
+        "first_failed": "pay",
+        "first_obstacle": "Your purse is empty.",
+        "reward": 2.0,
         "game": "graph",
         "score": 2.0,
         "best_score": 3.0,
@@ -137,7 +147,8 @@ async def test_outcome():
 
 async def test_a_game_without_points_has_no_normalised_score():
     game = TextGameDomain(GraphGame({}, max_score=0.0))
-    episode = Episode((), Observation("", "", ""), WON, 0.0)
+    lived = Execution(moves=(), success=True, ended=True, last="")
+    episode = Episode((), Observation("", "", ""), WON, 0.0, lived)
     outcome = game_outcome(game, episode, spent=Spent(), header={})
     assert outcome.success is True
     assert outcome.metrics["normalised_score"] is None

@@ -15,9 +15,9 @@ from llm_planning.planners.mc_dml.playing import (
     play_rounds,
     reflection_agent,
 )
-from llm_planning.registry import Problem
 from llm_planning.roles import Engines
 from llm_planning.settings import SettingsError
+from llm_planning.specs import Problem
 from llm_serving.scripted import ScriptedEngine
 
 LESSON = "Next time, light the lantern before you open the trap door."

@@ -8,14 +8,24 @@ import pytest
 from mc_dml_games import GraphGame, an_agent, chain, random_game, searched, uniform_prior
 from textgame_toys import Numbers
 
+from llm_planning.domain import Domain, Step
 from llm_planning.environments.textgame.game import Ending, Observation
 from llm_planning.environments.textgame.interpreted import InterpretedGame
 from llm_planning.environments.textgame.opening import GameSettings, open_game
 from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
 from llm_planning.environments.textgame.trapdoor import TrapDoor
 from llm_planning.planners.mc_dml.roles import Turn
-from llm_planning.planners.mc_dml.search import best_action
-from llm_planning.search import Edge, Node, edges_below, select_by_puct, select_by_uct, to_json
+from llm_planning.planners.mc_dml.search import Position, best_action, search_move
+from llm_planning.planners.mc_dml.worlds import as_text_game
+from llm_planning.search import (
+    Edge,
+    Node,
+    edges_below,
+    select_by_puct,
+    select_by_uct,
+    to_json,
+)
+from llm_planning.specs import Problem
 from llm_planning.trace import recording
 
 WON, LOST = Ending.VICTORY, Ending.FAILURE
@@ -443,6 +453,63 @@ async def test_the_tree_does_not_depend_on_how_long_answers_take(width):
     assert all(tree == trees[0] for tree in trees)
     other = await searched(random_game(2, [LOST]), agent, seed="another")
     assert exported(other.root) != trees[0][1]
+
+
+class Maze(Domain):
+    """A door leads to one of five rooms, and all that can be done there is fatal, sooner or later.
+
+    Args:
+        delays: of the seconds that a step takes.
+    """
+
+    goal = "Live."
+
+    def __init__(self, delays):
+        self.delays = delays
+
+    def start(self, seed):
+        return "hall"
+
+    def describe(self, state):
+        return f"You are in {state}."
+
+    def actions(self, state):
+        return [] if state == "dead" else ["on", "back"]
+
+    async def step(self, state, action, rng):
+        await asyncio.sleep(self.delays.choice([0.0, 0.0, 0.0005, 0.002]))
+        if state == "hall" and action == "on":
+            return Step(f"room {rng.randrange(5)}")
+        return Step("dead", done=True)
+
+    def success(self, state):
+        return False
+
+
+@pytest.mark.parametrize("width", [2, 4])
+async def test_who_reflects_does_not_depend_on_how_long_the_world_takes(width):
+    """Simulations in flight do the same in different rooms, and fail for reasons of their own."""
+
+    async def prior(situation):
+        return policy(situation.observation.look, situation.actions, len(situation.reflections))
+
+    async def reflect(trajectory):
+        return " ".join(turn.observation.look for turn in trajectory.turns)
+
+    agent = an_agent(
+        prior=prior, reflect=reflect, k=9, depths=(2,), simulations_per_action=15, width=width
+    )
+    trees = []
+    for delays in range(6):
+        maze = Maze(random.Random(delays))
+        world = as_text_game(Problem(domain="maze", task="maze", world=maze))
+        position = Position((), await world.start(0), 0.0)
+        with recording() as trace:
+            found = await search_move(agent, world, position, rng=random.Random(1))
+        notes = [event["note"] for event in trace.events if event["type"] == "simulation"]
+        trees.append((notes, found.reflections, exported(found.root)))
+    assert all(tree == trees[0] for tree in trees)
+    assert len(trees[0][1]) >= 3
 
 
 @pytest.mark.parametrize("width", [1, 4])

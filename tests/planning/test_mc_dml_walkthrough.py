@@ -19,9 +19,9 @@ from llm_planning.planners.mc_dml.episode import ActionStatistics, first_move_me
 from llm_planning.planners.mc_dml.outcome import Episode
 from llm_planning.planners.mc_dml.roles import Turn
 from llm_planning.planners.mc_dml.walkthrough import Replay, play_walkthrough
-from llm_planning.registry import Problem
 from llm_planning.roles import Engines
 from llm_planning.settings import NoSettings
+from llm_planning.specs import Problem
 from llm_serving.scripted import ScriptedEngine
 
 NOWHERE = Observation("", "", "")
@@ -29,7 +29,7 @@ NOWHERE = Observation("", "", "")
 
 def played(*rewards, choices=None):
     turns = tuple(Turn(NOWHERE, "wait", reward, 0.0) for reward in rewards)
-    return Replay(Episode(turns, NOWHERE, None, 0.0), choices or (1,) * len(turns))
+    return Replay(Episode(turns, NOWHERE, None, 0.0, None), choices or (1,) * len(turns))
 
 
 def test_distances_between_rewards():

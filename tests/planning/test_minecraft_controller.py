@@ -17,7 +17,6 @@ from llm_planning.environments.minecraft.controller_data import (
     PROFILES,
     Gathering,
     Profile,
-    Supply,
 )
 from llm_planning.environments.minecraft.goals import GOAL_GROUPS_67, GOALS_67
 from llm_planning.environments.minecraft.rulebook import Rule, RuleBook
@@ -91,7 +90,7 @@ def test_turning_to_another_item_means_finding_it_again(monkeypatch):
 
 
 def test_an_episode_holds_as_much_as_its_supply(monkeypatch):
-    tried = world(monkeypatch, gold=Gathering(find=1, take=1, supply=Supply(7, 0.7)))
+    tried = world(monkeypatch, gold=Gathering(find=1, take=1, supply=(7, 0.7)))
     counts = []
     for _ in range(1000):
         tried.reset()
@@ -103,7 +102,7 @@ def test_an_episode_holds_as_much_as_its_supply(monkeypatch):
 
 
 def test_what_has_run_out_is_looked_for_until_the_end(monkeypatch):
-    none = Gathering(find=1, take=1, supply=Supply(1, 0.0))
+    none = Gathering(find=1, take=1, supply=(1, 0.0))
     tried = world(monkeypatch, gold=none, horizon=36_000, patience=600)
     assert tried.step("mine", "gold_ore") is None
     assert (tried.steps, tried.stalled) == (36_000, False)
@@ -111,7 +110,7 @@ def test_what_has_run_out_is_looked_for_until_the_end(monkeypatch):
 
 def test_gold_is_never_gathered_more_than_seven_times_in_minerl():
     """Appendix K.3."""
-    assert PROFILES["minerl"].items["gold_ore"].supply.chances == 7
+    assert PROFILES["minerl"].items["gold_ore"].supply[0] == 7
     assert all(item.supply is None for item in PROFILES["mineflayer"].items.values())
 
 

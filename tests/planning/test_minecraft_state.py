@@ -6,7 +6,7 @@ from pydantic import ValidationError
 
 from llm_planning.environments.minecraft import vocabulary
 from llm_planning.environments.minecraft.state import Change, Sighting, State
-from llm_planning.environments.minecraft.tasks import PLAINS, TASKS, UnknownTaskError, find_task
+from llm_planning.environments.minecraft.tasks import PLAINS, TASKS
 
 # The values of the example of Appendix A.1, whose biome is not printed.
 EXAMPLE = State(
@@ -189,12 +189,7 @@ def test_the_eight_tasks():
         "craft-a-diamond-pickaxe",
     ]
     assert all(task.start.inventory == {} for task in TASKS.values())
-    assert find_task("milk-a-cow").goal.startswith("Milk 1 cow")
-
-
-def test_unknown_task_names_the_nearest():
-    with pytest.raises(UnknownTaskError, match=r"'craft-compass'; did you mean craft-a-compass"):
-        find_task("craft-compass")
+    assert TASKS["milk-a-cow"].goal.startswith("Milk 1 cow")
 
 
 def test_words_are_distinct_and_cover_the_start_states():

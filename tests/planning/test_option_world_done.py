@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_planning.environments.minecraft import vocabulary
-from llm_planning.environments.minecraft.option_done import DONE
 from llm_planning.environments.minecraft.option_language import Option
-from llm_planning.environments.minecraft.option_verbs import VERBS
+from llm_planning.environments.minecraft.option_verbs import DONE, VERBS
 from llm_planning.environments.minecraft.option_world import OptionWorld
 from llm_planning.environments.minecraft.rulebook import RuleBook
 from llm_planning.environments.minecraft.state import Sighting

@@ -15,12 +15,12 @@ from llm_planning.environments.minecraft.option_world import OptionWorld
 from llm_planning.environments.minecraft.rulebook import RuleBook
 from llm_planning.environments.minecraft.state import Change
 from llm_planning.environments.minecraft.surroundings import (
+    LEVELS,
     MOST_LEGS,
+    ON_SURFACE,
     SIGHT,
     WALK_TICKS,
-    below_ground,
     explore,
-    on_surface,
 )
 from llm_planning.environments.minecraft.surroundings_tables import BIOMES, ORES
 from llm_planning.environments.minecraft.tasks import PLAINS
@@ -242,7 +242,7 @@ def test_everything_that_may_be_seen_has_a_number():
     natural = {
         kind
         for kind in (*vocabulary.BLOCKS, *vocabulary.ENTITIES)
-        if on_surface(kind) or below_ground(kind)
+        if kind in ON_SURFACE or kind in LEVELS
     }
     assert set(STOCK) == natural - set(vocabulary.BIOMES)
     assert all(0 < least <= most for least, most in STOCK.values())
@@ -304,7 +304,7 @@ def test_what_cannot_be_found():
     )
     # Everything that the prompts may ask for is somewhere, or comes by itself, or is made.
     natural = chain(vocabulary.BLOCKS, vocabulary.ENTITIES, vocabulary.BIOMES)
-    missing = {word for word in natural if not (on_surface(word) or below_ground(word))}
+    missing = {word for word in natural if word not in ON_SURFACE and word not in LEVELS}
     assert missing == {
         "oak_sapling",
         "cobblestone",

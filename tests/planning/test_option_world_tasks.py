@@ -15,9 +15,9 @@ from llm_planning.environments.minecraft import vocabulary
 from llm_planning.environments.minecraft.option_language import Option
 from llm_planning.environments.minecraft.option_loot import FLUIDS, FUEL, KILLED, WOODS
 from llm_planning.environments.minecraft.option_rules import OptionRules
-from llm_planning.environments.minecraft.option_world import GOALS, OptionWorld
+from llm_planning.environments.minecraft.option_world import OptionWorld
 from llm_planning.environments.minecraft.rulebook import RuleBook
-from llm_planning.environments.minecraft.surroundings import DIG_TICKS, below_ground, on_surface
+from llm_planning.environments.minecraft.surroundings import DIG_TICKS, LEVELS, ON_SURFACE
 from llm_planning.environments.minecraft.tasks import MINE_A_DIAMOND, PLAINS, TASKS
 
 BOOK = RuleBook.load()
@@ -126,9 +126,9 @@ def ways(rules, beside):
     for fluid, full in FLUIDS.items():
         yield (f"near {fluid}",), ("bucket",), (full,)
     for kind in (*vocabulary.BLOCKS, *vocabulary.ENTITIES):
-        if on_surface(kind):
+        if kind in ON_SURFACE:
             yield ((f"near {kind}",),)
-        if below_ground(kind):
+        if kind in LEVELS:
             yield tuple(DIG_TICKS), tuple(f"near {seen}" for seen in (kind, *beside))
 
 
@@ -164,7 +164,7 @@ def relevant(goal, found, crafts):
 
 def fewest(task, rules, *, on_the_way, beside=()):
     """Options in the shortest plan where nothing is used up: breadth first over what was had."""
-    found, goal = list(ways(rules, beside)), GOALS[task.name]
+    found, goal = list(ways(rules, beside)), task.wanted
     wanted = relevant(goal, found, rules.crafts)
     found = [way for way in found if not wanted.isdisjoint(way[-1])]
     crafts = [recipe for item, recipe in rules.crafts.items() if item in wanted]
@@ -210,7 +210,7 @@ def test_which_tasks_fit_the_papers_depth():
 
 def straight(world, name, plan):
     """The state after a plan if every option of it went well the first time."""
-    state = world.start(EVERY_TASK[name])
+    state = EVERY_TASK[name].start
     for line in plan:
         outcome = world.step(state, option(line))
         if not outcome.success:
@@ -252,7 +252,7 @@ def carry_out(world, task, plan):
     Returns:
         The options that it took, or None if 300 were not enough; and how often the player died.
     """
-    state = world.start(task)
+    state = task.start
     steps, deaths = count(1), 0
     while True:
         for line in plan:
@@ -291,8 +291,8 @@ def test_there_is_a_plan_for_every_task():
 def test_no_task_is_done_at_once(reading, name):
     world, task = WORLDS[reading], EVERY_TASK[name]
     last = option(PLANS[reading, name][-1])
-    assert world.feasible(world.start(task), last)
-    assert not world.done(world.start(task), last)
+    assert world.feasible(task.start, last)
+    assert not world.done(task.start, last)
 
 
 def test_a_death_is_not_met_again_and_again():

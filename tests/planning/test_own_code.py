@@ -1,16 +1,21 @@
 """A user's own file: what a name in it means, and what it is known by."""
 
+import importlib
+import json
+import random
 import sys
 
 import pytest
 
-import llm_planning.registry as registry
-from llm_planning.own_code import OwnCodeError, is_own, load_own, source_hash
+from llm_planning import Domain
+from llm_planning.own_code import OwnCodeError, is_own, load_own, own_source, source_hash
 from llm_planning.registry import (
+    PLANNER_GROUP,
     UnknownDomainError,
     UnknownPlannerError,
     find_domain,
     find_planner,
+    source_named,
 )
 
 WORLD = """
@@ -32,8 +37,7 @@ NUMBER = 3
 
 
 @pytest.fixture
-def file(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "path", list(sys.path))
+def file(tmp_path):
     (tmp_path / "parts").mkdir()
     (tmp_path / "parts" / "__init__.py").write_text("")
     (tmp_path / "parts" / "sizes.py").write_text("from .units import LONG\n")
@@ -42,9 +46,7 @@ def file(tmp_path, monkeypatch):
     (tmp_path / "unrelated.py").write_text("raise SystemExit\n")
     path = tmp_path / "world.py"
     path.write_text(WORLD)
-    yield path
-    for name in ("helpers_of_own", "parts", "parts.sizes", "parts.units"):
-        sys.modules.pop(name, None)
+    return path
 
 
 def test_names():
@@ -104,21 +106,150 @@ def test_a_file_that_will_not_do_is_one_line(tmp_path, content, says):
     assert "\n" not in str(raised.value)
 
 
-def test_packages_announce_what_they_add(file, monkeypatch):
-    class Announced:
-        def __init__(self, name, member):
-            self.name = name
-            self.member = member
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """Installs a package of a version, with entry points of these lines and this module."""
+    monkeypatch.syspath_prepend(tmp_path)
 
-        def load(self):
-            return load_own(f"{file}:{self.member}").found
+    def install(version, *, planners="", domains="", module=""):
+        info = tmp_path / "their_worlds.dist-info"
+        info.mkdir(exist_ok=True)
+        (info / "METADATA").write_text(f"Name: their-worlds\nVersion: {version}\n")
+        (info / "entry_points.txt").write_text(
+            f"[llm_planning.planners]\n{planners}\n[llm_planning.domains]\n{domains}\n"
+        )
+        (tmp_path / "their_worlds.py").write_text(module)
+        importlib.invalidate_caches()
 
-    monkeypatch.setattr(
-        registry,
-        "entry_points",
-        lambda group: [Announced("walk", "Walk" if group.endswith("domains") else "mine")],
-    )
-    assert find_domain("walk").settings.read({}).to_json() == {"steps": 5}
-    assert find_planner("walk").summary == "Does nothing."
+    yield install
+    sys.modules.pop("their_worlds", None)
+
+
+def test_packages_announce_what_they_add(file, package):
+    entries = {"planners": "stroll = their_worlds:mine", "domains": "walk = their_worlds:Walk"}
+    package("1.0", **entries, module=WORLD)
+    domain, spec = find_domain("walk"), find_planner("stroll")
+    assert domain.settings.read({}).to_json() == {"steps": 5}
+    # A trial finds it again by the name that the package announces.
+    assert (spec.name, spec.summary) == ("stroll", "Does nothing.")
+    assert spec.source == domain.source
+    assert spec.source.origin == "their-worlds 1.0"
+    assert source_named(PLANNER_GROUP, "stroll") == spec.source
+    package("1.1", **entries, module=WORLD)
+    assert find_planner("stroll").source != spec.source
+    assert source_named(PLANNER_GROUP, "uct") is None
     with pytest.raises(UnknownDomainError, match="did you mean walk"):
         find_domain("wolk")
+
+
+@pytest.mark.parametrize(
+    ("module", "says"),
+    [
+        ("walk = 3", "is no {kind}: "),
+        ("walk = int", "is no {kind}: "),
+        ("", "fails: AttributeError: "),
+        ("1 / 0", "fails: ZeroDivisionError: "),
+        ("raise SystemExit(3)", "fails: SystemExit: 3"),
+    ],
+)
+def test_an_entry_of_a_package_that_will_not_do_is_one_line(package, module, says):
+    package("1.0", planners="a = their_worlds:walk", domains="a = their_worlds:walk", module=module)
+    entry = r"a \(their_worlds:walk of their-worlds 1\.0\) "
+    with pytest.raises(UnknownPlannerError, match=entry + says.format(kind="planner")) as raised:
+        find_planner("a")
+    assert "\n" not in str(raised.value)
+    with pytest.raises(UnknownDomainError, match=entry + says.format(kind="domain")):
+        find_domain("a")
+
+
+def test_a_helper_that_was_edited_is_read_anew(file):
+    assert find_domain(f"{file}:Walk").settings.read({}).to_json() == {"steps": 5}
+    units = file.parent / "parts" / "units.py"
+    units.write_text("LONG = 7\n")
+    assert find_domain(f"{file}:Walk").settings.read({}).to_json() == {"steps": 7}
+
+
+def in_folders(tmp_path, **helpers):
+    """A file w.py in each folder, which says what its helper says at once and later."""
+    for folder, text in helpers.items():
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / "helpers.py").write_text(text)
+        (tmp_path / folder / "w.py").write_text(
+            "import helpers\nNOW = helpers.NAME\n"
+            "def later():\n    import helpers, deep.later\n"
+            "    return helpers.NAME, deep.later.NAME\n"
+        )
+        (tmp_path / folder / "deep").mkdir(exist_ok=True)
+        (tmp_path / folder / "deep" / "later.py").write_text("from helpers import NAME\n")
+
+
+def test_helpers_of_one_name_in_two_folders_are_two(tmp_path):
+    in_folders(tmp_path, a="NAME = 'a'", b="NAME = 'b'")
+    path, modules = list(sys.path), set(sys.modules)
+    for _ in range(2):
+        assert load_own(f"{tmp_path}/a/w.py:NOW").found == "a"
+        assert load_own(f"{tmp_path}/b/w.py:NOW").found == "b"
+    for folder in ("b", "a", "b"):
+        later = load_own(f"{tmp_path}/{folder}/w.py:later").found
+        assert later() == (folder, folder)
+    assert sys.path == path
+    assert "helpers" not in set(sys.modules) - modules
+
+
+def test_a_function_keeps_the_helpers_that_its_file_was_run_with(tmp_path):
+    in_folders(tmp_path, a="NAME = 'a'")
+    before = load_own(f"{tmp_path}/a/w.py:later").found
+    in_folders(tmp_path, a="NAME = 'b'")
+    assert load_own(f"{tmp_path}/a/w.py:NOW").found == "b"
+    assert before() == ("a", "a")
+    # One that is gone is no longer found either.
+    (tmp_path / "a" / "helpers.py").unlink()
+    with pytest.raises(OwnCodeError, match="No module named 'helpers'"):
+        load_own(f"{tmp_path}/a/w.py:NOW")
+
+
+def test_files_of_a_folder_share_their_helpers(tmp_path):
+    in_folders(tmp_path, a="class NAME: pass")
+    (tmp_path / "a" / "v.py").write_text("from w import NOW, later as LATER\n")
+    one = load_own(f"{tmp_path}/a/w.py:NOW").found
+    assert load_own(f"{tmp_path}/a/v.py:NOW").found is one
+    assert load_own(f"{tmp_path}/a/v.py:LATER").found() == (one, one)
+
+
+def test_a_helper_comes_before_an_installed_module_of_its_name_and_harms_it_not(tmp_path):
+    for name in ("json", "random"):
+        (tmp_path / f"{name}.py").write_text("MINE = True\n")
+    file = tmp_path / "w.py"
+    file.write_text(
+        "import json, colorsys\nMINE = json.MINE\n"
+        "def later():\n    from random import MINE\n    return MINE\n"
+    )
+    before = source_hash(file)
+    assert load_own(f"{file}:MINE").found
+    assert load_own(f"{file}:later").found()
+    assert sys.modules["json"] is json
+    assert sys.modules["random"] is random
+    (tmp_path / "random.py").write_text("MINE = False\n")
+    assert source_hash(file) != before
+
+
+def test_this_project_beside_a_file_is_no_part_of_it(tmp_path):
+    (tmp_path / "llm_planning").mkdir()
+    (tmp_path / "llm_planning" / "__init__.py").write_text("raise SystemExit\n")
+    file = tmp_path / "w.py"
+    file.write_text("from llm_planning import Domain as FOUND\n")
+    alone = source_hash(file)
+    assert load_own(f"{file}:FOUND").found is Domain
+    (tmp_path / "llm_planning" / "__init__.py").write_text("")
+    assert source_hash(file) == alone
+
+
+def test_a_source_is_told_without_running_the_file(file):
+    ran = file.with_name("ran")
+    file.write_text(f"open({str(ran)!r}, 'w')\nMINE = 1\n")
+    source = own_source(f"{file}:MINE")
+    assert source.sha256 == source_hash(file)
+    assert not ran.exists()
+    assert load_own(f"{file}:MINE").source == source
+    assert ran.exists()
+    assert own_source("uct") is None

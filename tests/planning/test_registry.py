@@ -10,16 +10,13 @@ from llm_planning.planners.tree_of_options.settings import FeasibleSearchSetting
 from llm_planning.registry import (
     UnknownDomainError,
     UnknownPlannerError,
-    UnknownTaskError,
-    choose,
     find_domain,
     find_planner,
-    known_keys,
-    planner,
     spec_of,
 )
 from llm_planning.running import prepare, prepare_with
 from llm_planning.settings import Settings, SettingsError
+from llm_planning.specs import UnknownTaskError, choose, known_keys, planner
 
 
 class Walk(Domain):
@@ -110,6 +107,44 @@ def test_a_class_says_its_tasks_and_settings():
 
     with pytest.raises(DomainError, match="'length' of its constructor a default"):
         spec_of(Needy)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "says"),
+    [
+        ("size: 'Decimal' = 3", "not known .*'Decimal' is not defined.* outside of `if TYPE_CHECK"),
+        ("size: list['Decimal'] = ()", "not known .*'Decimal' is not defined"),
+        ("size: Random = None", r"Random, which no setting can have: take numbers, texts"),
+        ("size=Random(3)", "the type random.Random, which no setting can have"),
+        ("size: 3 = 3", "the type 3, which no setting can have"),
+        ("_size: int = 3", "cannot be a setting of that name: rename it"),
+        ("copy: int = 3", "cannot be a setting of that name: rename it"),
+        ("to_json: int = 3", "cannot be a setting of that name: rename it"),
+    ],
+)
+@pytest.mark.parametrize("later", ["", "from __future__ import annotations\n"])
+def test_a_parameter_that_cannot_be_a_setting_is_one_line(later, parameter, says):
+    made = {"Walk": Walk, "Random": Random, "__name__": __name__}
+    body = f"class Odd(Walk):\n    def __init__(self, {parameter}): pass"
+    exec(compile(later + body, "odd.py", "exec", dont_inherit=True), made)
+    key = re.match(r"\w+", parameter)[0]
+    where = f"odd: the parameter '{key}' of Odd's constructor "
+    with pytest.raises(DomainError, match=where + f".*{says}") as raised:
+        spec_of(made["Odd"])
+    assert "\n" not in str(raised.value)
+
+
+def test_a_parameter_without_an_annotation_takes_what_its_default_is():
+    class Plain(Walk):
+        def __init__(self, start=None, width=2, names: list[str] | None = None):
+            self.said = (start, width, names)
+
+    spec = spec_of(Plain)
+    for start in (None, 3, "three", [1]):
+        chosen = spec.settings.read({"start": start, "width": "4"})
+        assert spec.open("near", chosen).said == (start, 4, None)
+    with pytest.raises(SettingsError, match="setting width='wide' is not possible"):
+        spec.settings.read({"width": "wide"})
 
 
 class OwnSettings(Settings):

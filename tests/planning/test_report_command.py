@@ -77,7 +77,7 @@ def test_writes_csv_and_picture(swept, here):
     result = told("too", "table2", "--csv", "t.csv", "--plot", "t.png")
     assert result.exit_code == 0
     with (here / "t.csv").open() as file:
-        assert len(list(csv.DictReader(file))) == 4 * 6
+        assert len(list(csv.DictReader(file))) == 4 * 7
     assert (here / "t.png").read_bytes().startswith(b"\x89PNG\r\n")
     assert sorted(path.name for path in here.iterdir()) == ["sweeps", "t.csv", "t.png"]
 

@@ -38,6 +38,7 @@ def figure3(tmp_path_factory):
             trial_of(planner, task="craft-a-diamond-pickaxe", seed=seed, k=k, d=d, iter=i),
             calls=k * d * i + seed,
             success=k == 3,
+            predicted_success=True,
         )
         for planner in ("too", "tot-mcts")
         for k in (1, 3)
@@ -63,7 +64,7 @@ def test_an_svg_names_what_it_shows_and_is_the_same_every_time(figure3):
     first = picture(figure3, ".svg")
     assert first == picture(figure3, ".svg")
     assert first.startswith(b"<?xml")
-    for label in (b"ToT-MCTS", b"planning tokens", b"predicted success rate", b"iter=3"):
+    for label in (b"ToT-MCTS", b"planning tokens", b"success rate", b"iter=3"):
         assert b"<!-- " + label in first
 
 
@@ -85,7 +86,7 @@ def test_points_lie_where_they_were_measured(figure3):
     assert (36.5 * 110, 1.0) in points
     assert (2.5 * 110, 0.0) in points
     assert axes.get_xlabel() == "planning tokens"
-    assert axes.get_ylabel() == "predicted success rate"
+    assert axes.get_ylabel() == "success rate"
 
 
 def test_marks_differ_by_method_k_d_and_iter(figure3):

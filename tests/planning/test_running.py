@@ -6,11 +6,15 @@ import pytest
 
 from llm_planning.domain import Domain, DomainError, Need, Step
 from llm_planning.environments.catalogue import DOMAINS
+from llm_planning.environments.minecraft.domain import Minecraft
+from llm_planning.environments.textgame.domain import open_text_game
+from llm_planning.environments.textgame.opening import GameSettings
 from llm_planning.outcome import Outcome
-from llm_planning.registry import Benchmark, UnknownTaskError, find_planner, planner, spec_of
+from llm_planning.registry import find_planner, spec_of
 from llm_planning.roles import Engines
 from llm_planning.running import find_where, fitting_domains, prepare, prepare_with
 from llm_planning.settings import Settings, SettingsError
+from llm_planning.specs import Benchmark, UnknownTaskError, planner
 from llm_serving.scripted import ScriptedEngine
 
 
@@ -65,6 +69,16 @@ async def test_a_domain_that_is_open_is_taken_as_it_is():
         prepare_with(told, Line(), settings={"domain.length": 1})
     with pytest.raises(DomainError, match="needs a domain that has a map"):
         prepare_with(MAPPED, Line(), settings={})
+
+
+async def test_an_open_domain_has_the_names_that_a_sweep_would_give_it():
+    prepared = prepare_with("uct", Minecraft(task="cook-meat"), settings={})
+    assert (prepared.domain_name, prepared.task) == ("minecraft", "cook-meat")
+    prepared = prepare_with("uct", await open_text_game("trap-door", GameSettings()), settings={})
+    assert (prepared.domain_name, prepared.task) == ("textgame", "textgame")
+    told_of = Line()
+    told_of.task = 3
+    assert prepare_with(told, told_of, settings={}).task == "line"
 
 
 async def test_a_benchmark_s_planner_opens_its_own_worlds():

@@ -72,6 +72,39 @@ async def test_an_error_while_a_descent_waits_ends_the_search(width):
 
 
 @pytest.mark.parametrize("width", [1, 4])
+async def test_what_a_failed_descent_changed_before_it_selected_is_put_back(width):
+    # As MC-DML does where its memory has grown: π is asked for anew, and when, is noted.
+    root = Node()
+
+    async def renew(node):
+        await asyncio.sleep(0)
+        for edge in node.edges:
+            edge.prior = root.visits
+        node.memo = root.visits
+
+    def select(node, edges):
+        if root.visits > 2:
+            raise OSError("no choice")
+        return edges[0]
+
+    told = []
+    with pytest.raises(OSError, match="no choice"):
+        await search(
+            root,
+            Chain(),
+            select=select,
+            backup=by_sums(gamma=1.0),
+            simulations=9,
+            width=width,
+            before_select=lambda node, walk: renew(node),
+            on_backup=lambda walk: told.append((root.memo, root.edges[0].prior)),
+        )
+    assert root.visits == 3
+    assert (root.memo, [edge.prior for edge in root.edges]) == (told[-1][0], [told[-1][1]] * 2)
+    assert root.memo < 3
+
+
+@pytest.mark.parametrize("width", [1, 4])
 async def test_notes_come_to_on_backup_in_the_order_of_launch(width):
     pauses = random.Random(0)
     made = []
@@ -187,3 +220,31 @@ async def test_steps_and_draws_of_a_simulation_come_from_its_own_stream():
     expected = [random.Random(seeds.getrandbits(64)).random() for _ in range(5)]
     for width in (1, 3):
         assert await drawn(width) == expected
+
+
+async def test_a_search_that_goes_on_does_not_repeat_its_draws():
+    found = []
+
+    class Drawing(CertainWorld):
+        async def evaluate(self, node, walk):
+            return Leaf(note=walk.rng.random())
+
+    async def drawn(root):
+        found.clear()
+        await search(
+            root,
+            Drawing(),
+            **FIRST,
+            simulations=5,
+            on_backup=lambda walk: found.append(walk.note),
+        )
+        return tuple(found)
+
+    root = Node()
+    first, second = await drawn(root), await drawn(root)
+    assert len({*first, *second}) == 10
+    # The seed is N(root).
+    assert await drawn(Node()) == first
+    later = Node()
+    later.visits = 5
+    assert await drawn(later) == second

@@ -9,7 +9,8 @@ from llm_planning.environments.minecraft.tasks import TASKS
 from llm_planning.experiments import grid
 from llm_planning.experiments.grid import SweepConfigError, load_sweep, sweep_name
 from llm_planning.model_configs import find_config
-from llm_planning.registry import choose, find_domain, find_planner
+from llm_planning.registry import find_domain, find_planner
+from llm_planning.specs import choose
 
 MODEL = "smollm2-135m-instruct"
 

@@ -12,8 +12,9 @@ from llm_planning.experiments.local_pool import BLIND, LocalPool, run_trial
 from llm_planning.experiments.trial import Trial
 from llm_planning.outcome import Outcome
 from llm_planning.planners.catalogue import PLANNERS
-from llm_planning.registry import Benchmark, find_planner, planner
+from llm_planning.registry import find_planner
 from llm_planning.roles import Engines
+from llm_planning.specs import Benchmark, planner
 from llm_planning.worker_processes import WorkerLostError
 from llm_serving.errors import EngineStoppedError
 from llm_serving.request import Request

@@ -171,6 +171,7 @@ def test_it_is_swept_killed_resumed_and_reported_by_commands_alone(mine):
     refused = said("sweep", "resume", folder, "--no-cache", code=1)
     assert "world.py is not what it was when the sweep began" in refused
     assert f"{kept} of 80 trials are recorded" in refused
+    assert times_run(mine) == ran, "what has changed must not be run"
     write(mine, rules_py=RULES)
 
     resumed = json.loads(said("sweep", "resume", folder, "--no-cache", "--json"))
@@ -217,8 +218,23 @@ async def test_a_trial_runs_the_code_that_its_sweep_began_with(mine):
     assert (await run_trial(trial, engines)).status == "done"
     edited = load_sweep("sweep.yaml").trials[0]
     write(mine, walk_py=WALK)
-    with pytest.raises(OwnCodeError, match="is not what it was when the sweep began"):
+    with pytest.raises(OwnCodeError, match=r"/walk\.py is not what it was when the sweep began"):
         await run_trial(edited, engines)
+
+
+@pytest.mark.parametrize("changed", ["world.py", "walk.py", "rules.py"])
+async def test_what_has_changed_is_refused_before_it_runs(mine, changed):
+    # Not what an earlier test has run in this process.
+    write(mine, rules_py=RULES + f"\n    # {changed}\n")
+    trial = load_sweep("sweep.yaml").trials[0]
+    (mine / "ran").unlink()
+    marking = '__import__("pathlib").Path("changed-ran").touch()\n'
+    (mine / changed).write_text(marking + (mine / changed).read_text())
+    file = "walk" if changed == "walk.py" else "world"
+    with pytest.raises(OwnCodeError, match=rf"/{file}\.py is not what it was"):
+        await run_trial(trial, Engines(EncoderEngine()))
+    assert not (mine / "changed-ran").exists()
+    assert not (mine / "ran").exists(), "the other file is not run either"
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ async def test_a_memory_that_nobody_holds_saves_and_closes_itself(tmp_path):
     path = tmp_path / "numbers.sqlite"
     store = TransitionStore(path)
     game = RememberedGame(InterpretedGame(Numbers()), TransitionMemory(store, limit=100))
-    game.memory._changed = lambda: None  # no timer, which would hold it for two seconds
+    game.memory._keep = lambda put: put(store)  # no timer, which would hold it for two seconds
     await follow(game, "add", "add")
     assert store.unsaved > 0
     del game

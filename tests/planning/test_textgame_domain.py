@@ -13,7 +13,7 @@ from llm_planning.environments.textgame.trapdoor import BAIT, TrapDoor
 from llm_planning.execution import execute
 from llm_planning.planners.mc_dml.agents import SPECS
 from llm_planning.planners.mc_dml.search import observe
-from llm_planning.registry import choose
+from llm_planning.specs import choose
 
 
 def numbers():

@@ -22,8 +22,8 @@ from llm_planning.environments.textgame.remembered import RememberedGame
 from llm_planning.environments.textgame.textworld_kinds import LEVELS
 from llm_planning.environments.textgame.transition_store import transition_store_path
 from llm_planning.environments.textgame.trapdoor import TrapDoor
-from llm_planning.registry import UnknownTaskError
 from llm_planning.settings import SettingsError
+from llm_planning.specs import UnknownTaskError
 
 
 @pytest.fixture
@@ -170,7 +170,8 @@ async def test_a_generated_game_stays_open(cache, tables):
 
 @pytest.mark.parametrize("remember", ["memory", "off"])
 async def test_worlds_do_not_depend_on_what_others_played(tables, tmp_path, monkeypatch, remember):
-    monkeypatch.setattr(opening, "open_jericho", lambda file, *, state: Trails())
+    monkeypatch.setattr(jericho_games, "read_story", lambda file: file)
+    monkeypatch.setattr(opening, "JerichoInterpreter", lambda story, *, state: Trails())
     settings = GameSettings(game=str(tmp_path / "story.z5"), state="world", remember=remember)
     one, two = await open_game("zork1", settings), await open_game("zork1", settings)
     assert isinstance(one, RememberedGame) == (remember == "memory")

@@ -91,9 +91,9 @@ def test_games_are_made_once_and_apart_from_kitchens(tmp_path, monkeypatch):
         file.write_bytes(b"game")
 
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
-    monkeypatch.setattr(textworld_interpreter, "is_installed", lambda: True)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: object())
     monkeypatch.setattr(textworld_making.importlib.metadata, "version", lambda _: "1.7.0")
-    monkeypatch.setattr(textworld_interpreter, "generate_apart", generate)
+    monkeypatch.setattr(textworld_making, "generate_apart", generate)
     opened = []
     monkeypatch.setattr(
         textworld_interpreter,
@@ -115,9 +115,9 @@ def test_games_are_made_at_once_and_read_one_by_one(monkeypatch):
     reading = threading.Lock()
     read = []
 
-    def make(name, *, generation, generate):
+    def make(name, *, folder, **_):
         makers.wait()
-        return name
+        return folder
 
     def begin(file, *, name):
         assert reading.acquire(blocking=False)
@@ -126,7 +126,6 @@ def test_games_are_made_at_once_and_read_one_by_one(monkeypatch):
         read.append(file)
 
     for module, kind in ((textworld_interpreter, "TextWorldInterpreter"), (games, "TextWorldGame")):
-        monkeypatch.setattr(module, "is_installed", lambda: True)
         monkeypatch.setattr(module, "make_once", make)
         monkeypatch.setattr(module, kind, begin)
     monkeypatch.setattr(games, "Kitchen", lambda game: game)

@@ -12,8 +12,8 @@ from llm_planning.environments.minecraft.domain import Minecraft
 from llm_planning.planners.tree_of_options.baselines import SPECS
 from llm_planning.planners.tree_of_options.settings import SearchSettings
 from llm_planning.planners.tree_of_options.world import scalar_reward, weights
-from llm_planning.registry import Problem
 from llm_planning.roles import Engines
+from llm_planning.specs import Problem
 from llm_serving.errors import ServingError
 from llm_serving.scripted import ScriptedEngine
 

@@ -191,3 +191,16 @@ def test_any_domain_is_asked_in_general_words(name, layout):
     assert ("A gate opens with its key." in said) == ("game" in PAPER_ORDER[name])
     assert ("one of: take the key, open the gate" in said) == ("options" in PAPER_ORDER[name])
     assert not re.search(r"[{}]{2}|\{%|\n{3}| \n|\n\Z", said)
+
+
+@pytest.mark.parametrize("name", ["feasibility", "dynamics", "propose"])
+def test_what_a_craft_does_on_the_way_is_told_where_it_does_it(name):
+    folded, single = (
+        composed(name, "cached", NOW, 3, domain=Minecraft(task=TASK.name, options=reading))
+        .messages(given() | {"option": PLANKS})[0]
+        .content
+        for reading in ("folded", "single")
+    )
+    assert "on the way" in folded
+    assert "on the way" not in single
+    assert len(single) < len(folded)

@@ -11,9 +11,10 @@ from llm_planning.environments.minecraft.tasks import PLAINS
 from llm_planning.planners.tree_of_options.baselines import SPECS
 from llm_planning.planners.tree_of_options.rules import rules_of
 from llm_planning.planners.tree_of_options.trajectory import Considered, Trajectory, Verdict
-from llm_planning.registry import Problem
 from llm_planning.roles import Engines
+from llm_planning.roles.oracles import tell
 from llm_planning.settings import SettingsError
+from llm_planning.specs import Problem
 from llm_serving.encoder_engine import EncoderEngine
 
 PLANNERS = {spec.name: spec for spec in SPECS}
@@ -39,10 +40,12 @@ async def test_right_rules_reach_the_goal_without_a_model(name):
     assert outcome.success is True
     assert outcome.metrics["success_basis"] == "executed"
     assert outcome.metrics["options_executed"] == len(outcome.plan) == 6
-    roles, _, how = outcome.metrics["oracles"].partition(": ")
-    assert set(roles.split(", ")) <= set(PLANNERS[name].roles)
-    assert (
-        how == "right 1 per answer, independent, drawn by (seed, role, *situation, asking), seed 0"
+    described = outcome.trace["oracles"]
+    assert {one["role"] for one in described} <= set(PLANNERS[name].roles)
+    (line,) = tell(described)
+    assert line.endswith(
+        ": rate 1.0, unit answer, kind independent; "
+        "drawn by (seed, role, *situation, asking), seed 0"
     )
     assert "the goal is reached" in outcome.text
 
@@ -57,7 +60,7 @@ async def test_wrong_rules_do_not(tmp_path):
     file.write_text("".join(f"{role}: {{rate: 0.0}}\n" for role in PLANNERS["too"].roles))
     outcomes = [await plan("too", roles=file, seed=seed, iter=3) for seed in range(5)]
     assert not any(outcome.success for outcome in outcomes)
-    assert "right 0 per answer" in outcomes[0].metrics["oracles"]
+    assert outcomes[0].trace["oracles"][0]["oracle"]["rate"] == 0.0
 
 
 async def test_a_file_is_part_of_what_a_trial_is(tmp_path):
@@ -72,20 +75,36 @@ async def test_a_file_is_part_of_what_a_trial_is(tmp_path):
     assert spec.settings.read({"roles": str(file)}).to_json() != before
 
 
-async def test_a_domain_without_rules_says_so():
-    class Mute:
-        goal = "Nothing."
-        grammar = WORLD.grammar
-        about = ""
+async def test_a_domain_without_rules_says_what_it_lacks():
+    class Slow(Minecraft):
+        score = None
 
-        def start(self, seed):
-            return ()
+        async def feasible(self, state, action):
+            return None
 
-        def describe(self, state):
-            return ""
+    with pytest.raises(SettingsError, match="no rules that answer 'propose': add `feasible`, `sc"):
+        await plan("tot-mcts", world=Slow(task=TASK))
 
-    with pytest.raises(SettingsError, match="no rules that answer 'propose'"):
-        await plan("tot-mcts", world=Mute())
+
+async def test_one_file_serves_a_planner_and_its_ablations(tmp_path):
+    file = tmp_path / "roles.yaml"
+    file.write_text("".join(f"{role}: rules\n" for role in PLANNERS["too"].roles))
+    for name in ("too", "tot-mcts"):
+        assert (await plan(name, roles=file)).success is True
+
+
+async def test_a_model_that_nobody_opened_is_no_other_one(tmp_path):
+    file = tmp_path / "roles.yaml"
+    file.write_text("decompose: {model: other-model}\n")
+    with pytest.raises(SettingsError, match="nobody opened other-model for 'decompose'"):
+        await plan("cot", roles=file)
+
+
+def test_where_no_state_is_predicted_errors_go_with_what_was_done():
+    rules = rules_of(WORLD, seed=0)
+    done = Trajectory(WORLD.goal, PLAINS, str(PLAINS), (WOOD,), since=(WOOD,))
+    subjects = {rules["termination"].situation(one)[0] for one in (START, done)}
+    assert len(subjects) == 2
 
 
 def test_answers_by_hand():

@@ -22,9 +22,10 @@ from llm_planning.planners.xenon.initial import (
 from llm_planning.planners.xenon.knowledge import Knowledge
 from llm_planning.planners.xenon.memory import ActionMemory
 from llm_planning.planners.xenon.plans import PLANS, HumanPlan
-from llm_planning.planners.xenon.revision import AnalogyStore, Revising, Scales, consumed
+from llm_planning.planners.xenon.revision import AnalogyStore, Revising, consumed
 from llm_planning.planners.xenon.roles import Attempt
 from llm_planning.planners.xenon.saved import Saved, SavedKnowledgeError, save_knowledge
+from llm_planning.planners.xenon.settings import LearningSettings
 from llm_planning.settings import SettingsError
 
 VERBS = ("mine", "craft", "smelt")
@@ -94,7 +95,7 @@ def xenon(known, ask, *, x0=2, scales=None):
     given = Revising(
         knowledge=known,
         similar=Alphabetical(),
-        scales=scales or Scales(c0=3, alpha_s=2, alpha_i=8, k=3),
+        scales=scales or LearningSettings(c0=3, alpha_s=2, alpha_i=8, K=3),
         resources=consumed,
     )
     return Agent(

@@ -9,8 +9,9 @@ from llm_planning.experiments.grid import load_sweep
 from llm_planning.experiments.papers import find_paper
 from llm_planning.experiments.wording import printed_value
 from llm_planning.planners.xenon.learning_report import MARKS
-from llm_planning.registry import Problem, find_planner
+from llm_planning.registry import find_planner
 from llm_planning.roles import Engines
+from llm_planning.specs import Problem
 from llm_serving.scripted import ScriptedEngine
 
 PAPER = find_paper("xenon")

@@ -22,8 +22,8 @@ from llm_planning.planners.xenon.knowledge import Knowledge
 from llm_planning.planners.xenon.memory import ActionMemory
 from llm_planning.planners.xenon.saved import SavedKnowledgeError, save_knowledge
 from llm_planning.planners.xenon.specs import SPECS
-from llm_planning.registry import Problem
 from llm_planning.roles import Engines
+from llm_planning.specs import Problem
 from llm_serving.scripted import ScriptedEngine
 
 BOOK = RuleBook.load()

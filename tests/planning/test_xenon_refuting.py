@@ -10,11 +10,12 @@ from llm_planning.planners.xenon.graph import DependencyGraph
 from llm_planning.planners.xenon.knowledge import Knowledge
 from llm_planning.planners.xenon.memory import ActionMemory
 from llm_planning.planners.xenon.refuting import RefutingStore
-from llm_planning.planners.xenon.revision import Revising, Scales, consumed_or_gathered
+from llm_planning.planners.xenon.revision import Revising, consumed_or_gathered
 from llm_planning.planners.xenon.roles import Attempt
+from llm_planning.planners.xenon.settings import LearningSettings
 
 VERBS = ("mine", "craft", "smelt")
-SCALES = Scales(c0=3, alpha_s=2, alpha_i=8, k=1)
+SCALES = LearningSettings(c0=3, alpha_s=2, alpha_i=8, K=1)
 
 
 class Nothing:

@@ -4,7 +4,7 @@ import re
 import pytest
 
 from llm_planning.planners.xenon.answers import Description, Intervention
-from llm_planning.planners.xenon.reprompting import (
+from llm_planning.planners.xenon.goal_planning import (
     Reprompter,
     image_reprompter,
     text_caption,

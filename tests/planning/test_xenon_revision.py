@@ -10,14 +10,14 @@ from llm_planning.planners.xenon.revision import (
     EightOfEverything,
     RankedAnalogyStore,
     Revising,
-    Scales,
     SelfCorrection,
     StaticStore,
     consumed,
     consumed_or_gathered,
 )
+from llm_planning.planners.xenon.settings import LearningSettings
 
-SCALES = Scales(c0=3, alpha_s=2, alpha_i=8, k=2)
+SCALES = LearningSettings(c0=3, alpha_s=2, alpha_i=8, K=2)
 
 
 class Ranking:
@@ -142,7 +142,7 @@ async def test_ranked_items_join_the_analogous_ones_and_all_resources():
         asked.append((question.item, question.candidates))
         return [-1.0 - i - 10 * (u != "redstone") for i, u in enumerate(question.candidates)]
 
-    scales = Scales(c0=2, alpha_s=2, alpha_i=8, k=1)
+    scales = LearningSettings(c0=2, alpha_s=2, alpha_i=8, K=1)
     store = RankedAnalogyStore(revising(known, "stone_sword", scales=scales), rank=rank)
     alike = {"stick": 4, "crafting_table": 1, "cobblestone": 4}
     await store.revise("golem", ())

@@ -8,17 +8,16 @@ from llm_planning.environments.minecraft.rulebook import Rule, RuleBook
 from llm_planning.environments.minecraft.text_world import TextWorld
 from llm_planning.experiments.grid import load_sweep
 from llm_planning.experiments.papers import find_paper
-from llm_planning.planners.xenon import selection_runs as runs
 from llm_planning.planners.xenon.benchmark import Repeat, obtain, true_graph
 from llm_planning.planners.xenon.choosing import Asking, FailureAware, Forgetful, SelfReflecting
 from llm_planning.planners.xenon.memory import ActionMemory
 from llm_planning.planners.xenon.roles import Attempt
-from llm_planning.planners.xenon.selection import RandomFam, Ucb
+from llm_planning.planners.xenon.selection import RandomFam, Ucb, UcbSettings
 from llm_planning.planners.xenon.similarity import Similar
 from llm_planning.planners.xenon.specs import SPECS
-from llm_planning.registry import Problem
 from llm_planning.roles import Engines
 from llm_planning.settings import SettingsError
+from llm_planning.specs import Problem
 from llm_serving.scripted import ScriptedEngine
 
 RULES = (
@@ -218,9 +217,9 @@ async def test_fam_reaches_what_the_llm_alone_does_not():
 
 
 def test_sizes_of_action_sets_are_those_of_the_paper():
-    assert runs.UcbSettings.read({"verbs": "45"}).verbs == 45
+    assert UcbSettings.read({"verbs": "45"}).verbs == 45
     with pytest.raises(SettingsError, match=r"verbs=7.*3, 15, 30, 45"):
-        runs.UcbSettings.read({"verbs": 7})
+        UcbSettings.read({"verbs": 7})
 
 
 def test_the_sweep_of_figure_25_has_its_trials():

@@ -1,17 +1,17 @@
 """Every planner of the paper by name: what it says of itself is true."""
 
 import json
+from functools import partial
 
 import pytest
 from cooking_kitchens import paper_kitchen
 
 from llm_planning.environments.minecraft import controller
 from llm_planning.environments.minecraft.controller_data import Gathering, Profile
-from llm_planning.planners.xenon import cooking
 from llm_planning.planners.xenon.agents import AGENTS, INFORMED_AGENTS
 from llm_planning.planners.xenon.specs import SPECS
-from llm_planning.registry import Problem
 from llm_planning.roles import Engines
+from llm_planning.specs import Problem
 from llm_serving.scripted import ScriptedEngine
 
 ANSWERS = {
@@ -49,9 +49,7 @@ async def test_it_asks_in_the_roles_that_it_names(spec, monkeypatch):
     monkeypatch.setattr(controller, "PROFILES", {"minerl": profile})
     run = spec.run
     if spec.benchmark.domain == "cooking":
-        agents = {"xenon": cooking.xenon, "sc": cooking.self_correction, "deckard": cooking.deckard}
-        agent = agents[spec.name.removesuffix("-cooking")]
-        run = cooking.CookingRun(spec.name, agent, kitchens=kitchens)
+        run = partial(run, kitchens_of=kitchens)
     values = {
         "steps": 1000,
         "episodes": 2 if spec.benchmark.domain == "cooking" else 1,

@@ -16,15 +16,7 @@ from llm_planning.environments.cooking.kitchen import Kitchen, Reply
 from llm_planning.environments.cooking.recipes import CookingError
 from llm_planning.environments.textgame.game import TextGameError
 from llm_planning.environments.textgame.textworld_kinds import KITCHEN
-from llm_planning.environments.textgame.textworld_making import (
-    GAME_FILE,
-    MISSING,
-    READING,
-    generate_apart,
-    hush,
-    is_installed,
-    make_once,
-)
+from llm_planning.environments.textgame.textworld_making import READING, hush, make_once
 from llm_planning.roles import together
 
 if TYPE_CHECKING:
@@ -33,13 +25,6 @@ if TYPE_CHECKING:
 
 # Part of every game's revision: a change of what a kitchen is must not find older games.
 _GENERATION = 1
-
-
-class MissingTextWorldError(CookingError):
-    """TextWorld is not installed."""
-
-    def __init__(self) -> None:
-        super().__init__(MISSING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,24 +81,16 @@ def make_game(spec: GameSpec) -> Path:
         Its file; the folder is never written again.
 
     Raises:
-        MissingTextWorldError: TextWorld is not installed.
-        CookingError: TextWorld failed.
+        CookingError: TextWorld is not installed, or failed.
     """
-    if not is_installed():
-        raise MissingTextWorldError
-    return make_once(
-        spec.name, generation=_GENERATION, generate=lambda folder: _generate(spec, folder)
-    )
-
-
-def _generate(spec: GameSpec, folder: Path) -> None:
     try:
-        generate_apart(
+        return make_once(
             spec.name,
+            folder=spec.name,
+            generation=_GENERATION,
             kind=KITCHEN,
             level=spec.ingredients,
             seed=spec.seed,
-            file=folder / GAME_FILE,
         )
     except TextGameError as error:
         raise CookingError(str(error)) from None

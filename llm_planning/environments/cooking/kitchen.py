@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from llm_planning.environments.cooking.recipes import (
     ACTIONS,
-    RULES,
     TOOLS,
     CookingError,
     command,
@@ -64,6 +63,7 @@ class Kitchen:
         game: just begun, in a kitchen with all tools; the ingredients are in the inventory.
 
     Attributes:
+        name: of the game.
         recipe: the plan of its cookbook, the meal's eating included.
         played: commands that the game was given for directions of the recipe.
 
@@ -73,6 +73,7 @@ class Kitchen:
 
     def __init__(self, game: Game) -> None:
         self._game = game
+        self.name = game.name
         self.recipe = read_cookbook(game.send("examine cookbook").text)
         self.played = 0
         self._answers: list[Reply] = []
@@ -84,11 +85,6 @@ class Kitchen:
                 f"{game.name} begins without {', '.join(missing)} at hand: {ready.inventory!r}"
             )
         self._score = ready.score
-
-    @property
-    def name(self) -> str:
-        """Of the game."""
-        return self._game.name
 
     def carry_out(self, position: int, tool: str) -> Reply:
         """Carries out the direction at a position, those before it having been carried out.
@@ -136,25 +132,19 @@ class CookingWorld:
         max_steps: timesteps after which the episode ends.
 
     Attributes:
+        name: of the game.
+        recipe: the plan: (cookbook action, ingredient) pairs.
         steps: timesteps so far, refused ones included.
         position: directions carried out so far.
     """
 
     def __init__(self, kitchen: Kitchen, *, max_steps: int = 50) -> None:
         self._kitchen = kitchen
+        self.name = kitchen.name
+        self.recipe = kitchen.recipe
         self.max_steps = max_steps
         self.steps = 0
         self.position = 0
-
-    @property
-    def name(self) -> str:
-        """Of the game."""
-        return self._kitchen.name
-
-    @property
-    def recipe(self) -> tuple[Direction, ...]:
-        """The plan: (cookbook action, ingredient) pairs."""
-        return self._kitchen.recipe
 
     @property
     def direction(self) -> Direction:
@@ -203,9 +193,3 @@ class CookingWorld:
         self._kitchen.carry_out(self.position, tool)
         self.position += 1
         return True
-
-
-def solution(direction: Direction) -> tuple[str, str, str]:
-    """The subgoal (action, ingredient, tool) that carries a direction out."""
-    rule = RULES[direction.action]
-    return rule.action, direction.ingredient, rule.tools[0]

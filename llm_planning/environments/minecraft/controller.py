@@ -22,7 +22,7 @@ from llm_planning.names import remedy
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from llm_planning.environments.minecraft.controller_data import Gathering, Profile
+    from llm_planning.environments.minecraft.controller_data import Gathering
     from llm_planning.environments.minecraft.text_world import TextWorld
 
 LABEL: Final = "simulated controller"
@@ -37,20 +37,6 @@ class UnknownProfileError(ValueError):
 
 class UnknownGoalError(ValueError):
     """The benchmark has no such goal."""
-
-
-def find_profile(name: str) -> Profile:
-    """The controller of this name.
-
-    Raises:
-        UnknownProfileError: there is none; the message proposes the nearest names.
-    """
-    try:
-        return PROFILES[name]
-    except KeyError:
-        raise UnknownProfileError(
-            f"unknown controller {name!r}; {remedy(name, PROFILES)}"
-        ) from None
 
 
 def group_of(goal: str) -> str:
@@ -97,18 +83,10 @@ class SimulatedWorld:
         UnknownProfileError: no controller has this name.
 
     Attributes:
-        items: every name of this world, in a fixed order.
-        verbs: the action set 𝒜.
         steps: environment steps since the episode began; never above the horizon.
-        inventory: item -> count above 0; read it, never write it.
         horizon: as given.
         stalled: whether the controller is stuck.
     """
-
-    items: tuple[str, ...]
-    verbs: tuple[str, ...]
-    steps: int
-    inventory: Mapping[str, int]
 
     def __init__(
         self,
@@ -121,8 +99,12 @@ class SimulatedWorld:
     ) -> None:
         if horizon < 1 or (patience is not None and patience < 1):
             raise ValueError(f"horizon={horizon} and patience={patience} must be at least 1")
+        if profile not in PROFILES:
+            raise UnknownProfileError(
+                f"unknown controller {profile!r}; {remedy(profile, PROFILES)}"
+            )
         self._world = world.clone()
-        self._profile = find_profile(profile)
+        self._profile = PROFILES[profile]
         self._rng = np.random.default_rng(seed)
         self._patience = patience
         self.horizon = horizon
@@ -140,7 +122,7 @@ class SimulatedWorld:
         self._pursued: str | None = None
         self._near = False
         self._left = {
-            item: int(self._rng.binomial(gathering.supply.chances, gathering.supply.share))
+            item: int(self._rng.binomial(*gathering.supply))
             for item, gathering in self._profile.items.items()
             if gathering.supply is not None
         }

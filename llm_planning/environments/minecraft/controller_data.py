@@ -55,19 +55,6 @@ HORIZONS: Final[Mapping[str, int]] = MappingProxyType(
 """Environment steps of an episode with one given goal, by the goal's group (Appendix J.2.4)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Supply:
-    """How often an item can be gathered in an episode: a draw from Binomial(chances, share).
-
-    Attributes:
-        chances: the most there can be.
-        share: the probability of each.
-    """
-
-    chances: int
-    share: float
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gathering:
     """What it takes to gather one kind of item.
@@ -78,14 +65,15 @@ class Gathering:
         take: mean of the steps, exponentially distributed, that each unit takes.
         stall: probability of getting stuck on turning to this item.
         miss: probability of giving up on turning to it, though it could be had.
-        supply: how much of it an episode holds; None for as much as is wanted.
+        supply: how often it can be gathered in an episode, a draw from Binomial(chances, share):
+            the most there can be, and the probability of each; None for as much as is wanted.
     """
 
     find: float
     take: float
     stall: float = 0.0
     miss: float = 0.0
-    supply: Supply | None = None
+    supply: tuple[int, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,10 +108,10 @@ _MINERL = Profile(
         "logs": _LOGS,
         "cobblestone": _COBBLESTONE,
         "coals": _COALS,
-        "iron_ore": Gathering(find=4_400, take=200, miss=0.03, supply=Supply(18, 0.8)),
-        "gold_ore": Gathering(find=8_000, take=400, stall=0.2, miss=0.05, supply=Supply(7, 0.7)),
-        "redstone": Gathering(find=7_000, take=200, stall=0.2, miss=0.05, supply=Supply(12, 0.5)),
-        "diamond": Gathering(find=8_000, take=500, stall=0.2, miss=0.05, supply=Supply(14, 0.45)),
+        "iron_ore": Gathering(find=4_400, take=200, miss=0.03, supply=(18, 0.8)),
+        "gold_ore": Gathering(find=8_000, take=400, stall=0.2, miss=0.05, supply=(7, 0.7)),
+        "redstone": Gathering(find=7_000, take=200, stall=0.2, miss=0.05, supply=(12, 0.5)),
+        "diamond": Gathering(find=8_000, take=500, stall=0.2, miss=0.05, supply=(14, 0.45)),
     },
     tiers=(
         Gathering(find=1_000, take=100, stall=0.06, miss=0.05),

@@ -15,13 +15,13 @@ from llm_planning.environments.minecraft.option_language import (
     Vocabulary,
 )
 from llm_planning.environments.minecraft.option_rules import OptionRules, Reading
-from llm_planning.environments.minecraft.option_world import GOALS, OptionWorld
-from llm_planning.environments.minecraft.rulebook import RuleBook
+from llm_planning.environments.minecraft.option_world import OptionWorld
+from llm_planning.environments.minecraft.rulebook import game_rules
 from llm_planning.environments.minecraft.state import State
 from llm_planning.environments.minecraft.tasks import MINE_A_DIAMOND, TASKS
 from llm_planning.environments.minecraft.vocabulary import OBJECTS, VERBS
-from llm_planning.registry import DomainSpec
 from llm_planning.settings import Settings
+from llm_planning.specs import DomainSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -75,8 +75,8 @@ class Minecraft(Domain[State, Option]):
     ) -> None:
         self.task = EVERY_TASK[task]
         self.goal = self.task.goal
-        self.grammar = OptionGrammar(vocabulary)
-        self.state_model = ChangeModel(vocabulary)
+        self.options = options
+        self.grammar, self.state_model = _language(vocabulary)
         self.wording = _wording()
         self.world = _world(options)
         self._rules = _rules(options)
@@ -107,7 +107,9 @@ class Minecraft(Domain[State, Option]):
         ]
 
     def step(self, state: State, action: Option, rng: Random) -> Step[State]:
-        """Carries an option out."""
+        """Carries an option out; nothing is drawn for one that is refused."""
+        if refusal := self.world.feasible(state, action):
+            return Step(state, text=refusal, obstacle=refusal)
         outcome = self.world.reseeded(rng.getrandbits(64)).step(state, action)
         won = self.success(outcome.state)
         return Step(
@@ -132,7 +134,7 @@ class Minecraft(Domain[State, Option]):
 
     def advise(self, state: State) -> Sequence[Option]:
         """The options that the rules still ask for, in an order that works."""
-        return needed(self._rules, state, GOALS[self.task.name])
+        return needed(self._rules, state, self.task.wanted)
 
 
 def _open(task: str, settings: MinecraftSettings) -> Minecraft:
@@ -150,18 +152,18 @@ MINECRAFT = DomainSpec(
 
 
 @cache
-def _book() -> RuleBook:
-    return RuleBook.load()
+def _language(vocabulary: Vocabulary) -> tuple[OptionGrammar, ChangeModel]:
+    return OptionGrammar(vocabulary), ChangeModel(vocabulary)
 
 
 @cache
 def _rules(options: Reading) -> OptionRules:
-    return OptionRules(_book(), options=options)
+    return OptionRules(game_rules(), options=options)
 
 
 @cache
 def _world(options: Reading) -> OptionWorld:
-    return OptionWorld(_book(), seed=0, options=options)
+    return OptionWorld(game_rules(), seed=0, options=options)
 
 
 @cache

@@ -18,7 +18,8 @@ from llm_planning.environments.minecraft.state import Change
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from llm_planning.environments.minecraft.option_effects import Attempt, Option
+    from llm_planning.environments.minecraft.option_effects import Attempt
+    from llm_planning.environments.minecraft.option_language import Option
     from llm_planning.environments.minecraft.option_rules import OptionRules, Recipe
     from llm_planning.environments.minecraft.state import State
 
@@ -52,7 +53,18 @@ def smelt(rules: OptionRules, state: State, option: Option) -> Attempt | str:
     recipe = smelted(rules, option.item)
     if recipe is None:
         return unknown(option.item, "{} cannot be smelted")
-    return _smelt(recipe, state, option)
+    times = ceil(option.quantity / recipe.makes)
+    bench = _Bench(state=state, recipes={}, held=dict(state.inventory))
+    bench.pay(recipe, times)
+    obstacle = bench.obstacle()
+    if obstacle is not None:
+        return obstacle
+    burnt = _burnt(bench.held, times)
+    if isinstance(burnt, str):
+        return burnt
+    lost = Counter(bench.change().lost) + Counter(burnt)
+    change = Change(gained={recipe.item: recipe.makes * times}, lost=dict(lost))
+    return lambda _: Effect(change=change, ticks=SMELT_TICKS * times)
 
 
 def cook(rules: OptionRules, state: State, option: Option) -> Attempt | str:
@@ -60,7 +72,7 @@ def cook(rules: OptionRules, state: State, option: Option) -> Attempt | str:
     recipe = smelted(rules, option.item)
     if recipe is None or recipe.item not in COOKED:
         return unknown(option.item, "{} cannot be cooked")
-    return _smelt(recipe, state, option)
+    return smelt(rules, state, option)
 
 
 def smelted(rules: OptionRules, item: str) -> Recipe | None:
@@ -174,21 +186,6 @@ class _Bench:
         self._set_up(first)
         left = first.makes * times - count
         self.held[first.item] = self.held.get(first.item, 0) + left
-
-
-def _smelt(recipe: Recipe, state: State, option: Option) -> Attempt | str:
-    times = ceil(option.quantity / recipe.makes)
-    bench = _Bench(state=state, recipes={}, held=dict(state.inventory))
-    bench.pay(recipe, times)
-    obstacle = bench.obstacle()
-    if obstacle is not None:
-        return obstacle
-    burnt = _burnt(bench.held, times)
-    if isinstance(burnt, str):
-        return burnt
-    lost = Counter(bench.change().lost) + Counter(burnt)
-    change = Change(gained={recipe.item: recipe.makes * times}, lost=dict(lost))
-    return lambda _: Effect(change=change, ticks=SMELT_TICKS * times)
 
 
 def _burnt(held: Mapping[str, int], pieces: int) -> dict[str, int] | str:

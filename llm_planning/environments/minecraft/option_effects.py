@@ -5,31 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from llm_planning.environments.minecraft.state import Change
 
 if TYPE_CHECKING:
     from llm_planning.environments.minecraft.surroundings import Position
-
-
-class Option(Protocol):
-    """An option ω = [verb] [quantity] [item] (Tree of Options, Appendix A.2)."""
-
-    @property
-    def verb(self) -> str:
-        """What is done."""
-        ...
-
-    @property
-    def quantity(self) -> int:
-        """How often, or how many are wanted."""
-        ...
-
-    @property
-    def item(self) -> str:
-        """To what."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

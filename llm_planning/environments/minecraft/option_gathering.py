@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from random import Random
 
-    from llm_planning.environments.minecraft.option_effects import Attempt, Option
+    from llm_planning.environments.minecraft.option_effects import Attempt
+    from llm_planning.environments.minecraft.option_language import Option
     from llm_planning.environments.minecraft.option_loot import Drop
     from llm_planning.environments.minecraft.option_rules import OptionRules
     from llm_planning.environments.minecraft.state import State

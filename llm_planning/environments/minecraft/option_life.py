@@ -167,10 +167,8 @@ def _encounter(time: str, y: float, ticks: float, draw: Random) -> str | None:
 def _meal(before: State, effect: Effect) -> str | None:
     """The most filling food that was held before the option and is not used up by it."""
     lost = effect.change.lost
-    for food in FOOD:
-        if before.inventory.get(food, 0) > lost.get(food, 0):
-            return food
-    return None
+    left = (food for food in FOOD if before.inventory.get(food, 0) > lost.get(food, 0))
+    return next(left, None)
 
 
 def _armed(state: State) -> bool:

@@ -126,11 +126,11 @@ placed, and who comes alone."""
 
 KILLED: Final[Mapping[str, tuple[tuple[str, int, int], ...]]] = {
     "cow": (("beef", 1, 3), ("leather", 0, 2)),
-    "pig": (("porkchop", 1, 3),),
     "sheep": (("mutton", 1, 2), ("white_wool", 1, 1)),
+    "pig": (("porkchop", 1, 3),),
     "chicken": (("chicken", 1, 1), ("feather", 0, 2)),
-    "rabbit": (("rabbit", 0, 1), ("rabbit_hide", 0, 1)),
     "horse": (("leather", 0, 2),),
+    "rabbit": (("rabbit", 0, 1), ("rabbit_hide", 0, 1)),
     "cod": (("cod", 1, 1),),
     "salmon": (("salmon", 1, 1),),
     "squid": (("ink_sac", 1, 3),),

@@ -8,7 +8,7 @@ immutable, hence cloning is free, and they are read from and written to JSON as 
 
 What the papers leave to the game itself is written down where it is decided: `surroundings` (what
 is where), `option_loot` (what things give), `option_life` (hunger, monsters, time) and
-`option_verbs` (what an option needs and does), `option_done` (when it need not be carried out).
+`option_verbs` (what an option needs and does, and when it need not be carried out).
 """
 
 from __future__ import annotations
@@ -20,20 +20,17 @@ from random import Random
 from struct import pack
 from typing import TYPE_CHECKING, Any, Final
 
-from llm_planning.environments.minecraft.option_done import DONE
 from llm_planning.environments.minecraft.option_life import live
-from llm_planning.environments.minecraft.option_loot import MEAT
 from llm_planning.environments.minecraft.option_rules import OptionRules, holds
-from llm_planning.environments.minecraft.option_verbs import VERBS
+from llm_planning.environments.minecraft.option_verbs import DONE, VERBS
 from llm_planning.environments.minecraft.state import Change, Sighting
 from llm_planning.environments.minecraft.surroundings import arrival, sighting, view
-from llm_planning.environments.minecraft.tasks import PLAINS, UnknownTaskError
+from llm_planning.environments.minecraft.tasks import PLAINS
 from llm_planning.names import remedy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from llm_planning.environments.minecraft.option_effects import Attempt, Effect, Option
+    from llm_planning.environments.minecraft.option_effects import Attempt, Effect
+    from llm_planning.environments.minecraft.option_language import Option
     from llm_planning.environments.minecraft.option_life import Hour
     from llm_planning.environments.minecraft.option_rules import Reading
     from llm_planning.environments.minecraft.rulebook import RuleBook
@@ -45,20 +42,6 @@ MOST: Final = 64
 
 SPAWN_RADIUS: Final = 10.0
 """A player begins again within so many blocks of the start, along x and z."""
-
-GOALS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
-    "obtain-leather": (("leather",),),
-    "cook-meat": (MEAT,),
-    # A sheep that is killed leaves wool, too; the shears tell the difference as far as a state can.
-    "shear-a-sheep": (("white_wool",), ("shears",)),
-    "milk-a-cow": (("milk_bucket",),),
-    "collect-a-lava-bucket": (("lava_bucket",),),
-    "craft-a-golden-sword": (("golden_sword",),),
-    "craft-a-compass": (("compass",),),
-    "craft-a-diamond-pickaxe": (("diamond_pickaxe",),),
-    "mine-a-diamond": (("diamond",),),
-}
-"""Task -> groups of items; one item of each group must be held."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,10 +91,6 @@ class OptionWorld:
         world._seed = seed
         return world
 
-    def start(self, task: Task) -> State:
-        """s_0 of a task."""
-        return task.start
-
     def feasible(self, state: State, option: Option) -> str | None:
         """What keeps an option from being carried out in a state.
 
@@ -157,18 +136,8 @@ class OptionWorld:
         )
 
     def achieved(self, state: State, task: Task) -> bool:
-        """Whether a task's goal is reached.
-
-        Raises:
-            UnknownTaskError: nobody wrote down what the task needs.
-        """
-        try:
-            goal = GOALS[task.name]
-        except KeyError:
-            raise UnknownTaskError(
-                f"unknown Minecraft task {task.name!r}; {remedy(task.name, GOALS)}"
-            ) from None
-        return all(any(holds(state, item) for item in kinds) for kinds in goal)
+        """Whether a task's goal is reached."""
+        return all(any(holds(state, item) for item in kinds) for kinds in task.wanted)
 
     def _attempt(self, state: State, option: Option) -> Attempt | str:
         verb = VERBS.get(option.verb)

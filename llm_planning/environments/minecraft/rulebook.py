@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from types import MappingProxyType
@@ -249,6 +250,12 @@ def _ordered(rules: Mapping[str, Rule]) -> tuple[str, ...]:
         # graphlib walks from what is needed to what needs it.
         circle = " needs ".join(repr(item) for item in reversed(error.args[1]))
         raise CyclicRuleBookError(f"the rules go in a circle: {circle}") from None
+
+
+@cache
+def game_rules() -> RuleBook:
+    """The rules of Minecraft 1.16, read once."""
+    return RuleBook.load()
 
 
 class _Entry(BaseModel):

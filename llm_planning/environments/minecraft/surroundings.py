@@ -140,16 +140,6 @@ def arrival(before: State, there: View) -> Change:
     )
 
 
-def on_surface(target: str) -> bool:
-    """Whether a walk can find a block, an entity or a biome of this name."""
-    return target in _ON_SURFACE
-
-
-def below_ground(target: str) -> bool:
-    """Whether a tunnel can find a block of this name."""
-    return target in _LEVELS
-
-
 def explore(state: State, target: str, *, pickaxe: str | None, draw: Random) -> Walk:
     """Goes on in one direction until something is in view, or for `MOST_LEGS` legs.
 
@@ -164,8 +154,8 @@ def explore(state: State, target: str, *, pickaxe: str | None, draw: Random) -> 
     """
     heading = draw.uniform(0, 2 * pi)
     x, y, z = state.position
-    digs = pickaxe is not None and target in _LEVELS
-    level = min(_LEVELS[target], y) if digs else SURFACE
+    digs = pickaxe is not None and target in LEVELS
+    level = min(LEVELS[target], y) if digs else SURFACE
     ticks_a_block = TUNNEL_HEIGHT * DIG_TICKS[pickaxe] if pickaxe else 0
     stairs = abs(level - y)
     ticks = stairs * ticks_a_block
@@ -271,7 +261,7 @@ _ANIMALS: Final[Mapping[str, Mapping[str, float]]] = {
     for name, biome in BIOMES.items()
 }
 
-_ON_SURFACE: Final = frozenset(
+ON_SURFACE: Final = frozenset(
     name
     for biome_name, biome in BIOMES.items()
     for name in (
@@ -281,14 +271,13 @@ _ON_SURFACE: Final = frozenset(
         *_ANIMALS[biome_name],
     )
 )
+"""Blocks, entities and biomes that a walk can find."""
 
-_LEVELS: Final[Mapping[str, float]] = {
+LEVELS: Final[Mapping[str, float]] = {
     **{
-        kind: ORES["coal_ore"].level
-        for kinds in STONES
-        for kind in kinds
-        if kind not in _ON_SURFACE
+        kind: ORES["coal_ore"].level for kinds in STONES for kind in kinds if kind not in ON_SURFACE
     },
     **{kind: LAVA_LEVEL for kinds in DEEP for kind in kinds},
     **{name: ore.level for name, ore in ORES.items()},
 }
+"""What a tunnel can find -> the y coordinate at which it looks."""

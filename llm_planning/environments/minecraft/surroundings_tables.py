@@ -82,10 +82,6 @@ class Ore:
         return self.veins * REACH_A_LEG / (256 * self.below)
 
 
-def _trees(*kinds: str, chance: float) -> dict[tuple[str, ...], float]:
-    return {(f"{kind}_log",): chance for kind in kinds}
-
-
 _OAKS = ("oak_log", "oak_leaves")
 _BIRCHES = ("birch_log", "birch_leaves")
 
@@ -130,7 +126,7 @@ BIOMES: Final[Mapping[str, Biome]] = {
     "savanna": Biome(
         share=2,
         blocks=_SOIL,
-        maybe={**_trees("acacia", chance=0.9), ("grass",): 0.9, **_ANYWHERE},
+        maybe={("acacia_log",): 0.9, ("grass",): 0.9, **_ANYWHERE},
         herds={**_FARM, "horse": 1, "donkey": 1},
     ),
     "jungle": Biome(
@@ -155,7 +151,8 @@ BIOMES: Final[Mapping[str, Biome]] = {
         share=2,
         blocks=_SOIL,
         maybe={
-            **_trees("spruce", "oak", chance=0.3),
+            ("spruce_log",): 0.3,
+            ("oak_log",): 0.3,
             **_ANYWHERE,
             ("coal_ore",): 0.9,
             ("iron_ore",): 0.2,

@@ -10,13 +10,13 @@ and the ores beyond coal are left to the plan as well. A task that starts from a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from llm_planning.environments.minecraft.option_loot import MEAT
 from llm_planning.environments.minecraft.state import Sighting, State
-from llm_planning.names import remedy
 
-
-class UnknownTaskError(ValueError):
-    """No task of this environment has this name."""
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,11 +26,13 @@ class Task:
     Attributes:
         name: as in the paper, in kebab-case.
         goal: one sentence for the prompts; says what the inventory must hold at the end.
+        wanted: groups of items; one item of each group must be held.
         start: s_0.
     """
 
     name: str
     goal: str
+    wanted: tuple[tuple[str, ...], ...]
     start: State
 
 
@@ -54,31 +56,34 @@ PLAINS = State(
 )
 """Where every task begins. Counts are the middle of what exploring shows (`option_loot`)."""
 
-_GOALS = {
-    "obtain-leather": "Obtain 1 leather.",
-    "cook-meat": "Cook 1 meat of any kind, for example 1 cooked_beef.",
-    "shear-a-sheep": "Shear 1 sheep with shears, so that 1 white_wool is in the inventory.",
-    "milk-a-cow": "Milk 1 cow, so that 1 milk_bucket is in the inventory.",
-    "collect-a-lava-bucket": "Fill a bucket with lava, so that 1 lava_bucket is in the inventory.",
-    "craft-a-golden-sword": "Craft 1 golden_sword.",
-    "craft-a-compass": "Craft 1 compass.",
-    "craft-a-diamond-pickaxe": "Craft 1 diamond_pickaxe.",
+_EIGHT: Mapping[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
+    "obtain-leather": ("Obtain 1 leather.", (("leather",),)),
+    "cook-meat": ("Cook 1 meat of any kind, for example 1 cooked_beef.", (MEAT,)),
+    "shear-a-sheep": (
+        "Shear 1 sheep with shears, so that 1 white_wool is in the inventory.",
+        # A sheep that is killed leaves wool, too; shears tell the difference as far as a state can.
+        (("white_wool",), ("shears",)),
+    ),
+    "milk-a-cow": (
+        "Milk 1 cow, so that 1 milk_bucket is in the inventory.",
+        (("milk_bucket",),),
+    ),
+    "collect-a-lava-bucket": (
+        "Fill a bucket with lava, so that 1 lava_bucket is in the inventory.",
+        (("lava_bucket",),),
+    ),
+    "craft-a-golden-sword": ("Craft 1 golden_sword.", (("golden_sword",),)),
+    "craft-a-compass": ("Craft 1 compass.", (("compass",),)),
+    "craft-a-diamond-pickaxe": ("Craft 1 diamond_pickaxe.", (("diamond_pickaxe",),)),
 }
 
-TASKS = {name: Task(name=name, goal=goal, start=PLAINS) for name, goal in _GOALS.items()}
+TASKS = {
+    name: Task(name=name, goal=goal, wanted=wanted, start=PLAINS)
+    for name, (goal, wanted) in _EIGHT.items()
+}
 """Every task by name."""
 
-MINE_A_DIAMOND = Task(name="mine-a-diamond", goal="Mine 1 diamond.", start=PLAINS)
+MINE_A_DIAMOND = Task(
+    name="mine-a-diamond", goal="Mine 1 diamond.", wanted=(("diamond",),), start=PLAINS
+)
 """The task of DRIP (Section 4.2), from bare hands; not one of the eight."""
-
-
-def find_task(name: str) -> Task:
-    """The task of this name.
-
-    Raises:
-        UnknownTaskError: there is none; the message proposes the nearest names.
-    """
-    try:
-        return TASKS[name]
-    except KeyError:
-        raise UnknownTaskError(f"unknown Minecraft task {name!r}; {remedy(name, TASKS)}") from None

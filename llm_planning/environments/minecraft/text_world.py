@@ -49,9 +49,6 @@ class TextWorld:
     Attributes:
         items: the goals and everything they need, requirements first; other names cannot be
             obtained. Rules that change may add items at the end, but never take one away.
-        verbs: the action set 𝒜.
-        steps: environment steps since the episode began.
-        inventory: item -> count above 0; read it, never write it.
     """
 
     __slots__ = ("_book", "_goals", "_held", "_slots", "inventory", "items", "steps", "verbs")
@@ -114,14 +111,7 @@ class TextWorld:
         self.inventory = self._held
 
     def step(self, action: str, item: str) -> Mapping[str, int] | None:
-        """Tries to obtain an item once.
-
-        Args:
-            action: one of the verbs.
-            item: any name.
-
-        Returns:
-            None if it failed; otherwise what was seen to leave the inventory (see `World.step`).
+        """Tries to obtain an item once; see `World.step`.
 
         Raises:
             UnknownActionError: the action is none of the verbs.

@@ -7,6 +7,9 @@ things that exist and that could plausibly matter. Some names are both an animal
 
 from __future__ import annotations
 
+from llm_planning.environments.minecraft import surroundings_tables
+from llm_planning.environments.minecraft.option_loot import FLUIDS, KILLED, WOODS
+
 VERBS = (
     "mine",
     "craft",
@@ -22,27 +25,12 @@ VERBS = (
 )
 """What an option does; the first five are those of the paper's prompt (Appendix A.2)."""
 
-BIOMES = (
-    "plains",
-    "forest",
-    "birch_forest",
-    "dark_forest",
-    "taiga",
-    "savanna",
-    "jungle",
-    "swamp",
-    "desert",
-    "mountains",
-    "beach",
-    "river",
-    "ocean",
-)
+BIOMES = tuple(surroundings_tables.BIOMES)
 
 TIMES = ("sunrise", "day", "noon", "sunset", "night", "midnight")
 
-_WOODS = ("oak", "birch", "spruce", "jungle", "acacia", "dark_oak")
-_LOGS = tuple(f"{wood}_log" for wood in _WOODS)
-_PLANKS = tuple(f"{wood}_planks" for wood in _WOODS)
+_LOGS = tuple(f"{wood}_log" for wood in WOODS)
+_PLANKS = tuple(f"{wood}_planks" for wood in WOODS)
 
 _GROUND = (
     "grass_block",
@@ -79,8 +67,6 @@ _PLANTS = (
     "kelp",
     "seagrass",
 )
-
-_FLUIDS = ("water", "lava")
 
 _STATIONS = ("crafting_table", "furnace", "chest", "torch", "campfire", "white_bed")
 
@@ -141,25 +127,10 @@ _FOOD = (
     "egg",
 )
 
-ENTITIES = (
-    "cow",
-    "sheep",
-    "pig",
-    "chicken",
-    "horse",
-    "rabbit",
-    "cod",
-    "salmon",
-    "squid",
-    "villager",
-    "zombie",
-    "skeleton",
-    "creeper",
-    "spider",
-)
+ENTITIES = tuple(KILLED)
 """Who may be near."""
 
-BLOCKS = (*_LOGS, *_PLANTS, *_GROUND, *_ORES, *_FLUIDS, *_STATIONS)
+BLOCKS = (*_LOGS, *_PLANTS, *_GROUND, *_ORES, *FLUIDS, *_STATIONS)
 """What may be seen in the world."""
 
 ITEMS = (
@@ -178,5 +149,5 @@ ITEMS = (
 )
 """What an inventory may hold."""
 
-OBJECTS = tuple(dict.fromkeys((*ITEMS, *_FLUIDS, *ENTITIES)))
+OBJECTS = tuple(dict.fromkeys((*ITEMS, *FLUIDS, *ENTITIES)))
 """What the last word of an option may be."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from llm_planning.domain import Domain, Step
 from llm_planning.environments.textgame.game import Ending, Transition
 from llm_planning.environments.textgame.opening import GAME_TASKS, GameSettings, open_game
-from llm_planning.registry import DomainSpec
+from llm_planning.specs import DomainSpec
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

@@ -181,12 +181,7 @@ class InterpretedGame:
         return self.snapshots.begin()
 
     async def actions(self, state: str) -> tuple[str, ...]:
-        """𝒜(s); none where the game has ended.
-
-        Raises:
-            KeyError: nobody was ever told of this state.
-            TextGameError: the interpreter failed.
-        """
+        """𝒜(s); none where the game has ended."""
         if self._has_ended(state):
             return ()
         snapshot = self.snapshots.restore(state, self.seconds)
@@ -194,12 +189,7 @@ class InterpretedGame:
             return await self._interpreter.valid_actions(snapshot)
 
     async def look(self, state: str) -> tuple[str, str]:
-        """The answers to `look` and to `inventory`; empty where the game has ended.
-
-        Raises:
-            KeyError: nobody was ever told of this state.
-            TextGameError: the interpreter failed.
-        """
+        """The answers to `look` and to `inventory`; empty where the game has ended."""
         if self._has_ended(state):
             return "", ""
         snapshot = self.snapshots.restore(state, self.seconds)
@@ -209,13 +199,7 @@ class InterpretedGame:
         return seen
 
     async def step(self, state: str, action: str) -> Transition:
-        """𝒯(s, a), played.
-
-        Raises:
-            KeyError: nobody was ever told of this state.
-            ValueError: the game has ended in this state.
-            TextGameError: the interpreter failed.
-        """
+        """𝒯(s, a), played."""
         if self._has_ended(state):
             raise ValueError(f"the game has ended in {state!r}: start again")
         return self.snapshots.step(state, action, self.seconds)

@@ -108,12 +108,9 @@ class Vocabulary:
 
     def of_object(self, name: str) -> Iterator[Word]:
         """Names of an object that has this name; the full one even if the parser lacks words."""
-        words = name.lower().split()
-        if words:
-            known = (
-                word for word in _phrase(words, far=False) if word.rank == 1 or word.text in self
-            )
-            yield from known
+        for word in _phrase(name.lower().split(), far=False):
+            if word.rank == 1 or word.text in self:
+                yield word
 
 
 def _phrase(words: list[str], *, far: bool) -> Iterator[Word]:
@@ -121,7 +118,7 @@ def _phrase(words: list[str], *, far: bool) -> Iterator[Word]:
     if len(words) > 1:
         yield Word(1, far, " ".join(words))
     yield from (Word(2, far, word) for word in words[:-1])
-    yield Word(0, far, words[-1])
+    yield from (Word(0, far, word) for word in words[-1:])
 
 
 class Finder:
@@ -210,9 +207,9 @@ class Finder:
         by the same movement of things, it may keep the deadly one.)
         """
         groups: dict[object, list[str]] = defaultdict(list)
-        for change in self._machine.changes(snapshot, commands):
-            after, _ = self._machine.play(snapshot, change.command)
-            groups[change.difference, after.score, after.ending].append(change.command)
+        for command, difference in self._machine.changes(snapshot, commands):
+            after, _ = self._machine.play(snapshot, command)
+            groups[difference, after.score, after.ending].append(command)
         return tuple(sorted(min(same, key=self._preference) for same in groups.values()))
 
     def _preference(self, command: str) -> tuple[int, int, str]:

@@ -12,14 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llm_planning.environments.textgame.game import TextGameError
-from llm_planning.environments.textgame.jericho_interpreter import JerichoInterpreter
 from llm_planning.environments.textgame.jericho_machine import find_jericho
 from llm_planning.names import remedy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from llm_planning.environments.textgame.jericho_machine import StateOption
 
 JERICHO_GAMES: tuple[str, ...] = (
     *("zork1", "deephome", "ludicorp", "pentari", "detective"),
@@ -93,20 +90,6 @@ def find_story(name: str, folder: str) -> Path:
             f"games={folder} has several files of {name!r} ({names}): keep one, or set game=FILE"
         )
     return found[0]
-
-
-def open_jericho(file: Path, *, state: StateOption) -> JerichoInterpreter:
-    """Opens a story that Jericho supports; blocks for some hundredths of a second.
-
-    Args:
-        file: the story's.
-        state: how states are named.
-
-    Raises:
-        MissingJerichoError: Jericho is not installed.
-        TextGameError: the file does not exist, is no story, or is one that Jericho does not know.
-    """
-    return JerichoInterpreter(read_story(file), state=state)
 
 
 def read_story(file: Path) -> Story:

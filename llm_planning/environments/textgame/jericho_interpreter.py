@@ -32,10 +32,7 @@ class JerichoInterpreter:
         state: how states are named.
 
     Attributes:
-        name: of the story.
         revision: of the story file, of Jericho, of the naming and of how valid actions are found.
-        max_score: the highest score there is.
-        walkthrough: commands that lead to the best known score.
         objective: not known.
 
     Raises:

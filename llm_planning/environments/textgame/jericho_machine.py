@@ -82,19 +82,6 @@ class MachineSnapshot:
     ending: Ending | None
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A command that changes the world, and how.
-
-    Attributes:
-        command: what was tried.
-        difference: of the worlds before and after; opaque, equal for equal changes.
-    """
-
-    command: str
-    difference: bytes
-
-
 class Machine:
     """One story, loaded.
 
@@ -148,14 +135,17 @@ class Machine:
             self._revived()
         return answers
 
-    def changes(self, snapshot: MachineSnapshot, commands: Sequence[str]) -> list[Change]:
+    def changes(
+        self, snapshot: MachineSnapshot, commands: Sequence[str]
+    ) -> list[tuple[str, bytes]]:
         """Those of some commands that change the world, the score, or end the game.
 
         Jericho's own filter, in C; it leaves out those that take things by the way. It stops at a
         command that stops the machine, so the commands around that one are tried apart from it.
 
         Returns:
-            In the order of the commands.
+            In the order of the commands, each with the difference of the worlds before and after:
+            opaque, equal for equal changes.
         """
         if not commands:
             return []
@@ -172,7 +162,7 @@ class Machine:
             return [change for part in parts for change in self.changes(snapshot, part)]
         found = changing.value.decode("cp1252").split(";")[:count]
         rows = differences[:count]
-        return [Change(name, row.tobytes()) for name, row in zip(found, rows, strict=True)]
+        return [(name, row.tobytes()) for name, row in zip(found, rows, strict=True)]
 
     def dictionary(self) -> list[Any]:
         """The words that the story's parser knows, with their flags."""

@@ -23,8 +23,9 @@ from weakref import WeakValueDictionary
 
 from pydantic import Field
 
+from llm_planning.environments.textgame import jericho_games
 from llm_planning.environments.textgame.interpreted import InterpretedGame, Snapshots
-from llm_planning.environments.textgame.jericho_games import JERICHO_GAMES, find_story, open_jericho
+from llm_planning.environments.textgame.jericho_interpreter import JerichoInterpreter
 from llm_planning.environments.textgame.jericho_machine import StateOption  # noqa: TC001 - pydantic
 from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
 from llm_planning.environments.textgame.textworld_kinds import KINDS, LEVELS, level_of
@@ -33,15 +34,15 @@ from llm_planning.environments.textgame.transition_store import (
     transition_store_path,
 )
 from llm_planning.environments.textgame.trapdoor import TrapDoor
-from llm_planning.registry import check_task
 from llm_planning.settings import Settings, SettingsError
+from llm_planning.specs import check_task
 
 if TYPE_CHECKING:
     from llm_planning.environments.textgame.game import Interpreter, TextGame
 
 TRAP_DOOR = TrapDoor.name
 
-GAME_TASKS: tuple[str, ...] = (*KINDS, TRAP_DOOR, *JERICHO_GAMES)
+GAME_TASKS: tuple[str, ...] = (*KINDS, TRAP_DOOR, *jericho_games.JERICHO_GAMES)
 """What a planner of text games can be asked to play."""
 
 Remember: TypeAlias = Literal["disk", "memory", "off"]
@@ -146,8 +147,10 @@ async def _opened(task: str, settings: GameSettings) -> tuple[_Key, Snapshots]:
 
 def _key(task: str, settings: GameSettings) -> _Key:
     """The game by one name, however its settings are written."""
-    if settings.game or task in JERICHO_GAMES:
-        file = Path(settings.game) if settings.game else find_story(task, settings.games)
+    if settings.game or task in jericho_games.JERICHO_GAMES:
+        file = (
+            Path(settings.game) if settings.game else jericho_games.find_story(task, settings.games)
+        )
         return os.getpid(), "", file.expanduser().resolve(), None, 0
     level = level_of(task, settings.level) if task in KINDS else None
     return os.getpid(), task, None, level, settings.game_seed
@@ -178,7 +181,7 @@ def _hold(key: _Key, shared: Snapshots | TransitionMemory) -> None:
 def _interpreter(key: _Key, state: StateOption) -> Interpreter:
     _, name, story, level, seed = key
     if story is not None:
-        return open_jericho(story, state=state)
+        return JerichoInterpreter(jericho_games.read_story(story), state=state)
     if name == TRAP_DOOR:
         return TrapDoor()
     from llm_planning.environments.textgame.textworld_interpreter import open_textworld
@@ -213,7 +216,7 @@ def _check(task: str, settings: GameSettings) -> None:
             f"{LEVELS[task]}"
         )
     if settings.state == "world":
-        if not settings.game and task not in JERICHO_GAMES:
+        if not settings.game and task not in jericho_games.JERICHO_GAMES:
             raise SettingsError(
                 f"setting state=world is not possible: it is for story files, and {task} is none; "
                 "leave it out"

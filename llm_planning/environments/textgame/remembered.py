@@ -20,6 +20,8 @@ from llm_planning.environments.textgame.interpreted import Origin
 from llm_planning.environments.textgame.transition_store import Record
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from llm_planning.environments.textgame.game import GameSeconds
     from llm_planning.environments.textgame.interpreted import InterpretedGame
     from llm_planning.environments.textgame.transition_store import TransitionStore
@@ -74,10 +76,8 @@ class TransitionMemory:
 
     def put_state(self, state: str, record: Record) -> Record:
         """Remembers a state that was not known; its parent, if it has one, is."""
-        if self._store is not None:
-            self._store.put_state(state, record)
+        self._keep(lambda store: store.put_state(state, record))
         self._admit(sys.intern(state), record)
-        self._changed()
         return record
 
     def put_actions(self, state: str, actions: tuple[str, ...]) -> tuple[str, ...]:
@@ -87,9 +87,7 @@ class TransitionMemory:
         record = self.find(state)
         if record is not None:
             record.actions = actions
-        if self._store is not None:
-            self._store.put_actions(state, actions)
-        self._changed()
+        self._keep(lambda store: store.put_actions(state, actions))
         return actions
 
     def put_seen(self, state: str, record: Record, seen: tuple[str, str]) -> tuple[str, str]:
@@ -101,11 +99,9 @@ class TransitionMemory:
             seen: the answers.
         """
         look, inventory = seen
-        record.seen = sys.intern(look), sys.intern(inventory)
-        if self._store is not None:
-            self._store.put_seen(state, record.seen)
-        self._changed()
-        return record.seen
+        kept = record.seen = sys.intern(look), sys.intern(inventory)
+        self._keep(lambda store: store.put_seen(state, kept))
+        return kept
 
     def put_transition(self, state: str, record: Record, action: str, made: Transition) -> None:
         """Remembers what an action does, and where it leads.
@@ -122,14 +118,11 @@ class TransitionMemory:
             self.put_state(made.state, Record(origin, record.depth + 1))
         elif record.depth + 1 < reached.depth:
             reached.origin, reached.depth = origin, record.depth + 1
-            if self._store is not None:
-                self._store.put_state(made.state, reached)
+            self._keep(lambda store: store.put_state(made.state, reached))
         record.transitions[sys.intern(action)] = Transition(
             sys.intern(made.state), sys.intern(made.text), made.reward, made.ending
         )
-        if self._store is not None:
-            self._store.put_transition(state, action, made)
-        self._changed()
+        self._keep(lambda store: store.put_transition(state, action, made))
 
     def save(self) -> None:
         """Writes what is not on disk yet; costs nothing where there is nothing to write."""
@@ -147,10 +140,11 @@ class TransitionMemory:
             for old in list(islice(self.records, len(self.records) // 2)):
                 del self.records[old]
 
-    def _changed(self) -> None:
-        """Sees to it that what was put is saved in time."""
+    def _keep(self, put: Callable[[TransitionStore], None]) -> None:
+        """Puts something into the store, if there is one; sees to it that it is saved in time."""
         if self._store is None:
             return
+        put(self._store)
         if self._store.unsaved >= ROWS_AT_ONCE:
             self._store.save()
             return
@@ -202,37 +196,21 @@ class RememberedGame:
         return start
 
     async def actions(self, state: str) -> tuple[str, ...]:
-        """𝒜(s), looked up or computed.
-
-        Raises:
-            KeyError: nobody was ever told of this state.
-            TextGameError: the interpreter failed.
-        """
+        """𝒜(s), looked up or computed."""
         record = self._records.get(state)
         if record is None or record.actions is None:
             return await self._compute(state)
         return record.actions
 
     async def look(self, state: str) -> tuple[str, str]:
-        """The answers to `look` and to `inventory`, looked up or asked for.
-
-        Raises:
-            KeyError: nobody was ever told of this state.
-            TextGameError: the interpreter failed.
-        """
+        """The answers to `look` and to `inventory`, looked up or asked for."""
         record = self._records.get(state)
         if record is None or record.seen is None:
             return await self._look(state)
         return record.seen
 
     async def step(self, state: str, action: str) -> Transition:
-        """𝒯(s, a), looked up or played.
-
-        Raises:
-            KeyError: nobody was ever told of this state.
-            ValueError: the game has ended in this state.
-            TextGameError: the interpreter failed.
-        """
+        """𝒯(s, a), looked up or played."""
         try:
             return self._records[state].transitions[action]
         except KeyError:

@@ -24,7 +24,7 @@ import hashlib
 import importlib.metadata
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -32,15 +32,7 @@ import numpy as np
 from llm_planning.environments.textgame.game import Ending, Played, TextGameError
 from llm_planning.environments.textgame.jericho_machine import checked, find_jericho, verbs_of
 from llm_planning.environments.textgame.textworld_kinds import level_of
-from llm_planning.environments.textgame.textworld_making import (
-    GAME_FILE,
-    MISSING,
-    READING,
-    generate_apart,
-    hush,
-    is_installed,
-    make_once,
-)
+from llm_planning.environments.textgame.textworld_making import READING, hush, make_once
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -111,7 +103,6 @@ class TextWorldInterpreter:
         name: for people.
 
     Attributes:
-        name: for people.
         revision: of the game (a hash), of this module, TextWorld and Jericho.
         max_score: sum of the rewards of the quests.
         walkthrough: the game's own solution; commands that change nothing, like `examine cookbook`
@@ -134,7 +125,7 @@ class TextWorldInterpreter:
         self.objective = " ".join(str(game.objective).split())
         self._game = game
         self._inform: Any = Inform7Game(game)
-        self._names: dict[Proposition, str] = {}
+        self._fact_name = cache(str)
         self._moves = lru_cache(maxsize=_KEPT_MOVES)(self._find_moves)
         hush()
         self._frotz: Any = find_jericho().FrotzEnv(str(file), seed=1)
@@ -271,11 +262,6 @@ class TextWorldInterpreter:
                 "TextWorld does not describe this game rightly; play another seed or level"
             )
 
-    def _fact_name(self, fact: Proposition) -> str:
-        if fact not in self._names:
-            self._names[fact] = str(fact)
-        return self._names[fact]
-
 
 def open_textworld(kind: str, *, level: int | None, seed: int) -> TextWorldInterpreter:
     """A generated game, made if it is not in the cache; blocks, for seconds where it is made.
@@ -293,15 +279,11 @@ def open_textworld(kind: str, *, level: int | None, seed: int) -> TextWorldInter
     level = level_of(kind, level)
     if seed < 0:
         raise TextGameError(f"game_seed is {seed}: set 0 or more")
-    if not is_installed():
-        raise TextGameError(MISSING)
     name = f"{kind}-{level}-{seed}"
-
-    def generate(folder: Path) -> None:
-        generate_apart(name, kind=kind, level=level, seed=seed, file=folder / GAME_FILE)
-
     # Kitchens have names of their own: "cooking" alone is taken.
-    file = make_once(f"text-{name}", generation=_GENERATION, generate=generate)
+    file = make_once(
+        name, folder=f"text-{name}", generation=_GENERATION, kind=kind, level=level, seed=seed
+    )
     with READING:
         return TextWorldInterpreter(file, name=name)
 

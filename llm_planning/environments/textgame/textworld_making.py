@@ -21,26 +21,15 @@ from llm_planning.environments.textgame.game import TextGameError
 from llm_serving.models.folders import building, cache_folder, is_complete, publish
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 GAME_FILE = "game.z8"
 MAKING_SECONDS = 300
 """After which the process that makes a game is killed."""
 
-MISSING = (
-    "TextWorld, which makes and plays these games, is not installed: "
-    "pip install 'llm-planning[textgames]'"
-)
-
 READING = threading.Lock()
 """Held by whoever begins a game that TextWorld made: it has one parser, which two threads cannot
 use at once. Nothing is parsed any more while a game is played."""
-
-
-def is_installed() -> bool:
-    """Whether games can be made and played."""
-    return importlib.util.find_spec("textworld") is not None
 
 
 def hush() -> None:
@@ -52,27 +41,38 @@ def hush() -> None:
     warnings.filterwarnings("ignore", message=".*is not fully supported")
 
 
-def make_once(name: str, *, generation: int, generate: Callable[[Path], None]) -> Path:
+def make_once(name: str, *, folder: str, generation: int, kind: str, level: int, seed: int) -> Path:
     """The compiled game, made if it is not in the cache.
 
     Args:
-        name: of its folder; says what it is made of.
-        generation: changes whenever the same name comes to mean another game.
-        generate: puts the game into an empty folder.
+        name: for errors.
+        folder: name of its folder; says what it is made of.
+        generation: changes whenever the same folder comes to mean another game.
+        kind: one that `textworld_kinds.rules` knows.
+        level: one that the kind has.
+        seed: of everything that TextWorld draws.
 
     Returns:
         Its file; the folder is never written again.
+
+    Raises:
+        TextGameError: TextWorld is not installed, or cannot make the game.
     """
+    if importlib.util.find_spec("textworld") is None:
+        raise TextGameError(
+            "TextWorld, which makes and plays these games, is not installed: "
+            "pip install 'llm-planning[textgames]'"
+        )
     revision = f"textworld {importlib.metadata.version('textworld')}, generation {generation}"
-    folder = cache_folder() / "games" / name
-    if not is_complete(folder, revision):
-        with building(folder) as workshop:
-            if not is_complete(folder, revision):
+    place = cache_folder() / "games" / folder
+    if not is_complete(place, revision):
+        with building(place) as workshop:
+            if not is_complete(place, revision):
                 built = workshop / "game"
                 built.mkdir()
-                generate(built)
-                publish(built, folder, revision=revision)
-    return folder / GAME_FILE
+                generate_apart(name, kind=kind, level=level, seed=seed, file=built / GAME_FILE)
+                publish(built, place, revision=revision)
+    return place / GAME_FILE
 
 
 def generate_apart(name: str, *, kind: str, level: int, seed: int, file: Path) -> None:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from llm_planning.outcome import Outcome
     from llm_planning.planners.any_domain.domain_model import AskPrior
-    from llm_planning.registry import Problem
     from llm_planning.roles import Engines
+    from llm_planning.specs import Problem
 
 THINK = "think"
 """Under which the engine counts thoughts."""

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from llm_planning.execution import Episode, Move
-    from llm_planning.registry import Problem
     from llm_planning.search import Node
     from llm_planning.settings import Settings
+    from llm_planning.specs import Problem
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, Protocol
 
-from llm_planning.domain import settled
+from llm_planning.domain import observed, settled
 from llm_planning.planners.any_domain.wording import Situation, Turn, seen
 from llm_planning.search import Edge, Leaf
 from llm_planning.search.tree import A, S
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Sequence
     from random import Random
 
     from llm_planning.domain import Domain, History
@@ -30,7 +30,7 @@ class DomainModel(Generic[S, A]):
 
     A domain with a belief is searched as a POMDP: simulations begin in states drawn from it, and
     a prior is told what was done and seen, never the state. Elsewhere the state is known, and a
-    prior is told its description, without how it came about: it is asked once for each state.
+    prior is told what an agent sees of it, without how it came about: it is asked once for each.
 
     Args:
         domain: whose dynamics are simulated.
@@ -66,11 +66,11 @@ class DomainModel(Generic[S, A]):
         self._belief: Any = getattr(domain, "belief", None)
         self._score: Any = getattr(domain, "score", None)
 
-    def draw_root(self, walk: Walk[S, A]) -> S:
+    def draw_root(self, walk: Walk[S, A]) -> S | Awaitable[S]:
         """The known state, or s ~ b(history)."""
         if self._belief is None:
             return self._state
-        drawn: S = self._belief(self._history, walk.rng)
+        drawn: S | Awaitable[S] = self._belief(self._history, walk.rng)
         return drawn
 
     async def legal(self, state: S) -> Sequence[A]:
@@ -121,8 +121,8 @@ class DomainModel(Generic[S, A]):
             return [1.0 / len(actions)] * len(actions)
         names = tuple(map(str, actions))
         if self._belief is None:
-            described = await settled(self._domain.describe(walk.state))
-            return await self._prior(Situation((), described, names))
+            shown = await observed(self._domain, walk.state)
+            return await self._prior(Situation((), shown, names))
         turns = list(self._past)
         now = self._now
         for edge, step in zip(walk.edges, walk.steps, strict=True):

@@ -6,11 +6,13 @@ really happens is drawn from a stream that no simulation sees.
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
+from llm_planning.domain import settled
 from llm_planning.execution import Episode
 from llm_planning.planners.any_domain.decisions import decision_of, episode_outcome
 from llm_planning.planners.any_domain.domain_model import DomainModel
@@ -26,16 +28,24 @@ from llm_planning.search import (
     select_by_uct,
 )
 from llm_planning.settings import Settings
+from llm_planning.trace import tracing
 
 if TYPE_CHECKING:
+    from llm_planning.domain import Domain, History
     from llm_planning.outcome import Outcome
     from llm_planning.planners.any_domain.domain_model import AskPrior
-    from llm_planning.registry import Problem
     from llm_planning.roles import Engines
     from llm_planning.search import Edge, Select
+    from llm_planning.specs import Problem
+
+_BELIEVED = 100
+"""States that are drawn from a belief for a trace, which tells how often each came."""
+
+_LONGEST_STATE = 200
+"""Characters told of each of them."""
 
 _LEAST = 1e-9
-"""Of a weight in a draw: π may be 0, but not of all."""
+"""The least weight of an edge that is drawn by π: where π is 0 for all of them, all are equal."""
 
 
 class EpisodeSettings(Settings):
@@ -133,10 +143,12 @@ async def _search_and_act(
     now = await seen(domain, Step(episode.state))
     decisions = []
     while not episode.over and len(episode.moves) < settings.moves:
+        history = tuple((move.action, move.step.seen) for move in episode.moves)
+        await _tell_belief(domain, history, seed=seed)
         model = DomainModel(
             domain,
             state=episode.state,
-            history=tuple((move.action, move.step.seen) for move in episode.moves),
+            history=history,
             past=tuple(past),
             now=now,
             prior=prior,
@@ -171,6 +183,20 @@ async def _search_and_act(
         seed=seed,
         metrics={"simulations": settings.simulations * len(decisions)},
     )
+
+
+async def _tell_belief(domain: Domain[Any, Any], history: History, *, seed: int) -> None:
+    """Tells the trace what may be the state: description -> how many of `_BELIEVED` draws.
+
+    The draws come from a stream of their own, so that a trace changes nothing.
+    """
+    belief, trace = getattr(domain, "belief", None), tracing()
+    if belief is None or trace is None:
+        return
+    rng = Random(f"belief {seed} {len(history)}")
+    drawn = [await settled(belief(history, rng)) for _ in range(_BELIEVED)]
+    told = [(await settled(domain.describe(state)))[:_LONGEST_STATE] for state in drawn]
+    trace.belief(dict(Counter(told).most_common()))
 
 
 def best_edge(root: Node[Any, Any], rng: Random) -> Edge[Any, Any] | None:

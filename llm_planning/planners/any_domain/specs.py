@@ -13,7 +13,7 @@ from llm_planning.planners.any_domain.acting import (
 )
 from llm_planning.planners.any_domain.searching import PuctSettings, SearchSettings, puct, uct
 from llm_planning.priors import ROLE
-from llm_planning.registry import PlannerSpec
+from llm_planning.specs import PlannerSpec
 
 PAPER: Final = "Every domain"
 

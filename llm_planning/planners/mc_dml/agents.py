@@ -39,9 +39,9 @@ from llm_planning.planners.mc_dml.settings import (
 from llm_planning.planners.mc_dml.walkthrough import play_walkthrough
 from llm_planning.planners.mc_dml.worlds import as_text_game
 from llm_planning.priors import PriorSettings, make_prior
-from llm_planning.registry import PlannerSpec
 from llm_planning.search import select_by_puct, select_by_uct
 from llm_planning.settings import NoSettings
+from llm_planning.specs import PlannerSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,10 +49,10 @@ if TYPE_CHECKING:
 
     from llm_planning.environments.textgame.game import Transition
     from llm_planning.outcome import Outcome
-    from llm_planning.registry import Problem, Run
     from llm_planning.roles import Engines
     from llm_planning.search import Select
     from llm_planning.settings import Settings
+    from llm_planning.specs import Problem, Run
 
 SearchSettings: TypeAlias = PrunedSettings | FixedDepthSettings
 
@@ -89,6 +89,7 @@ class SearchRun:
             seed: of rollouts and of draws between equal actions.
 
         Raises:
+            DomainError: the world hides its state.
             TextGameError: the game cannot be played.
             ServingError: the engine failed.
         """

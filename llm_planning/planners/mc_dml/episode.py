@@ -101,7 +101,8 @@ async def play(
         here = (await life.act(action)).state
         score += here.reward
         turns = (*turns, Turn(observation, action, here.reward, score))
-    return Episode(turns, await observe(world, here), here.ending, start), tuple(decisions)
+    last, lived = await observe(world, here), await life.recorded()
+    return Episode(turns, last, here.ending, start, lived), tuple(decisions)
 
 
 async def first_move_metrics(

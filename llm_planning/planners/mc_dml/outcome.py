@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from llm_planning.environments.textgame.game import Ending
 from llm_planning.outcome import Outcome
 from llm_planning.planners.mc_dml.wording import observed
 from llm_planning.stopwatch import Stopwatch
@@ -14,7 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from llm_planning.environments.textgame.domain import TextGameDomain
-    from llm_planning.environments.textgame.game import Observation
+    from llm_planning.environments.textgame.game import Ending, Observation, Transition
+    from llm_planning.execution import Execution
     from llm_planning.planners.mc_dml.roles import Turn
     from llm_planning.roles import Role
 
@@ -32,12 +32,14 @@ class Episode:
         last: what was seen after the last of them.
         ending: how the game ended; None where it would have gone on (the agent's horizon).
         start: the score at the beginning.
+        execution: the same as the world carried it out.
     """
 
     turns: tuple[Turn, ...]
     last: Observation
     ending: Ending | None
     start: float
+    execution: Execution[Transition, str]
 
     @property
     def score(self) -> float:
@@ -115,10 +117,10 @@ def game_outcome(
     most = f" of {world.max_score:g}" if world.max_score else ""
     conclusion = f"{world.name}: {episode.score:g}{most} points, {ending}"
     return Outcome(
-        success=episode.ending is Ending.VICTORY,
+        success=episode.execution.success,
         plan=tuple(turn.action for turn in episode.turns),
         metrics={
-            "success_basis": "the game ended in victory",
+            **episode.execution.metrics(),
             "game": world.name,
             "score": episode.score,
             "best_score": episode.best_score if best_score is None else best_score,

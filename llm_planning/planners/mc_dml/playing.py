@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from llm_planning.outcome import Outcome
     from llm_planning.planners.mc_dml.roles import Reflect
     from llm_planning.priors import Prior
-    from llm_planning.registry import Problem
     from llm_planning.roles import Engines
+    from llm_planning.specs import Problem
 
 REPEATS = 5
 """Consecutive times of one action in one state, after which a random action is taken."""
@@ -150,7 +150,8 @@ class LlmPlayer:
             score += here.reward
             turns.append(Turn(observation, action, here.reward, score))
             observation = await observe(world, here)
-        return Episode(tuple(turns), observation, here.ending, start), tuple(choices)
+        lived = await life.recorded()
+        return Episode(tuple(turns), observation, here.ending, start, lived), tuple(choices)
 
 
 def _is_stuck(turns: Sequence[Turn], choices: Sequence[Choice], observation: Observation) -> bool:
@@ -178,6 +179,7 @@ async def llm_agent(
         seed: of the draws.
 
     Raises:
+        DomainError: the world hides its state.
         TextGameError: the game cannot be played.
         ServingError: the engine failed.
     """
@@ -209,6 +211,7 @@ async def reflection_agent(
         seed: of the draws.
 
     Raises:
+        DomainError: the world hides its state.
         TextGameError: the game cannot be played.
         ServingError: the engine failed.
     """

@@ -11,7 +11,7 @@ so it does not matter how long the answers of several simulations in flight take
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from llm_planning.environments.textgame.game import Ending, Observation, Transition
@@ -92,20 +92,44 @@ class Searched:
     reflections: tuple[str, ...]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class CrossTrialMemory:
     """ℳ_c, the cross-trial memory of one root: what failed simulations taught (Section 3.1).
 
     At most k different reflections; once there are k, nobody reflects any more (Section 4.1). A
-    trajectory is reflected on once: from the same root, the same actions fail for the same reason.
+    trajectory that was reflected on is not again: from the same root, the same actions fail for the
+    same reason. Simulations that are in flight together do not know of each other's.
 
     Attributes:
         reflections: ℳ_c, oldest first; it only grows, so its length tells one from another.
-        failed: actions from the root on that have failed.
+        failed: actions from the root on that were reflected on.
     """
 
     reflections: tuple[str, ...] = ()
-    failed: set[tuple[str, ...]] = field(default_factory=set)
+    failed: frozenset[tuple[str, ...]] = frozenset()
+
+    def with_lesson(self, lesson: Lesson, *, k: int) -> CrossTrialMemory:
+        """ℳ_c ← ℳ_c + reflection (line 12), if it is not in it already and there is room."""
+        known = self.reflections
+        new = lesson.reflection not in known and len(known) < k
+        reflections = (*known, lesson.reflection) if new else known
+        return CrossTrialMemory(reflections, self.failed | {lesson.actions})
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What a failed simulation taught.
+
+    Attributes:
+        actions: that failed, from the root on.
+        reflection: on them.
+    """
+
+    actions: tuple[str, ...]
+    reflection: str
+
+    def __str__(self) -> str:
+        return self.reflection
 
 
 async def search_move(
@@ -148,12 +172,13 @@ async def search_move(
             on_backup=model.on_backup,
         )
         total += simulations
+        memory = model.memory
         if max(edge.value for edge in visited(root)) != 0.0:
             break
     return Searched(root, depth, total, memory.reflections)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Model:
     """One tree's `Model`: the game, who is asked, and H.
 
@@ -170,7 +195,7 @@ class _Model:
 
     def draw_root(self, walk: GameWalk) -> Transition:
         """s_0."""
-        walk.memory = self.memory.reflections
+        walk.memory = self.memory
         return self.position.here
 
     async def legal(self, state: Transition) -> Sequence[str]:
@@ -184,7 +209,7 @@ class _Model:
         if known.issuperset(actions):
             return ()
         pi = await self._pi(walk, actions)
-        node.memo = len(walk.memory)
+        node.memo = len(walk.memory.reflections)
         return [
             Edge(action, prior=p)
             for action, p in zip(actions, pi, strict=True)
@@ -221,30 +246,29 @@ class _Model:
         failed = here.ending is Ending.FAILURE
         return Leaf(tail=value, note=await self._reflect(walk, walked) if failed else None)
 
-    async def _reflect(self, walk: GameWalk, walked: list[tuple[str, Transition]]) -> str | None:
+    async def _reflect(self, walk: GameWalk, walked: list[tuple[str, Transition]]) -> Lesson | None:
         """Reflects on a failed trajectory (lines 10 to 13 and 44 to 47)."""
-        if len(walk.memory) >= self.agent.k:
+        if len(walk.memory.reflections) >= self.agent.k:
             return None
         steps = [*_steps(walk), *walked]
         actions = tuple(action for action, _ in steps)
-        if actions in self.memory.failed:
+        if actions in walk.memory.failed:
             return None
-        self.memory.failed.add(actions)
         turns, last = await self._turns(steps)
-        return await self.agent.reflect(Trajectory(turns, last))
+        return Lesson(actions, await self.agent.reflect(Trajectory(turns, last)))
 
     def on_backup(self, walk: GameWalk) -> None:
-        """ℳ_c ← ℳ_c + reflection (line 12), if it is not in it already."""
-        memory = self.memory
-        if walk.note is None or walk.note in memory.reflections:
+        """A lesson counts from here on, for simulations that are launched later."""
+        if walk.note is None:
             return
-        if len(memory.reflections) < self.agent.k:
-            memory.reflections = (*memory.reflections, walk.note)
-            remembered(walk.note)
+        before = self.memory.reflections
+        self.memory = self.memory.with_lesson(walk.note, k=self.agent.k)
+        if self.memory.reflections != before:
+            remembered(walk.note.reflection)
 
     def before_select(self, node: GameNode, walk: GameWalk) -> Awaitable[None] | None:
         """A node that is entered again asks for π again where ℳ_c has grown since (line 34)."""
-        if node.memo == len(walk.memory) or not node.edges:
+        if node.memo == len(walk.memory.reflections) or not node.edges:
             return None
         return self._renew(node, node.edges, walk)
 
@@ -252,14 +276,15 @@ class _Model:
         pi = await self._pi(walk, tuple(edge.action for edge in edges))
         for edge, p in zip(edges, pi, strict=True):
             edge.prior = p
-        node.memo = len(walk.memory)
+        node.memo = len(walk.memory.reflections)
 
     async def _pi(self, walk: GameWalk, actions: tuple[str, ...]) -> Sequence[float]:
         """LLM(a | ℳ_i, ℳ_c, p), with LASTPART(h) as ℳ_i (lines 33 and 34)."""
         past = self.agent.past
         turns, observation = await self._turns(_steps(walk))
         memory = (*self.position.turns, *turns)[-past:] if past else ()
-        return await self.agent.prior(Situation(memory, observation, actions, walk.memory))
+        known = walk.memory.reflections
+        return await self.agent.prior(Situation(memory, observation, actions, known))
 
     async def _turns(
         self, steps: Iterable[tuple[str, Transition]]

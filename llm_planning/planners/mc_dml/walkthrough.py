@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from llm_planning.environments.textgame.domain import TextGameDomain
     from llm_planning.outcome import Outcome
-    from llm_planning.registry import Problem
     from llm_planning.roles import Engines
     from llm_planning.settings import NoSettings
+    from llm_planning.specs import Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,8 @@ async def replay(world: TextGameDomain, walkthrough: Sequence[str], *, seed: int
         here = (await life.act(action)).state
         score += here.reward
         turns.append(Turn(observation, action, here.reward, score))
-    episode = Episode(tuple(turns), await observe(world, here), here.ending, start)
+    last, lived = await observe(world, here), await life.recorded()
+    episode = Episode(tuple(turns), last, here.ending, start, lived)
     return Replay(episode, tuple(choices))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from llm_planning.domain import is_won, observed, settled
+from llm_planning.domain import DomainError, Step, is_won, observed, settled
 from llm_planning.environments.textgame.domain import TextGameDomain
 from llm_planning.environments.textgame.game import Ending, GameSeconds, Transition
 
@@ -12,12 +12,21 @@ if TYPE_CHECKING:
     from random import Random
 
     from llm_planning.domain import Domain
-    from llm_planning.registry import Problem
+    from llm_planning.specs import Problem
 
 
 def as_text_game(problem: Problem[Any]) -> TextGameDomain:
-    """The world of a problem, told as a game if it is none."""
+    """The world of a problem, told as a game if it is none.
+
+    Raises:
+        DomainError: the world hides its state, from which MC-DML's searches begin.
+    """
     world = problem.world
+    if getattr(world, "belief", None) is not None:
+        raise DomainError(
+            f"{problem.domain} hides its state (it has a belief), which MC-DML's planners would "
+            "see: plan there with puct or uct"
+        )
     return world if isinstance(world, TextGameDomain) else _Told(world, problem.task)
 
 
@@ -49,10 +58,16 @@ class _Told(TextGameDomain):
 
     async def play(self, state: Transition, action: str, rng: Random) -> Transition:
         """What the domain's action of these words does."""
+        return (await self.step(state, action, rng)).state
+
+    async def step(self, state: Transition, action: str, rng: Random) -> Step[Transition]:
+        """The domain's step, its obstacle included; the state says how it is told."""
         step = await settled(self._world.step(state.state, self._named[action], rng))
         won = await is_won(self._world, step.state, done=step.done)
         ending = Ending.VICTORY if won else Ending.FAILURE if step.done else None
-        return Transition(step.state, step.text or step.obstacle or "", step.reward, ending)
+        text = step.text or step.obstacle or ""
+        made = Transition(step.state, text, step.reward, ending)
+        return Step(made, step.reward, ending is not None, text=text, obstacle=step.obstacle)
 
     async def look(self, state: Transition) -> tuple[str, str]:
         """What an agent sees, and its goal."""

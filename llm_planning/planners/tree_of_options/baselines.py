@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 from llm_planning.domain import settled
 from llm_planning.execution import execute
 from llm_planning.planners.tree_of_options.planner import TreeOfOptions
-from llm_planning.planners.tree_of_options.questions import NOW, PREDICTED, ROLES, START, Questions
+from llm_planning.planners.tree_of_options.questions import NOW, PREDICTED, START, Questions
 from llm_planning.planners.tree_of_options.report import list_outcome, tree_outcome
 from llm_planning.planners.tree_of_options.settings import (
+    ROLES,
     FeasibleSearchSettings,
     PromptSettings,
     SearchSettings,
@@ -34,15 +35,15 @@ from llm_planning.planners.tree_of_options.world import (
     unchecked,
     unpredicted,
 )
-from llm_planning.registry import PlannerSpec
+from llm_planning.specs import PlannerSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from llm_planning.outcome import Outcome
     from llm_planning.planners.tree_of_options.world import Check, OptionDomain
-    from llm_planning.registry import Problem, Run
     from llm_planning.roles import Engines
+    from llm_planning.specs import Problem, Run
 
     Ask = Questions[Any, Any]
     Compose = Callable[[Ask, OptionDomain[Any, Any], Any], TreeOfOptions[Any, Any]]

@@ -17,9 +17,9 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from llm_planning.planners.tree_of_options import answers
-from llm_planning.planners.tree_of_options.rules import rules_of
+from llm_planning.planners.tree_of_options.rules import missing_for_rules, rules_of
 from llm_planning.planners.tree_of_options.trajectory import Candidate, Transition, Verdict
-from llm_planning.roles import Errors, LlmRole, Oracle, Prompt, read_roles
+from llm_planning.roles import Errors, LlmRole, Oracle, OwnModel, Prompt
 from llm_planning.search.tree import A, S
 from llm_planning.settings import SettingsError
 from llm_serving.request import Sampling
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 
 QuestionT = TypeVar("QuestionT")
 AnswerT = TypeVar("AnswerT")
-
-ROLES = ("propose", "feasibility", "repair", "dynamics", "reward", "termination", "decompose")
-"""Every question that ToO or one of its baselines asks."""
 
 PROPOSER_TEMPERATURE = 0.2
 """Of the option proposer; every other role is greedy (Section 4.1)."""
@@ -113,6 +110,7 @@ def compose(
         "options": domain.grammar.told,
         "fields": _listed(domain.grammar.fields),
         "about": domain.about,
+        "world": domain,
     }
     model = getattr(domain, "state_model", None)
     if model is not None:
@@ -163,7 +161,7 @@ class Questions(Generic[S, A]):
         self._settings = settings
         self._seed = seed
         self._drawn = Sampling(temperature=PROPOSER_TEMPERATURE, seed=seed)
-        self._who = read_roles(settings.roles, known=ROLES)
+        self._who = settings.assignment
         self._rules = rules_of(domain, seed=seed)
         self.oracles: list[dict[str, object]] = []
 
@@ -254,11 +252,17 @@ class Questions(Generic[S, A]):
         """The role, answered by whom the setting `roles` says."""
         role = name.partition("-")[0]
         who = self._who.of(role)
+        if isinstance(who, OwnModel) and role not in self._engines.by_role:
+            raise SettingsError(
+                f"roles={self._settings.roles}: nobody opened {who.model} for {role!r}: give the "
+                "planner Engines(engine, {role: another engine})"
+            )
         if isinstance(who, Errors):
             if role not in self._rules:
                 raise SettingsError(
-                    f"roles={self._settings.roles}: this domain has no rules that answer {role!r} "
-                    "(`advise` and `feasible`); let a model answer it"
+                    f"roles={self._settings.roles}: this domain has no rules that answer {role!r}: "
+                    f"add {', '.join(missing_for_rules(self._domain))} as plain methods, or let a "
+                    "model answer it"
                 )
             oracle: Oracle[QuestionT, AnswerT] = Oracle(
                 role, self._rules[role], errors=who, seed=self._seed

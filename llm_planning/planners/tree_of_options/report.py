@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from llm_planning.planners.tree_of_options.planner import Reached
     from llm_planning.planners.tree_of_options.settings import PromptSettings
     from llm_planning.planners.tree_of_options.trajectory import Candidate
-    from llm_planning.registry import Problem
     from llm_planning.search import Edge, Node
+    from llm_planning.specs import Problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,13 +45,11 @@ class Planned:
             oracles: who answered in a model's place.
         """
         metrics = {**execution.metrics(), "options_planned": len(self.actions), **self.metrics}
-        if oracles:
-            metrics["oracles"] = _told(oracles)
         return Outcome(
             success=execution.success,
             plan=tuple(map(str, self.actions)),
             metrics=metrics,
-            trace={**self.trace, "execution": execution.to_json()},
+            trace={**self.trace, "oracles": list(oracles), "execution": execution.to_json()},
             text=f"{self.text}\n\n{_verdict(execution)}",
         )
 
@@ -104,18 +102,6 @@ def list_outcome(
             f"{i}. {option} ({reasoning})" for i, (option, reasoning) in enumerate(steps, start=1)
         ),
     )
-
-
-def _told(oracles: Sequence[Mapping[str, Any]]) -> str:
-    """Who answered in a model's place, how often they err, and what their draws depend on."""
-    roles: dict[str, list[str]] = {}
-    for one in oracles:
-        errs = one["oracle"]
-        how = f"right {errs['rate']:g} per {errs['unit']}, {errs['kind']}"
-        roles.setdefault(f"{how}, drawn by {one['key']}, seed {one['seed']}", []).append(
-            one["role"]
-        )
-    return "; ".join(f"{', '.join(names)}: {how}" for how, names in roles.items())
 
 
 def _verdict(execution: Execution[Any, Any]) -> str:

@@ -8,6 +8,7 @@ around.
 
 from __future__ import annotations
 
+import inspect
 from random import Random
 from typing import TYPE_CHECKING, Any, Generic, Protocol
 
@@ -60,14 +61,28 @@ class Ruled(Protocol[S, A]):
         ...
 
 
+MEMBERS = ("actions", "step", "feasible", "advise", "describe", "success", "score")
+"""Of `Ruled`."""
+
+
+def missing_for_rules(domain: object) -> list[str]:
+    """The members of `Ruled` that a domain lacks, or has as coroutine functions."""
+    members = {name: getattr(domain, name, None) for name in MEMBERS}
+    return [
+        f"`{name}`"
+        for name, member in members.items()
+        if member is None or inspect.iscoroutinefunction(member)
+    ]
+
+
 def rules_of(domain: Any, *, seed: int) -> Mapping[str, Rule[Any, Any]]:  # noqa: ANN401
-    """Role -> how the domain's rules answer it; empty if it has none.
+    """Role -> how the domain's rules answer it; empty for a domain that is not `Ruled`.
 
     Args:
-        domain: one that has `advise`, `feasible`, `success` and `score` is `Ruled`.
+        domain: any.
         seed: of what chance decides.
     """
-    if not all(hasattr(domain, member) for member in ("advise", "feasible", "success", "score")):
+    if missing_for_rules(domain):
         return {}
     answers: _Answers[Any, Any] = _Answers(domain, seed)
     return {
@@ -107,8 +122,9 @@ class _Answers(Generic[S, A]):
         self._seed = seed
 
     def situation(self, question: Trajectory[S, A]) -> tuple[str, ...]:
-        """What an answer about a trajectory depends on; it is about the state."""
-        return (question.described, question.history)
+        """What an answer about a trajectory depends on; it is about where that has led."""
+        here = "\n".join((question.described, *map(str, question.since)))
+        return (here, question.history)
 
     def situation_of_option(self, question: Considered[S, A]) -> tuple[str, ...]:
         """What an answer about an option depends on; it is about the option."""
@@ -118,9 +134,7 @@ class _Answers(Generic[S, A]):
         """What is advised and feasible, in order; None where nothing is."""
         state = self._state(question)
         advised = [one for one in self._advised(state) if self._domain.feasible(state, one) is None]
-        others = [one for one in self._domain.actions(state) if one not in advised]
-        chosen = (advised + others)[:PROPOSED] if advised else []
-        return [Candidate(one, one, "the rules ask for it") for one in chosen] or None
+        return [Candidate(one, one, "the rules ask for it") for one in advised[:PROPOSED]] or None
 
     def decompose(self, question: Trajectory[S, A]) -> list[Candidate[A]]:
         """All that is advised."""

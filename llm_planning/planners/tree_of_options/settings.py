@@ -8,6 +8,9 @@ from pydantic import Field
 
 from llm_planning.roles import RoleSettings
 
+ROLES = ("propose", "feasibility", "repair", "dynamics", "reward", "termination", "decompose")
+"""Every question that ToO or one of its baselines asks."""
+
 Layout: TypeAlias = Literal["cached", "paper"]
 
 
@@ -20,6 +23,8 @@ class PromptSettings(RoleSettings):
         layout: order of the prompts' blocks: `cached` for the prefix cache, `paper` as in
             Appendix A.
     """
+
+    known_roles = ROLES
 
     d: int = Field(12, ge=1, le=32)
     layout: Layout = "cached"

@@ -20,7 +20,7 @@ nothing tried twice; `xenon-names`, `xenon-names-mined`, `xenon-names-mined-clos
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -32,6 +32,7 @@ from llm_planning.planners.xenon.choosing import (
     SuccessOnly,
 )
 from llm_planning.planners.xenon.goals import (
+    SelectGoal,
     dex,
     dex_of_unrefuted,
     less_explored_frontier,
@@ -44,7 +45,6 @@ from llm_planning.planners.xenon.revision import (
     EightOfEverything,
     RankedAnalogyStore,
     Revising,
-    Scales,
     SelfCorrection,
     StaticStore,
     consumed,
@@ -54,7 +54,6 @@ from llm_planning.planners.xenon.revision import (
 if TYPE_CHECKING:
     from llm_planning.planners.xenon.choosing import ActionPolicy
     from llm_planning.planners.xenon.failure_notes import FailureNotes
-    from llm_planning.planners.xenon.goals import SelectGoal
     from llm_planning.planners.xenon.knowledge import Knowledge
     from llm_planning.planners.xenon.memory import ActionMemory
     from llm_planning.planners.xenon.roles import Roles
@@ -95,136 +94,63 @@ class Ingredients:
 
     def revising(self, resources: Callable[[Knowledge], set[str]]) -> Revising:
         """What stores that revise by analogy share."""
-        given = self.settings
         return Revising(
             knowledge=self.knowledge,
             similar=self.similar,
-            scales=Scales(c0=given.c0, alpha_s=given.alpha_s, alpha_i=given.alpha_i, k=given.k),
+            scales=self.settings,
             resources=resources,
         )
 
 
-Guess: TypeAlias = Callable[[Ingredients], Awaitable[Initial]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Composition:
-    """An agent, as a row of Table 8.
-
-    Attributes:
-        dependencies: keeps and revises Ĝ.
-        actions: chooses actions and learns from outcomes.
-        goals: chooses goals.
-        guess: fills Ĝ before the agent acts.
-        held: whether answers are held to known names.
-    """
-
-    dependencies: Callable[[Ingredients], StaticStore]
-    actions: Callable[[Ingredients], ActionPolicy]
-    goals: Callable[[Ingredients], SelectGoal]
-    guess: Guess
-    held: bool = False
-
-    @property
-    def described(self) -> list[str]:
-        """The names of its parts."""
-        parts = (self.dependencies, self.actions, self.goals)
-        return [*(part.__name__ for part in parts), *(["held"] if self.held else [])]
-
-
-# Dependencies -------------------------------------------------------------------------------------
-
-
-def analogy(given: Ingredients) -> AnalogyStore:
-    """○: RevisionByAnalogy."""
-    return AnalogyStore(given.revising(consumed))
-
-
-def analogy_gathered(given: Ingredients) -> AnalogyStore:
-    """RevisionByAnalogy with whatever was gathered as a resource."""
-    return AnalogyStore(given.revising(consumed_or_gathered))
-
-
-def analogy_ranked(given: Ingredients) -> RankedAnalogyStore:
-    """The same, with candidates by log-probability."""
-    return RankedAnalogyStore(given.revising(consumed_or_gathered), rank=given.roles.rank)
-
-
-def analogy_refuting(given: Ingredients) -> RefutingStore:
-    """The same, and nothing is tried twice."""
-    return RefutingStore(
+DEPENDENCIES: Mapping[str, Callable[[Ingredients], StaticStore]] = {
+    # ○: RevisionByAnalogy; with whatever was gathered as a resource; with candidates by
+    # log-probability; and nothing is tried twice.
+    "analogy": lambda given: AnalogyStore(given.revising(consumed)),
+    "analogy_gathered": lambda given: AnalogyStore(given.revising(consumed_or_gathered)),
+    "analogy_ranked": lambda given: RankedAnalogyStore(
+        given.revising(consumed_or_gathered), rank=given.roles.rank
+    ),
+    "analogy_refuting": lambda given: RefutingStore(
         given.revising(consumed_or_gathered),
         rank=given.roles.rank,
         memory=given.memory,
         notes=given.notes,
-    )
-
-
-def self_correction(given: Ingredients) -> SelfCorrection:
-    """△: the LLM predicts again."""
-    return SelfCorrection(
+    ),
+    # △: the LLM predicts again.
+    "self_correction": lambda given: SelfCorrection(
         given.knowledge,
         similar=given.similar,
         correct=given.roles.correct,
         k=given.settings.k,
         notes=given.notes,
-    )
+    ),
+    # ×: never revised.
+    "as_predicted": lambda given: StaticStore(given.knowledge),
+    "eight_of_everything": lambda given: EightOfEverything(
+        given.knowledge, alpha_i=given.settings.alpha_i
+    ),
+}
+"""What keeps and revises Ĝ."""
 
+ACTIONS: Mapping[str, Callable[[Ingredients], ActionPolicy]] = {
+    # ○: Failure-aware Action Memory; △: the LLM reflects on failures; ×: what worked is reused;
+    # none: the LLM is asked every time.
+    "fam": lambda given: FailureAware(given.asking),
+    "self_reflection": lambda given: SelfReflecting(given.asking, analyse=given.roles.analyse),
+    "successes_only": lambda given: SuccessOnly(given.asking),
+    "no_memory": lambda given: Forgetful(given.asking),
+}
+"""What chooses actions and learns from outcomes."""
 
-def as_predicted(given: Ingredients) -> StaticStore:
-    """×: never revised."""
-    return StaticStore(given.knowledge)
+GOALS: Mapping[str, Callable[[Ingredients], SelectGoal]] = {
+    "by_dex": lambda _: dex,
+    "by_dex_of_unrefuted": lambda given: dex_of_unrefuted(given.notes, c0=given.settings.c0),
+    "at_random": lambda _: unobtained,
+    "by_frontier": lambda given: less_explored_frontier(given.settings.c0),
+}
+"""What chooses goals."""
 
-
-def eight_of_everything(given: Ingredients) -> EightOfEverything:
-    """8 x resources."""
-    return EightOfEverything(given.knowledge, alpha_i=given.settings.alpha_i)
-
-
-# Actions ------------------------------------------------------------------------------------------
-
-
-def fam(given: Ingredients) -> FailureAware:
-    """○: Failure-aware Action Memory."""
-    return FailureAware(given.asking)
-
-
-def self_reflection(given: Ingredients) -> SelfReflecting:
-    """△: the LLM reflects on failures."""
-    return SelfReflecting(given.asking, analyse=given.roles.analyse)
-
-
-def successes_only(given: Ingredients) -> SuccessOnly:
-    """×: what worked is reused."""
-    return SuccessOnly(given.asking)
-
-
-def no_memory(given: Ingredients) -> Forgetful:
-    """None: the LLM is asked every time."""
-    return Forgetful(given.asking)
-
-
-# Goals, and what is guessed beforehand ------------------------------------------------------------
-
-
-def by_dex(given: Ingredients) -> SelectGoal:
-    """Difficulty-based exploration."""
-    return dex
-
-
-def by_dex_of_unrefuted(given: Ingredients) -> SelectGoal:
-    """DEX among what was not refuted."""
-    return dex_of_unrefuted(given.notes, c0=given.settings.c0)
-
-
-def at_random(given: Ingredients) -> SelectGoal:
-    """Any item that was not obtained."""
-    return unobtained
-
-
-def by_frontier(given: Ingredients) -> SelectGoal:
-    """DECKARD's frontier, and obtained items when that is explored."""
-    return less_explored_frontier(given.settings.c0)
+Guess: TypeAlias = Callable[[Ingredients], Awaitable[Initial]]
 
 
 async def predicted(given: Ingredients) -> Initial:
@@ -238,44 +164,67 @@ async def predicted(given: Ingredients) -> Initial:
     )
 
 
-async def nothing(given: Ingredients) -> Initial:
+async def nothing(_: Ingredients) -> Initial:
     """Nothing is predicted."""
     return Initial({}, (), ())
 
 
-XENON = Composition(dependencies=analogy, actions=fam, goals=by_dex, guess=predicted)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Composition:
+    """An agent, as a row of Table 8.
+
+    Attributes:
+        dependencies: key of `DEPENDENCIES`.
+        actions: key of `ACTIONS`.
+        goals: key of `GOALS`.
+        guess: fills Ĝ before the agent acts.
+        held: whether answers are held to known names.
+    """
+
+    dependencies: str
+    actions: str
+    goals: str
+    guess: Guess = predicted
+    held: bool = False
+
+    @property
+    def described(self) -> list[str]:
+        """The names of its parts."""
+        return [self.dependencies, self.actions, self.goals, *(["held"] if self.held else [])]
+
+
+XENON = Composition(dependencies="analogy", actions="fam", goals="by_dex")
 
 AGENTS = {
     "xenon": XENON,
-    "sc": Composition(
-        dependencies=self_correction, actions=self_reflection, goals=at_random, guess=predicted
-    ),
+    "sc": Composition(dependencies="self_correction", actions="self_reflection", goals="at_random"),
     "adam": Composition(
-        dependencies=eight_of_everything, actions=successes_only, goals=at_random, guess=nothing
+        dependencies="eight_of_everything",
+        actions="successes_only",
+        goals="at_random",
+        guess=nothing,
     ),
     "deckard": Composition(
-        dependencies=as_predicted, actions=successes_only, goals=by_frontier, guess=predicted
+        dependencies="as_predicted", actions="successes_only", goals="by_frontier"
     ),
-    "rand": Composition(
-        dependencies=as_predicted, actions=no_memory, goals=at_random, guess=predicted
-    ),
-    "xenon-self-actions": replace(XENON, actions=self_reflection),
-    "xenon-no-actions": replace(XENON, actions=successes_only),
-    "xenon-self-dependencies": replace(XENON, dependencies=self_correction),
-    "xenon-no-dependencies": replace(XENON, dependencies=as_predicted),
-    "xenon-no-correction": replace(XENON, dependencies=as_predicted, actions=successes_only),
+    "rand": Composition(dependencies="as_predicted", actions="no_memory", goals="at_random"),
+    "xenon-self-actions": replace(XENON, actions="self_reflection"),
+    "xenon-no-actions": replace(XENON, actions="successes_only"),
+    "xenon-self-dependencies": replace(XENON, dependencies="self_correction"),
+    "xenon-no-dependencies": replace(XENON, dependencies="as_predicted"),
+    "xenon-no-correction": replace(XENON, dependencies="as_predicted", actions="successes_only"),
 }
 """The agents of the paper by planner name."""
 
-MINED = replace(XENON, dependencies=analogy_gathered)
+MINED = replace(XENON, dependencies="analogy_gathered")
 CLOSED = replace(MINED, held=True)
-RANKED = replace(CLOSED, dependencies=analogy_ranked)
+RANKED = replace(CLOSED, dependencies="analogy_ranked")
 
 INFORMED_AGENTS = {
     "xenon-names": XENON,
     "xenon-names-mined": MINED,
     "xenon-names-mined-closed": CLOSED,
     "xenon-names-mined-closed-ranked": RANKED,
-    "xenon-plus": replace(RANKED, dependencies=analogy_refuting, goals=by_dex_of_unrefuted),
+    "xenon-plus": replace(RANKED, dependencies="analogy_refuting", goals="by_dex_of_unrefuted"),
 }
 """XENON+ and its ablation; these are told all names unless the settings say otherwise."""

@@ -17,7 +17,7 @@ from llm_planning.planners.xenon.graph import DependencyGraph
 from llm_planning.planners.xenon.roles import Attempt
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from llm_planning.environments.minecraft.rulebook import RuleBook
     from llm_planning.environments.minecraft.world import World
@@ -95,10 +95,14 @@ class Repeat:
 
     Args:
         world: where.
+        goes_on: whether to try (a, v) again although an attempt has failed; by default never.
     """
 
-    def __init__(self, world: World) -> None:
+    def __init__(
+        self, world: World, *, goes_on: Callable[[str, str], Awaitable[bool]] | None = None
+    ) -> None:
         self._world = world
+        self._goes_on = goes_on
 
     async def __call__(self, action: str, quantity: int, item: str, *, until: int) -> bool:
         """Tries (a, v) until q more of v are held.
@@ -117,13 +121,11 @@ class Repeat:
         while world.inventory.get(item, 0) < target:
             if world.steps >= until:
                 return False
-            if world.step(action, item) is None and not await self.goes_on(action, item):
+            if world.step(action, item) is not None:
+                continue
+            if self._goes_on is None or not await self._goes_on(action, item):
                 return False
         return True
-
-    async def goes_on(self, action: str, item: str) -> bool:  # noqa: ARG002 - for who overrides it
-        """Whether to try again although an attempt has failed."""
-        return False
 
 
 async def obtain(

@@ -15,15 +15,7 @@ from llm_planning.environments.cooking.games import GameSpec, open_kitchens
 from llm_planning.environments.cooking.kitchen import CookingWorld
 from llm_planning.environments.cooking.recipes import ACTIONS
 from llm_planning.outcome import Outcome
-from llm_planning.planners.xenon.cooking_agents import (
-    CookingAgent,
-    CookingKnowledge,
-    CookingParts,
-    Episode,
-    deckard,
-    self_correction,
-    xenon,
-)
+from llm_planning.planners.xenon.cooking_agents import CookingKnowledge, CookingParts, Episode
 from llm_planning.planners.xenon.cooking_roles import Counted, model_roles, oracle_roles
 from llm_planning.planners.xenon.memory import ActionMemory
 from llm_planning.planners.xenon.saved import Record
@@ -34,8 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from llm_planning.environments.cooking.kitchen import Kitchen
-    from llm_planning.registry import Problem
+    from llm_planning.planners.xenon.cooking_agents import CookingAgent
     from llm_planning.roles import Engines
+    from llm_planning.specs import Problem
 
 COOKING_TASKS = ("cook-a-meal",)
 """What the cooking planners can be asked for."""
@@ -104,111 +97,101 @@ class SavedRun(Record):
         return len(self.episodes)
 
 
-class CookingRun:
-    """Lets one agent play its episodes.
+async def cook(
+    problem: Problem[Any],
+    *,
+    engines: Engines,
+    settings: CookingSettings,
+    seed: int,
+    planner: str,
+    assemble: Callable[[CookingParts], CookingAgent],
+    kitchens_of: Callable[[Sequence[GameSpec]], Awaitable[list[Kitchen]]] = open_kitchens,
+) -> Outcome:
+    """Lets one agent play all episodes of one run.
 
     All that decides what an agent does next is in its knowledge and its action memory, so any of
     them can be stopped and go on.
 
     Args:
-        name: of the planner.
+        problem: its task is one of `COOKING_TASKS`.
+        engines: answer questions; the default one embeds names.
+        settings: of the run.
+        seed: of the order of games, the oracle's draws and the agent's.
+        planner: its name.
         assemble: puts the agent together.
-        kitchens: opens the games.
+        kitchens_of: opens the games.
+
+    Raises:
+        SettingsError: the folder to save in is missing.
+        CookingError: TextWorld is missing, or a game cannot be made or played.
+        SavedKnowledgeError: the saved run cannot be written, cannot be read or is another one.
     """
+    run = {
+        "planner": planner,
+        "task": problem.task,
+        "model": engines.name,
+        "seed": seed,
+        **{k: v for k, v in settings.to_json().items() if k not in EXTENDABLE},
+    }
+    path, saved = Path(settings.save), None
+    if settings.save:
+        saved = SavedRun.resume(path, run, episodes=settings.episodes)
+    specs = [
+        GameSpec(seed=number, ingredients=settings.ingredients)
+        for number in game_order(settings.games, settings.episodes, seed)
+    ]
+    kitchens = await kitchens_of(specs)
+    roles = (
+        model_roles(engines)
+        if settings.prior == "model"
+        else oracle_roles(accuracy=settings.accuracy, seed=seed)
+    )
+    asked = Counted(roles.predict), Counted(roles.choose)
+    # The others do not count failures against an action.
+    x0 = settings.x0 if isinstance(settings, XenonCookingSettings) else 1
+    given = CookingParts(
+        knowledge=saved.knowledge if saved else CookingKnowledge(),
+        memory=ActionMemory(ACTIONS, x0=x0),
+        similar=Similar(engines.default),
+        roles=replace(roles, predict=asked[0], choose=asked[1]),
+        k=settings.k,
+        seed=seed,
+    )
+    episodes: list[Episode] = []
+    if saved:
+        saved.recall(given.memory)
+        episodes.extend(saved.episodes)
+    before = saved.questions if saved else 0
 
-    def __init__(
-        self,
-        name: str,
-        assemble: Callable[[CookingParts], CookingAgent],
-        *,
-        kitchens: Callable[[Sequence[GameSpec]], Awaitable[list[Kitchen]]] = open_kitchens,
-    ) -> None:
-        self._name = name
-        self._assemble = assemble
-        self._open_kitchens = kitchens
+    def questions() -> int:
+        return before + sum(role.calls for role in asked)
 
-    async def __call__(
-        self, problem: Problem[Any], *, engines: Engines, settings: CookingSettings, seed: int
-    ) -> Outcome:
-        """Plays all episodes of one run.
-
-        Args:
-            problem: its task is one of `COOKING_TASKS`.
-            engines: answer questions; the default one embeds names.
-            settings: of the run.
-            seed: of the order of games, the oracle's draws and the agent's.
-
-        Raises:
-            SettingsError: the folder to save in is missing.
-            CookingError: TextWorld is missing, or a game cannot be made or played.
-            SavedKnowledgeError: the saved run cannot be written, cannot be read or is another one.
-        """
-        run = {
-            "planner": self._name,
-            "task": problem.task,
-            "model": engines.name,
-            "seed": seed,
-            **{k: v for k, v in settings.to_json().items() if k not in EXTENDABLE},
-        }
-        path, saved = Path(settings.save), None
+    agent = assemble(given)
+    for number in range(len(episodes), settings.episodes):
+        kitchen = kitchens[number % len(kitchens)]
+        episodes.append(await agent.cook(CookingWorld(kitchen, max_steps=settings.max_steps)))
         if settings.save:
-            saved = SavedRun.resume(path, run, episodes=settings.episodes)
-        specs = [
-            GameSpec(seed=number, ingredients=settings.ingredients)
-            for number in game_order(settings.games, settings.episodes, seed)
-        ]
-        kitchens = await self._open_kitchens(specs)
-        roles = (
-            model_roles(engines)
-            if settings.prior == "model"
-            else oracle_roles(accuracy=settings.accuracy, seed=seed)
-        )
-        asked = Counted(roles.predict), Counted(roles.choose)
-        # The others do not count failures against an action.
-        x0 = settings.x0 if isinstance(settings, XenonCookingSettings) else 1
-        given = CookingParts(
-            knowledge=saved.knowledge if saved else CookingKnowledge(),
-            memory=ActionMemory(ACTIONS, x0=x0),
-            similar=Similar(engines.default),
-            roles=replace(roles, predict=asked[0], choose=asked[1]),
-            k=settings.k,
-            seed=seed,
-        )
-        episodes: list[Episode] = []
-        if saved:
-            saved.recall(given.memory)
-            episodes.extend(saved.episodes)
-        before = saved.questions if saved else 0
-
-        def questions() -> int:
-            return before + sum(role.calls for role in asked)
-
-        agent = self._assemble(given)
-        for number in range(len(episodes), settings.episodes):
-            kitchen = kitchens[number % len(kitchens)]
-            episodes.append(await agent.cook(CookingWorld(kitchen, max_steps=settings.max_steps)))
-            if settings.save:
-                SavedRun.write(
-                    path,
-                    given.memory,
-                    run=run,
-                    questions=questions(),
-                    episodes=list(map(asdict, episodes)),
-                    knowledge=asdict(given.knowledge),
-                )
-            # Remembered answers need no waiting and would keep every other trial waiting.
-            await asyncio.sleep(0)
-        return _outcome(
-            episodes,
-            given,
-            questions=questions(),
-            header={
-                "task": problem.task,
-                "seed": seed,
-                "settings": settings.to_json(),
-                "oracles": list(roles.oracles),
-            },
-        )
+            SavedRun.write(
+                path,
+                given.memory,
+                run=run,
+                questions=questions(),
+                episodes=list(map(asdict, episodes)),
+                knowledge=asdict(given.knowledge),
+            )
+        # Remembered answers need no waiting and would keep every other trial waiting.
+        await asyncio.sleep(0)
+    return _outcome(
+        episodes,
+        given,
+        questions=questions(),
+        header={
+            "task": problem.task,
+            "seed": seed,
+            "settings": settings.to_json(),
+            "oracles": list(roles.oracles),
+        },
+    )
 
 
 def game_order(games: int, episodes: int, seed: int) -> list[int]:
@@ -293,13 +276,3 @@ def _outcome(
 def _by_tens(episodes: Sequence[Episode]) -> str:
     tens = (episodes[i : i + WARM_UP] for i in range(0, len(episodes), WARM_UP))
     return " ".join(str(sum(episode.success for episode in ten)) for ten in tens)
-
-
-xenon_cooking = CookingRun("xenon-cooking", xenon)
-"""`xenon-cooking`."""
-
-sc_cooking = CookingRun("sc-cooking", self_correction)
-"""`sc-cooking`."""
-
-deckard_cooking = CookingRun("deckard-cooking", deckard)
-"""`deckard-cooking`."""

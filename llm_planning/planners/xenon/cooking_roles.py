@@ -97,7 +97,7 @@ def model_roles(engines: Engines) -> CookingRoles:
             ScoringRole(
                 "action",
                 prompt=compose("cooking_action"),
-                choices=_options,
+                choices=lambda question: question.options,
                 engine=engines.of("action"),
                 tell=_tell_action,
             )
@@ -139,10 +139,6 @@ def _likeliest(role: Role[QuestionT, Mapping[str, float]]) -> Role[QuestionT, st
         return max(scores, key=scores.__getitem__)
 
     return ask
-
-
-def _options(question: ActionQuestion) -> Sequence[str]:
-    return question.options
 
 
 def _tell_tool(question: ToolQuestion) -> dict[str, object]:

@@ -8,13 +8,20 @@
 
 "First" is the graph that human-written plans and the LLM's predictions give. One run is one episode
 of one given goal, which ends when the goal is obtained; nothing is carried to the next.
+
+Context-aware reprompting (Appendix H) gives a controller that got stuck another task, by two
+questions instead of one: a vision model says what is to be seen, and a decision is made from text
+alone. Whoever watches the controller asks them, and only after an interval in which the subgoal's
+item was not obtained (here `SimulatedWorld` hands back after its `patience`).
 """
 
 from __future__ import annotations
 
 import zlib
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 from pydantic import Field
 
@@ -25,38 +32,46 @@ from llm_planning.environments.minecraft.controller import (
 )
 from llm_planning.environments.minecraft.controller_data import PATIENCE
 from llm_planning.environments.minecraft.goals import GOALS_67
+from llm_planning.environments.minecraft.rulebook import game_rules
 from llm_planning.environments.minecraft.text_world import TextWorld
-from llm_planning.planners.xenon.answers import Intervention
+from llm_planning.planners.xenon.answers import Description, Intervention
 from llm_planning.planners.xenon.benchmark import Graph, Repeat, play
 from llm_planning.planners.xenon.choosing import ActionPolicy, Asking, FailureAware, SuccessOnly
 from llm_planning.planners.xenon.graph import DependencyGraph
 from llm_planning.planners.xenon.initial import demonstrate, predict_requirements
 from llm_planning.planners.xenon.knowledge import Knowledge
-from llm_planning.planners.xenon.learning import game_rules
 from llm_planning.planners.xenon.memory import ActionMemory
 from llm_planning.planners.xenon.plans import PLANS
 from llm_planning.planners.xenon.prior import prior_roles
-from llm_planning.planners.xenon.reprompting import Reprompter, text_caption, text_reprompter
+from llm_planning.planners.xenon.prompts import compose
 from llm_planning.planners.xenon.saved import Saved
 from llm_planning.planners.xenon.settings import Prior  # noqa: TC001 (pydantic reads it)
 from llm_planning.planners.xenon.similarity import Similar
+from llm_planning.roles import LlmRole, Role
 from llm_planning.settings import Settings
+from llm_serving.answers import constraint_of, parse
+from llm_serving.request import Request, Sampling
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from llm_planning.environments.minecraft.rulebook import RuleBook
     from llm_planning.outcome import Outcome
-    from llm_planning.planners.xenon.reprompting import StuckQuestion
     from llm_planning.planners.xenon.roles import Predict
-    from llm_planning.registry import Problem
     from llm_planning.roles import Engines
+    from llm_planning.specs import Problem
+    from llm_serving.engine import Engine
+    from llm_serving.request import Image
 
 PLANNING_TASKS = GOALS_67
 """The long-horizon benchmark (Table 10)."""
 
 TRUTH = "truth"
 FIRST = "initial"
+
+ObservationT = TypeVar("ObservationT")
+
+_GREEDY = Sampling(temperature=0.0)
 
 
 class ControllerSettings(Settings):
@@ -89,6 +104,110 @@ class PlanningSettings(ControllerSettings):
     most: int = Field(300, ge=1)
 
 
+@dataclass(frozen=True, slots=True)
+class StuckQuestion:
+    """Is an intervention needed, and which? (Figure 17, second step).
+
+    Attributes:
+        caption: what is to be seen, in words; all that the decision is made from.
+        task: the controller's present prompt.
+        goal_item: what it is to obtain.
+    """
+
+    caption: str
+    task: str
+    goal_item: str
+
+
+Decide: TypeAlias = Role[StuckQuestion, Intervention]
+
+
+class Reprompter(Generic[ObservationT]):
+    """Finds a temporary task for a controller.
+
+    Args:
+        caption: describes what the controller sees, in words (Figure 17, first step).
+        decide: decides from the description.
+    """
+
+    def __init__(self, caption: Role[ObservationT, str], decide: Decide) -> None:
+        self._caption = caption
+        self._decide = decide
+
+    async def consider(self, observation: ObservationT, *, task: str, goal_item: str) -> str | None:
+        """Asks both questions.
+
+        Args:
+            observation: what the controller sees.
+            task: its present prompt.
+            goal_item: what it is to obtain.
+
+        Returns:
+            The task to do first; None if the present one is to go on, or if an intervention was
+            called for without saying which.
+        """
+        caption = await self._caption(observation)
+        decision = await self._decide(StuckQuestion(caption, task, goal_item))
+        if not decision.need_intervention:
+            return None
+        return decision.task.strip() or None
+
+
+class ImageCaption:
+    """A vision model describes a picture.
+
+    Args:
+        engine: of a model that reads images.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._constraint = constraint_of(Description)
+
+    async def __call__(self, observation: Image, /) -> str:
+        """Asks the model.
+
+        Raises:
+            TooManyImagesError: the model's configuration allows no image.
+        """
+        system, user = compose("caption").messages({})
+        completion = await self._engine.generate(
+            Request(
+                prompt=(system, replace(user, images=(observation,))),
+                sampling=_GREEDY,
+                constraint=self._constraint,
+                role="caption",
+            )
+        )
+        return parse(Description, completion.text).description
+
+
+async def text_caption(observation: str, /) -> str:
+    """The caption of a world without pictures: what it says about itself, on one line."""
+    return " ".join(observation.split())
+
+
+def decision(engines: Engines) -> Decide:
+    """A language model decides."""
+    return LlmRole(
+        "intervene",
+        prompt=compose("intervene"),
+        answer=Intervention,
+        engine=engines.of("intervene"),
+        sampling=_GREEDY,
+    )
+
+
+def image_reprompter(engines: Engines) -> Reprompter[Image]:
+    """CRe for a controller that sees pictures; a vision model captions them."""
+    return Reprompter(ImageCaption(engines.of("caption")), decision(engines))
+
+
+def text_reprompter(engines: Engines) -> Reprompter[str]:
+    """CRe for a controller whose surroundings are told in words."""
+    return Reprompter(text_caption, decision(engines))
+
+
 def successes_only(asking: Asking) -> SuccessOnly:
     """FAM without what it knows of failures (Table 17)."""
     asking.memory.restore({**asking.memory.to_json(), "failures": {}})
@@ -110,7 +229,7 @@ class TrueActions(ActionPolicy):
         return self._book.rule(item).action
 
 
-class Reprompted(Repeat):
+def reprompted(world: SimulatedWorld, reprompter: Reprompter[str]) -> Repeat:
     """Repeats an action; while the controller is stuck, looks for another prompt (CRe).
 
     A controller that is freed goes on with the subgoal. One that is not is asked about again after
@@ -121,20 +240,15 @@ class Reprompted(Repeat):
         reprompter: finds a temporary prompt.
     """
 
-    def __init__(self, world: SimulatedWorld, reprompter: Reprompter[str]) -> None:
-        super().__init__(world)
-        self._stalling = world
-        self._reprompter = reprompter
+    async def goes_on(action: str, item: str) -> bool:
+        stalled = world.stalled
+        if stalled and await reprompter.consider(
+            world.view(), task=f"{action} {item}", goal_item=item
+        ):
+            world.rescue()
+        return stalled
 
-    async def goes_on(self, action: str, item: str) -> bool:
-        """Whether the attempt failed for a stall only."""
-        world = self._stalling
-        if world.stalled:
-            task = f"{action} {item}"
-            if await self._reprompter.consider(world.view(), task=task, goal_item=item):
-                world.rescue()
-            return True
-        return False
+    return Repeat(world, goes_on=goes_on)
 
 
 async def always_intervene(question: StuckQuestion, /) -> Intervention:  # noqa: ARG001
@@ -147,58 +261,54 @@ async def always_intervene(question: StuckQuestion, /) -> Intervention:  # noqa:
 ALWAYS = Reprompter(text_caption, always_intervene)
 
 
-class PlanningRun:
-    """XENON or an ablation plans and acts for one given goal.
+async def plan_and_act(
+    problem: Problem[Any],
+    *,
+    engines: Engines,
+    settings: PlanningSettings,
+    seed: int,
+    actions: Callable[[Asking], ActionPolicy],
+    patience: int | None,
+) -> Outcome:
+    """XENON or an ablation plans and acts for one given goal, for one episode.
 
     Args:
+        problem: its task is the goal item.
+        engines: answer questions; the default one embeds names.
+        settings: of the run.
+        seed: of the oracle's errors and of the controller.
         actions: how actions are chosen.
         patience: steps without progress after which another prompt is looked for; None: a
             controller that stalls does so until the episode ends.
+
+    Raises:
+        UnknownGoalError: there is no such goal.
+        SavedKnowledgeError: the file of a learned graph cannot be read.
     """
-
-    def __init__(self, *, actions: Callable[[Asking], ActionPolicy], patience: int | None) -> None:
-        self._actions = actions
-        self._patience = patience
-
-    async def __call__(
-        self, problem: Problem[Any], *, engines: Engines, settings: PlanningSettings, seed: int
-    ) -> Outcome:
-        """Plans and acts for one episode.
-
-        Args:
-            problem: its task is the goal item.
-            engines: answer questions; the default one embeds names.
-            settings: of the run.
-            seed: of the oracle's errors and of the controller.
-
-        Raises:
-            UnknownGoalError: there is no such goal.
-            SavedKnowledgeError: the file of a learned graph cannot be read.
-        """
-        text = TextWorld(game_rules())
-        world = _simulated(text, problem.task, settings, seed, patience=self._patience)
-        roles = prior_roles(settings.prior, text, engines, seed=seed)
-        asking = Asking(
-            memory=ActionMemory(text.verbs, x0=settings.x0),
-            similar=Similar(engines.default),
-            ask=roles.choose,
-            k=settings.k,
-        )
-        reprompter = text_reprompter(engines) if settings.prior == "model" else ALWAYS
-        believed = await _believed(settings, asking, roles.predict, text)
-        return await play(
-            problem.task,
-            world,
-            book=text.book,
-            graph=believed,
-            actions=self._actions(asking),
-            execute=Repeat(world) if self._patience is None else Reprompted(world, reprompter),
-            until=world.horizon,
-            judged_by=LABEL,
-            settings=settings,
-            seed=seed,
-            oracles=roles.oracles,
-        )
+    text = TextWorld(game_rules())
+    world = _simulated(text, problem.task, settings, seed, patience=patience)
+    roles = prior_roles(settings.prior, text, engines, seed=seed)
+    asking = Asking(
+        memory=ActionMemory(text.verbs, x0=settings.x0),
+        similar=Similar(engines.default),
+        ask=roles.choose,
+        k=settings.k,
+    )
+    reprompter = text_reprompter(engines) if settings.prior == "model" else ALWAYS
+    believed = await _believed(settings, asking, roles.predict, text)
+    return await play(
+        problem.task,
+        world,
+        book=text.book,
+        graph=believed,
+        actions=actions(asking),
+        execute=Repeat(world) if patience is None else reprompted(world, reprompter),
+        until=world.horizon,
+        judged_by=LABEL,
+        settings=settings,
+        seed=seed,
+        oracles=roles.oracles,
+    )
 
 
 async def plan_with_true_actions(
@@ -220,7 +330,7 @@ async def plan_with_true_actions(
         world,
         book=text.book,
         actions=TrueActions(text.book),
-        execute=Reprompted(world, ALWAYS),
+        execute=reprompted(world, ALWAYS),
         until=world.horizon,
         judged_by=LABEL,
         settings=settings,
@@ -260,6 +370,6 @@ async def _believed(
     return Graph(known.graph, known.kept)
 
 
-plan_xenon = PlanningRun(actions=FailureAware, patience=PATIENCE)
-plan_xenon_no_cre = PlanningRun(actions=FailureAware, patience=None)
-plan_xenon_no_actions = PlanningRun(actions=successes_only, patience=None)
+plan_xenon = partial(plan_and_act, actions=FailureAware, patience=PATIENCE)
+plan_xenon_no_cre = partial(plan_and_act, actions=FailureAware, patience=None)
+plan_xenon_no_actions = partial(plan_and_act, actions=successes_only, patience=None)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from llm_planning.environments.minecraft.controller import SimulatedWorld
 from llm_planning.environments.minecraft.goals import goal_set
 from llm_planning.environments.minecraft.perturbation import perturb
-from llm_planning.environments.minecraft.rulebook import RuleBook
+from llm_planning.environments.minecraft.rulebook import game_rules
 from llm_planning.environments.minecraft.text_world import TextWorld
 from llm_planning.environments.minecraft.verbs import action_set
 from llm_planning.planners.xenon.agent import Agent
-from llm_planning.planners.xenon.agents import Ingredients
+from llm_planning.planners.xenon.agents import ACTIONS, DEPENDENCIES, GOALS, Ingredients
 from llm_planning.planners.xenon.failure_notes import FailureNotes
 from llm_planning.planners.xenon.goals import least_attempted
 from llm_planning.planners.xenon.graph import DependencyGraph
@@ -37,80 +37,65 @@ if TYPE_CHECKING:
     from llm_planning.outcome import Outcome
     from llm_planning.planners.xenon.agents import Composition
     from llm_planning.planners.xenon.settings import LearningSettings
-    from llm_planning.registry import Problem
     from llm_planning.roles import Engines
+    from llm_planning.specs import Problem
 
 
-@functools.cache
-def game_rules() -> RuleBook:
-    """The unperturbed rules, read once."""
-    return RuleBook.load()
-
-
-class LearningRun:
+async def learn(
+    problem: Problem[Any],
+    *,
+    engines: Engines,
+    settings: LearningSettings,
+    seed: int,
+    composition: Composition,
+) -> Outcome:
     """Lets an agent learn the goals of a task.
 
     Args:
+        problem: its task is a set of goals, such as "67-goals".
+        engines: answer the agent's questions; the default one embeds names.
+        settings: of the run.
+        seed: of perturbations, goals, the oracle's errors and the controller.
         composition: the agent.
+
+    Raises:
+        UnknownGoalSetError: there is no such set.
+        SettingsError: knowledge is to be saved where it cannot be.
+        SavedKnowledgeError: the file of saved knowledge cannot be read or written.
     """
-
-    def __init__(self, composition: Composition) -> None:
-        self._composition = composition
-
-    async def __call__(
-        self, problem: Problem[Any], *, engines: Engines, settings: LearningSettings, seed: int
-    ) -> Outcome:
-        """Learns.
-
-        Args:
-            problem: its task is a set of goals, such as "67-goals".
-            engines: answer the agent's questions; the default one embeds names.
-            settings: of the run.
-            seed: of perturbations, goals, the oracle's errors and the controller.
-
-        Raises:
-            UnknownGoalSetError: there is no such set.
-            SettingsError: knowledge is to be saved where it cannot be.
-            SavedKnowledgeError: the file of saved knowledge cannot be read or written.
-        """
-        task, goals, game = problem.task, goal_set(problem.task), game_rules()
-        perturbed = perturb(
-            game,
-            requirements=settings.requirements,
-            actions=settings.actions,
-            pool=settings.pool,
-            seed=seed,
-        )
-        unperturbed = TextWorld(game, goals=goals, verbs=action_set(settings.verbs))
-        told = unperturbed.items if settings.names == "all" else goals
-        roles = prior_roles(
-            settings.prior,
-            unperturbed,
-            engines,
-            seed=seed,
-            names=told if self._composition.held else None,
-        )
-        given = Ingredients(
-            knowledge=Knowledge(DependencyGraph(told)),
-            memory=ActionMemory(unperturbed.verbs, x0=settings.x0),
-            notes=FailureNotes(),
-            similar=Similar(engines.default),
-            roles=roles,
-            settings=settings,
-        )
-        learning = Learning(self._composition, given, task, model=engines.name, seed=seed)
-        initial = await learning.begin(unperturbed)
-        first = TextWorld(
-            game if settings.change_at else perturbed.book, goals=goals, verbs=unperturbed.verbs
-        )
-        world_of = functools.partial(_world, first, settings, seed)
-        return learning_outcome(
-            await learning.explore(world_of, perturbed, initial),
-            task=task,
-            settings=settings,
-            seed=seed,
-            oracles=roles.oracles,
-        )
+    task, goals, game = problem.task, goal_set(problem.task), game_rules()
+    perturbed = perturb(
+        game,
+        requirements=settings.requirements,
+        actions=settings.actions,
+        pool=settings.pool,
+        seed=seed,
+    )
+    unperturbed = TextWorld(game, goals=goals, verbs=action_set(settings.verbs))
+    told = unperturbed.items if settings.names == "all" else goals
+    held_to = told if composition.held else None
+    roles = prior_roles(settings.prior, unperturbed, engines, seed=seed, names=held_to)
+    given = Ingredients(
+        knowledge=Knowledge(DependencyGraph(told)),
+        memory=ActionMemory(unperturbed.verbs, x0=settings.x0),
+        notes=FailureNotes(),
+        similar=Similar(engines.default),
+        roles=roles,
+        settings=settings,
+    )
+    learning = Learning(composition, given, task, model=engines.name, seed=seed)
+    initial = await learning.begin(unperturbed)
+    first = TextWorld(
+        game if settings.change_at else perturbed.book, goals=goals, verbs=unperturbed.verbs
+    )
+    world_of = functools.partial(_world, first, settings, seed)
+    return learning_outcome(
+        await learning.explore(world_of, perturbed, initial),
+        task=task,
+        settings=settings,
+        seed=seed,
+        oracles=roles.oracles,
+    )
 
 
 class Learning:
@@ -162,7 +147,7 @@ class Learning:
         """
         given, settings = self._given, self._given.settings
         known = given.knowledge
-        actions = self._composition.actions(given)
+        actions = ACTIONS[self._composition.actions](given)
         demonstrate(PLANS[: settings.plans], unperturbed, knowledge=known, actions=actions)
         self._demonstrated = frozenset(known.demonstrated)
         if settings.initial == "truth":
@@ -226,17 +211,17 @@ class Learning:
         )
 
     def _agent(self) -> Agent:
-        given, goals = self._given, self._goals
+        given, goals, parts = self._given, self._goals, self._composition
         known = given.knowledge
         select = (
             least_attempted(lambda: [g for g in goals if g not in known.obtained])
             if given.settings.initial == "truth"
-            else self._composition.goals(given)
+            else GOALS[parts.goals](given)
         )
         return Agent(
             knowledge=known,
-            dependencies=self._composition.dependencies(given),
-            actions=self._composition.actions(given),
+            dependencies=DEPENDENCIES[parts.dependencies](given),
+            actions=ACTIONS[parts.actions](given),
             select_goal=select,
             notes=given.notes,
             rng=self._rng,

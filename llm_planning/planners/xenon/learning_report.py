@@ -99,7 +99,7 @@ def learning_outcome(
         "obtained": sum(v in known.obtained for v in goals) / len(goals),
         **_on_the_way(learnt, settings),
         "relearnt": _share(changed, right & known.obtained),
-        "initially_right": len(_told(learnt)),
+        "initially_right": sum(_is_told(learnt, v) for v in goals),
         "hallucinated_descendants": len(invented),
         "learnt_descendants": len(invented & right),
         "learnt_descendants_share": _share(sorted(invented), right),
@@ -150,11 +150,6 @@ def _on_the_way(learnt: Learnt, settings: LearningSettings) -> dict[str, float]:
     return values
 
 
-def _told(learnt: Learnt) -> set[str]:
-    """Goals of which requirements and action were right beforehand."""
-    return {v for v in learnt.goals if _is_told(learnt, v)}
-
-
 def _obtainable(learnt: Learnt) -> set[str]:
     """Goals for which what was known beforehand suffices: right all the way down to the ground."""
     book = learnt.perturbed.book
@@ -166,6 +161,7 @@ def _obtainable(learnt: Learnt) -> set[str]:
 
 
 def _is_told(learnt: Learnt, item: str) -> bool:
+    """Whether requirements and action of an item were right beforehand."""
     right = learnt.before.requirements(item) == learnt.perturbed.book.requirements(item)
     return right and item in learnt.before and item not in learnt.perturbed.actions
 
@@ -194,15 +190,12 @@ def _text(learnt: Learnt, wrong: Collection[str]) -> str:
         f"step {steps}: {n_true} of {total} goals right, {obtained} obtained"
         for steps, n_true, obtained in learnt.curve.points
     ]
-    rest = _difference(learnt.known.graph, wrong, learnt.perturbed.book)
-    return "\n".join([*lines, *rest])
-
-
-def _difference(graph: DependencyGraph, wrong: Collection[str], book: RuleBook) -> list[str]:
-    return [
+    graph, book = learnt.known.graph, learnt.perturbed.book
+    rest = [
         f"{v}: believed {_set(graph.requirements(v))}, true {_set(book.requirements(v))}"
         for v in wrong
     ]
+    return "\n".join([*lines, *rest])
 
 
 def _set(requirements: Mapping[str, int]) -> str:

@@ -32,7 +32,7 @@ from llm_planning.roles import LlmRole, ScoringRole
 from llm_serving.request import Sampling
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from llm_planning.planners.xenon.answers import RequirementList
     from llm_planning.planners.xenon.roles import Choose, Rank, Requirements
@@ -113,7 +113,7 @@ def likeliest_action(engines: Engines, actions: tuple[str, ...]) -> Choose:
         ScoringRole(
             "choose",
             prompt=compose("choose", actions=actions),
-            choices=_options,
+            choices=lambda question: question.options,
             engine=engines.of("choose"),
             tell=_tell_action,
         )
@@ -139,8 +139,13 @@ def ranking(engines: Engines, names: tuple[str, ...]) -> Rank:
         names: the vocabulary, all of which is scored whichever candidates are asked for; empty
             scores just these.
     """
-    score = _remembered(
-        ScoringRole("rank", prompt=compose("rank"), choices=_candidates, engine=engines.of("rank"))
+    score: Role[RankingQuestion, Mapping[str, float]] = _remembered(
+        ScoringRole(
+            "rank",
+            prompt=compose("rank"),
+            choices=lambda question: question.candidates,
+            engine=engines.of("rank"),
+        )
     )
 
     async def rank(question: RankingQuestion, /) -> Sequence[float]:
@@ -161,14 +166,6 @@ def _remembered(role: Role[QuestionT, AnswerT]) -> Role[QuestionT, AnswerT]:
         return answers[question]
 
     return ask
-
-
-def _options(question: ActionQuestion) -> Sequence[str]:
-    return question.options
-
-
-def _candidates(question: RankingQuestion) -> Sequence[str]:
-    return question.candidates
 
 
 def _tell_needs(question: NeedsQuestion) -> dict[str, object]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from llm_planning.planners.xenon.failure_notes import FailureNotes
     from llm_planning.planners.xenon.knowledge import Knowledge
     from llm_planning.planners.xenon.roles import Attempt, Correct, Rank
+    from llm_planning.planners.xenon.settings import LearningSettings
     from llm_planning.planners.xenon.similarity import Similar
 
 
@@ -105,36 +106,19 @@ class SelfCorrection(StaticStore):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scales:
-    """Hyperparameters of RevisionByAnalogy (Table 7).
-
-    Attributes:
-        c0: revisions beyond which an item is inadmissible.
-        alpha_s: α_s, quantity scale for less-tried items.
-        alpha_i: α_i, quantity for inadmissible items.
-        k: K, similar items to learn from.
-    """
-
-    c0: int
-    alpha_s: int
-    alpha_i: int
-    k: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Revising:
     """What the stores that revise by analogy share.
 
     Attributes:
         knowledge: what is revised.
         similar: ranks items by their names.
-        scales: c_0, α_s, α_i and K.
+        scales: c_0, α_s, α_i and K (Table 7).
         resources: the "resource" set at this moment.
     """
 
     knowledge: Knowledge
     similar: Similar
-    scales: Scales
+    scales: LearningSettings
     resources: Callable[[Knowledge], set[str]]
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from llm_planning.environments.minecraft.perturbation import Pool  # noqa: TC001 (pydantic)
 from llm_planning.environments.minecraft.verbs import action_set
@@ -12,6 +12,7 @@ from llm_planning.settings import Settings
 
 Prior: TypeAlias = Literal["model", "table12"]
 Names: TypeAlias = Literal["goals", "all"]
+ActionSetSize: TypeAlias = Annotated[int, AfterValidator(lambda size: len(action_set(size)))]
 
 
 class LearningSettings(Settings):
@@ -47,7 +48,7 @@ class LearningSettings(Settings):
     pool: Pool = "resources"
     steps: int = Field(3000, ge=1)
     episodes: int = Field(1, ge=1)
-    verbs: int = Field(3, ge=3)
+    verbs: ActionSetSize = 3
     plans: int = Field(3, ge=0, le=3)
     change_at: int = Field(0, ge=0)
     initial: Literal["predicted", "truth"] = "predicted"
@@ -61,12 +62,6 @@ class LearningSettings(Settings):
     k: int = Field(3, ge=1, validation_alias="K")
     most: int = Field(300, ge=1)
     save: str = ""
-
-    @field_validator("verbs")
-    @classmethod
-    def _known_size(cls, verbs: int) -> int:
-        action_set(verbs)
-        return verbs
 
     @model_validator(mode="after")
     def _fits_together(self) -> LearningSettings:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from llm_kernels.index import EmbeddingIndex
@@ -67,10 +68,4 @@ class Similar:
         if item not in self._rankings:
             found = index.search(index.vector(item), len(index))
             self._rankings[item] = tuple(match.key for match in found if match.key != item)
-        chosen: list[str] = []
-        for name in self._rankings[item]:
-            if name in among:
-                chosen.append(name)
-                if len(chosen) == k:
-                    break
-        return chosen
+        return list(islice((name for name in self._rankings[item] if name in among), k))

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from llm_planning.environments.minecraft.goals import GOAL_SETS
-from llm_planning.planners.xenon import cooking, goal_planning, selection_runs
+from llm_planning.planners.xenon import cooking, cooking_agents, goal_planning, selection
 from llm_planning.planners.xenon.agents import AGENTS, INFORMED_AGENTS
+from llm_planning.planners.xenon.choosing import FailureAware, Forgetful, SelfReflecting
 from llm_planning.planners.xenon.goal_planning import ControllerSettings, PlanningSettings
-from llm_planning.planners.xenon.learning import LearningRun
-from llm_planning.planners.xenon.selection_runs import AskingRun, AskingSettings, DrawingRun
+from llm_planning.planners.xenon.learning import learn
+from llm_planning.planners.xenon.selection import AskingSettings, select_by_asking
 from llm_planning.planners.xenon.settings import InformedSettings, LearningSettings
-from llm_planning.registry import Benchmark, PlannerSpec
+from llm_planning.specs import Benchmark, PlannerSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from llm_planning.planners.xenon.choosing import ActionPolicy, Asking
     from llm_planning.planners.xenon.roles import Roles
-    from llm_planning.registry import Run
     from llm_planning.settings import Settings
+    from llm_planning.specs import Run
 
 _LEARNING = Benchmark(domain="minecraft", tasks=tuple(GOAL_SETS))
-_SELECTION = Benchmark(domain="minecraft", tasks=selection_runs.SELECTION_TASKS)
+_SELECTION = Benchmark(domain="minecraft", tasks=selection.SELECTION_TASKS)
 _PLANNING = Benchmark(domain="minecraft", tasks=goal_planning.PLANNING_TASKS)
 _COOKING = Benchmark(domain="cooking", tasks=cooking.COOKING_TASKS)
 
@@ -54,7 +56,7 @@ def _learner(
         name,
         summary,
         InformedSettings if informed else LearningSettings,
-        LearningRun((INFORMED_AGENTS if informed else AGENTS)[name]),
+        partial(learn, composition=(INFORMED_AGENTS if informed else AGENTS)[name]),
         *roles,
         *more,
         benchmark=_LEARNING,
@@ -64,7 +66,7 @@ def _learner(
 def _asking(
     name: str, summary: str, choosing: Callable[[Asking, Roles], ActionPolicy], *roles: str
 ) -> PlannerSpec:
-    run = AskingRun(choosing)
+    run = partial(select_by_asking, choosing=choosing)
     return _spec(name, summary, AskingSettings, run, *roles, benchmark=_SELECTION)
 
 
@@ -103,33 +105,33 @@ SPECS = (
     _asking(
         "select-xenon",
         "given the true graph, actions by the LLM, without those that failed",
-        selection_runs.xenon,
+        lambda asking, _: FailureAware(asking),
         "choose",
     ),
     _spec(
         "select-random-fam",
         "given the true graph, random actions, without those that failed",
-        selection_runs.MemorySettings,
-        DrawingRun(selection_runs.random_fam),
+        selection.MemorySettings,
+        partial(selection.select_by_draws, choosing=selection.random_fam),
         benchmark=_SELECTION,
     ),
     _spec(
         "select-ucb",
         "given the true graph, actions by upper confidence bounds",
-        selection_runs.UcbSettings,
-        DrawingRun(selection_runs.ucb),
+        selection.UcbSettings,
+        partial(selection.select_by_draws, choosing=selection.ucb),
         benchmark=_SELECTION,
     ),
     _asking(
         "select-sc",
         "given the true graph, actions by the LLM, told why it failed",
-        selection_runs.self_correction,
+        lambda asking, roles: SelfReflecting(asking, analyse=roles.analyse),
         *("choose", "analyse"),
     ),
     _asking(
         "select-llm",
         "given the true graph, actions by the LLM, without memory",
-        selection_runs.without_memory,
+        lambda asking, _: Forgetful(asking),
         "choose",
     ),
     _spec(
@@ -167,7 +169,7 @@ SPECS = (
         "xenon-cooking",
         "XENON in TextWorld Cooking: a tool for each direction of the cookbook, and FAM",
         cooking.XenonCookingSettings,
-        cooking.xenon_cooking,
+        partial(cooking.cook, planner="xenon-cooking", assemble=cooking_agents.xenon),
         *("tool", "action"),
         benchmark=_COOKING,
     ),
@@ -175,7 +177,7 @@ SPECS = (
         "sc-cooking",
         "SC in TextWorld Cooking: tools and actions corrected by the LLM itself",
         cooking.CookingSettings,
-        cooking.sc_cooking,
+        partial(cooking.cook, planner="sc-cooking", assemble=cooking_agents.self_correction),
         *("tool", "action"),
         benchmark=_COOKING,
     ),
@@ -183,7 +185,7 @@ SPECS = (
         "deckard-cooking",
         "DECKARD in TextWorld Cooking: nothing is corrected",
         cooking.CookingSettings,
-        cooking.deckard_cooking,
+        partial(cooking.cook, planner="deckard-cooking", assemble=cooking_agents.deckard),
         *("tool", "action"),
         benchmark=_COOKING,
     ),

@@ -1,0 +1,247 @@
+"""What planners and domains are to whoever runs them by name: specs, problems, settings of both."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from llm_planning.domain import Domain, DomainError, Need
+from llm_planning.names import remedy
+from llm_planning.settings import NoSettings, Settings, SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from llm_planning.outcome import Outcome
+    from llm_planning.own_code import Source
+    from llm_planning.roles import Engines
+
+FOREIGN = "domain."
+"""Begins the key of a domain's setting where the planner has one of the same name."""
+
+
+DomainT = TypeVar("DomainT", bound=Domain[Any, Any])
+
+
+class UnknownTaskError(ValueError):
+    """No task of the domain has this name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem(Generic[DomainT]):
+    """What a planner is given.
+
+    Attributes:
+        domain: name of the domain.
+        task: name of the task.
+        world: the domain, opened for this task; of a benchmark's planner, which opens its own
+            worlds, None.
+    """
+
+    domain: str
+    task: str
+    world: DomainT
+
+
+class Run(Protocol):
+    """Plans one task."""
+
+    async def __call__(
+        self,
+        problem: Problem[Any],
+        *,
+        engines: Engines,
+        settings: Any,  # noqa: ANN401  (an instance of the spec's own settings model)
+        seed: int,
+    ) -> Outcome:
+        """Returns what came of it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Benchmark:
+    """Worlds that belong to some planners only, who open them themselves.
+
+    Attributes:
+        domain: its name.
+        tasks: names of its tasks.
+    """
+
+    domain: str
+    tasks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannerSpec:
+    """One planner.
+
+    Attributes:
+        name: in kebab-case.
+        summary: one line for a list; says all by itself.
+        paper: under which heading it is listed.
+        settings: the model of its settings; `settings.read({...})` makes an instance.
+        run: plans one task.
+        roles: names of the questions that it may ask a model.
+        needs: what it asks of a domain beyond the contract.
+        benchmark: where it plans, if it does so in worlds of its own only.
+        source: where it comes from; None for this project's.
+    """
+
+    name: str
+    summary: str
+    paper: str
+    settings: type[Settings]
+    run: Run
+    roles: tuple[str, ...] = ()
+    needs: tuple[Need, ...] = ()
+    benchmark: Benchmark | None = None
+    source: Source | None = None
+
+    def lacks(self, domain: DomainSpec) -> tuple[Need, ...]:
+        """What it needs and a domain does not give."""
+        return tuple(need for need in self.needs if not need.met_by(domain.kind))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DomainSpec:
+    """One domain.
+
+    Attributes:
+        name: in kebab-case; of a user's, FILE.py:CLASS.
+        summary: one line for a list.
+        kind: its class.
+        tasks: names of its tasks, at least one.
+        settings: the model of its settings.
+        open: makes the domain for a task.
+        source: where it comes from; None for this project's.
+    """
+
+    name: str
+    summary: str
+    kind: type[Domain[Any, Any]]
+    tasks: tuple[str, ...]
+    settings: type[Settings]
+    open: Callable[[str, Any], Awaitable[Domain[Any, Any]] | Domain[Any, Any]]
+    source: Source | None = None
+
+
+def planner(
+    name: str,
+    *,
+    summary: str = "",
+    settings: type[Settings] = NoSettings,
+    roles: Sequence[str] = (),
+    needs: Sequence[Need] = (),
+) -> Callable[[Run], PlannerSpec]:
+    """Makes a planner of a coroutine function: `@planner("mine", summary="...")`.
+
+    Args:
+        name: in kebab-case.
+        summary: one line for a list; by default the function's first line of documentation.
+        settings: the model of its settings.
+        roles: names of the questions that it may ask a model.
+        needs: what it asks of a domain beyond the contract.
+
+    Returns:
+        A decorator for `async def run(problem, *, engines, settings, seed) -> Outcome`.
+    """
+
+    def decorate(run: Run) -> PlannerSpec:
+        first_line = (inspect.getdoc(run) or name).partition("\n")[0]
+        return PlannerSpec(
+            name=name,
+            summary=summary or first_line,
+            paper="Yours",
+            settings=settings,
+            run=run,
+            roles=tuple(roles),
+            needs=tuple(needs),
+        )
+
+    return decorate
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Settings of a planner and of its domain, checked.
+
+    Attributes:
+        planner: the planner's.
+        domain: the domain's; of a benchmark's planner, none.
+    """
+
+    planner: Settings
+    domain: Settings
+
+    def to_json(self) -> dict[str, object]:
+        """Key -> value of all of them, as `choose` takes them."""
+        said = self.planner.to_json()
+        for key, value in self.domain.to_json().items():
+            said[FOREIGN + key if key in said else key] = value
+        return said
+
+
+def known_keys(spec: PlannerSpec, domain: DomainSpec | None) -> tuple[str, ...]:
+    """The keys that may be set where this planner plans in this domain."""
+    own = spec.settings.known_keys()
+    theirs = domain.settings.known_keys() if domain else ()
+    return (*own, *(FOREIGN + key if key in own else key for key in theirs))
+
+
+def choose(spec: PlannerSpec, domain: DomainSpec | None, values: Mapping[str, object]) -> Chosen:
+    """Reads the settings that a user gave, the domain's among the planner's.
+
+    Args:
+        spec: the planner.
+        domain: where it plans; None for a benchmark's planner.
+        values: key -> value; `domain.KEY` is always the domain's.
+
+    Raises:
+        SettingsError: names the key, the value and what to write instead.
+    """
+    own = spec.settings.known_keys()
+    theirs = domain.settings.known_keys() if domain else ()
+    split: tuple[dict[str, object], dict[str, object]] = ({}, {})
+    for key, value in values.items():
+        foreign = key.removeprefix(FOREIGN)
+        if key in own:
+            split[0][key] = value
+        elif foreign in theirs:
+            if foreign in split[1]:
+                raise SettingsError(f"setting {key!r} is given twice, with and without {FOREIGN}")
+            split[1][foreign] = value
+        else:
+            known = known_keys(spec, domain)
+            raise SettingsError(f"unknown setting {key!r}; {remedy(key, known)}")
+    return Chosen(
+        spec.settings.read(split[0]), (domain.settings if domain else NoSettings).read(split[1])
+    )
+
+
+def check_task(task: str, *, known: Sequence[str], of: str) -> None:
+    """Refuses a task that there is not.
+
+    Raises:
+        UnknownTaskError: the message proposes the nearest names.
+    """
+    if task not in known:
+        raise UnknownTaskError(f"unknown task {task!r} of {of}; {remedy(task, known)}")
+
+
+def refuse_unfit(spec: PlannerSpec, domain: DomainSpec) -> None:
+    """Refuses a domain that a planner cannot plan in.
+
+    Raises:
+        DomainError: names what is missing.
+    """
+    if spec.benchmark:
+        raise DomainError(
+            f"planner {spec.name} plans in its own benchmark {spec.benchmark.domain} only"
+        )
+    if lacking := spec.lacks(domain):
+        said = " and ".join(f"{need.said} (`{need.member}`)" for need in lacking)
+        raise DomainError(
+            f"planner {spec.name} needs a domain that {said}; {domain.name} does not: "
+            "docs/extending.md says how to add that"
+        )
