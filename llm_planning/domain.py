@@ -12,6 +12,7 @@ in one line where it is missing.
 from __future__ import annotations
 
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
@@ -36,7 +37,7 @@ class DomainError(ValueError):
     """A domain cannot be opened, or does not offer what is asked of it."""
 
 
-class Domain(Generic[S, A]):
+class Domain(ABC, Generic[S, A]):
     """A world to plan in; subclass it.
 
     A state is plain data: hashable unless the domain gives observations, never changed. An action
@@ -57,8 +58,9 @@ class Domain(Generic[S, A]):
         wording: question -> Jinja2 source; blocks that replace those of a planner's own prompts.
         example: (state in words, action) pairs, worked examples for prompts.
         advise(state) -> sequence of actions: what the rules still ask for on the way to the goal,
-            in an order that works. With it and `feasible`, rules answer the roles of planners in a
-            model's place (`--set roles=rules`); all methods must then be plain functions.
+            in an order that works. With it, `feasible`, `success` and `score`, rules answer the
+            roles of planners in a model's place (`--set roles=rules`); all methods are then plain
+            functions.
         feasible(state, action) -> str | None: why an action cannot be carried out.
 
     Attributes:
@@ -71,18 +73,19 @@ class Domain(Generic[S, A]):
     goal: str
     about: str = ""
 
+    @abstractmethod
     def start(self, seed: int) -> Soon[S]:
         """s_0. The seed is the world's: whatever differs between its instances comes from it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def describe(self, state: S) -> Soon[str]:
         """The state in words, complete, for a model."""
-        raise NotImplementedError
 
+    @abstractmethod
     def actions(self, state: S) -> Soon[Sequence[A]]:
         """What can be done: without repetitions, always in the same order; nothing at the end."""
-        raise NotImplementedError
 
+    @abstractmethod
     def step(self, state: S, action: A, rng: Random) -> Soon[Step[S]]:
         """What an action does.
 
@@ -92,7 +95,6 @@ class Domain(Generic[S, A]):
                 says why in `Step.obstacle`.
             rng: the source of all chance.
         """
-        raise NotImplementedError
 
 
 class Grammar(Protocol[OptionT_co]):

@@ -239,6 +239,11 @@ def refuse_unfit(spec: PlannerSpec, domain: DomainSpec) -> None:
         raise DomainError(
             f"planner {spec.name} plans in its own benchmark {spec.benchmark.domain} only"
         )
+    if forgotten := sorted(getattr(domain.kind, "__abstractmethods__", ())):
+        raise DomainError(
+            f"the domain {domain.name} lacks {', '.join(f'`{name}`' for name in forgotten)}: "
+            "docs/extending.md says what each is"
+        )
     if lacking := spec.lacks(domain):
         said = " and ".join(f"{need.said} (`{need.member}`)" for need in lacking)
         raise DomainError(

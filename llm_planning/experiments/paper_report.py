@@ -251,7 +251,8 @@ def _settings(setups: Iterable[Setup], runs: Runs) -> Iterable[SettingUsed]:
         )
     fields = (field for record in runs.all for field in record if field.startswith("settings."))
     for field in dict.fromkeys(fields):
-        if field not in named:
+        # The hash of a file tells trials apart; nobody chose it.
+        if field not in named and not field.endswith("_sha256"):
             yield SettingUsed(
                 label=field.removeprefix("settings."),
                 paper=UNSTATED,

@@ -365,6 +365,9 @@ class Ladder(Domain):
 
     goal = "Climb."
 
+    def start(self, seed):
+        return 0
+
     def describe(self, state):
         return str(state)
 

@@ -16,7 +16,7 @@ from llm_planning.registry import (
 )
 from llm_planning.running import prepare, prepare_with
 from llm_planning.settings import Settings, SettingsError
-from llm_planning.specs import UnknownTaskError, choose, known_keys, planner
+from llm_planning.specs import UnknownTaskError, choose, known_keys, planner, refuse_unfit
 
 
 class Walk(Domain):
@@ -90,6 +90,17 @@ def test_a_planner_is_refused_where_it_cannot_plan():
         prepare_with("cot", Walk(), settings={})
     with pytest.raises(DomainError, match="its own benchmark"):
         prepare("xenon", domain="textgame", settings={})
+
+
+def test_a_domain_that_lacks_a_method_is_refused():
+    class Half(Domain):
+        goal = "Half of it."
+
+        def start(self, seed):
+            return 0
+
+    with pytest.raises(DomainError, match="half lacks `actions`, `describe`, `step`"):
+        refuse_unfit(PLANNERS["uct"], spec_of(Half))
 
 
 def test_a_class_says_its_tasks_and_settings():

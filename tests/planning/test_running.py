@@ -30,6 +30,12 @@ class Line(Domain[int, str]):
     def __init__(self, task: str = "right", length: int = 3):
         self.task, self.goal = task, f"{length} to the {task}"
 
+    def start(self, seed):
+        return 0
+
+    def describe(self, state):
+        return str(state)
+
     def actions(self, state):
         return ("left", "right")
 
