@@ -235,7 +235,8 @@ def test_what_packages_announce_is_listed(tmp_path, monkeypatch):
     )
     (tmp_path / "their_things.py").write_text(
         "from llm_planning import Domain, planner\n"
-        "class Hall(Domain):\n    tasks = ('north',)\n    start = describe = actions = step = None\n"
+        "class Hall(Domain):\n    tasks = ('north',)\n"
+        "    start = describe = actions = step = None\n"
         "    def __init__(self, doors=2): pass\n"
         "@planner('theirs')\nasync def stroll(problem, *, engines, settings, seed):\n"
         "    'Walks about.'\n"
