@@ -26,6 +26,7 @@ from llm_planning.experiments.ledger_rows import (
     canonical,
     decode_row,
     encode_result,
+    of_version_1,
     repeatable,
 )
 from llm_planning.experiments.traces import TraceFolder, repeatable_digest
@@ -217,7 +218,7 @@ class Ledger:
         for values in self._select(SELECT_ROWS):
             with self._decoding():
                 row = decode_row(values, self._traces, self._read_trial)
-            yield row
+            yield of_version_1(row) if self._version == 1 else row
 
     def read_trace(self, row: LedgerRow) -> dict[str, Any]:
         """What the planner says of its decisions in a trial; empty if it left no trace.

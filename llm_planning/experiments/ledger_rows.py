@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from llm_planning.experiments.ledger_file import LedgerError
@@ -86,18 +86,13 @@ def decode_row(
     """
     content, key, status, success, plan, metrics, usage, *rest, sha256 = values
     error, attempts, started, seconds, provenance = rest
-    succeeded = None if success is None else bool(success)
-    measured = json.loads(metrics)
-    if measured.get("success_basis") == "predicted":
-        # Ledgers of version 1: the model judged its own plan, and no world was asked.
-        measured, succeeded = {**measured, "predicted_success": succeeded}, None
     return LedgerRow(
         key=key,
         trial=read_trial(json.loads(content)),
         status=status,
-        success=succeeded,
+        success=None if success is None else bool(success),
         plan=tuple(json.loads(plan)),
-        metrics=measured,
+        metrics=json.loads(metrics),
         usage={role: Usage(**spent) for role, spent in json.loads(usage).items()},
         error=error,
         attempts=attempts,
@@ -107,6 +102,14 @@ def decode_row(
         trace=None if sha256 is None else traces.path(key),
         trace_sha256=sha256,
     )
+
+
+def of_version_1(row: LedgerRow) -> LedgerRow:
+    """A row of a ledger of version 1, in which a model could judge its own plan a success."""
+    if row.metrics.get("success_basis") != "predicted":
+        return row
+    metrics = {**row.metrics, "predicted_success": row.success}
+    return replace(row, success=None, metrics=metrics)
 
 
 def repeatable(row: LedgerRow, trace: str | None) -> list[Any]:

@@ -45,7 +45,7 @@ def test_lists_tables_with_what_is_measured(here):
 
 def test_lists_tables_as_json(here):
     listed = json.loads(told("too", "--json").stdout)
-    assert [table["name"] for table in listed["tables"]] == ["figure3", "table2"]
+    assert [table["name"] for table in listed["tables"]] == ["figure3", "oracles", "table2"]
     assert listed["tables"][1]["cited_rows"] == ["ReAct-Option"]
 
 
