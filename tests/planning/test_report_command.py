@@ -46,7 +46,7 @@ def test_lists_tables_with_what_is_measured(here):
 def test_lists_tables_as_json(here):
     listed = json.loads(told("too", "--json").stdout)
     assert [table["name"] for table in listed["tables"]] == ["figure3", "oracles", "table2"]
-    assert listed["tables"][1]["cited_rows"] == ["ReAct-Option"]
+    assert listed["tables"][2]["cited_rows"] == ["ReAct-Option"]
 
 
 def test_prints_markdown(swept):
