@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -54,7 +55,7 @@ class Speed:
         return (written - seen[0][1]) / elapsed if elapsed > 0 else 0.0
 
 
-class Display:
+class Display(ABC):
     """Shows progress while it is entered, and its last state at the end.
 
     Args:
@@ -84,12 +85,13 @@ class Display:
             self._shown = now
             self._draw(progress)
 
+    @abstractmethod
     def _apart(self) -> float:
         """Seconds between two pictures."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _draw(self, progress: Progress) -> None:
-        raise NotImplementedError
+        """Shows how far the sweep is."""
 
 
 class LiveDisplay(Display):

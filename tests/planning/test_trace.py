@@ -21,6 +21,7 @@ from llm_planning.search import (
     to_json,
 )
 from llm_planning.trace import IN_FULL, recording, tracing
+from llm_serving.errors import ServingError
 from llm_serving.request import EncodedPrompt, Image, Message, Request, Sampling
 from llm_serving.scripted import ScriptedEngine
 from llm_serving.vllm_stats import EngineLoad
@@ -487,7 +488,7 @@ async def test_an_engine_that_cannot_encode_has_no_fixed_tokens():
     class Remote(ScriptedEngine):
         def encode(self, prompt):
             if isinstance(prompt, tuple):
-                raise NotImplementedError
+                raise ServingError("this engine does not tokenize chats")
             return super().encode(prompt)
 
         async def generate(self, request):

@@ -179,7 +179,7 @@ class _Model(Generic[S, A]):
         return self.start
 
     async def legal(self, state: Reached[S, A]) -> Sequence[A]:
-        """Every option that was proposed: the state is a function of the options."""
+        """Never asked: a predicted state is a function of the options, so all edges are legal."""
         raise RuntimeError(f"a predicted state is certain, but {state.trajectory.history} is not")
 
     async def expand(

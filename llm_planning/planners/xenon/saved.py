@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from abc import ABC, abstractmethod
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeAlias
 
@@ -50,7 +51,7 @@ class _Header(BaseModel):
     format: int
 
 
-class Record(_Part):
+class Record(_Part, ABC):
     """A file.
 
     Attributes:
@@ -66,9 +67,9 @@ class Record(_Part):
     memory: _Memory
 
     @property
+    @abstractmethod
     def finished(self) -> int:
         """Episodes so far."""
-        raise NotImplementedError
 
     def recall(self, memory: ActionMemory) -> None:
         """Fills an action memory.
