@@ -79,7 +79,7 @@ def softmax_value(q: Sequence[float], temperature: float) -> float:
     """Σ_a w_a Q(h,a) with w_a ∝ exp(Q(h,a) / temperature).
 
     Source: the Boltzmann operator (Asadi and Littman, "An Alternative Softmax Operator for
-    Reinforcement Learning", 2017, Section 1); it goes from the mean to the maximum as the
+    Reinforcement Learning", 2017); it goes from the mean to the maximum as the
     temperature falls.
 
     Args:
@@ -134,8 +134,7 @@ def by_control_variates(*, gamma: float) -> Backup[S, A]:
     every edge from its own visits (up to the second it is 0), so both hold asymptotically: Q has a
     bias of order 1/N.
 
-    Source: Veness, Lanctot and Bowling, "Variance Reduction in Monte-Carlo Tree Search" (2011),
-    Section 3.1.
+    Source: Veness, Lanctot and Bowling, "Variance Reduction in Monte-Carlo Tree Search" (2011).
 
     Args:
         gamma: discount γ in [0, 1].

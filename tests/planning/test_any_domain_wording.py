@@ -9,8 +9,8 @@ from llm_planning.planners.any_domain.wording import (
     ActWording,
     Situation,
     Turn,
+    last_that_fit,
     seen,
-    told,
 )
 
 RULES = (
@@ -101,12 +101,12 @@ def test_equal_situations_are_one_question():
 
 def test_a_long_past_is_cut_at_its_beginning():
     turns = [Turn(f"{i} {'x' * 997}", "go") for i in range(10)]
-    lines = told(turns)
+    lines = last_that_fit(map(str, reversed(turns)))
     assert lines[0] == "..."
     assert lines[1:] == [str(turn) for turn in turns[5:]]
     assert sum(map(len, lines[1:])) <= LONGEST_PAST
-    assert told(turns[:2]) == [str(turn) for turn in turns[:2]]
-    assert told([Turn("y" * 9000, "go")]) == ["y" * 9000 + "\n> go"]
+    assert last_that_fit(map(str, reversed(turns[:2]))) == [str(turn) for turn in turns[:2]]
+    assert last_that_fit([str(Turn("y" * 9000, "go"))]) == ["y" * 9000 + "\n> go"]
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,12 @@ import re
 from functools import partial
 
 from llm_planning.environments.textgame.game import Observation
+from llm_planning.planners.any_domain.wording import LONGEST_PAST
 from llm_planning.planners.mc_dml.prompts import Questions, ask_reflection
 from llm_planning.planners.mc_dml.roles import Situation, Trajectory, Turn
 from llm_planning.planners.mc_dml.wording import (
     LOGGED_TURNS,
     LONGEST_LOOK,
-    LONGEST_PAST,
     LONGEST_TEXT,
     first_of,
     last_of,

@@ -17,7 +17,7 @@ from llm_planning.priors import MOST_SAID
 from llm_planning.roles import Prompt
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from llm_planning.domain import Domain, Step
     from llm_serving.request import Message
@@ -137,7 +137,7 @@ class ActWording:
         )
         return self._prompt(blocks).messages(
             {
-                "past": told(situation.past),
+                "past": last_that_fit(map(str, reversed(situation.past))),
                 "now": situation.now,
                 "actions": situation.actions,
                 "labelled": tuple(zip(labels, situation.actions, strict=bool(labels))),
@@ -147,20 +147,18 @@ class ActWording:
         )
 
 
-def told(turns: Sequence[Turn]) -> list[str]:
-    """Turns in words.
+def last_that_fit(newest_first: Iterable[str]) -> list[str]:
+    """As many of the last texts as `LONGEST_PAST` characters hold, at least one.
 
     Args:
-        turns: oldest first.
+        newest_first: the texts, of which no more are made than are needed.
 
     Returns:
-        As many of the last ones as `LONGEST_PAST` characters hold, at least one; three dots before
-        them where older ones are left out.
+        Oldest first; three dots before them where older ones are left out.
     """
     lines: list[str] = []
     room = LONGEST_PAST
-    for turn in reversed(turns):
-        said = str(turn)
+    for said in newest_first:
         if lines and len(said) > room:
             lines.append(DOTS)
             break

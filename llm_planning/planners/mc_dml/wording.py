@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from llm_planning.planners.any_domain.wording import DOTS, last_that_fit
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -20,13 +22,8 @@ LONGEST_TEXT = 600
 LONGEST_LOOK = 800
 """Characters told of a place, and of the belongings."""
 
-LONGEST_PAST = 6000
-"""Characters told of the turns before o_t, however many they are."""
-
 LOGGED_TURNS = 12
 """Turns told of a trajectory: its last ones."""
-
-DOTS = "..."
 
 
 def observed(observation: Observation) -> str:
@@ -57,16 +54,9 @@ def past(turns: Sequence[Turn]) -> list[str]:
         As many of the last ones as `LONGEST_PAST` characters hold, at least one; three dots before
         them where older ones are left out.
     """
-    told: list[str] = []
-    room = LONGEST_PAST
-    for turn in reversed(turns):
-        lines = f"{observed(turn.observation)}\n> {turn.action}"
-        if told and len(lines) > room:
-            told.append(DOTS)
-            break
-        told.append(lines)
-        room -= len(lines)
-    return told[::-1]
+    return last_that_fit(
+        f"{observed(turn.observation)}\n> {turn.action}" for turn in reversed(turns)
+    )
 
 
 def log(trajectory: Trajectory) -> str:
