@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from typing import TYPE_CHECKING, Any
 
-from llm_planning.files import write_durably
+from llm_kernels.files import write_durably
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -21,10 +20,6 @@ VERSION = 1
 
 class TraceError(ValueError):
     """A trace that cannot be written as JSON, or lines that are no trace."""
-
-
-class TraceTargetError(OSError):
-    """No trace can be written to a path."""
 
 
 def encode_trace(
@@ -103,33 +98,13 @@ def summary_of(lines: Iterable[Event]) -> dict[str, Any]:
     return summary
 
 
-def check_trace_target(path: Path) -> None:
-    """Makes sure, before a run, that its trace can be written.
-
-    Raises:
-        TraceTargetError: it cannot; says why in one line.
-    """
-    folder = path.absolute().parent
-    target = path if path.exists() else folder
-    refusals = {
-        f"the folder {folder} is missing": not folder.is_dir(),
-        "that is a folder; name a file in it": path.is_dir(),
-        "that link leads nowhere; name a file": path.is_symlink() and not path.exists(),
-        "that is no regular file; name one": path.exists() and not path.is_file(),
-        f"{target} may not be written to": not os.access(target, os.W_OK),
-    }
-    for reason, applies in refusals.items():
-        if applies:
-            raise TraceTargetError(f"cannot write a trace to {path}: {reason}")
-
-
 def write_trace(
     path: Path, trace: Trace, *, header: Mapping[str, Any], summary: Mapping[str, Any]
 ) -> None:
     """Writes a trace to a file, whole or not at all; see `encode_trace`.
 
     Args:
-        path: of a regular file, or of none yet; of a link, its target is written.
+        path: of the file; see `write_durably`.
         trace: what happened.
         header: see `encode_trace`.
         summary: see `encode_trace`.
@@ -138,8 +113,7 @@ def write_trace(
         TraceError: see `encode_trace`.
         OSError: it cannot be written. What was there before still is.
     """
-    check_trace_target(path)
-    write_durably(path.resolve(), encode_trace(summary, events=trace.events, header=header))
+    write_durably(path, encode_trace(summary, events=trace.events, header=header))
 
 
 def _plain(value: object) -> object:

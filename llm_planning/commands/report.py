@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from llm_kernels.files import write_durably
 from llm_planning.experiments.grid import SweepConfigError, sweep_name
 from llm_planning.experiments.ledger import Ledger, LedgerError
 from llm_planning.experiments.measures import MeasureError
@@ -21,7 +22,6 @@ from llm_planning.experiments.plots import PICTURES, PlotError
 from llm_planning.experiments.plots import picture as draw_picture
 from llm_planning.experiments.report_text import TemplateFileError, as_csv, as_json, markdown
 from llm_planning.experiments.runs import UnknownFieldError, read_runs
-from llm_planning.files import write_durably
 
 if TYPE_CHECKING:
     from llm_planning.experiments.published import PublishedTable

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from llm_kernels.files import TargetError, check_target
 from llm_planning.domain import DomainError
 from llm_planning.environments.textgame.game import TextGameError
 from llm_planning.model_configs import DEFAULT_MODEL
@@ -45,12 +46,7 @@ from llm_planning.session import open_engine, open_uncached_engine
 from llm_planning.settings import SettingsError
 from llm_planning.specs import DomainSpec, PlannerSpec, choose, known_keys
 from llm_planning.trace import recording
-from llm_planning.trace_file import (
-    TraceError,
-    TraceTargetError,
-    check_trace_target,
-    write_trace,
-)
+from llm_planning.trace_file import TraceError, write_trace
 from llm_planning.worker_processes import WorkerLostError
 from llm_serving.errors import ServingError
 from llm_serving.request import Usage
@@ -131,8 +127,8 @@ def run(
         prepared = prepare(planner, domain=domain, task=task, settings=_pairs(settings, "--set"))
         models = _role_models(prepared, _pairs(role_model, "--role-model"))
         if trace is not None:
-            check_trace_target(trace)
-    except (*REFUSALS, TraceTargetError, _UsageError) as error:
+            check_target(trace)
+    except (*REFUSALS, TargetError, _UsageError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from error
     try:

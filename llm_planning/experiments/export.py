@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from llm_kernels.files import write_durably
 from llm_planning.experiments.ledger_file import LedgerError
 from llm_planning.experiments.runs import row_record
-from llm_planning.files import write_durably
 from llm_planning.names import remedy
 
 if TYPE_CHECKING:

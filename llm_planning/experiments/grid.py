@@ -52,10 +52,16 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from llm_planning.experiments.grid_file import MOST_TRIALS, Block, SweepFile, read_file
+from llm_planning.experiments.grid_file import (
+    MOST_TRIALS,
+    Block,
+    SweepConfigError,
+    SweepFile,
+    read_file,
+)
 from llm_planning.experiments.grid_product import Product, different, refuse_idle_clauses
 from llm_planning.experiments.grid_rows import Said
-from llm_planning.experiments.grid_yaml import SweepConfigError, shown
+from llm_serving.yaml_file import shown
 
 if TYPE_CHECKING:
     from llm_planning.experiments.trial import Trial

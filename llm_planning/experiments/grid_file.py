@@ -19,23 +19,30 @@ from pydantic import (
 )
 
 from llm_planning.environments.catalogue import DOMAINS
-from llm_planning.experiments.grid_yaml import SweepConfigError, key_path, read_mapping, shown
 from llm_planning.model_configs import find_config
 from llm_planning.names import remedy
 from llm_planning.planners.catalogue import PLANNERS
-from llm_serving.errors import ServingError
+from llm_serving.errors import ServingError, printable
+from llm_serving.yaml_file import YamlError, key_path, read_mapping, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from llm_planning.experiments.grid_yaml import Json
+    from llm_serving.yaml_file import Json
 
 MOST_TRIALS = 1_000_000
 """A larger grid is taken for a slip of the pen."""
 
 _LONGEST_TEXT = 500
 _NAME = r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?$"
+
+
+class SweepConfigError(ValueError):
+    """A sweep's configuration says something impossible; the message is one printable line."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))
 
 
 def _listed(value: Json) -> list[Json]:
@@ -195,7 +202,10 @@ def read_file(path: Path) -> SweepFile:
     Raises:
         SweepConfigError: the first thing that is wrong with it.
     """
-    raw = read_mapping(path)
+    try:
+        raw = read_mapping(path)
+    except YamlError as error:
+        raise SweepConfigError(str(error)) from error
     try:
         return SweepFile.model_validate(raw)
     except ValidationError as error:

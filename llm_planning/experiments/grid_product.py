@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from llm_planning.experiments.grid_file import SweepConfigError
 from llm_planning.experiments.grid_rows import (
     Said,
     kind_of,
@@ -16,20 +17,20 @@ from llm_planning.experiments.grid_rows import (
     rows_of,
     settings_by_planner,
 )
-from llm_planning.experiments.grid_yaml import SweepConfigError, shown
 from llm_planning.experiments.trial import Trial
 from llm_planning.model_configs import DEFAULT_MODEL, configuration
 from llm_planning.names import remedy
 from llm_planning.running import source_of
 from llm_planning.specs import FOREIGN, choose, known_keys
+from llm_serving.yaml_file import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from llm_planning.experiments.grid_file import Clause
     from llm_planning.experiments.grid_rows import Row
-    from llm_planning.experiments.grid_yaml import Json
     from llm_planning.specs import PlannerSpec
+    from llm_serving.yaml_file import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

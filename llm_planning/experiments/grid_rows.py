@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
 
-from llm_planning.experiments.grid_yaml import SweepConfigError, key_path, shown
+from llm_planning.experiments.grid_file import SweepConfigError
 from llm_planning.names import remedy
 from llm_planning.registry import find_planner
 from llm_planning.running import (
@@ -25,12 +25,13 @@ from llm_planning.running import (
 from llm_planning.settings import SettingsError
 from llm_planning.specs import FOREIGN, check_task, choose, known_keys
 from llm_serving.errors import ServingError
+from llm_serving.yaml_file import key_path, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from llm_planning.experiments.grid_yaml import Json
     from llm_planning.specs import DomainSpec, PlannerSpec
+    from llm_serving.yaml_file import Json
 
 
 @dataclass(frozen=True, slots=True, eq=False)

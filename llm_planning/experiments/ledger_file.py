@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from filelock import FileLock, Timeout
 
-from llm_planning.files import make_folder, sync_folder
+from llm_kernels.files import make_folder, sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-import yaml
 from pydantic import BeforeValidator, ValidationError
 
 from llm_planning.experiments.published import (
@@ -23,9 +22,12 @@ from llm_planning.experiments.published import (
 )
 from llm_planning.model_configs import config_folder
 from llm_planning.names import remedy
+from llm_serving.yaml_file import YamlError, read_mapping
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from llm_serving.yaml_file import Json
 
 _PUBLISHED = ".published.yaml"
 
@@ -129,13 +131,11 @@ def load_table(path: Path) -> PublishedTable:
         raise PublishedError(_told(path, error)) from error
 
 
-def _read(path: Path) -> object:
+def _read(path: Path) -> dict[str, Json]:
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise PublishedError(f"cannot read {path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise PublishedError(f"{path} is no YAML: {error}") from error
+        return read_mapping(path)
+    except YamlError as error:
+        raise PublishedError(str(error)) from error
 
 
 def _told(path: Path, error: ValidationError) -> str:

@@ -11,7 +11,7 @@ import zlib
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from llm_planning.files import make_folder, write_durably
+from llm_kernels.files import make_folder, write_durably
 from llm_planning.trace_file import TraceError, decode_trace
 
 if TYPE_CHECKING:

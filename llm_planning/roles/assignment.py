@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
-import yaml
 from pydantic import model_validator
 
+from llm_kernels.files import read_regular
 from llm_planning.names import remedy
 from llm_planning.roles.oracles import Errors
 from llm_planning.settings import Settings, SettingsError
+from llm_serving.yaml_file import YamlError, read_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,15 +70,11 @@ def read_roles(value: str, *, known: Sequence[str]) -> RoleAssignment:
     if value in ("llm", "rules"):
         return RoleAssignment(_answerer(value))
     try:
-        said = yaml.safe_load(Path(value).read_bytes())
-    except OSError as error:
+        said = read_mapping(Path(value))
+    except YamlError as error:
         raise SettingsError(
-            f"roles={value} is neither llm nor rules, and no file: {error.strerror}"
+            f"roles={value} is neither llm nor rules, and no file that says who answers: {error}"
         ) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SettingsError(f"roles={value} is no YAML: {error}") from error
-    if not isinstance(said, dict):
-        raise SettingsError(f"roles={value} must map roles to who answers: {SHAPES}")
     by_role: dict[str, Answerer] = {}
     for role, who in said.items():
         if role not in known:
@@ -143,7 +140,7 @@ def file_hash(roles: str) -> str:
     if roles in {"llm", "rules"}:
         return ""
     try:
-        return hashlib.sha256(Path(roles).read_bytes()).hexdigest()
-    except OSError:
+        return hashlib.sha256(read_regular(Path(roles))).hexdigest()
+    except (OSError, ValueError):
         # `read_roles` says what is wrong.
         return ""

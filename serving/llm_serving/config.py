@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from llm_serving.errors import EngineConfigError
+from llm_serving.yaml_file import YamlError, read_mapping
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,15 +68,9 @@ def load_config(path: Path) -> EngineConfig:
             impossible value.
     """
     try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise EngineConfigError(f"cannot read the model configuration {path}: {error}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise EngineConfigError(f"{path} is not valid YAML: {error}") from error
-    except RecursionError as error:
-        raise EngineConfigError(f"{path} is not a configuration: it is nested too deep") from error
-    if not isinstance(raw, dict):
-        raise EngineConfigError(f"{path} must hold `key: value` lines, one of them `model: NAME`")
+        raw = read_mapping(path)
+    except YamlError as error:
+        raise EngineConfigError(f"the model configuration {error}") from error
     try:
         return EngineConfig.model_validate(raw)
     except ValidationError as error:

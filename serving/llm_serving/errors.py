@@ -3,6 +3,17 @@
 from __future__ import annotations
 
 
+def printable(text: str) -> str:
+    """A text in which control characters, line breaks among them, are written as escapes.
+
+    What comes from a file that somebody else wrote may hold sequences that change what a terminal
+    shows, or what it does.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 class ServingError(Exception):
     """Base of every error that this layer raises on purpose."""
 

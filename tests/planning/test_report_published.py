@@ -65,8 +65,8 @@ def test_counts_that_are_written():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[", "is no YAML"),
-        ("just a text", "should be a valid dictionary"),
+        ("[", "is not YAML"),
+        ("just a text", "write a mapping"),
         (f"{COLUMNS}\n{ROWS}", "title: Field required"),
         (f"title: t\n{COLUMNS}\nrows: []", "rows: Tuple should have at least 1 item"),
         (f"title: t\n{COLUMNS}\n{ROWS}\nnote: [x]", "note: unknown key; did you mean notes"),
@@ -155,7 +155,7 @@ def test_a_wrong_file_is_told_by_key_and_remedy(tmp_path, text, said):
 
 
 def test_a_missing_file(tmp_path):
-    with pytest.raises(PublishedError, match="cannot read"):
+    with pytest.raises(PublishedError, match="there is no such file"):
         load_table(tmp_path / "none.yaml")
 
 

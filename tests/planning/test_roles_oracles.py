@@ -237,8 +237,8 @@ def test_a_file_says_who_answers(tmp_path):
         ("propose: {kind: stick}", "setting kind='stick' is not possible"),
         ("propose: {model: x, rate: 1}", "names nobody who answers; write llm"),
         ("propose: {}", "names nobody who answers; write llm"),
-        ("- propose", "must map roles to who answers"),
-        ("propose: {", "is no YAML"),
+        ("- propose", "write a mapping"),
+        ("propose: {", "is not YAML"),
     ],
 )
 def test_a_file_that_makes_no_sense(tmp_path, content, message):
@@ -262,5 +262,8 @@ def test_a_file_is_part_of_the_settings_by_its_content(tmp_path):
 
 
 def test_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(SettingsError, match="neither llm nor rules, and no file: No such file"):
+    with pytest.raises(
+        SettingsError,
+        match=r"neither llm nor rules, and no file that says who answers: .*no such file",
+    ):
         read_roles(str(tmp_path / "none.yaml"), known=ROLES)

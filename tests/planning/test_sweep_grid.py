@@ -480,8 +480,8 @@ REFUSED = {
         ["sweep.yaml: extends: ", "none.yaml: there is no such file"],
     ),
     "parent with no path": (GOOD + 'extends: "a\\0b"', ["extends: 'a\\x00b' is no file's path"]),
-    "list": ("[1, 2]", ["holds [1, 2]; a sweep is a mapping"]),
-    "nothing": ("# nothing", ["holds None; a sweep is a mapping"]),
+    "list": ("[1, 2]", ["holds [1, 2]; write a mapping"]),
+    "nothing": ("# nothing", ["holds None; write a mapping"]),
     "duplicate key": (GOOD + "planners: cot", ["'planners' is given twice", "line 3, column 1"]),
     "duplicate inside": (GOOD + "settings: {k: 1, k: 2}", ["the key 'k' is given twice"]),
     "key that is a number": (GOOD + "1: 2", ["the key 1 is no text"]),
@@ -557,7 +557,7 @@ def test_what_is_no_readable_file_is_refused(tmp_path):
         load_sweep("nul\0l.yaml")
     with pytest.raises(SweepConfigError, match="cannot be read: File name too long"):
         load_sweep(tmp_path / f"{300 * 'a'}.yaml")
-    with pytest.raises(SweepConfigError, match="there is no such file"):
+    with pytest.raises(SweepConfigError, match="cannot be read: it is no regular file"):
         load_sweep("/dev/null")
     path = tmp_path / "latin.yaml"
     path.write_bytes(GOOD.encode() + b"name: \xe9")

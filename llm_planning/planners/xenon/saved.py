@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
 
-from llm_planning.files import write_json
+from llm_kernels.files import write_json
 from llm_planning.planners.xenon.failure_notes import FailureNotes  # noqa: TC001 (pydantic)
 from llm_planning.planners.xenon.graph import CyclicGraphError, DependencyGraph
 from llm_planning.planners.xenon.knowledge import Knowledge

@@ -1,4 +1,4 @@
-"""From the bytes of a YAML file to plain values, with nothing that a grid has no use for.
+"""From the bytes of a YAML file to plain values, with nothing that a configuration has no use for.
 
 Scalars follow YAML's core schema: `1e-3` is a number; `no`, `12:30` and `2026-01-31` are texts. Of
 the rest of YAML there are anchors and aliases. Tags, repeated keys, keys that are no texts and
@@ -12,6 +12,9 @@ import re
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import yaml
+
+from llm_kernels.files import read_regular
+from llm_serving.errors import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,13 +38,11 @@ _NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
 
-class SweepConfigError(ValueError):
-    """A sweep's configuration says something impossible; the message is one printable line."""
+class YamlError(ValueError):
+    """A YAML file cannot be read; the message is one printable line."""
 
     def __init__(self, message: str) -> None:
-        if not message.isprintable():
-            message = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in message)
-        super().__init__(message)
+        super().__init__(printable(message))
 
 
 def shown(value: object) -> str:
@@ -60,32 +61,27 @@ def read_mapping(path: Path) -> dict[str, Json]:
     """The mapping that a YAML file holds.
 
     Raises:
-        SweepConfigError: the file cannot be read, is not YAML, or holds something else.
+        YamlError: the file cannot be read, is not YAML, or holds something else.
     """
     values = _Reader(_text(path), path).read()
     if not isinstance(values, dict):
-        raise SweepConfigError(
-            f"{path}: holds {shown(values)}; a sweep is a mapping, lines of `key: value`"
-        )
+        raise YamlError(f"{path}: holds {shown(values)}; write a mapping, lines of `key: value`")
     return values
 
 
 def _text(path: Path) -> str:
     try:
-        if path.is_dir():
-            raise SweepConfigError(f"{path}: is a folder; name the YAML file in it")
-        if not path.is_file():
-            raise SweepConfigError(f"{path}: there is no such file")
-        with path.open("rb") as file:
-            content = file.read(_MOST_BYTES + 1)
+        content = read_regular(path, most=_MOST_BYTES)
+    except (FileNotFoundError, NotADirectoryError, ValueError) as error:
+        raise YamlError(f"{path}: there is no such file") from error
+    except IsADirectoryError as error:
+        raise YamlError(f"{path}: is a folder; name the YAML file in it") from error
     except OSError as error:
-        raise SweepConfigError(f"{path}: cannot be read: {error.strerror}") from error
-    if len(content) > _MOST_BYTES:
-        raise SweepConfigError(f"{path}: is larger than {_MOST_BYTES} bytes: no sweep's file")
+        raise YamlError(f"{path}: cannot be read: {error.strerror}") from error
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise SweepConfigError(
+        raise YamlError(
             f"{path}: byte {error.start} is not UTF-8; save the file in that encoding"
         ) from error
 
@@ -128,7 +124,7 @@ class _Reader:
             return self._anchored(event, depth)
         assert isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent)
         if event.tag is not None:
-            raise self._error(f"{event.tag}: tags have no use in a sweep", event)
+            raise self._error(f"{event.tag}: tags have no use here", event)
         self._go_down(depth, event)
         before = self._count
         self._add(1, event)
@@ -209,11 +205,11 @@ class _Reader:
         if self._count > _MOST_VALUES:
             raise self._error(f"holds more than {_MOST_VALUES} values, aliases resolved", event)
 
-    def _error(self, problem: str, event: yaml.Event | None = None) -> SweepConfigError:
+    def _error(self, problem: str, event: yaml.Event | None = None) -> YamlError:
         mark = event.start_mark if event is not None else None
         where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark is not None else ""
         key = f"{self._path}: " if self._path and event is not None else ""
-        return SweepConfigError(f"{self._file}: {key}{problem}{where}")
+        return YamlError(f"{self._file}: {key}{problem}{where}")
 
 
 def _height(value: Json) -> int:

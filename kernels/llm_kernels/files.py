@@ -1,0 +1,146 @@
+"""Regular files, read without waiting for anybody and written as a whole or not at all.
+
+A path may name anything: a pipe that nobody writes to, a device without an end, a link to
+somewhere else. Whatever is no regular file is refused, in reading and in writing.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+from secrets import token_hex
+from typing import BinaryIO
+
+_LONGEST_NAME = 255
+"""Bytes of a file's name on the file systems of Linux."""
+
+
+class TargetError(OSError):
+    """Nothing can be written to a path; the message says why in one line."""
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Opens a regular file for reading; a pipe or a device is refused, not waited for.
+
+    Raises:
+        OSError: the file cannot be opened, or is no regular file; `strerror` says it in words.
+    """
+    # O_NONBLOCK: a pipe without a writer would be waited for, in vain.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        return open(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_regular(path: Path, *, most: int | None = None) -> bytes:
+    """The content of a regular file.
+
+    Args:
+        path: of the file.
+        most: bytes that it may have; None for any number.
+
+    Raises:
+        OSError: as `open_regular`, or the file is larger; `strerror` says it in words.
+    """
+    with open_regular(path) as file:
+        content = file.read(-1 if most is None else most + 1)
+    if most is not None and len(content) > most:
+        raise OSError(errno.EFBIG, f"it is larger than {most} bytes", str(path))
+    return content
+
+
+def check_target(path: Path) -> None:
+    """Makes sure, before a long run, that `write_durably` can write a file.
+
+    Raises:
+        TargetError: it cannot; says why in one line.
+    """
+    folder = Path(os.path.realpath(path)).parent
+    exists = os.path.exists(path)
+    target = path if exists else folder
+    name_bytes = len(os.fsencode(path.name))
+    refusals = {
+        f"its name is longer than {_LONGEST_NAME} bytes": name_bytes > _LONGEST_NAME,
+        "that link leads nowhere; name a file": os.path.islink(path) and not exists,
+        f"the folder {folder} is missing": not os.path.isdir(folder),
+        "that is a folder; name a file in it": os.path.isdir(path),
+        "that is no regular file; name one": exists and not os.path.isfile(path),
+        f"{target} may not be written to": not os.access(target, os.W_OK),
+        f"{folder} may not be written to": not os.access(folder, os.W_OK | os.X_OK),
+    }
+    for reason, applies in refusals.items():
+        if applies:
+            raise TargetError(f"cannot write {path}: {reason}")
+
+
+def write_durably(path: Path, content: bytes, *, temporary: Path | None = None) -> None:
+    """Writes a file that is there whole or not at all, and survives the loss of power.
+
+    Its permissions are those of any file that the process makes.
+
+    Args:
+        path: of a regular file, which is replaced, or of none yet, in a folder that exists; of a
+            link, what it leads to is written.
+        content: of the file.
+        temporary: where it is written first, in the same folder; by default a hidden name that
+            nobody else uses.
+
+    Raises:
+        OSError: it cannot be written. What was there before still is.
+    """
+    check_target(path)
+    path = Path(os.path.realpath(path))
+    # Not named after the file: its name may be as long as names can be.
+    part = temporary or path.with_name(f".{token_hex(8)}.part")
+    try:
+        # Whatever has the name of the part, a link to elsewhere for one, is not written through.
+        part.unlink(missing_ok=True)
+        with part.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def write_json(path: Path, value: object) -> None:
+    """Writes a JSON file, as `write_durably` does.
+
+    Raises:
+        OSError: it cannot be written.
+        TypeError: the value is not JSON-able.
+    """
+    write_durably(path, json.dumps(value).encode())
+
+
+def make_folder(path: Path) -> None:
+    """Makes a folder and those above it, on the disk when this returns."""
+    if path.is_dir():
+        return
+    make_folder(path.parent)
+    path.mkdir(exist_ok=True)
+    sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Puts the names in a folder on the disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,36 @@
+import io
+
+from rich.table import Table
+from rich.text import Text
+
+from llm_serving.terminal import SafeConsole, complain, harmless, say
+
+HOSTILE = "a\x1b]0;title\x07b\x9b2J\u202ec\r"
+HARMLESS = r"a\x1b]0;title\x07b\x9b2J\u202ec\r"
+
+
+def test_control_characters_become_visible():
+    assert harmless(HOSTILE) == HARMLESS
+    assert harmless("two\nlines\tand ☃") == "two\nlines\tand ☃"
+
+
+def test_lines_are_said_and_a_complaint_is_one(capsys):
+    say(f"{HOSTILE}\nnext")
+    complain(f"error: {HOSTILE}\nnext")
+    out, err = capsys.readouterr()
+    assert out == f"{HARMLESS}\nnext\n"
+    assert err == f"error: {HARMLESS.removesuffix(chr(92) + 'r')} next\n"
+
+
+def test_a_console_draws_foreign_texts_without_obeying_them():
+    out = io.StringIO()
+    console = SafeConsole(file=out, force_terminal=True, width=200)
+    table = Table("key")
+    table.add_row(Text(HOSTILE, style="bold"))
+    console.print(table)
+    console.print(Text(HOSTILE))
+    drawn = out.getvalue()
+    assert r"\x1b]0;title" in drawn
+    assert "\x1b[1m" in drawn  # the console's own styles stay
+    for order in ("\x1b]", "\x07", "\x9b", "\u202e"):
+        assert order not in drawn
