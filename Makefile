@@ -11,7 +11,7 @@ TORCH := 2.13.0
 TORCHVISION := 0.28.0
 TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
 
-.PHONY: setup demo test lint bench doctor clean
+.PHONY: setup demo test hostile lint bench doctor clean
 
 setup: $(STAMP)
 
@@ -43,6 +43,10 @@ demo: setup
 
 test: setup
 	$(BIN)/python -m pytest -q
+
+# Malformed calls, damaged files and signals, of which `make test` runs a share.
+hostile: setup
+	$(BIN)/python -m tests.hostile --cases 5000 --processes 500
 
 lint: setup
 	$(BIN)/ruff check .

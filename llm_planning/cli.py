@@ -1,37 +1,94 @@
-"""The `llm-planning` command."""
+"""The `llm-planning` command: from the command line to an exit code, whatever happens.
+
+The only place where a command ends. Whatever takes time to import is imported inside, once SIGINT
+is taken care of.
+"""
 
 from __future__ import annotations
 
-import typer
+import os
+import sys
 
-from llm_planning.commands import cache, doctor, index, minecraft, models, report, sweep
-from llm_planning.commands.run import quiet_pipes, run
+from llm_planning.interrupts import end_at_once, raise_again, stay_ended
 
-app = typer.Typer(
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    help="LLM planners on an open-weight model in this process, offline.",
-)
-app.command()(run)
-app.command()(doctor.doctor)
-app.add_typer(models.app, name="models")
-app.add_typer(cache.app, name="cache")
-app.add_typer(sweep.app, name="sweep")
-app.add_typer(report.app, name="report")
-app.add_typer(index.app, name="index")
-app.add_typer(minecraft.app, name="minecraft")
+TYPE_CHECKING = False  # what `typing` has, without its import
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llm_planning.fronts.options import Work
 
 
-@app.callback()
-def configure() -> None:
-    """LLM planners on an open-weight model in this process, offline."""
-    quiet_pipes()
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command and returns its exit code; see `llm_planning.endings`.
+
+    Args:
+        arguments: after the command's name; None for those of this process, whose standard streams
+            are then made fit for use as well.
+    """
+    end_at_once()
+    if arguments is not None:
+        try:
+            return _run(arguments)
+        finally:
+            raise_again()
+    stay_ended()
+    from llm_planning.streams import take_streams
+
+    if not take_streams():
+        sys.stderr.write("error: standard output is closed: give it somewhere to go\n")
+        return 1
+    return _run(sys.argv[1:])
 
 
-def main() -> None:
-    """Entry point of the console script."""
-    app()
+def _run(arguments: Sequence[str]) -> int:
+    try:
+        work = _read(arguments)
+        if not isinstance(work, int):
+            _log_in_lines()
+            raise_again()
+            work()
+            work = 0
+        sys.stdout.flush()
+    except BaseException as error:
+        end_at_once()
+        from llm_planning.endings import ending
+
+        return ending(error)
+    # Nothing is left to be cleaned up while Python ends.
+    end_at_once()
+    return work
+
+
+def _log_in_lines() -> None:
+    """What is logged or warned of, and nobody else shows, becomes a line of standard error."""
+    import logging
+    import warnings
+
+    from llm_serving.terminal import LineHandler, complain
+
+    logging.lastResort = LineHandler(logging.WARNING)
+    warnings.showwarning = lambda message, *_, **__: complain(f"note: {message}")
+
+
+def _read(arguments: Sequence[str]) -> Work | int:
+    """What a command line asks for, or the exit code where that is done, such as help.
+
+    Raises:
+        typer.TyperException: it is wrong.
+    """
+    if not sys.stderr.isatty():
+        # Without a terminal, no progress bar of any library writes to standard error.
+        os.environ.setdefault("TQDM_DISABLE", "1")
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    from typer.main import get_command
+
+    from llm_planning.fronts.app import app
+
+    read: Work | int | None = get_command(app).main(
+        args=list(arguments), prog_name="llm-planning", standalone_mode=False
+    )
+    return read or 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

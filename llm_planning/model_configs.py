@@ -1,19 +1,23 @@
-"""From the name after `--model` to a configuration, and from that to an engine."""
+"""From the name after `--model` to a configuration, and from that to an engine.
+
+Light: configurations and engines are imported where they are made.
+"""
 
 from __future__ import annotations
 
+import os
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llm_serving.config import EngineConfig, load_config
-from llm_serving.encoder_engine import NO_MODEL, EncoderEngine
 from llm_serving.errors import EngineConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from llm_serving.config import EngineConfig
     from llm_serving.encoder import TextEncoder
+    from llm_serving.encoder_engine import EncoderEngine
     from llm_serving.vllm_engine import VllmEngine
 
 DEFAULT_MODEL = "smollm2-135m-instruct"
@@ -41,9 +45,11 @@ def find_config(name: str) -> EngineConfig:
     Raises:
         EngineConfigError: the file is missing or says something impossible.
     """
+    from llm_serving.config import EngineConfig, load_config
+
     path = Path(name)
     if path.suffix in {".yaml", ".yml"}:
-        if not path.is_file():
+        if not os.path.isfile(path):
             raise EngineConfigError(
                 f"no model configuration {name}; this project's own are "
                 f"{', '.join(configured_models())}"
@@ -56,6 +62,8 @@ def find_config(name: str) -> EngineConfig:
 
 def configuration(name: str) -> EngineConfig | None:
     """The same; None for "none", the engine without a model."""
+    from llm_serving.encoder_engine import NO_MODEL
+
     return None if name == NO_MODEL else find_config(name)
 
 
@@ -74,6 +82,8 @@ def serve(
         ServingError: it cannot be fetched or served.
     """
     if config is None:
+        from llm_serving.encoder_engine import EncoderEngine
+
         with closing(EncoderEngine(encoder)) as lone:
             yield lone
         return

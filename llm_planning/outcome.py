@@ -18,6 +18,8 @@ class Outcome:
             rests on is `metrics["success_basis"]`.
         plan: the options or actions, in order.
         metrics: numbers and words that describe the run.
+        unrepeatable: names of the metrics that another run with the same answers may have
+            different: times, and work that is spared where something is remembered.
         trace: everything that was decided and why, JSON-able.
         text: the same for people.
     """
@@ -27,3 +29,4 @@ class Outcome:
     metrics: Mapping[str, Any]
     trace: Mapping[str, Any]
     text: str
+    unrepeatable: frozenset[str] = frozenset()

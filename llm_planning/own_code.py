@@ -1,7 +1,7 @@
 """A user's own planners and domains: FILE.py:NAME, run from the file, known by its content.
 
 Whoever looks such a name up runs the file. Only commands that run planners do, and only with names
-that the user wrote on the command line or in a sweep's YAML.
+that the user wrote on the command line, or vouches for where the file of a sweep says them.
 
 What the file imports from its own folder belongs to it: that is run and hashed with it, and comes
 before anything installed of the same name, as if Python had been started with the file. It is known
@@ -15,6 +15,7 @@ import ast
 import builtins
 import hashlib
 import itertools
+import os
 import re
 import sys
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from llm_kernels.files import read_regular
 from llm_planning.names import remedy
 
 if TYPE_CHECKING:
@@ -34,6 +36,10 @@ _NAME = re.compile(r"(?P<file>.+\.py):(?P<member>[A-Za-z_]\w*)")
 
 # In the root of this project's sources, they are no part of a user's file.
 _OURS = frozenset({"llm_planning", "llm_serving", "llm_kernels"})
+
+
+_LONGEST = 1 << 24
+"""Bytes of a file of Python."""
 
 
 class OwnCodeError(ValueError):
@@ -62,9 +68,23 @@ class Own:
     source: Source
 
 
+def told_of(error: BaseException) -> str:
+    """What a user's own code raised: an error's type and message, if it can tell one."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return type(error).__name__
+
+
 def is_own(name: str) -> bool:
     """Whether a name has the form FILE.py:NAME."""
     return _NAME.fullmatch(name) is not None
+
+
+def code_file(name: str) -> Path | None:
+    """The file that looking a name up runs; None for a name of another form."""
+    match = _NAME.fullmatch(name)
+    return Path(match["file"]).absolute() if match else None
 
 
 def own_source(name: str) -> Source | None:
@@ -73,11 +93,8 @@ def own_source(name: str) -> Source | None:
     Raises:
         OwnCodeError: the file, or one that it imports, cannot be read or is no Python.
     """
-    match = _NAME.fullmatch(name)
-    if match is None:
-        return None
-    file = Path(match["file"]).absolute()
-    return Source(str(file), source_hash(file))
+    file = code_file(name)
+    return None if file is None else Source(str(file), source_hash(file))
 
 
 def load_own(name: str) -> Own | None:
@@ -166,7 +183,7 @@ class _Folder(MetaPathFinder, Loader):
             )
         if parts and beside in self._contents:
             return spec_from_file_location(fullname, beside, loader=self)
-        if not place.is_dir():
+        if not os.path.isdir(place):
             return None
         spec = ModuleSpec(fullname, self, is_package=True)
         spec.submodule_search_locations = [str(place)]
@@ -226,9 +243,9 @@ def _run(file: Path, tree: Mapping[Path, bytes]) -> ModuleType:
         folder.exec_module(module)
     except BaseException as error:
         del sys.modules[name]
-        if not isinstance(error, Exception | SystemExit):
+        if isinstance(error, KeyboardInterrupt):
             raise
-        raise OwnCodeError(f"{file} fails: {type(error).__name__}: {error}") from error
+        raise OwnCodeError(f"{file} fails: {told_of(error)}") from error
     return module
 
 
@@ -250,14 +267,16 @@ def _gather(file: Path, folder: Path, tree: dict[Path, bytes]) -> None:
     if file in tree:
         return
     try:
-        tree[file] = content = file.read_bytes()
+        tree[file] = content = read_regular(file, most=_LONGEST)
         parsed = ast.parse(content)
-    except (OSError, SyntaxError, ValueError) as error:
+    except OSError as error:
+        raise OwnCodeError(f"{file} cannot be read as Python: {error.strerror}") from error
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise OwnCodeError(f"{file} cannot be read as Python: {error}") from error
     for module in _imported(parsed, file.parent.relative_to(folder)):
         place = folder.joinpath(*module)
         for candidate in (place.with_suffix(".py"), place / "__init__.py"):
-            if module and module[0] not in _OURS and candidate.is_file():
+            if module and module[0] not in _OURS and os.path.isfile(candidate):
                 _gather(candidate, folder, tree)
 
 

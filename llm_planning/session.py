@@ -7,6 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from llm_planning.domain import Domain
+from llm_planning.environments.textgame.transition_store import off_disk
 from llm_planning.model_configs import configuration, serve
 from llm_planning.roles import Engines, metered
 from llm_planning.running import prepare, prepare_with
@@ -44,8 +45,8 @@ def open_engine(model: str) -> Iterator[Engine]:
 
 @contextlib.contextmanager
 def open_uncached_engine(model: str) -> Iterator[Engine]:
-    """The same, with every question put to the model anew and every vector computed."""
-    with serve(configuration(model), None, limits={}) as engine:
+    """The same, with every question put to the model anew, and every vector and game computed."""
+    with off_disk(), serve(configuration(model), None, limits={}) as engine:
         yield engine
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import reprlib
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from llm_kernels.files import write_durably
@@ -61,22 +63,26 @@ def decode_trace(content: bytes) -> list[Event]:
     Raises:
         TraceError: these are no lines of a trace, not all of them, or of another version.
     """
-    try:
-        lines = [json.loads(line) for line in content.splitlines()]
-        if "type" not in lines[0]:
-            return [{**line, "type": "summary", "value": line["value"]} for line in lines]
-        found = lines[0]["format"], lines[0]["version"]
-        types = [line["type"] for line in lines]
-        count = lines[-1].get("lines")
-    except (ValueError, TypeError, LookupError, AttributeError) as error:
-        raise TraceError(f"its lines are no trace: {error!r}") from error
-    if found != (FORMAT, VERSION):
+    lines = [_object(line) for line in BytesIO(content)]
+    if not lines:
+        raise TraceError("its lines are no trace: there are none")
+    first, last = lines[0], lines[-1]
+    if "type" not in first:
+        lines = [{**line, "type": "summary"} for line in lines]
+    elif not {"format", "version"} <= first.keys():
+        raise TraceError("its lines are no trace: the first is no header")
+    elif (first["format"], first["version"]) != (FORMAT, VERSION):
         raise TraceError(
-            f"it is a {found[0]!r} of version {found[1]!r}, and this program reads version "
-            f"{VERSION} of {FORMAT!r}: use the llm-planning that wrote it"
+            f"it is a {_shown(first['format'])} of version {_shown(first['version'])}, and this "
+            f"program reads version {VERSION} of {FORMAT!r}: use the llm-planning that wrote it"
         )
-    if (types[-1], count) != ("end", len(lines)):
+    elif (last.get("type"), last.get("lines")) != ("end", len(lines)):
         raise TraceError("some of its lines are missing: restore it")
+    for line in lines:
+        if not isinstance(line.get("type"), str):
+            raise TraceError(f"its lines are no trace: {_shown(line.get('type'))} is no type")
+        if line["type"] == "summary":
+            _refuse_partial(line)
     return lines
 
 
@@ -87,14 +93,17 @@ def summary_of(lines: Iterable[Event]) -> dict[str, Any]:
         TraceError: a line of it lacks a part.
     """
     summary: dict[str, Any] = {}
-    try:
-        for line in lines:
-            if line["type"] == "summary" and "index" in line:
-                summary.setdefault(line["key"], []).append(line["value"])
-            elif line["type"] == "summary":
-                summary[line["key"]] = line["value"]
-    except (KeyError, AttributeError) as error:
-        raise TraceError(f"its lines are no trace: {error!r}") from error
+    for line in lines:
+        if line["type"] != "summary":
+            continue
+        _refuse_partial(line)
+        key = line["key"]
+        if "index" not in line:
+            summary[key] = line["value"]
+        elif isinstance(items := summary.setdefault(key, []), list):
+            items.append(line["value"])
+        else:
+            raise TraceError(f"its lines are no trace: {_shown(key)} is a list and none")
     return summary
 
 
@@ -114,6 +123,28 @@ def write_trace(
         OSError: it cannot be written. What was there before still is.
     """
     write_durably(path, encode_trace(summary, events=trace.events, header=header))
+
+
+def _object(line: bytes) -> Event:
+    try:
+        value = json.loads(line)
+    except RecursionError as error:
+        raise TraceError("its lines are no trace: one is nested too deeply") from error
+    except ValueError as error:
+        raise TraceError(f"its lines are no trace: {error}") from error
+    if not isinstance(value, dict):
+        raise TraceError(f"its lines are no trace: {_shown(value)} is no object")
+    return value
+
+
+def _refuse_partial(line: Event) -> None:
+    """Makes sure that a line of a summary has its parts."""
+    if not isinstance(line.get("key"), str) or "value" not in line:
+        raise TraceError("its lines are no trace: one of a summary lacks its key or its value")
+
+
+def _shown(value: object) -> str:
+    return reprlib.repr(value)
 
 
 def _plain(value: object) -> object:

@@ -12,18 +12,29 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import os
+import resource
 import signal
 import sys
 import threading
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 P = ParamSpec("P")
 Value = TypeVar("Value")
+
+
+MOST_MEMORY = 2 << 30
+"""Bytes that `bounded` lets a function add to those of its process."""
+
+LONGEST_FILE = 1 << 20
+"""Bytes of a file that `bounded` lets a function write: the copy of its library that Jericho loads
+has half of it."""
 
 
 class WorkerLostError(RuntimeError):
@@ -131,6 +142,8 @@ def bounded(seconds: float, function: Callable[..., Value], *args: object) -> Va
     """Runs a function in a worker process, and ends the process where that takes too long.
 
     The system ends it, so this holds for what hangs in C too; who waits gets `WorkerLostError`.
+    Meanwhile the process may have `MOST_MEMORY` more than before, write no file longer than
+    `LONGEST_FILE`, and leave no image of its memory behind.
 
     Args:
         seconds: of processor time, so that nothing depends on what else the machine does.
@@ -143,9 +156,30 @@ def bounded(seconds: float, function: Callable[..., Value], *args: object) -> Va
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
-        return function(*args)
+        with _confined():
+            return function(*args)
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0.0)
+
+
+@contextmanager
+def _confined() -> Iterator[None]:
+    pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
+    limits = {
+        resource.RLIMIT_AS: pages * resource.getpagesize() + MOST_MEMORY,
+        resource.RLIMIT_FSIZE: LONGEST_FILE,
+        resource.RLIMIT_CORE: 0,
+    }
+    before = {kind: resource.getrlimit(kind) for kind in limits}
+    for kind, limit in limits.items():
+        soft, hard = before[kind]
+        lowest = min((one for one in (soft, limit) if one != resource.RLIM_INFINITY), default=limit)
+        resource.setrlimit(kind, (lowest, hard))
+    try:
+        yield
+    finally:
+        for kind, both in before.items():
+            resource.setrlimit(kind, both)
 
 
 def _lost(function: Callable[..., object]) -> WorkerLostError:

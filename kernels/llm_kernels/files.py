@@ -13,7 +13,10 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
-from typing import BinaryIO
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from io import BufferedReader
 
 _LONGEST_NAME = 255
 """Bytes of a file's name on the file systems of Linux."""
@@ -23,7 +26,15 @@ class TargetError(OSError):
     """Nothing can be written to a path; the message says why in one line."""
 
 
-def open_regular(path: Path) -> BinaryIO:
+def at_home(path: str) -> str:
+    """A path whose `~` is a home folder; the same path where there is no such home."""
+    try:
+        return os.path.expanduser(path)
+    except ValueError:  # the name of a user with NUL in it
+        return path
+
+
+def open_regular(path: Path) -> BufferedReader:
     """Opens a regular file for reading; a pipe or a device is refused, not waited for.
 
     Raises:
@@ -54,8 +65,10 @@ def read_regular(path: Path, *, most: int | None = None) -> bytes:
         OSError: as `open_regular`, or the file is larger; `strerror` says it in words.
     """
     with open_regular(path) as file:
-        content = file.read(-1 if most is None else most + 1)
-    if most is not None and len(content) > most:
+        # A file of any size may take no room on the disk, and reading it takes time.
+        is_small = most is None or os.fstat(file.fileno()).st_size <= most
+        content = file.read(-1 if most is None else most + 1) if is_small else b""
+    if most is not None and not (is_small and len(content) <= most):
         raise OSError(errno.EFBIG, f"it is larger than {most} bytes", str(path))
     return content
 

@@ -24,7 +24,7 @@ from llm_kernels.entries import (
 from llm_kernels.errors import EntryError, VectorError
 from llm_kernels.searcher import Searcher
 from llm_kernels.snapshots import RowTable, snapshot_of
-from llm_kernels.vectors import inverse_norms
+from llm_kernels.vectors import GREATEST_DIMENSION, inverse_norms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -88,7 +88,9 @@ class EmbeddingIndex:
     ) -> None:
         if dtype not in _DTYPES:
             raise VectorError(f"dtype is {dtype!r}: choose one of {', '.join(_DTYPES)}")
-        rows: Rows = np.empty((0, _positive(dimension, "dimension")), dtype)
+        if _positive(dimension, "dimension") > GREATEST_DIMENSION:
+            raise VectorError(f"dimension is {dimension}: it must be {GREATEST_DIMENSION} at most")
+        rows: Rows = np.empty((0, dimension), dtype)
         self._table = RowTable(snapshot_of(rows, np.empty(0, np.float32), [], []))
         self._metadata = json_text(dict(metadata or {}), "metadata")
         self._searcher = Searcher(backend=backend, device=device)

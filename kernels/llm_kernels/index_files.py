@@ -14,18 +14,20 @@ import json
 import os
 import re
 import struct
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from reprlib import repr as short
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from llm_kernels.entries import checked_keys, json_text, payload_texts
 from llm_kernels.errors import EntryError, IndexFileError, VectorError
-from llm_kernels.vectors import blocks, inverse_norms
+from llm_kernels.files import open_regular, sync_folder
+from llm_kernels.vectors import GREATEST_DIMENSION, blocks, inverse_norms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from io import BufferedWriter
     from pathlib import Path
 
     from llm_kernels.entries import JsonValue
@@ -40,10 +42,14 @@ _VECTORS = re.compile(r"vectors-[0-9a-f]{32}\.safetensors")
 _FORMAT = "llm-kernels embedding index"
 _VERSION = 1
 # The digest is of all that follows its line, so that no byte of the file is outside it.
+_HEAD_BYTES = 1024
+"""Within these, an `index.json` says what it is and which vectors it has."""
 _HEAD = re.compile(rb'\{\n"sha256": "([0-9a-f]{64})",\n(?="format": "%s",\n)' % _FORMAT.encode())
 _NAMED = re.compile(rb'"file": "(vectors-[0-9a-f]{32}\.safetensors)"')
 _DTYPES = {"float32": "F32", "float16": "F16"}
 _BLOCK_BYTES = 1 << 22
+_MOST_INDEX_BYTES = 1 << 32
+"""Of an `index.json`, which is in memory as a whole: more than ten million entries."""
 _quoted = json.JSONEncoder(ensure_ascii=False).encode
 _REMEDY = "restore the folder from a copy, or build the index again and save it there"
 
@@ -79,7 +85,8 @@ def save_index(folder: Path, snapshot: Snapshot, metadata: str) -> None:
         metadata: JSON text of an object.
 
     Raises:
-        IndexFileError: the folder has an `index.json` of something else.
+        IndexFileError: the folder has an `index.json` of something else, or one of this index
+            would be larger than 4 GiB.
         OSError: the disk is full or not writable; what was saved before is still there.
     """
     from filelock import FileLock
@@ -92,9 +99,9 @@ def save_index(folder: Path, snapshot: Snapshot, metadata: str) -> None:
             (folder / _PARTIAL_VECTORS).replace(folder / _vectors_name(digest))
             _write_index(folder / _PARTIAL_INDEX, snapshot, metadata, digest)
             # The names below must not reach the disk before the file that they name.
-            _sync_folder(folder)
+            sync_folder(folder)
             (folder / _PARTIAL_INDEX).replace(folder / _INDEX)
-            _sync_folder(folder)
+            sync_folder(folder)
         finally:
             _sweep(folder)
 
@@ -114,15 +121,21 @@ def load_index(folder: Path) -> SavedIndex:
         content = _checked_content(folder / _INDEX, text)
         try:
             return _with_vectors(folder, content)
-        except FileNotFoundError:
+        except FileNotFoundError as error:
             # A saver may have replaced the index and its vectors after the first was read.
             newer = _read_index(folder)
             if newer == text:
-                name = content["vectors"]["file"]
-                raise IndexFileError(
-                    f"{folder / _INDEX} names {name}, which is missing: {_REMEDY}"
-                ) from None
+                raise _unread(content, folder, error) from None
             text = newer
+        except OSError as error:
+            raise _unread(content, folder, error) from None
+
+
+def _unread(content: dict[str, Any], folder: Path, error: OSError) -> IndexFileError:
+    name = content["vectors"]["file"]
+    missing = isinstance(error, FileNotFoundError)
+    reason = "is missing" if missing else f"cannot be read ({error.strerror})"
+    return IndexFileError(f"{folder / _INDEX} names {name}, which {reason}: {_REMEDY}")
 
 
 # --- writing -------------------------------------------------------------------------------------
@@ -130,10 +143,15 @@ def load_index(folder: Path) -> SavedIndex:
 
 def _refuse_foreign(index: Path) -> None:
     try:
-        with index.open("rb") as file:
-            head = file.read(1024)
+        with open_regular(index) as file:
+            head = file.read(_HEAD_BYTES)
     except FileNotFoundError:
         return
+    except OSError as error:
+        raise IndexFileError(
+            f"{index} cannot be read ({error.strerror}), and would be replaced: save to another "
+            "folder or remove it"
+        ) from None
     if _HEAD.match(head) is None:
         raise IndexFileError(
             f"{index} is not an embedding index, or its beginning is damaged, and would be "
@@ -148,7 +166,7 @@ def _write_vectors(path: Path, snapshot: Snapshot) -> str:
     name, which nobody would find after a kill, and is readable by its owner only.
     """
     digest = hashlib.sha256()
-    with path.open("wb") as file:
+    with _new_file(path) as file:
         for block in _vectors_content(snapshot):
             file.write(block)
             digest.update(block)
@@ -190,7 +208,12 @@ def _write_index(path: Path, snapshot: Snapshot, metadata: str, digest: str) -> 
         "payloads": _lines(snapshot.payloads[row] or "null" for row in live),
     }
     body = ",\n".join(f'"{name}": {text}' for name, text in fields.items()).encode() + b"\n}\n"
-    with path.open("wb") as file:
+    if len(body) > _MOST_INDEX_BYTES - _HEAD_BYTES:
+        raise IndexFileError(
+            f"the keys and payloads of {path.parent} take {len(body)} bytes, more than the "
+            f"{_MOST_INDEX_BYTES} that are read back: keep smaller payloads, or several indexes"
+        )
+    with _new_file(path) as file:
         file.write(b'{\n"sha256": "%s",\n' % hashlib.sha256(body).hexdigest().encode())
         file.write(body)
         _sync(file)
@@ -200,27 +223,25 @@ def _lines(texts: Iterable[str]) -> str:
     return "[\n" + ",\n".join(texts) + "\n]"
 
 
-def _sync(file: BufferedWriter) -> None:
+def _new_file(path: Path) -> BinaryIO:
+    """Opens a file that nobody else has; whatever had its name is gone, not written through."""
+    path.unlink(missing_ok=True)
+    return path.open("xb")
+
+
+def _sync(file: BinaryIO) -> None:
     file.flush()
     os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    """Waits until the names in a folder are on the disk."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _sweep(folder: Path) -> None:
     """Removes what a save left on its way and the vectors that `index.json` does not name."""
     for name in (_PARTIAL_INDEX, _PARTIAL_VECTORS):
-        (folder / name).unlink(missing_ok=True)
+        with suppress(IsADirectoryError):  # made by somebody else, and why the save has failed
+            (folder / name).unlink(missing_ok=True)
     try:
-        with (folder / _INDEX).open("rb") as file:
-            named = _NAMED.search(file.read(1024))
+        with open_regular(folder / _INDEX) as file:
+            named = _NAMED.search(file.read(_HEAD_BYTES))
     except FileNotFoundError:
         keep = ""
     else:
@@ -236,24 +257,32 @@ def _sweep(folder: Path) -> None:
 
 
 def _read_index(folder: Path) -> bytes:
+    path = folder / _INDEX
+    if not os.path.isdir(folder):
+        raise IndexFileError(f"there is no folder {folder}: build an index and save it there")
     try:
-        return (folder / _INDEX).read_bytes()
+        with open_regular(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            text = file.read(_HEAD_BYTES)
+            # Before the rest is read: a file of any size may take no room on the disk.
+            if _HEAD.match(text) is None:
+                raise IndexFileError(f"{path} does not begin as an embedding index does: {_REMEDY}")
+            if size > _MOST_INDEX_BYTES:
+                raise IndexFileError(f"{path} has {size} bytes, more than any index: {_REMEDY}")
+            return text + file.read()
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-        if not folder.is_dir():
-            raise IndexFileError(
-                f"there is no folder {folder}: build an index and save it there"
-            ) from None
         raise IndexFileError(
             f"{folder} holds no index, as it has no file {_INDEX}: give the folder that an index "
             "was saved to"
         ) from None
+    except OSError as error:
+        raise IndexFileError(f"{path} cannot be read: {error.strerror}") from None
 
 
 def _checked_content(path: Path, text: bytes) -> dict[str, Any]:
     """The fields of `index.json`, each of the type that it must have."""
     head = _HEAD.match(text)
-    if head is None:
-        raise IndexFileError(f"{path} does not begin as an embedding index does: {_REMEDY}")
+    assert head is not None
     body = memoryview(text)[head.end() :]
     if hashlib.sha256(body).hexdigest().encode() != head[1]:
         raise IndexFileError(
@@ -264,7 +293,7 @@ def _checked_content(path: Path, text: bytes) -> dict[str, Any]:
         version = content["version"]
         if version != _VERSION:
             raise IndexFileError(
-                f"{path} is of version {version!r} and this release reads version {_VERSION}: "
+                f"{path} is of version {short(version)} and this release reads version {_VERSION}: "
                 "load it with the release that saved it, or build it again"
             )
         _check_types(content)
@@ -278,17 +307,17 @@ def _checked_content(path: Path, text: bytes) -> dict[str, Any]:
 def _check_types(content: dict[str, Any]) -> None:
     """Raises what is left to raise once a digest is right: somebody wrote the file by hand."""
     dimension, keys, payloads = content["dimension"], content["keys"], content["payloads"]
-    if type(dimension) is not int or dimension < 1:
-        raise ValueError(f"dimension {dimension!r}")
+    if type(dimension) is not int or not 1 <= dimension <= GREATEST_DIMENSION:
+        raise ValueError(f"dimension {short(dimension)}")
     if content["dtype"] not in _DTYPES:
-        raise ValueError(f"dtype {content['dtype']!r}")
+        raise ValueError(f"dtype {short(content['dtype'])}")
     if not isinstance(content["metadata"], dict):
         raise ValueError("metadata that is not an object")
     json_text(content["metadata"], "metadata")
     if not isinstance(keys, list) or not isinstance(payloads, list):
         raise ValueError("keys or payloads that are not a list")
-    digest = content["vectors"]["sha256"]
-    if content["vectors"]["file"] != _vectors_name(digest):
+    name, digest = content["vectors"]["file"], content["vectors"]["sha256"]
+    if name != _vectors_name(digest) or not _VECTORS.fullmatch(name):
         raise ValueError("a file of vectors that is not named by its digest")
 
 
@@ -315,7 +344,7 @@ def _read_vectors(path: Path, content: dict[str, Any]) -> Rows:
     dtype = np.dtype(content["dtype"])
     head = _vectors_head(*shape, dtype.name)
     expected = len(head) + shape[0] * shape[1] * dtype.itemsize
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size != expected:
             raise IndexFileError(

@@ -25,6 +25,8 @@ _NAMES = {np.dtype(name): name for name in ("float32", "float16", "bool")}
 # A row's norm stays within these, so that no float32 product of the search over- or underflows.
 SMALLEST_NORM = 2.0**-60
 GREATEST_NORM = 2.0**60
+GREATEST_DIMENSION = 1 << 24
+"""More than any encoder's; a matrix without rows may claim one that NumPy cannot count."""
 # Rows are converted to float64 this many numbers at a time.
 _CHUNK = 1 << 17
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import typer
-from rich.console import Console
 from rich.filesize import decimal
 from rich.table import Table
-from rich.text import Text
 
 from llm_planning.environments.textgame.transition_files import (
     GameShare,
@@ -22,34 +20,18 @@ from llm_planning.environments.textgame.transition_files import (
     transition_folder,
     transition_stats,
 )
+from llm_planning.fronts.options import Kind
 from llm_serving.cache import CacheStats, ResponseCache, response_cache_path
 from llm_serving.cache_file import UnreadableCacheError, remove_cache_file
-from llm_serving.errors import ServingError
+from llm_serving.errors import printable
+from llm_serving.terminal import SafeConsole, literal, say
 from llm_serving.vector_store import VectorCache, VectorStats, vector_cache_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-app = typer.Typer(
-    no_args_is_help=True,
-    help="The caches that make repeated questions, embeddings and moves of games free.",
-)
-
-
-class Kind(StrEnum):
-    """The caches there are."""
-
-    RESPONSES = "responses"
-    VECTORS = "vectors"
-    TRANSITIONS = "transitions"
-
-
 Stats: TypeAlias = CacheStats | VectorStats | TransitionStats
-
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
-OnlyOption = Annotated[Kind | None, typer.Option(help="Leave the other caches alone.")]
 
 _UNITS = {Kind.RESPONSES: "answers", Kind.VECTORS: "vectors", Kind.TRANSITIONS: "transitions"}
 
@@ -66,56 +48,51 @@ class _Held:
         return "unreadable" if self.stats is None else _summary(self.kind, self.stats)
 
 
-@app.command()
-def show(*, as_json: JsonOption = False) -> None:
-    """Shows where the caches are, their sizes, and the share of each model and game.
-
-    A transition memory that is damaged or of another version is listed as unreadable: it is begun
-    anew when its game is played. Exits with 1 if another file cannot be read.
-    """
-    try:
-        held = {kind: _stats(kind) for kind in Kind}
-    except ServingError as error:
-        raise _failure(error) from error
+def show(*, as_json: bool) -> None:
+    """Shows where the caches are, their sizes, and the share of each model and game."""
+    held = {kind: _stats(kind) for kind in Kind}
     if as_json:
         told = {kind: {"path": str(_path(kind)), **asdict(held[kind])} for kind in Kind}
-        typer.echo(json.dumps(_object(told)))
+        say(json.dumps(_object(told)))
         return
-    console = Console()
+    console = SafeConsole()
     for kind, stats in held.items():
-        console.print(Text(f"{_path(kind)}: {_summary(kind, stats)}"), soft_wrap=True)
+        console.print(literal(f"{_path(kind)}: {_summary(kind, stats)}"), soft_wrap=True)
         table = _table(stats)
         if table.row_count:
             console.print(table)
 
 
-@app.command()
-def clear(*, only: OnlyOption = None, yes: YesOption = False, as_json: JsonOption = False) -> None:
-    """Removes every cached answer, vector and transition of a game; asks first on a terminal.
-
-    Runs that use a cache at this moment go on, and fill it anew; those that play a game keep what
-    they learn to themselves. A damaged file, or one that is not a cache of this version, is
-    deleted. Exits with 1 if that is not possible.
-    """
+def clear(*, only: Kind | None, yes: bool, as_json: bool) -> None:
+    """Removes every cached answer, vector and transition of a game; asks first on a terminal."""
     chosen = tuple(Kind) if only is None else (only,)
-    try:
-        held = [_held(kind) for kind in chosen]
-        existing = [one for one in held if one.path.exists()]
-        if existing and not yes and sys.stdin.isatty():
-            listed = " and ".join(f"{one.path} ({one})" for one in existing)
-            typer.confirm(f"Empty {listed}?", abort=True, err=True)
-        freed = {one.kind: _clear(one) for one in held}
-    except (ServingError, OSError) as error:
-        raise _failure(error) from error
+    held = [_held(kind) for kind in chosen]
+    existing = [one for one in held if os.path.exists(one.path)]
+    if existing and not yes and sys.stdin.isatty():
+        listed = " and ".join(f"{one.path} ({one})" for one in existing)
+        _ask(f"Empty {listed}?")
+    freed = {one.kind: _clear(one) for one in held}
     if as_json:
         told = {kind: _cleared(kind, 0, 0) for kind in Kind}
         for one in held:
             removed = None if one.stats is None else one.stats.entries
             told[one.kind] = _cleared(one.kind, removed, freed[one.kind])
-        typer.echo(json.dumps(_object(told)))
+        say(json.dumps(_object(told)))
         return
     for one in held:
-        typer.echo(f"{one.path}: {one}, now empty; {decimal(freed[one.kind])} freed")
+        say(f"{one.path}: {one}, now empty; {decimal(freed[one.kind])} freed")
+
+
+def _ask(question: str) -> None:
+    """Goes on only if the user says yes.
+
+    Raises:
+        typer.Abort: the answer is another one, or none.
+    """
+    # Not `input`, which writes to standard output, where the answer belongs.
+    print(printable(question), end=" [y/N] ", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        raise typer.Abort
 
 
 def _object(told: Mapping[Kind, Mapping[str, object]]) -> dict[str, object]:
@@ -136,7 +113,7 @@ def _path(kind: Kind) -> Path:
 
 def _stats(kind: Kind) -> Stats:
     # Looking must not create the file.
-    exists = _path(kind).exists()
+    exists = os.path.exists(_path(kind))
     match kind:
         case Kind.RESPONSES if exists:
             with closing(ResponseCache(response_cache_path())) as responses:
@@ -161,7 +138,7 @@ def _held(kind: Kind) -> _Held:
 
 def _clear(held: _Held) -> int:
     """Empties a cache, or deletes a file without stats; returns the bytes given back."""
-    if not held.path.exists():
+    if not os.path.exists(held.path):
         return 0
     if held.kind is Kind.TRANSITIONS:
         return remove_transitions()
@@ -198,14 +175,11 @@ def _table(stats: Stats) -> Table:
     for column in table.columns[3:]:
         column.justify = "right"
     for name, revision, form, entries, size in rows:
-        table.add_row(Text(name), Text(revision[:12]), form, str(entries), decimal(size))
+        table.add_row(
+            literal(name), literal(revision[:12]), literal(form), str(entries), decimal(size)
+        )
     return table
 
 
 def _states(share: GameShare) -> str:
     return "unreadable" if share.states is None else str(share.states)
-
-
-def _failure(error: Exception) -> typer.Exit:
-    typer.echo(f"error: {error}", err=True)
-    return typer.Exit(1)

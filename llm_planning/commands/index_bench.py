@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from llm_kernels import EmbeddingIndex, available_backends, choose_backend
+from llm_planning.commands.memory import free_memory
+from llm_planning.endings import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +25,12 @@ if TYPE_CHECKING:
 _SEARCHES = 30
 _SECONDS = 0.5
 _SCORE_ERROR = 1e-6
+
+# Copies of the vectors at one time: those that were drawn, the index's, a backend's own and what
+# that needs to make it.
+_COPIES = 4
+_KEY_BYTES = 256
+_MATCH_BYTES = 400
 
 
 class BenchError(Exception):
@@ -55,6 +63,36 @@ def timed_backends(device: str) -> tuple[str, ...]:
         for name in available_backends(device=device)
         if name != "triton" or device.startswith("cuda")
     )
+
+
+def refuse_sizes(sizes: Sequence[int], *, queries: Sequence[int], dimension: int, k: int) -> None:
+    """Refuses what the memory cannot hold, before any of it is made.
+
+    Args:
+        sizes: rows of each index.
+        queries: how many are searched for at once.
+        dimension: of the vectors.
+        k: results per query.
+
+    Raises:
+        UsageError: says what fits.
+    """
+    free = free_memory()
+    row = _COPIES * 4 * dimension + _KEY_BYTES
+    rows, most = max(sizes, default=0), max(queries)
+    if rows * row > free:
+        raise UsageError(
+            f"--rows {rows} takes {rows * row / 2**30:.1f} GiB, and {free / 2**30:.1f} GiB of "
+            f"memory are free: at most {free // row} rows fit"
+        )
+    # Two sets of answers are compared.
+    query = 8 * dimension + 2 * _MATCH_BYTES * min(k, rows or k)
+    if most * query > free - rows * row:
+        raise UsageError(
+            f"--queries {most} with -k {k} takes {most * query / 2**30:.1f} GiB beside the index, "
+            f"and {(free - rows * row) / 2**30:.1f} GiB of memory are free: at most "
+            f"{(free - rows * row) // query} queries fit"
+        )
 
 
 def bench_sizes(

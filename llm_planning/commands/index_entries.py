@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from llm_kernels.files import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+_LONGEST_LINE = 1 << 24
+"""Bytes: a file without line breaks, an image of a disk for one, is not read to its end."""
 
 JSONL_SUFFIXES = frozenset({".jsonl", ".ndjson"})
 
@@ -93,9 +99,11 @@ def _read(path: Path, parse: Callable[[str], FileEntry]) -> EntryFile:
     lines: dict[str, int] = {}
     blank = 0
     try:
-        with path.open("rb") as file:
-            for number, raw in enumerate(file, start=1):
+        with _opened(path) as file:
+            for number, raw in enumerate(iter(partial(file.readline, _LONGEST_LINE + 1), b""), 1):
                 try:
+                    if len(raw) > _LONGEST_LINE:
+                        raise ValueError(f"it is longer than {_LONGEST_LINE} bytes")
                     line = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
                     if not line:
                         blank += 1
@@ -118,6 +126,13 @@ def _read(path: Path, parse: Callable[[str], FileEntry]) -> EntryFile:
     if not entries:
         raise EntryFileError(f"{path} has no entry: it needs a line that is not blank")
     return EntryFile(tuple(entries.values()), blank)
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return open_regular(path)
+    except ValueError as error:
+        raise EntryFileError(f"{str(path)!r} is the name of no file: {error}") from error
 
 
 def _field(value: dict[str, Any], name: str) -> object:

@@ -5,28 +5,18 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-from rich.console import Console
 from rich.filesize import decimal
 from rich.table import Table
 
-from llm_serving.errors import ServingError, UnknownModelError
+from llm_planning.loading import heard_while_loading
+from llm_serving.errors import UnknownModelError
 from llm_serving.models import CATALOGUE, cache_folder, fetch, fetch_verified, locate
+from llm_serving.terminal import SafeConsole, say
 
 if TYPE_CHECKING:
     from llm_serving.models import BundledModel
-
-app = typer.Typer(no_args_is_help=True, help="Models: bundled, in a local folder, or on the hub.")
-
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")]
-NameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="A bundled name, a local folder or a hub id.")
-]
-VerifyOption = Annotated[
-    bool, typer.Option("--verify", help="Read every byte, and fetch anew what is damaged.")
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +27,7 @@ class _Row:
     path: str | None
 
 
-@app.command("list")
-def list_models(*, as_json: JsonOption = False) -> None:
+def list_models(*, as_json: bool) -> None:
     """Lists the bundled models and whether each is on this machine."""
     rows = [_Row(model, _path_if_fetched(model.name)) for model in CATALOGUE.values()]
     if as_json:
@@ -54,7 +43,7 @@ def list_models(*, as_json: JsonOption = False) -> None:
             }
             for row in rows
         ]
-        typer.echo(json.dumps({"cache": str(cache_folder()), "models": models}))
+        say(json.dumps({"cache": str(cache_folder()), "models": models}))
         return
     table = Table("model", "kind", "size", "licence", "fetched")
     for row in rows:
@@ -65,27 +54,19 @@ def list_models(*, as_json: JsonOption = False) -> None:
             row.model.licence,
             "no" if row.path is None else "yes",
         )
-    console = Console()
+    console = SafeConsole()
     console.print(table)
     console.print("A local folder or a hub id (organisation/name) is a model, too.", soft_wrap=True)
 
 
-@app.command("fetch")
-def fetch_model(
-    name: NameArgument, *, verify: VerifyOption = False, as_json: JsonOption = False
-) -> None:
-    """Brings a model to this machine; one that is there already is left alone.
-
-    May be interrupted and run again. Exits with 1 if the model is unknown or cannot be fetched.
-    """
+def fetch_model(name: str, *, verify: bool, as_json: bool) -> None:
+    """Brings a model to this machine; one that is there already is left alone."""
     began = time.monotonic()
-    try:
+    with heard_while_loading():
         model = fetch_verified(name) if verify else fetch(name)
-    except ServingError as error:
-        raise _failure(error) from error
     if as_json:
         seconds = round(time.monotonic() - began, 3)
-        typer.echo(
+        say(
             json.dumps(
                 {
                     "name": model.name,
@@ -97,25 +78,16 @@ def fetch_model(
             )
         )
     else:
-        typer.echo(f"{model.name}: {model.path}")
+        say(f"{model.name}: {model.path}")
 
 
-@app.command("path")
-def show_path(name: NameArgument, *, as_json: JsonOption = False) -> None:
-    """Prints the folder of a model that is on this machine; fetches nothing.
-
-    Exits with 1 if the model is unknown or not fetched.
-    """
-    try:
-        model = locate(name)
-    except ServingError as error:
-        raise _failure(error) from error
+def show_path(name: str, *, as_json: bool) -> None:
+    """Prints the folder of a model that is on this machine; fetches nothing."""
+    model = locate(name)
     if as_json:
-        typer.echo(
-            json.dumps({"name": model.name, "path": str(model.path), "revision": model.revision})
-        )
+        say(json.dumps({"name": model.name, "path": str(model.path), "revision": model.revision}))
     else:
-        typer.echo(str(model.path))
+        say(str(model.path))
 
 
 def _path_if_fetched(name: str) -> str | None:
@@ -123,8 +95,3 @@ def _path_if_fetched(name: str) -> str | None:
         return str(locate(name).path)
     except UnknownModelError:
         return None
-
-
-def _failure(error: ServingError) -> typer.Exit:
-    typer.echo(f"error: {error}", err=True)
-    return typer.Exit(1)

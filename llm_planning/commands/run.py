@@ -5,23 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import sys
 import time
+import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import typer
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from llm_kernels.files import TargetError, check_target
 from llm_planning.domain import DomainError
-from llm_planning.environments.textgame.game import TextGameError
-from llm_planning.model_configs import DEFAULT_MODEL
+from llm_planning.endings import UsageError, is_ours, refusing
+from llm_planning.experiments.trust import WRITTEN_SETTINGS, is_folder
+from llm_planning.loading import heard_while_loading
+from llm_planning.model_configs import configuration
 from llm_planning.names import remedy
-from llm_planning.planners.xenon.saved import SavedKnowledgeError
+from llm_planning.own_code import OwnCodeError, code_file, told_of
 from llm_planning.registry import (
     DOMAIN_GROUP,
     PLANNER_GROUP,
@@ -40,6 +39,7 @@ from llm_planning.running import (
     fitting_domains,
     models_of_roles,
     prepare,
+    source_of,
     tasks_of,
 )
 from llm_planning.session import open_engine, open_uncached_engine
@@ -47,12 +47,11 @@ from llm_planning.settings import SettingsError
 from llm_planning.specs import DomainSpec, PlannerSpec, choose, known_keys
 from llm_planning.trace import recording
 from llm_planning.trace_file import TraceError, write_trace
-from llm_planning.worker_processes import WorkerLostError
-from llm_serving.errors import ServingError
 from llm_serving.request import Usage
+from llm_serving.terminal import SafeConsole, complain, literal, say
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 
     from llm_planning.outcome import Outcome
     from llm_serving.engine import Engine
@@ -62,109 +61,83 @@ SpecT = TypeVar("SpecT")
 _FILLED_IN = frozenset({"roles_sha256"})
 """Settings that nobody sets: they belong to a trial's key."""
 
-PlannerArgument = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="PLANNER", help="A name from `run --list`, or FILE.py:NAME of your own."
-    ),
-]
-DomainOption = Annotated[
-    str | None, typer.Option(help="Where to plan: a name, or FILE.py:CLASS of your own.")
-]
-TaskOption = Annotated[str | None, typer.Option(help="A task from `run PLANNER --list`.")]
-ModelOption = Annotated[
-    str, typer.Option(help="A bundled model, a configuration, a folder, a hub id or a YAML file.")
-]
-RoleModelOption = Annotated[
-    list[str],
-    typer.Option(metavar="ROLE=MODEL", help="Another model for one role; may be repeated."),
-]
-SeedOption = Annotated[int, typer.Option(help="Seed of every draw.")]
-SetOption = Annotated[
-    list[str], typer.Option("--set", metavar="KEY=VALUE", help="A setting; may be repeated.")
-]
-ListOption = Annotated[bool, typer.Option("--list", help="List planners, or one's tasks.")]
-CacheOption = Annotated[
-    bool, typer.Option("--cache/--no-cache", help="Reuse answers to questions asked before.")
-]
-TraceOption = Annotated[
-    Path | None, typer.Option(help="Write everything that was decided to this file.")
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")]
-
-
-class _UsageError(ValueError):
-    """The command line asks for something that there is not."""
-
 
 def run(
-    planner: PlannerArgument = None,
+    planner: str | None,
     *,
-    domain: DomainOption = None,
-    task: TaskOption = None,
-    model: ModelOption = DEFAULT_MODEL,
-    role_model: RoleModelOption = [],  # noqa: B006 - typer reads the default, nobody changes it
-    seed: SeedOption = 0,
-    settings: SetOption = [],  # noqa: B006 - likewise
-    list_: ListOption = False,
-    cache: CacheOption = True,
-    trace: TraceOption = None,
-    as_json: JsonOption = False,
+    domain: str | None,
+    task: str | None,
+    model: str,
+    role_model: Sequence[str],
+    seed: int,
+    settings: Sequence[str],
+    cache: bool,
+    trace: Path | None,
+    as_json: bool,
 ) -> None:
-    """Plans one task and prints the plan, how it was found and what it cost.
-
-    Exits with 0 when the planner ran to its end, whether or not its plan reaches the goal; with 1
-    when the model, the engine, a game or a saved file failed; with 2 for a name or a setting that
-    does not exist or is not possible; with 130 when interrupted.
-    """
-    try:
-        if list_:
-            _list(planner, domain, as_json=as_json)
-            return
+    """Plans one task and prints what came of it; the arguments are the command line's."""
+    with refusing(*REFUSALS, TargetError):
         if planner is None:
             known = sorted((*_planners(), *announced(PLANNER_GROUP)))
-            raise _UsageError(f"name a planner: {', '.join(known)}")
+            raise UsageError(f"name a planner: {', '.join(known)}")
         prepared = prepare(planner, domain=domain, task=task, settings=_pairs(settings, "--set"))
         models = _role_models(prepared, _pairs(role_model, "--role-model"))
-        if trace is not None:
-            check_target(trace)
-    except (*REFUSALS, TargetError, _UsageError) as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(2) from error
-    try:
-        with _open_engines(model, models, cached=cache) as engines, recording() as events:
-            meters = metered(engines)
-            begun = time.perf_counter()
+        written = [prepared.chosen.to_json().get(key) for key in WRITTEN_SETTINGS]
+        for target in (trace, *written):
+            if target:
+                check_target(Path(str(target)))
+    with (
+        refusing(SettingsError),
+        _open_engines(model, models, cached=cache) as engines,
+        recording() as events,
+    ):
+        meters = metered(engines)
+        begun = time.perf_counter()
+        with _own_failures(prepared):
             outcome = asyncio.run(_watched(prepared.run(meters, seed), meters))
-            seconds = time.perf_counter() - begun
-    except SettingsError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(2) from error
-    except (ServingError, SavedKnowledgeError, TextGameError, WorkerLostError) as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(1) from error
-    except KeyboardInterrupt as interrupt:
-        raise typer.Exit(130) from interrupt
+        seconds = time.perf_counter() - begun
     usage = usage_by_role(meters)
-    if as_json:
-        typer.echo(json.dumps(_report(outcome, usage, seconds)))
-    else:
-        _show(outcome, usage, seconds)
-    if trace is not None:
-        header = {
-            "planner": prepared.spec.name,
-            "domain": prepared.domain_name,
-            "task": prepared.task,
-            "model": model,
-            "role_models": models,
-            "seed": seed,
-            "settings": prepared.chosen.to_json(),
-        }
-        try:
-            write_trace(trace, events, header=header, summary=outcome.trace)
-        except (OSError, TraceError) as error:
-            typer.echo(f"error: the trace {trace} cannot be written: {error}", err=True)
-            raise typer.Exit(1) from error
+    try:
+        if as_json:
+            say(json.dumps(_report(outcome, usage, seconds)))
+        else:
+            _show(outcome, usage, seconds)
+        sys.stdout.flush()
+    finally:
+        # An answer and a trace are worth the same: neither is lost because the other is.
+        if trace is not None:
+            header = {
+                "planner": prepared.spec.name,
+                "domain": prepared.domain_name,
+                "task": prepared.task,
+                "model": model,
+                "role_models": models,
+                "seed": seed,
+                "settings": prepared.chosen.to_json(),
+            }
+            try:
+                write_trace(trace, events, header=header, summary=outcome.trace)
+            except OSError as error:
+                raise TraceError(f"the trace {trace} cannot be written: {error}") from error
+
+
+@contextlib.contextmanager
+def _own_failures(prepared: Prepared) -> Iterator[None]:
+    """Says where a planner or a domain of the user's own fails.
+
+    Raises:
+        OwnCodeError: it raised something that is no error of this project.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not source_of(prepared.spec, prepared.domain) or is_ours(error):
+            raise
+        files = {str(code_file(name)) for name in (prepared.spec.name, prepared.domain_name)}
+        frames = traceback.extract_tb(error.__traceback__)
+        theirs = [frame for frame in frames if frame.filename in files] or frames
+        where = f"{theirs[-1].filename}, line {theirs[-1].lineno}"
+        raise OwnCodeError(f"{where}: {told_of(error)}") from error
 
 
 def _planners() -> Mapping[str, PlannerSpec]:
@@ -173,8 +146,28 @@ def _planners() -> Mapping[str, PlannerSpec]:
     return PLANNERS
 
 
-def _list(planner: str | None, domain: str | None, *, as_json: bool) -> None:
+def list_what_there_is(planner: str | None, *, domain: str | None, as_json: bool) -> None:
     """Lists the planners by paper, or the tasks and settings of one."""
+    with refusing(*REFUSALS):
+        columns, rows = _listed(planner, domain)
+    if as_json:
+        say(json.dumps(rows))
+        return
+    table = Table(*columns)
+    paper = ""
+    for row in rows:
+        if row.get("paper", "") != paper:
+            paper = row["paper"]
+            table.add_section()
+            table.add_row(literal(paper, "bold"))
+        table.add_row(*(literal(row[column]) for column in columns))
+    SafeConsole().print(table)
+
+
+def _listed(
+    planner: str | None, domain: str | None
+) -> tuple[tuple[str, ...], list[dict[str, str]]]:
+    """The columns of a list, and its rows."""
     if planner is None:
         domains = list(_of_packages(DOMAIN_GROUP, find_domain))
         rows = [
@@ -186,23 +179,8 @@ def _list(planner: str | None, domain: str | None, *, as_json: bool) -> None:
             }
             for one in (*_planners().values(), *_of_packages(PLANNER_GROUP, find_planner))
         ]
-        columns = ("name", "domains", "summary")
-    else:
-        spec = find_planner(planner)
-        rows = _tasks_and_settings(spec, domain)
-        columns = ("kind", "name", "default")
-    if as_json:
-        typer.echo(json.dumps(rows))
-        return
-    table = Table(*columns)
-    paper = ""
-    for row in rows:
-        if row.get("paper", "") != paper:
-            paper = row["paper"]
-            table.add_section()
-            table.add_row(Text(paper, style="bold"))
-        table.add_row(*(row[column] for column in columns))
-    Console().print(table)
+        return ("name", "domains", "summary"), rows
+    return ("kind", "name", "default"), _tasks_and_settings(find_planner(planner), domain)
 
 
 def _tasks_and_settings(spec: PlannerSpec, domain: str | None) -> list[dict[str, str]]:
@@ -235,7 +213,7 @@ def _of_packages(group: str, find: Callable[[str], SpecT]) -> Iterator[SpecT]:
         try:
             yield find(name)
         except (UnknownPlannerError, UnknownDomainError, DomainError) as error:
-            typer.echo(f"not listed: {error}", err=True)
+            complain(f"not listed: {error}")
 
 
 def _domains_of(spec: PlannerSpec, others: Iterable[DomainSpec]) -> list[str]:
@@ -250,22 +228,31 @@ def _role_models(prepared: Prepared, said: Mapping[str, object]) -> dict[str, st
     roles = prepared.spec.roles
     for role in said:
         if role not in roles:
-            raise _UsageError(
+            raise UsageError(
                 f"--role-model {role}: {prepared.spec.name} asks nothing under that name; "
                 f"{remedy(role, roles)}"
             )
+    named = {role: str(name) for role, name in said.items()}
     filed = models_of_roles(prepared.spec, prepared.chosen)
-    return {**filed, **{role: str(name) for role, name in said.items()}}
+    for role, name in filed.items():
+        config = configuration(name)
+        if config is not None and role not in named and is_folder(config.model):
+            raise UsageError(
+                f"roles={prepared.chosen.to_json()['roles']}: the model {name} of {role} is a "
+                "folder, and only a file asks for it: look at it, then add --role-model "
+                f"{role}={name}"
+            )
+    return {**filed, **named}
 
 
-def _pairs(said: list[str], option: str) -> dict[str, object]:
+def _pairs(said: Sequence[str], option: str) -> dict[str, object]:
     pairs: dict[str, object] = {}
     for one in said:
         key, equals, value = one.partition("=")
         if not equals or not key:
-            raise _UsageError(f"{option} {one}: write it as key=value")
+            raise UsageError(f"{option} {one}: write it as key=value")
         if key in pairs:
-            raise _UsageError(f"{option} {key} is given twice: {pairs[key]!r} and {value!r}")
+            raise UsageError(f"{option} {key} is given twice: {pairs[key]!r} and {value!r}")
         pairs[key] = value
     return pairs
 
@@ -278,7 +265,7 @@ def _open_engines(model: str, models: Mapping[str, str], *, cached: bool) -> Ite
     with contextlib.ExitStack() as stack:
         for name in (model, *models.values()):
             if name not in opened:
-                with Console(stderr=True).status(f"loading {name}"):
+                with SafeConsole(stderr=True).waiting(f"loading {name}"), heard_while_loading():
                     opened[name] = stack.enter_context(opener(name))
         yield Engines(opened[model], {role: opened[name] for role, name in models.items()})
 
@@ -286,7 +273,7 @@ def _open_engines(model: str, models: Mapping[str, str], *, cached: bool) -> Ite
 async def _watched(planning: Coroutine[Any, Any, Outcome], engines: Engines) -> Outcome:
     """Awaits a plan; on a terminal, shows what it has cost so far."""
     running = asyncio.create_task(planning)
-    with Console(stderr=True).status("planning") as status:
+    with SafeConsole(stderr=True).waiting("planning") as status:
         while not running.done():
             await asyncio.wait({running}, timeout=0.5)
             spent = _total(usage_by_role(engines))
@@ -324,25 +311,25 @@ def _total(usage: Mapping[str, Usage]) -> Usage:
 
 
 def _show(outcome: Outcome, usage: Mapping[str, Usage], seconds: float) -> None:
-    console = Console()
-    console.print(Text(outcome.text), soft_wrap=True)
+    console = SafeConsole()
+    console.print(literal(outcome.text), soft_wrap=True)
     console.print()
-    console.print(Text("Plan", style="bold"))
+    console.print(literal("Plan", "bold"))
     for number, option in enumerate(outcome.plan, start=1):
-        console.print(Text(f"  {number}. {option}"), soft_wrap=True)
+        console.print(literal(f"  {number}. {option}"), soft_wrap=True)
     if not outcome.plan:
         console.print("  (empty)")
     console.print()
     for key, value in {"success": outcome.success, **outcome.metrics}.items():
-        console.print(Text(f"{key}: {value}"), soft_wrap=True)
+        console.print(literal(f"{key}: {value}"), soft_wrap=True)
     for line in tell(outcome.trace.get("oracles", ())):
-        console.print(Text(f"oracle of {line}"), soft_wrap=True)
+        console.print(literal(f"oracle of {line}"), soft_wrap=True)
     table = Table("role", "calls", "replayed", "prompt tokens", "cached", "written", "seconds")
     for column in table.columns[1:]:
         column.justify = "right"
     for role, one in [*usage.items(), ("total", _total(usage))]:
         table.add_row(
-            role,
+            literal(role),
             str(one.calls),
             str(one.replayed),
             str(one.prompt_tokens),
@@ -352,10 +339,3 @@ def _show(outcome: Outcome, usage: Mapping[str, Usage], seconds: float) -> None:
         )
     console.print(table)
     console.print(f"planned in {seconds:.1f} s")
-
-
-def quiet_pipes() -> None:
-    """Without a terminal, no progress bar of any library writes to standard error."""
-    if not sys.stderr.isatty():
-        os.environ.setdefault("TQDM_DISABLE", "1")
-        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")

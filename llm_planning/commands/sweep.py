@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
-from contextlib import contextmanager
-from enum import StrEnum
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from itertools import starmap
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-from rich.console import Console
-
-from llm_planning.commands import sweep_results
+from llm_planning.commands.folders import check_folder
 from llm_planning.commands.sweep_plan import list_trials, run_samples
-from llm_planning.commands.sweep_results import FolderArgument, JsonOption, failure
+from llm_planning.endings import UsageError, is_ours, refusing
 from llm_planning.experiments.display import clock, display_on
 from llm_planning.experiments.estimate import by_kind
 from llm_planning.experiments.grid import SweepConfigError, load_sweep
@@ -30,218 +28,155 @@ from llm_planning.experiments.opening import (
     run_groups,
 )
 from llm_planning.experiments.provenance import gather
-from llm_planning.experiments.ray_cluster import RayPoolError
+from llm_planning.experiments.sweep_files import find_sweep
 from llm_planning.experiments.trial import Trial
-from llm_planning.running import REFUSALS
-from llm_serving.errors import ServingError
+from llm_planning.experiments.trust import UntrustedError
+from llm_planning.fronts.options import Where
+from llm_planning.loading import heard_while_loading
+from llm_serving.terminal import SafeConsole, complain, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from llm_planning.experiments.opening import Executor
+    from llm_planning.experiments.opening import Executor, Opened
     from llm_planning.experiments.scheduler import Progress
-
-app = typer.Typer(
-    no_args_is_help=True,
-    help="Thousands of trials from one YAML file, resumed wherever they were stopped.",
-)
+    from llm_planning.experiments.trust import Trust
 
 
-class Where(StrEnum):
-    """Where trials run."""
-
-    LOCAL = "local"
-    RAY = "ray"
+class StoppedError(Exception):
+    """A sweep broke off; the message says why, and what of it is recorded."""
 
 
-FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The sweep's YAML file.")]
-OutOption = Annotated[
-    Path | None, typer.Option(metavar="FOLDER", help="Where results go; ./sweeps/<its name>.")
-]
-DryOption = Annotated[
-    bool, typer.Option("--dry-run", help="List the trials and estimate their cost; record nothing.")
-]
-SamplesOption = Annotated[
-    int, typer.Option(min=0, help="Trials that --dry-run runs to estimate; 0: only list.")
-]
-CacheOption = Annotated[
-    bool, typer.Option("--cache/--no-cache", help="Reuse answers to questions asked before.")
-]
-DeterministicOption = Annotated[
-    bool,
-    typer.Option(
-        "--deterministic",
-        help="No answer depends on what is computed beside it, and none is from the cache. Slow "
-        "but on NVIDIA GPUs from compute capability 8.0 on: see above.",
-    ),
-]
-ExecutorOption = Annotated[Where, typer.Option(help="This process, or the workers of Ray.")]
-ConcurrencyOption = Annotated[
-    int | None,
-    typer.Option(min=1, metavar="N", help="Most trials in flight on an engine; else by its load."),
-]
-AddressOption = Annotated[
-    str | None, typer.Option(help="Of a Ray cluster that runs; else one is started here.")
-]
-WorkersOption = Annotated[
-    int | None, typer.Option(min=1, help="Ray workers, each with an engine; else one per GPU.")
-]
-CpusOption = Annotated[
-    int, typer.Option(min=1, help="CPU slots of a Ray worker on machines without a GPU.")
-]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Means:
+    """How trials are run, as the command line says.
 
-
-class _UsageError(ValueError):
-    """The command line asks for something that there is not."""
-
-
-@app.command()
-def run(
-    file: FileArgument,
-    *,
-    out: OutOption = None,
-    dry_run: DryOption = False,
-    samples: SamplesOption = 4,
-    cache: CacheOption = True,
-    deterministic: DeterministicOption = False,
-    executor: ExecutorOption = Where.LOCAL,
-    concurrency: ConcurrencyOption = None,
-    ray_address: AddressOption = None,
-    ray_workers: WorkersOption = None,
-    ray_cpus: CpusOption = 8,
-    as_json: JsonOption = False,
-) -> None:
-    """Runs the trials of a YAML file; in a folder where they were begun, those still missing.
-
-    Exits with 0 when the sweep ran to its end, failed trials included; with 1 when a model, the
-    engine, Ray or the ledger failed; with 2 for a file that says something impossible; with 130
-    when interrupted. In every case what had ended is recorded, and `sweep resume` goes on.
-
-    With the response cache a sweep run twice gives the same answers. Without it, an answer can
-    depend on the batch that it was computed in, because floating-point sums do. --deterministic
-    excludes that: vLLM's batch-invariant kernels, which cost some speed, on NVIDIA GPUs from
-    compute capability 8.0 on; on other GPUs and on CPUs, which vLLM has no such kernels for, one
-    question at a time on one trial at a time from an empty prefix cache, which gives up all that
-    batching gains. Either way answers are the same only on the same hardware and versions.
+    Attributes:
+        where: in this process or on Ray.
+        cached: whether answers come from the response cache.
+        deterministic: whether no answer may depend on what is computed beside it.
+        most: trials in flight at most.
+        address: of a Ray cluster that runs.
+        workers: of Ray.
+        cpus: slots of a Ray worker.
+        trust: in what the sweep's file or ledger may make us open.
     """
-    try:
-        where = _executor(
-            executor,
-            answers=_answers(cached=cache, deterministic=deterministic),
-            most=concurrency,
-            address=ray_address,
-            workers=ray_workers,
-            cpus=ray_cpus,
-        )
-        sweep = load_sweep(file)
-    except (SweepConfigError, _UsageError) as error:
-        raise failure(error, 2) from error
-    if dry_run:
-        _dry_run(sweep.trials, where, samples, as_json=as_json)
-        return
+
+    where: Where
+    cached: bool
+    deterministic: bool
+    most: int | None
+    address: str | None
+    workers: int | None
+    cpus: int
+    trust: Trust
+
+    def executor(self) -> Executor:
+        """Where trials run.
+
+        Raises:
+            UsageError: options that do not go together.
+        """
+        fresh = Answers.DETERMINISTIC if self.deterministic else Answers.FRESH
+        answers = Answers.CACHED if self.cached and not self.deterministic else fresh
+        if self.where is Where.RAY:
+            return RayExecutor(
+                answers=answers,
+                most=self.most,
+                tell=complain,
+                address=self.address,
+                workers=self.workers,
+                cpus_per_worker=self.cpus,
+            )
+        if self.address is not None or self.workers is not None:
+            raise UsageError("--ray-address and --ray-workers need --executor ray")
+        return _Interruptible(LocalExecutor(answers=answers, most=self.most, tell=complain))
+
+
+@dataclass(frozen=True, slots=True)
+class _Interruptible:
+    """Opens models in this process so that Ctrl-C ends it, whatever libraries make of it."""
+
+    executor: LocalExecutor
+
+    @contextmanager
+    def open(self, models: Models) -> Iterator[Opened]:
+        """Loads models; closes them at the end."""
+        opening = self.executor.open(models)
+        with ExitStack() as stack:
+            with heard_while_loading():
+                opened = stack.enter_context(opening)
+            yield opened
+
+
+def run(file: str, *, out: Path | None, means: Means, as_json: bool) -> None:
+    """Runs the trials of a YAML file; in a folder where they were begun, those still missing."""
+    with refusing(SweepConfigError):
+        executor = means.executor()
+        sweep = load_sweep(find_sweep(file), trust=means.trust)
     folder = out or Path("sweeps") / sweep.name
-    _sweep(folder, sweep.to_json(), where, deterministic=deterministic, as_json=as_json)
+    check_folder(folder)
+    _sweep(folder, sweep.to_json(), executor, deterministic=means.deterministic, as_json=as_json)
 
 
-@app.command()
-def resume(
-    folder: FolderArgument,
-    *,
-    cache: CacheOption = True,
-    deterministic: DeterministicOption = False,
-    executor: ExecutorOption = Where.LOCAL,
-    concurrency: ConcurrencyOption = None,
-    ray_address: AddressOption = None,
-    ray_workers: WorkersOption = None,
-    ray_cpus: CpusOption = 8,
-    as_json: JsonOption = False,
-) -> None:
-    """Runs the trials of a sweep that are still missing; the YAML file is not needed.
-
-    Exits as `sweep run` does.
-    """
-    try:
-        where = _executor(
-            executor,
-            answers=_answers(cached=cache, deterministic=deterministic),
-            most=concurrency,
-            address=ray_address,
-            workers=ray_workers,
-            cpus=ray_cpus,
-        )
-    except _UsageError as error:
-        raise failure(error, 2) from error
-    try:
-        with Ledger.open(folder) as ledger:
-            begun = ledger.sweep
-    except LedgerError as error:
-        raise failure(error, 1) from error
-    _sweep(folder, begun, where, deterministic=deterministic, as_json=as_json)
+def dry_run(file: str, *, means: Means, samples: int, as_json: bool) -> None:
+    """Lists the trials of a YAML file and estimates their cost; records nothing."""
+    with refusing(SweepConfigError):
+        executor = means.executor()
+        trials = load_sweep(find_sweep(file), trust=means.trust).trials
+    estimated = None
+    if samples:
+        with _sigterm_as_ctrl_c():
+            estimated = run_samples(trials, samples, executor)
+    list_trials(trials, estimated=estimated, as_json=as_json)
 
 
-app.command()(sweep_results.status)
-app.command()(sweep_results.report)
-app.command()(sweep_results.export)
-
-
-def _answers(*, cached: bool, deterministic: bool) -> Answers:
-    if deterministic:
-        return Answers.DETERMINISTIC
-    return Answers.CACHED if cached else Answers.FRESH
-
-
-def _executor(
-    where: Where,
-    *,
-    answers: Answers,
-    most: int | None,
-    address: str | None,
-    workers: int | None,
-    cpus: int,
-) -> Executor:
-    if where is Where.RAY:
-        return RayExecutor(
-            answers=answers,
-            most=most,
-            tell=_tell,
-            address=address,
-            workers=workers,
-            cpus_per_worker=cpus,
-        )
-    if address is not None or workers is not None:
-        raise _UsageError("--ray-address and --ray-workers need --executor ray")
-    return LocalExecutor(answers=answers, most=most, tell=_tell)
+def resume(folder: Path, *, means: Means, as_json: bool) -> None:
+    """Runs the trials of a sweep that are still missing; the YAML file is not needed."""
+    executor = means.executor()
+    with Ledger.open(folder) as ledger:
+        begun = ledger.sweep
+    with refusing(UntrustedError):
+        means.trust.check_trials(Trial(**trial) for trial in begun["trials"])
+    _sweep(folder, begun, executor, deterministic=means.deterministic, as_json=as_json)
 
 
 def _sweep(
-    folder: Path, sweep: Mapping[str, Any], where: Executor, *, deterministic: bool, as_json: bool
+    folder: Path,
+    sweep: Mapping[str, Any],
+    executor: Executor,
+    *,
+    deterministic: bool,
+    as_json: bool,
 ) -> None:
     """Runs what is missing of a sweep and says how it went."""
-    try:
-        if (folder / LEDGER_FILE).exists():
-            with Ledger.open(folder) as ledger:
-                ledger.refuse_old()
-    except LedgerError as error:
-        raise failure(error, 1) from error
+    if os.path.exists(folder / LEDGER_FILE):
+        with Ledger.open(folder) as ledger:
+            ledger.refuse_old()
     trials = [Trial(**trial) for trial in sweep["trials"]]
-    console = Console(stderr=True)
+    console = SafeConsole(stderr=True)
     try:
         with _sigterm_as_ctrl_c():
-            provenance = _provenance(trials, deterministic=deterministic)
+            with heard_while_loading():
+                provenance = _provenance(trials, deterministic=deterministic)
             with (
                 _recording(folder, sweep, provenance) as ledger,
                 display_on(console, name=str(sweep["name"])) as display,
             ):
                 progress = run_groups(
-                    trials, executor=where, ledger=ledger, retries=sweep["retries"], watch=display
+                    trials,
+                    executor=executor,
+                    ledger=ledger,
+                    retries=sweep["retries"],
+                    watch=display,
                 )
-    except (ServingError, LedgerError, RayPoolError, *REFUSALS) as error:
-        _say_where(folder)
-        raise failure(error, 1) from error
     except KeyboardInterrupt as interrupt:
-        typer.echo("interrupted", err=True)
-        _say_where(folder)
-        raise typer.Exit(130) from interrupt
+        raise KeyboardInterrupt(_recorded(folder)) from interrupt
+    except Exception as error:
+        recorded = _recorded(folder)
+        if not recorded or not is_ours(error):
+            raise
+        raise StoppedError(f"{error}; {recorded}") from error
     _say_end(folder, str(sweep["name"]), progress, as_json=as_json)
 
 
@@ -261,7 +196,7 @@ def _provenance(trials: list[Trial], *, deterministic: bool) -> dict[str, Any]:
 
 def _recording(folder: Path, sweep: Mapping[str, Any], provenance: Mapping[str, Any]) -> Ledger:
     """The ledger of a sweep that is begun, or was begun before."""
-    if (folder / LEDGER_FILE).exists():
+    if os.path.exists(folder / LEDGER_FILE):
         return Ledger.resume(folder, provenance, sweep=sweep)
     return Ledger.create(folder, sweep, provenance)
 
@@ -283,20 +218,6 @@ def _sigterm_as_ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _dry_run(trials: tuple[Trial, ...], where: Executor, samples: int, *, as_json: bool) -> None:
-    if not samples:
-        list_trials(trials, estimated=None, as_json=as_json)
-        return
-    try:
-        with _sigterm_as_ctrl_c():
-            estimated = run_samples(trials, samples, where)
-    except (ServingError, RayPoolError) as error:
-        raise failure(error, 1) from error
-    except KeyboardInterrupt as interrupt:
-        raise typer.Exit(130) from interrupt
-    list_trials(trials, estimated=estimated, as_json=as_json)
-
-
 def _say_end(folder: Path, name: str, progress: Progress, *, as_json: bool) -> None:
     if as_json:
         said = {
@@ -310,30 +231,25 @@ def _say_end(folder: Path, name: str, progress: Progress, *, as_json: bool) -> N
             "seconds": round(progress.seconds, 3),
             "written_tokens": progress.load.written_tokens,
         }
-        typer.echo(json.dumps(said))
+        say(json.dumps(said))
         return
     kept = f", {progress.kept} from earlier runs" if progress.kept else ""
-    typer.echo(
+    say(
         f"{name}: all {progress.total} trials finished{kept}; "
         f"{progress.done} done and {progress.failed} failed in {clock(progress.seconds)}"
     )
     if progress.failed:
-        typer.echo(f"why trials failed: llm-planning sweep status {folder}")
-    typer.echo(f"results: llm-planning sweep report {folder}")
+        say(f"why trials failed: llm-planning sweep status {folder}")
+    say(f"results: llm-planning sweep report {folder}")
 
 
-def _say_where(folder: Path) -> None:
-    """What of a sweep that broke off is recorded, if it has a ledger."""
+def _recorded(folder: Path) -> str:
+    """What of a sweep that broke off is recorded; "" without a ledger."""
     try:
         with Ledger.open(folder) as ledger:
             finished, total = len(ledger.finished()), len(ledger.sweep["trials"])
     except LedgerError:
-        return
-    typer.echo(
-        f"{finished} of {total} trials are recorded; to go on: llm-planning sweep resume {folder}",
-        err=True,
+        return ""
+    return (
+        f"{finished} of {total} trials are recorded; to go on: llm-planning sweep resume {folder}"
     )
-
-
-def _tell(said: str) -> None:
-    typer.echo(said, err=True)

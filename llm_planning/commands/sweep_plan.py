@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import typer
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from llm_planning.experiments.display import clock, display_on
 from llm_planning.experiments.estimate import by_kind, choose_samples, estimate
 from llm_planning.experiments.runs import trial_record, varying
+from llm_serving.terminal import SafeConsole, harmless, literal, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +26,7 @@ def run_samples(trials: Sequence[Trial], count: int, executor: Executor) -> Esti
     Raises:
         ServingError: a model cannot be served, or its engine stopped.
     """
-    with display_on(Console(stderr=True), name="samples") as display:
+    with display_on(SafeConsole(stderr=True), name="samples") as display:
         return estimate(
             trials, samples=choose_samples(trials, count), executor=executor, watch=display
         )
@@ -55,16 +53,16 @@ def list_trials(trials: Sequence[Trial], *, estimated: Estimate | None, as_json:
             "estimate": None if estimated is None else _estimate_json(estimated),
             "trials": [{"key": trial.key, **trial.to_json()} for trial in trials],
         }
-        typer.echo(json.dumps(said))
+        say(json.dumps(said))
         return
-    table = Table(*fields.values(), "tasks", "trials")
+    table = Table(*map(harmless, fields.values()), "tasks", "trials")
     for kind in kinds:
-        table.add_row(*("-" if value is None else str(value) for value in kind.values()))
-    console = Console()
+        table.add_row(*("-" if value is None else literal(str(value)) for value in kind.values()))
+    console = SafeConsole()
     console.print(table)
     console.print(f"{len(trials)} trials")
     for line in [] if estimated is None else _estimate_lines(estimated):
-        console.print(Text(line), soft_wrap=True)
+        console.print(literal(line), soft_wrap=True)
 
 
 def _estimate_lines(estimated: Estimate) -> list[str]:

@@ -6,97 +6,78 @@ import json
 import sys
 from collections import Counter
 from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
+from llm_kernels.files import TargetError, check_target
+from llm_planning.endings import refusing
 from llm_planning.experiments.export import export as export_ledger
-from llm_planning.experiments.ledger import Ledger, LedgerError
+from llm_planning.experiments.ledger import Ledger
 from llm_planning.experiments.runs import UnknownFieldError
 from llm_planning.experiments.summary import summary
 from llm_serving.request import Usage
+from llm_serving.terminal import SafeConsole, harmless, literal, say
 
 if TYPE_CHECKING:
-    from llm_planning.experiments.summary import Summary
+    from collections.abc import Sequence
+    from pathlib import Path
 
-FolderArgument = Annotated[Path, typer.Argument(metavar="FOLDER", help="The sweep's folder.")]
-ByOption = Annotated[
-    list[str], typer.Option(metavar="FIELD", help="Group by this field; may be repeated.")
-]
-TableOption = Annotated[
-    Path, typer.Option("--out", metavar="FILE", help="Ends in .csv or .parquet.")
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")]
+    from llm_planning.experiments.summary import Summary
 
 _LONGEST_LINE = 200
 
 
-def status(folder: FolderArgument, *, as_json: JsonOption = False) -> None:
-    """Shows how far a sweep is, also while it runs; exits with 1 if it cannot be read."""
-    try:
-        with Ledger.open(folder) as ledger:
-            found = _status(ledger)
-    except LedgerError as error:
-        raise failure(error, 1) from error
+def status(folder: Path, *, as_json: bool) -> None:
+    """Shows how far a sweep is, also while it runs."""
+    with Ledger.open(folder) as ledger:
+        found = _status(ledger)
     if as_json:
-        typer.echo(json.dumps({"folder": str(folder), **found}))
+        say(json.dumps({"folder": str(folder), **found}))
         return
-    console = Console()
+    console = SafeConsole()
     console.print(
-        Text(
+        literal(
             f"{found['name']}: {found['finished']} of {found['total']} trials finished, "
             f"{found['done']} done, {found['failed']} failed, {found['left']} left"
         ),
         soft_wrap=True,
     )
     console.print(
-        Text(
+        literal(
             f"{found['calls']} calls, {found['prompt_tokens']} tokens read, "
             f"{found['completion_tokens']} written"
         ),
         soft_wrap=True,
     )
     for reason, count in found["errors"].items():
-        console.print(Text(f"{count} x {_shortened(reason)}"), soft_wrap=True)
+        console.print(literal(f"{count} x {_shortened(reason)}"), soft_wrap=True)
 
 
-def report(folder: FolderArgument, *, by: ByOption = [], as_json: JsonOption = False) -> None:  # noqa: B006 - typer reads the default, nobody changes it
-    """Shows success, calls, tokens and seconds of each planner and setting, with intervals.
-
-    Exits with 1 if the sweep cannot be read; with 2 for a field that trials do not have.
-    """
-    try:
-        with Ledger.open(folder) as ledger:
-            found = summary(ledger.rows(), by=by or None, expected=ledger.trials)
-    except LedgerError as error:
-        raise failure(error, 1) from error
-    except UnknownFieldError as error:
-        raise failure(error, 2) from error
+def report(folder: Path, *, by: Sequence[str], as_json: bool) -> None:
+    """Shows success, calls, tokens and seconds of each planner and setting, with intervals."""
+    with refusing(UnknownFieldError), Ledger.open(folder) as ledger:
+        found = summary(ledger.rows(), by=by or None, expected=ledger.trials)
     if as_json:
-        typer.echo(json.dumps({"folder": str(folder), "groups": _groups(found)}))
+        say(json.dumps({"folder": str(folder), "groups": _groups(found)}))
         return
-    table = Table(*found.header)
+    table = Table(*map(harmless, found.header))
     for cells in found.cells:
-        table.add_row(*map(Text, cells))
+        table.add_row(*map(literal, cells))
     # A pipe has no width: no cell need be cut.
-    Console(width=None if sys.stdout.isatty() else 200).print(table)
+    SafeConsole(width=None if sys.stdout.isatty() else 200).print(table)
 
 
-def export(folder: FolderArgument, *, out: TableOption, as_json: JsonOption = False) -> None:
-    """Writes a row for every finished trial to a CSV or Parquet file; exits with 1 if it cannot."""
-    try:
-        with Ledger.open(folder) as ledger:
-            rows = export_ledger(ledger, out)
-    except LedgerError as error:
-        raise failure(error, 1) from error
+def export(folder: Path, *, out: Path, as_json: bool) -> None:
+    """Writes a row for every finished trial to a CSV or Parquet file."""
+    with refusing(TargetError):
+        check_target(out)
+    with Ledger.open(folder) as ledger:
+        rows = export_ledger(ledger, out)
     if as_json:
-        typer.echo(json.dumps({"folder": str(folder), "file": str(out), "rows": rows}))
+        say(json.dumps({"folder": str(folder), "file": str(out), "rows": rows}))
     else:
-        typer.echo(f"{out}: {rows} rows")
+        say(f"{out}: {rows} rows")
 
 
 def _status(ledger: Ledger) -> dict[str, Any]:
@@ -142,9 +123,3 @@ def _shortened(text: str) -> str:
     """One line that fits a terminal's few; the whole is in the JSON and in the ledger."""
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}..."
-
-
-def failure(error: Exception, code: int) -> typer.Exit:
-    """Says what went wrong; raise what it returns."""
-    typer.echo(f"error: {error}", err=True)
-    return typer.Exit(code)

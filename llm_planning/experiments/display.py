@@ -13,6 +13,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from llm_serving.terminal import literal
+
 if TYPE_CHECKING:
     from typing import Self
 
@@ -128,7 +130,7 @@ class LineDisplay(Display):
         speed = self._speed(progress.seconds, progress.load.written_tokens)
         said = ", ".join(f"{label} {value}" for label, value in facts(progress, speed))
         line = f"{self._name}: {progress.finished} of {progress.total} trials, {said}"
-        self._console.print(Text(line), soft_wrap=True)
+        self._console.print(literal(line), soft_wrap=True)
 
 
 def display_on(console: Console, *, name: str) -> Display:
@@ -180,7 +182,7 @@ def picture(name: str, progress: Progress, speed: float) -> RenderableType:
     """
     head = Table.grid(padding=(0, 1))
     head.add_row(
-        Text(name, style="bold"),
+        literal(name, "bold"),
         ProgressBar(total=max(1, progress.total), completed=progress.finished, width=40),
         Text(f"{progress.finished} of {progress.total}"),
     )

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from llm_kernels.files import write_durably
+from llm_kernels.files import TargetError, check_target, write_durably
 from llm_planning.experiments.ledger_file import LedgerError
 from llm_planning.experiments.runs import row_record
 from llm_planning.names import remedy
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 Kind: TypeAlias = Literal["truth", "integer", "number", "text", "texts", "time"]
 """What a column holds; every kind may be missing in a row."""
+
+MOST_CELLS = 10**8
+"""Of a table: rows that share no field would make it grow with the square of their number."""
 
 _INTEGERS = range(-(2**63), 2**63)
 
@@ -59,13 +62,24 @@ def columns(ledger: Ledger) -> list[Column]:
 
     A column has one kind: integers beside other numbers become numbers, and where other kinds meet
     all values become texts, those that are none their JSON.
+
+    Raises:
+        ExportError: they make more than `MOST_CELLS`.
+        LedgerError: the ledger cannot be read.
     """
+    rows = list(ledger.rows())
+    # Read later than the rows: a writer may be adding to both.
     provenances = {
         id_: dict(_leaves("provenance", {k: v for k, v in known.items() if k not in _TEXTS}))
         for id_, known in ledger.provenances.items()
     }
-    records = [_record(row, ledger, provenances[row.provenance]) for row in ledger.rows()]
+    records = [_record(row, ledger, provenances[row.provenance]) for row in rows]
     names = dict.fromkeys(name for record in records for name in record)
+    if len(names) * len(records) > MOST_CELLS:
+        raise ExportError(
+            f"{ledger.folder} makes a table of {len(names)} columns and {len(records)} rows, more "
+            f"than {MOST_CELLS} cells: its trials have too many different settings or metrics"
+        )
     return [_column(name, [record.get(name) for record in records]) for name in _grouped(names)]
 
 
@@ -90,13 +104,15 @@ def export(ledger: Ledger, path: Path) -> int:
             f"cannot export to {path}: unknown ending {path.suffix!r}; "
             f"{remedy(path.suffix, _WRITERS)}"
         )
-    if not path.absolute().parent.is_dir():
-        raise ExportError(f"cannot write {path}: the folder {path.absolute().parent} is missing")
+    try:
+        check_target(path)
+    except TargetError as error:
+        raise ExportError(str(error)) from error
     table = columns(ledger)
     if not table:
         raise ExportError(f"no trial in {ledger.folder} has finished yet: export it later")
     try:
-        write_durably(path, write(table), temporary=path.with_name(f".{path.name}.tmp"))
+        write_durably(path, write(table))
     except OSError as error:
         raise ExportError(
             f"cannot write {path} ({error}): free disk space there, or name another file"
@@ -180,7 +196,7 @@ def _column(name: str, values: list[Any]) -> Column:
         values = [None if value is None else _as_text(value) for value in values]
     elif kind == "texts":
         values = [None if value is None else [_as_text(text) for text in value] for value in values]
-    return Column(name=name, kind=kind, values=values)
+    return Column(name=_as_text(name), kind=kind, values=values)
 
 
 def _kind(values: Sequence[Any]) -> Kind:

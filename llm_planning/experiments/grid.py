@@ -46,6 +46,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,9 +62,12 @@ from llm_planning.experiments.grid_file import (
 )
 from llm_planning.experiments.grid_product import Product, different, refuse_idle_clauses
 from llm_planning.experiments.grid_rows import Said
+from llm_planning.experiments.trust import Trust, UntrustedError
 from llm_serving.yaml_file import shown
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from llm_planning.experiments.trial import Trial
 
 __all__ = ["Sweep", "SweepConfigError", "load_sweep", "sweep_name"]
@@ -93,12 +97,13 @@ class Sweep:
         return {**json.loads(self.source), "trials": [trial.to_json() for trial in self.trials]}
 
 
-def load_sweep(path: str | os.PathLike[str]) -> Sweep:
+def load_sweep(path: str | os.PathLike[str], *, trust: Trust | None = None) -> Sweep:
     """Reads a sweep file and what it extends, and runs the user's own code that it names.
 
     Args:
         path: the YAML file; a model's YAML file and a user's own code in it are found from the
             working directory, a file that it extends from its own folder.
+        trust: what the file may make us open; by default no code and no folders.
 
     Raises:
         SweepConfigError: the first thing that is wrong: its file, key path and value, and what to
@@ -110,7 +115,11 @@ def load_sweep(path: str | os.PathLike[str]) -> Sweep:
         (one.content.retries for one in files if "retries" in one.content.model_fields_set),
         _DEFAULT_RETRIES,
     )
-    products = [Product.of(where, said) for where, said in _blocks(files)]
+    trust = trust or Trust()
+    blocks = _blocks(files)
+    for _, said in blocks:
+        _check_names(said, trust)
+    products = [Product.of(where, said) for where, said in blocks]
     size = sum(product.size for product in products)
     if size > MOST_TRIALS:
         raise SweepConfigError(
@@ -122,6 +131,8 @@ def load_sweep(path: str | os.PathLike[str]) -> Sweep:
     refuse_idle_clauses(products)
     if not trials:
         raise SweepConfigError(f"{path}: exclude: leaves no trial; exclude less")
+    with _vouched(path):
+        trust.check_trials(trials)
     source = {
         "name": name,
         "retries": retries,
@@ -133,6 +144,23 @@ def load_sweep(path: str | os.PathLike[str]) -> Sweep:
         retries=retries,
         source=json.dumps(source, ensure_ascii=False, separators=(",", ":")),
     )
+
+
+def _check_names(said: Mapping[str, Said], trust: Trust) -> None:
+    """Refuses code that the user does not vouch for, before looking up a name runs it."""
+    for key in {"planners", "domain"} & said.keys():
+        for name in said[key].value:
+            with _vouched(said[key].where):
+                trust.check_name(name)
+
+
+@contextmanager
+def _vouched(where: object) -> Iterator[None]:
+    """Says where in a file something stands that the user does not vouch for."""
+    try:
+        yield
+    except UntrustedError as error:
+        raise SweepConfigError(f"{where}: {error}") from error
 
 
 def sweep_name(path: Path) -> str:

@@ -13,20 +13,22 @@ import hashlib
 import json
 import sqlite3
 import threading
+from collections import Counter
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from llm_planning.experiments import ledger_file
+from llm_planning.experiments import ledger_values as check
 from llm_planning.experiments.ledger_file import LEDGER_FILE, LedgerError
 from llm_planning.experiments.ledger_rows import (
     SELECT_ROWS,
     LedgerRow,
     UnkeepableResultError,
     canonical,
+    decode_provenances,
     decode_row,
     encode_result,
-    of_version_1,
     repeatable,
 )
 from llm_planning.experiments.traces import TraceFolder, repeatable_digest
@@ -101,7 +103,8 @@ class Ledger:
             connection.executemany("INSERT INTO trials VALUES (?, ?, ?)", rows)
 
         with ledger_file.locked(folder) as lock:
-            _refuse_used(folder)
+            traces = TraceFolder(folder / _TRACES)
+            ledger_file.refuse_used(folder / LEDGER_FILE, traces_left=traces.holds_any())
             ledger_file.build(folder / LEDGER_FILE, fill)
             return cls._writer(folder, provenance, lock)
 
@@ -202,23 +205,26 @@ class Ledger:
 
     def finished(self) -> frozenset[str]:
         """Keys of the trials that have their row."""
-        rows = self._select("SELECT key FROM results JOIN trials ON number = trial")
-        return frozenset(key for (key,) in rows)
+        return frozenset(self._keys("SELECT key FROM results JOIN trials ON number = trial"))
 
     def attempts(self) -> Mapping[str, int]:
         """Key -> number of attempts that failed, of the trials that have no row yet."""
-        rows = self._select(
-            "SELECT key, count(*) FROM failed_attempts JOIN trials ON number = trial "
-            "WHERE trial NOT IN (SELECT trial FROM results) GROUP BY key"
+        return Counter(
+            self._keys(
+                "SELECT key FROM failed_attempts JOIN trials ON number = trial "
+                "WHERE trial NOT IN (SELECT trial FROM results)"
+            )
         )
-        return dict(rows)
 
     def rows(self) -> Iterator[LedgerRow]:
         """The trials that have ended, in the order of the sweep, as of now."""
-        for values in self._select(SELECT_ROWS):
+        found = self._select(SELECT_ROWS)
+        # Read later than the rows: a writer may be adding to both.
+        known = {id_ for (id_,) in self._select("SELECT id FROM provenances NOT INDEXED")}
+        for values in found:
             with self._decoding():
-                row = decode_row(values, self._traces, self._read_trial)
-            yield of_version_1(row) if self._version == 1 else row
+                row = decode_row(values, self._traces, version=self._version, provenances=known)
+            yield row
 
     def read_trace(self, row: LedgerRow) -> dict[str, Any]:
         """What the planner says of its decisions in a trial; empty if it left no trace.
@@ -244,17 +250,22 @@ class Ledger:
     @property
     def sweep(self) -> Mapping[str, Any]:
         """The resolved sweep that the ledger was created with, its trials in the words of today."""
-        ((content,),) = self._select("SELECT content FROM sweep")
+        rows = self._select("SELECT content FROM sweep")
         with self._decoding():
-            parsed: dict[str, Any] = json.loads(content)
-        return parsed | {"trials": [trial.to_json() for trial in self.trials]}
+            if len(rows) != 1:
+                raise ValueError(f"it tells of {len(rows)} sweeps")
+            said = check.sweep(check.read_object(rows[0][0], "the sweep"))
+        return said | {"trials": [trial.to_json() for trial in self.trials]}
 
     @property
     def trials(self) -> tuple[Trial, ...]:
         """Those of the sweep, in its order."""
-        contents = self._select("SELECT content FROM trials ORDER BY number")
+        rows = self._select("SELECT key, content FROM trials ORDER BY number")
         with self._decoding():
-            return tuple(self._read_trial(json.loads(content)) for (content,) in contents)
+            return tuple(
+                check.trial(check.read_object(content, "a trial"), key=key, version=self._version)
+                for key, content in rows
+            )
 
     @property
     def provenances(self) -> Mapping[str, Mapping[str, Any]]:
@@ -263,37 +274,38 @@ class Ledger:
         `prompts`, where anything was asked, has the fixed texts of the prompts as they were put to
         the models: planner -> role -> SHA-256 -> text.
         """
+        prompts = self._select("SELECT * FROM prompts") if self._version > 1 else []
+        # Read later than what refers to it: a writer may be adding to both.
         rows = self._select("SELECT id, content FROM provenances ORDER BY rowid")
         with self._decoding():
-            found: dict[str, dict[str, Any]] = {id_: json.loads(content) for id_, content in rows}
-        if self._version > 1:
-            for id_, planner, role, sha256, text in self._select("SELECT * FROM prompts"):
-                roles = found[id_].setdefault("prompts", {}).setdefault(planner, {})
-                roles.setdefault(role, {})[sha256] = text
-        return found
+            return decode_provenances(rows, prompts)
 
     def content_digest(self) -> str:
         """SHA-256 of everything that two runs of a sweep with the same answers have in common.
 
-        That is the sweep, and of each trial its status, success, plan, metrics, error, attempts
-        with their errors, calls and tokens by role, and the trace as far as it repeats itself (see
-        `repeatable_digest`). Left out are times, what was replayed or found in the prefix cache,
-        and the provenance.
+        That is the sweep, and of each trial its status, success, plan, metrics but the
+        `unrepeatable` ones, error, attempts with their errors, calls and tokens by role, and the
+        trace as far as it repeats itself (see `repeatable_digest`). Left out are times, what was
+        replayed or found in the prefix cache, and the provenance.
 
         Raises:
             LedgerError: the ledger or a trace cannot be read.
         """
         failed: dict[str, list[str | None]] = {}
-        for key, error in self._select(
+        rows = self._select(
             "SELECT key, error FROM failed_attempts JOIN trials ON number = trial "
             "ORDER BY trial, attempt"
-        ):
-            failed.setdefault(key, []).append(error)
+        )
+        with self._decoding():
+            for key, error in rows:
+                said = check.text_or_none(error, "the error of an attempt")
+                failed.setdefault(check.sha256(key, "the key of a trial"), []).append(said)
         digest = hashlib.sha256(canonical(self.sweep).encode())
         for row in self.rows():
             tried = failed.pop(row.key, [])
             events = self.read_events(row)
-            trace = repeatable_digest(events) if events else None
+            with self._decoding():
+                trace = repeatable_digest(events) if events else None
             digest.update(canonical([repeatable(row, trace), tried]).encode())
         digest.update(canonical(failed).encode())
         return digest.hexdigest()
@@ -328,15 +340,14 @@ class Ledger:
     @cached_property
     def _numbers(self) -> dict[str, int]:
         """Key of a trial -> its place in the sweep."""
-        return dict(self._select("SELECT key, number FROM trials"))
+        return dict(self._select("SELECT key, number FROM trials NOT INDEXED"))
 
     def _clean(self) -> None:
+        rows = self._select(
+            "SELECT key FROM results JOIN trials ON number = trial WHERE trace_sha256 IS NOT NULL"
+        )
         with self._explaining():
             ledger_file.discard_unfinished(self._file)
-            rows = self._connection.execute(
-                "SELECT key FROM results JOIN trials ON number = trial "
-                "WHERE trace_sha256 IS NOT NULL"
-            )
             self._traces.clean({key for (key,) in rows})
 
     def _refuse_other(self, sweep: Mapping[str, Any]) -> None:
@@ -363,9 +374,6 @@ class Ledger:
                 f"attempt {attempt} of trial {trial} of the sweep cannot follow {failed} others"
             )
 
-    def _read_trial(self, said: dict[str, Any]) -> Trial:
-        return Trial.of_version_1(said) if self._version == 1 else Trial(**said)
-
     def _keep_prompts(self, result: TrialResult) -> None:
         for role, texts in result.prompts.items():
             for text in texts:
@@ -384,6 +392,11 @@ class Ledger:
         places = ", ".join("?" * len(row))
         self._connection.execute(f"INSERT INTO {table} VALUES ({places})", row)
 
+    def _keys(self, statement: str) -> list[str]:
+        """Keys of trials, the only column that a statement selects."""
+        with self._decoding():
+            return [check.sha256(key, "the key of a trial") for (key,) in self._select(statement)]
+
     def _select(self, statement: str) -> list[Any]:
         with self._turn, self._explaining():
             return self._connection.execute(statement).fetchall()
@@ -399,16 +412,7 @@ class Ledger:
     def _decoding(self) -> Iterator[None]:
         try:
             yield
-        except (ValueError, TypeError) as error:
+        except RecursionError as error:
+            raise ledger_file.damaged(self._file, "it is nested too deeply") from error
+        except ValueError as error:
             raise ledger_file.damaged(self._file, str(error)) from error
-
-
-def _refuse_used(folder: Path) -> None:
-    path = folder / LEDGER_FILE
-    if path.exists():
-        raise LedgerError(f"{folder} holds a sweep already: resume it, or name another folder")
-    if ledger_file.log_of(path).exists() or TraceFolder(folder / _TRACES).holds_any():
-        raise LedgerError(
-            f"{folder} holds what is left of a sweep whose {LEDGER_FILE} is gone: put that back, "
-            "or name another folder"
-        )

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from filelock import FileLock, Timeout
 
 from llm_kernels.files import make_folder, sync_folder
+from llm_planning.experiments import ledger_tables
+from llm_planning.experiments.ledger_tables import APPLICATION_ID, VERSION
+from llm_serving.errors import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 LEDGER_FILE = "ledger.sqlite"
 """In the sweep's folder."""
@@ -22,56 +26,16 @@ LEDGER_FILE = "ledger.sqlite"
 _LOCK_FILE = "ledger.lock"
 _BUSY_SECONDS = 30.0
 
-# "LLPL": tells ledgers from other SQLite databases.
-_APPLICATION_ID = 0x4C4C504C
-_VERSION = 2
-
-# A trial's number is its place in the sweep.
-_TABLES = (
-    "CREATE TABLE sweep (content TEXT NOT NULL)",
-    """CREATE TABLE trials (
-        number INTEGER PRIMARY KEY,
-        key TEXT NOT NULL UNIQUE,
-        content TEXT NOT NULL
-    )""",
-    """CREATE TABLE provenances (
-        id TEXT PRIMARY KEY,
-        content TEXT NOT NULL
-    )""",
-    """CREATE TABLE prompts (
-        provenance TEXT NOT NULL REFERENCES provenances (id),
-        planner TEXT NOT NULL,
-        role TEXT NOT NULL,
-        sha256 TEXT NOT NULL,
-        content TEXT NOT NULL,
-        PRIMARY KEY (provenance, planner, role, sha256)
-    )""",
-    """CREATE TABLE results (
-        trial INTEGER PRIMARY KEY REFERENCES trials (number),
-        status TEXT NOT NULL CHECK (status IN ('done', 'failed')),
-        success INTEGER,
-        plan TEXT NOT NULL,
-        metrics TEXT NOT NULL,
-        usage TEXT NOT NULL,
-        error TEXT,
-        attempts INTEGER NOT NULL,
-        started REAL NOT NULL,
-        seconds REAL NOT NULL,
-        provenance TEXT NOT NULL REFERENCES provenances (id),
-        trace_sha256 TEXT,
-        trace_bytes INTEGER
-    )""",
-    """CREATE TABLE failed_attempts (
-        trial INTEGER NOT NULL REFERENCES trials (number),
-        attempt INTEGER NOT NULL,
-        usage TEXT NOT NULL,
-        error TEXT,
-        started REAL NOT NULL,
-        seconds REAL NOT NULL,
-        provenance TEXT NOT NULL REFERENCES provenances (id),
-        PRIMARY KEY (trial, attempt)
-    )""",
+# SQLite's primary codes for what the disk or the right to use it is to blame for; any other says
+# that the file does not hold what it should.
+_NOT_THE_FILE = frozenset(
+    {
+        *(sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_NOLFS),
+        *(sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM),
+        *(sqlite3.SQLITE_AUTH, sqlite3.SQLITE_PROTOCOL),
+    }
 )
+_LONGEST_FINDING = 200
 
 
 class LedgerError(Exception):
@@ -122,10 +86,10 @@ def build(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
         connection = sqlite3.connect(temporary, isolation_level=None)
         try:
             connection.execute("BEGIN")
-            for statement in _TABLES:
+            for statement in ledger_tables.tables(VERSION):
                 connection.execute(statement)
-            connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version = {_VERSION}")
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {VERSION}")
             fill(connection)
             connection.execute("COMMIT")
             connection.execute("PRAGMA journal_mode = WAL")
@@ -135,10 +99,12 @@ def build(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
         _sync(temporary)
         temporary.rename(path)
         sync_folder(path.parent)
-    except (sqlite3.Error, OSError) as error:
+    except BaseException as error:
         with suppress(OSError):
             discard_unfinished(path)
-        raise explained(path, error) from error
+        if isinstance(error, sqlite3.Error | OSError):
+            raise explained(path, error) from error
+        raise
 
 
 def discard_unfinished(path: Path) -> None:
@@ -149,15 +115,52 @@ def discard_unfinished(path: Path) -> None:
 
 
 def refuse_missing(path: Path) -> None:
-    """Makes sure that there is a ledger.
+    """Makes sure that there is a ledger, and that SQLite can open what is there.
 
     Raises:
-        LedgerError: there is none.
+        LedgerError: there is none; it, or a file that SQLite would open with it, is a pipe, a
+            device or a link; or a journal lies beside it, which no ledger has.
     """
-    if not path.is_file():
+    # Looked at, not opened: to close a file that SQLite has open gives its locks away.
+    try:
+        regular = stat.S_ISREG(os.stat(path).st_mode)
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise LedgerError(
             f"there is no ledger in {path.parent}: name the folder of a sweep that was begun, "
             "or begin one"
+        ) from error
+    except OSError as error:
+        raise explained(path, error) from error
+    if not regular:
+        raise LedgerError(f"{path} is no regular file: name the folder of a sweep")
+    real = Path(os.path.realpath(path))
+    for file in (log_of(real), real.with_name(real.name + "-shm")):
+        if os.path.lexists(file) and not stat.S_ISREG(os.lstat(file).st_mode):
+            raise LedgerError(f"{file} is no regular file: remove it")
+    # SQLite would bring back from it whatever pages it says, and remove a file that it names.
+    journal = real.with_name(real.name + "-journal")
+    if os.path.lexists(journal):
+        raise LedgerError(
+            f"{journal} is another program's, a ledger leaves none: restore the ledger from a copy"
+        )
+
+
+def refuse_used(path: Path, *, traces_left: bool) -> None:
+    """Makes sure that a folder holds no sweep yet, nor what is left of one.
+
+    Args:
+        path: where a ledger would be made.
+        traces_left: whether there are traces beside it.
+
+    Raises:
+        LedgerError: it does.
+    """
+    if os.path.lexists(path):
+        raise LedgerError(f"{path.parent} holds a sweep already: resume it, or name another folder")
+    if traces_left or os.path.lexists(log_of(path)):
+        raise LedgerError(
+            f"{path.parent} holds what is left of a sweep whose {LEDGER_FILE} is gone: put that "
+            "back, or name another folder"
         )
 
 
@@ -173,28 +176,30 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
         LedgerError: it is missing, damaged, another program's or of another version.
     """
     # Without the right to write, SQLite cannot read along with a writer, and nobody is one.
-    alone = not os.access(path.parent, os.W_OK) and not log_of(path).exists()
+    alone = not os.access(path.parent, os.W_OK) and not os.path.lexists(log_of(path))
     connection = _connect(path, "immutable=1" if alone else "mode=rw")
     connection.execute("PRAGMA query_only = ON")
     return connection
 
 
 def connect_to_write(path: Path) -> sqlite3.Connection:
-    """Opens a ledger whose commits are on the disk when they return, and looks for damage.
+    """Opens a ledger whose commits are on the disk when they return.
 
     Raises:
-        LedgerError: it is missing, damaged, another program's or of another version.
+        LedgerError: it is missing, damaged, another program's or of another version; or a link,
+            through which another folder's ledger would be written.
     """
+    if os.path.islink(path):
+        raise LedgerError(f"{path} is a link: name the folder of the ledger that it leads to")
     connection = _connect(path, "mode=rw")
     try:
         connection.execute("PRAGMA synchronous = FULL")
-        (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        if version_of(connection) == VERSION:
+            # A copy may be in another mode, whose commits leave a journal when they are killed.
+            connection.execute("PRAGMA journal_mode = WAL")
     except sqlite3.Error as error:
         connection.close()
         raise explained(path, error) from error
-    if found != "ok":
-        connection.close()
-        raise damaged(path, found)
     return connection
 
 
@@ -206,20 +211,29 @@ def version_of(connection: sqlite3.Connection) -> int:
 
 def explained(path: Path, error: sqlite3.Error | OSError) -> LedgerError:
     """The error to show for what SQLite or the system said."""
-    # SQLite's primary code; 0 if the error does not come from SQLite itself.
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
-        return damaged(path, str(error))
-    if code == sqlite3.SQLITE_BUSY:
-        return LedgerError(f"the ledger {path} is held by another program: end it")
+    if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.ProgrammingError):
+        # SQLite's primary code; 0 where Python could not read a text.
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code == sqlite3.SQLITE_BUSY:
+            return LedgerError(f"the ledger {path} is held by another program: end it")
+        if code not in _NOT_THE_FILE:
+            return damaged(path, str(error))
     return LedgerError(
-        f"the ledger {path} cannot be used ({error}): free disk space there and make its folder "
-        "writable, then resume the sweep; nothing that was recorded is lost"
+        f"the ledger {path} cannot be used ({error}): free disk space there, make it readable and "
+        "its folder writable, then resume the sweep; nothing that was recorded is lost"
     )
 
 
 def damaged(path: Path, found: str) -> LedgerError:
-    """The error to show for a ledger that does not hold what was written to it."""
+    """The error to show for a ledger that does not hold what was written to it.
+
+    Args:
+        path: of the ledger.
+        found: why; may quote the file.
+    """
+    found = printable(" ".join(found.split()))
+    if len(found) > _LONGEST_FINDING:
+        found = f"{found[:_LONGEST_FINDING]}..."
     return LedgerError(
         f"the ledger {path} is damaged ({found}): restore it from a copy, or begin the sweep anew "
         "in another folder"
@@ -239,6 +253,7 @@ def _connect(path: Path, how: str) -> sqlite3.Connection:
     except sqlite3.Error as error:
         raise explained(path, error) from error
     try:
+        ledger_tables.restrain(connection)
         _refuse_foreign(path, connection)
     except sqlite3.Error as error:
         connection.close()
@@ -252,13 +267,16 @@ def _connect(path: Path, how: str) -> sqlite3.Connection:
 def _refuse_foreign(path: Path, connection: sqlite3.Connection) -> None:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     version = version_of(connection)
-    if application != _APPLICATION_ID:
+    if application != APPLICATION_ID:
         raise LedgerError(f"{path} is no ledger but another database: name another folder")
-    if version not in {1, _VERSION}:
+    if version not in {1, VERSION}:
         raise LedgerError(
-            f"the ledger {path} has version {version}, and this program reads {_VERSION}: "
+            f"the ledger {path} has version {version}, and this program reads {VERSION}: "
             "use the version of llm-planning that began the sweep, or begin it anew elsewhere"
         )
+    flaw = ledger_tables.find_flaw(connection, version)
+    if flaw is not None:
+        raise damaged(path, flaw)
 
 
 def _temporary(path: Path) -> Path:

@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, replace
+from operator import index
 from typing import TYPE_CHECKING, Any
 
+from llm_planning.experiments import ledger_values as check
 from llm_planning.experiments.ledger_file import LedgerError
+from llm_planning.experiments.ledger_tables import LONGEST_ROW
+from llm_planning.experiments.traces import LONGEST_TRACE
 from llm_planning.experiments.trial import Ended
 from llm_planning.trace_file import encode_trace
-from llm_serving.request import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from pathlib import Path
 
     from llm_planning.experiments.traces import TraceFolder
-    from llm_planning.experiments.trial import Trial, TrialResult
+    from llm_planning.experiments.trial import TrialResult
 
 SELECT_ROWS = """
     SELECT trials.content, trials.key, status, success, plan, metrics, usage, error, attempts,
            started, seconds, provenance, trace_sha256
-    FROM results JOIN trials ON trials.number = results.trial ORDER BY trials.number
+    FROM results LEFT JOIN trials ON trials.number = results.trial ORDER BY results.trial
 """
 """What `decode_row` reads."""
+
+_UNREPEATABLE = "$unrepeatable"
+"""Among the metrics in the file: names of those that another run may have different."""
 
 
 class UnkeepableResultError(LedgerError):
@@ -53,55 +59,92 @@ def encode_result(result: TrialResult) -> tuple[str, str, str, str | None, bytes
     """What is kept of a result: plan, metrics and usage as JSON, its error, and its trace's lines.
 
     Raises:
-        UnkeepableResultError: it holds something that is no JSON value.
+        UnkeepableResultError: it holds something that is no JSON value, or that no reader of a
+            ledger takes.
     """
+    apart = {_UNREPEATABLE: sorted(result.unrepeatable)} if result.unrepeatable else {}
     try:
-        return (
-            json.dumps(result.plan),
-            json.dumps(dict(result.metrics)),
-            json.dumps({role: asdict(usage) for role, usage in result.usage.items()}),
-            # A text with lone surrogates has no UTF-8.
-            result.error and result.error.encode("utf-8", "backslashreplace").decode(),
-            _encode_trace(result),
-        )
-    except (TypeError, ValueError, RecursionError) as error:
+        plan = json.dumps(result.plan)
+        metrics = json.dumps({**result.metrics, **apart})
+        usage = json.dumps({role: asdict(spent) for role, spent in result.usage.items()})
+        # A text with lone surrogates has no UTF-8.
+        error = result.error and result.error.encode("utf-8", "backslashreplace").decode()
+        trace = _encode_trace(result)
+        success = None if result.success is None else index(result.success)
+        _read_outcome((result.status, success, plan, metrics, usage, error))
+        check.moment(result.started, "its start")
+        check.seconds(result.seconds, "its time")
+        texts = (plan, metrics, usage, error or "")
+        if sum(len(text.encode()) for text in texts) > LONGEST_ROW // 2:
+            raise ValueError(f"it has more than {LONGEST_ROW // 2} bytes")
+        if trace is not None and len(trace) > LONGEST_TRACE:
+            raise ValueError(f"its trace has more than {LONGEST_TRACE} bytes")
+    except (TypeError, ValueError, RecursionError) as refusal:
         raise UnkeepableResultError(
-            f"the planner {result.trial.planner} left a result that is not JSON ({error}): its "
+            f"the planner {result.trial.planner} left a result that is not JSON ({refusal}): its "
             "plan, metrics and trace must be"
-        ) from error
+        ) from refusal
+    return plan, metrics, usage, error, trace
 
 
 def decode_row(
-    values: Sequence[Any], traces: TraceFolder, read_trial: Callable[[Any], Trial]
+    values: Sequence[Any], traces: TraceFolder, *, version: int, provenances: Collection[str]
 ) -> LedgerRow:
     """The row that `SELECT_ROWS` found.
 
     Args:
         values: of its columns.
         traces: where its trace lies.
-        read_trial: makes a trial of the JSON that the ledger has of it.
+        version: of the ledger.
+        provenances: ids of those that the ledger has.
 
     Raises:
         ValueError: it does not hold what was once written to it.
     """
-    content, key, status, success, plan, metrics, usage, *rest, sha256 = values
-    error, attempts, started, seconds, provenance = rest
-    return LedgerRow(
+    content, key, *came_out, attempts, started, seconds, provenance, sha256 = values
+    key = check.sha256(key, "the key of a trial")
+    if provenance not in provenances:
+        raise ValueError(f"the provenance of the trial {key} is missing")
+    if sha256 is not None:
+        check.sha256(sha256, "the hash of a trace")
+    row = LedgerRow(
         key=key,
-        trial=read_trial(json.loads(content)),
-        status=status,
-        success=None if success is None else bool(success),
-        plan=tuple(json.loads(plan)),
-        metrics=json.loads(metrics),
-        usage={role: Usage(**spent) for role, spent in json.loads(usage).items()},
-        error=error,
-        attempts=attempts,
-        started=started,
-        seconds=seconds,
+        trial=check.trial(check.read_object(content, "a trial"), key=key, version=version),
+        **_read_outcome(came_out),
+        attempts=check.count(attempts, "the attempts of a trial", least=1),
+        started=check.moment(started, "the start of a trial"),
+        seconds=check.seconds(seconds, "the time of a trial"),
         provenance=provenance,
         trace=None if sha256 is None else traces.path(key),
         trace_sha256=sha256,
     )
+    return of_version_1(row) if version == 1 else row
+
+
+def decode_provenances(
+    rows: Iterable[Sequence[Any]], prompts: Iterable[Sequence[Any]]
+) -> dict[str, dict[str, Any]]:
+    """What results were run with, by id; see `Ledger.provenances`.
+
+    Args:
+        rows: id and content.
+        prompts: the columns of their table; none in version 1.
+
+    Raises:
+        ValueError: they do not hold what was once written to them.
+    """
+    found = {
+        check.text(id_, "the id of a provenance"): check.read_object(said, "a provenance")
+        for id_, said in rows
+    }
+    for values in prompts:
+        id_, planner, role, sha256, content = check.texts(list(values), "a prompt")
+        if id_ not in found:
+            raise ValueError(f"the provenance {id_} of a prompt is missing")
+        planners = check.mapping(found[id_].setdefault("prompts", {}), "the prompts")
+        roles = check.mapping(planners.setdefault(planner, {}), "the prompts of a planner")
+        check.mapping(roles.setdefault(role, {}), "the prompts of a role")[sha256] = content
+    return found
 
 
 def of_version_1(row: LedgerRow) -> LedgerRow:
@@ -123,13 +166,32 @@ def repeatable(row: LedgerRow, trace: str | None) -> list[Any]:
         role: [spent.calls, spent.prompt_tokens, spent.completion_tokens]
         for role, spent in row.usage.items()
     }
-    came_out = [row.status, row.success, row.plan, row.metrics, usage, row.error]
+    metrics = {name: one for name, one in row.metrics.items() if name not in row.unrepeatable}
+    came_out = [row.status, row.success, row.plan, metrics, usage, row.error]
     return [row.key, *came_out, row.attempts, trace]
 
 
 def canonical(value: object) -> str:
     """JSON whose bytes are the same for equal values."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def _read_outcome(columns: Sequence[object]) -> dict[str, Any]:
+    """The fields of `Ended` that say what came of a trial, of their columns, status to error."""
+    status, success, plan, metrics, usage, error = columns
+    if status not in {"done", "failed"}:
+        raise ValueError(f"the status of a trial is {status!r}")
+    measured = check.read_object(metrics, "the metrics of a trial")
+    apart = check.texts(measured.pop(_UNREPEATABLE, []), "the unrepeatable metrics of a trial")
+    return {
+        "status": status,
+        "success": check.truth_or_none(success, "the success of a trial"),
+        "plan": check.texts(check.read_json(plan, "a plan"), "a plan"),
+        "metrics": measured,
+        "unrepeatable": frozenset(apart),
+        "usage": check.usage(check.read_object(usage, "the usage of a trial")),
+        "error": check.text_or_none(error, "the error of a trial"),
+    }
 
 
 def _encode_trace(result: TrialResult) -> bytes | None:

@@ -226,6 +226,7 @@ async def run_trial(
         success=outcome.success,
         plan=outcome.plan,
         metrics=outcome.metrics,
+        unrepeatable=outcome.unrepeatable,
         usage=usage,
         started=started,
         seconds=seconds,

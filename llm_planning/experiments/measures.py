@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
+import reprlib
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from llm_planning.experiments.runs import is_trial_field
+from llm_planning.experiments.runs import distinct, is_trial_field
 from llm_planning.experiments.statistics import (
     Estimate,
     mean,
@@ -19,10 +19,13 @@ from llm_planning.experiments.statistics import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Mapping
 
     from llm_planning.experiments.published import Comparison, Measure
     from llm_planning.experiments.runs import Record, Runs
+
+_LARGEST = 1e100
+"""Numbers beyond it are not averaged: their squares would leave the range of floats."""
 
 
 class MeasureError(ValueError):
@@ -85,7 +88,8 @@ def measure(runs: Runs, what: Measure) -> Measured:
     having = [record for record in runs.done if record.get(what.field) is not None]
     groups: defaultdict[object, list[float]] = defaultdict(list)
     for record in having:
-        groups[record.get(what.per) if what.per else None].append(read(record, what.field))
+        group = distinct(record.get(what.per)) if what.per else None
+        groups[group].append(read(record, what.field))
     return Measured(
         estimate=_estimate(list(groups.values()), what),
         runs=len(having),
@@ -155,10 +159,10 @@ def _by_pair(
     fields: list[str],
     field: str,
     read: Callable[[Record, str], float],
-) -> Mapping[tuple[Any, ...], float]:
-    values: dict[tuple[Any, ...], float] = {}
+) -> Mapping[tuple[Hashable, ...], float]:
+    values: dict[tuple[Hashable, ...], float] = {}
     for record in records:
-        key = tuple(record.get(name) for name in fields)
+        key = tuple(distinct(record.get(name)) for name in fields)
         if key in values:
             raise MeasureError(
                 f"cannot pair {record['planner']} on {record['task']}, seed {record['seed']}: "
@@ -170,8 +174,11 @@ def _by_pair(
 
 def _number(record: Record, field: str) -> float:
     value = record[field]
-    if not isinstance(value, int | float) or not math.isfinite(value):
-        raise MeasureError(f"{field} is {value!r} in a run of {record['planner']}, no number")
+    if not isinstance(value, int | float) or not abs(value) <= _LARGEST:
+        raise MeasureError(
+            f"{field} is {reprlib.repr(value)} in a run of {record['planner']}, no number up to "
+            f"{_LARGEST:g}"
+        )
     return float(value)
 
 
@@ -179,6 +186,7 @@ def _truth(record: Record, field: str) -> float:
     value = record[field]
     if not isinstance(value, int | float) or value not in {0, 1}:
         raise MeasureError(
-            f"{field} is {value!r} in a run of {record['planner']}, neither true nor false"
+            f"{field} is {reprlib.repr(value)} in a run of {record['planner']}, neither true nor "
+            "false"
         )
     return float(value)

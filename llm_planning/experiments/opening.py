@@ -11,14 +11,18 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from pydantic import ValidationError
+
+from llm_planning.environments.textgame.transition_store import off_disk
 from llm_planning.experiments.local_pool import LocalPool
 from llm_planning.experiments.scheduler import Progress, run_sweep
 from llm_planning.model_configs import serve
 from llm_planning.roles import Engines
 from llm_serving.cache import CachedEngine, ResponseCache, response_cache_path
-from llm_serving.config import EngineConfig
+from llm_serving.config import EngineConfig, explain
 from llm_serving.encoder import TextEncoder
-from llm_serving.encoder_engine import EncoderEngine
+from llm_serving.encoder_engine import NO_MODEL, EncoderEngine
+from llm_serving.errors import EngineConfigError
 from llm_serving.request import ModelIdentity
 
 if TYPE_CHECKING:
@@ -65,16 +69,27 @@ class Models:
 
     @classmethod
     def of(cls, trial: Trial) -> Models:
-        """The models of a trial, configured as they were when its sweep was read."""
-        return cls(
-            tuple(
-                (name, EngineConfig(**trial.engines[name]) if name in trial.engines else None)
-                for name in sorted({trial.model, *trial.role_models.values()})
-            )
-        )
+        """The models of a trial, configured as they were when its sweep was read.
+
+        Raises:
+            EngineConfigError: a ledger has a configuration that is none.
+        """
+        names = sorted({trial.model, *trial.role_models.values()})
+        return cls(tuple((name, _configuration(trial, name)) for name in names))
 
     def __str__(self) -> str:
         return " and ".join(name for name, _ in self.configurations)
+
+
+def _configuration(trial: Trial, name: str) -> EngineConfig | None:
+    if name == NO_MODEL:
+        return None
+    try:
+        return EngineConfig.model_validate(trial.engines.get(name))
+    except ValidationError as error:
+        raise EngineConfigError(
+            f"the model {name} as a trial has it: {explain(error, EngineConfig)}"
+        ) from error
 
 
 class LonePool(LocalPool):
@@ -119,6 +134,8 @@ def open_pool(models: Models, *, answers: Answers, most: int | None) -> Iterator
         if answers is Answers.CACHED:
             answers_cache = opened.enter_context(closing(ResponseCache(response_cache_path())))
             encoder = opened.enter_context(closing(TextEncoder()))
+        else:
+            opened.enter_context(off_disk())
         served = {
             name: opened.enter_context(serve(config, encoder, limits=limits))
             for name, config in models.configurations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -12,10 +13,11 @@ import tempfile
 import threading
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 _QUIET: Final = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -28,11 +30,14 @@ _QUIET: Final = {
 }
 """Ray reads these when it is imported; what the user has set stays."""
 
+_LOOPBACK: Final = "127.0.0.1"
+"""Where all processes of a Ray that is started here listen."""
+
 _OBJECT_STORE_BYTES: Final = 128 * 2**20
 """Trials and their results are some kilobytes; larger ones spill to the disk."""
 
-_LONGEST_FOLDER: Final = 32
-"""Ray appends up to 70 characters to it, and the path of a socket has room for 107."""
+_LONGEST_FOLDER: Final = 17
+"""The path of a socket has room for 107 characters: 26 of them are ours, and up to 64 are Ray's."""
 
 _REACH_SECONDS: Final = 5.0
 """For the first answer of an address; Ray itself would try a wrong one for minutes."""
@@ -61,15 +66,13 @@ class Cluster:
     Args:
         ray: the module.
         local: whether its processes are ours, on this machine.
-        folder: of their temporary files, if they are.
-        connected: whether this object made the connection and so has to end it.
+        leaving: undoes, when it is closed, all that the connection took.
     """
 
-    def __init__(self, ray: Any, *, local: bool, folder: str | None, connected: bool) -> None:  # noqa: ANN401
+    def __init__(self, ray: Any, *, local: bool, leaving: contextlib.ExitStack) -> None:  # noqa: ANN401
         self.ray = ray
         self.local = local
-        self._folder = folder
-        self._connected = connected
+        self._leaving = leaving
 
     def nodes(self) -> tuple[Node, ...]:
         """The machines that are up."""
@@ -83,14 +86,7 @@ class Cluster:
 
     def close(self) -> None:
         """Leaves the cluster; ends its processes if it was started here."""
-        if self._connected:
-            with _own_sigterm_handler():
-                self.ray.shutdown()
-            self._connected = False
-        if self._folder is not None:
-            # A process that is still ending may write into it once more: nothing to wait for.
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
+        self._leaving.close()
 
 
 def connect(address: str | None, *, cpus: int) -> Cluster:
@@ -98,6 +94,10 @@ def connect(address: str | None, *, cpus: int) -> Cluster:
 
     It must be called by the main thread: Linux ends Ray's processes with the thread that started
     them, which is what keeps none of them behind should this process be killed.
+
+    A Ray that is started here listens on loopback alone, answers only who has its token, which
+    nobody is told, and keeps its files where only this user can reach them. Variables of the
+    environment are put back when the connection is closed.
 
     Args:
         address: `auto`, `ray://host:port` or `host:port` of a cluster that runs; None starts one
@@ -110,53 +110,29 @@ def connect(address: str | None, *, cpus: int) -> Cluster:
     """
     if threading.current_thread() is not threading.main_thread():
         raise RuntimeError("Ray has to be started by the main thread")
-    for name, value in _QUIET.items():
-        os.environ.setdefault(name, value)
-    try:
-        import ray
-    except ImportError as error:
-        raise RayPoolError(
-            f"Ray cannot be imported ({error}): pip install 'llm-planning[ray]', "
-            "or run the sweep without Ray"
-        ) from error
-    if ray.is_initialized():
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(
+            _environment({name: os.environ.get(name, value) for name, value in _QUIET.items()})
+        )
+        try:
+            import ray
+        except ImportError as error:
+            raise RayPoolError(
+                f"Ray cannot be imported ({error}): pip install 'llm-planning[ray]', "
+                "or run the sweep without Ray"
+            ) from error
+        if not ray.is_initialized():
+            if address is None:
+                _start(ray, cpus=cpus, stack=stack)
+            else:
+                _join(ray, address=address, stack=stack)
+            return Cluster(ray, local=address is None, leaving=stack.pop_all())
         if address is not None:
             raise RayPoolError(
                 f"Ray address {address!r}: this process is connected to Ray already; "
                 "leave the address out to use that connection, or call ray.shutdown() before"
             )
-        return Cluster(ray, local=False, folder=None, connected=False)
-    quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
-    if address is not None:
-        _reach(address)
-        try:
-            _init(ray, address=address, **quiet)
-        except Exception as error:  # whatever Ray raises, the address is what a user can change
-            raise RayPoolError(
-                f"Ray address {address!r}: {error}; versions of Ray and Python must be the "
-                "cluster's, and RAY_AUTH_MODE=token must be set if it asks for a token"
-            ) from error
-        return Cluster(ray, local=False, folder=None, connected=True)
-    folder = tempfile.mkdtemp(prefix="llm-planning-ray-", dir=_short_folder())
-    cluster = Cluster(ray, local=True, folder=folder, connected=True)
-    try:
-        _init(
-            ray,
-            address="local",
-            num_cpus=cpus,
-            object_store_memory=_OBJECT_STORE_BYTES,
-            include_dashboard=False,
-            _temp_dir=folder,
-            # An engine is meant to fill the machine's memory: no reason to kill it.
-            _system_config={"memory_monitor_refresh_ms": 0},
-            **quiet,
-        )
-    except BaseException as error:
-        cluster.close()
-        if isinstance(error, Exception):
-            raise RayPoolError(f"a Ray on this machine does not start: {error}") from error
-        raise
-    return cluster
+        return Cluster(ray, local=False, leaving=stack.pop_all())
 
 
 def place(
@@ -190,11 +166,119 @@ def place(
     return count, resources
 
 
+def _join(ray: Any, *, address: str, stack: contextlib.ExitStack) -> None:  # noqa: ANN401
+    """Connects to a cluster that runs, until the stack is closed."""
+    _reach(address)
+    stack.callback(_shutdown, ray)
+    try:
+        _init(ray, address=address)
+    except Exception as error:  # whatever Ray raises, the address is what a user can change
+        raise RayPoolError(
+            f"Ray address {address!r}: {error}; versions of Ray and Python must be the "
+            "cluster's, and RAY_AUTH_MODE=token must be set if it asks for a token"
+        ) from error
+
+
+def _start(ray: Any, *, cpus: int, stack: contextlib.ExitStack) -> None:  # noqa: ANN401
+    """Starts a cluster that lives until the stack is closed."""
+    # Ray opens to everybody each folder that it makes or is given: only what lies around it counts.
+    around = tempfile.mkdtemp(prefix="llm-planning-", dir=_short_folder())
+    # A process that is still ending may write into it once more: nothing to wait for.
+    stack.callback(shutil.rmtree, around, ignore_errors=True)
+    try:
+        stack.enter_context(_token(ray, Path(around) / "token"))
+        stack.callback(_shutdown, ray)
+        with _loopback_as_it_is(ray):
+            _init(
+                ray,
+                address="local",
+                num_cpus=cpus,
+                object_store_memory=_OBJECT_STORE_BYTES,
+                include_dashboard=False,
+                _node_ip_address=_LOOPBACK,
+                _temp_dir=f"{around}/ray",
+                # An engine is meant to fill the machine's memory: no reason to kill it.
+                _system_config={"memory_monitor_refresh_ms": 0},
+            )
+        (node,) = ray.nodes()
+        if (at := node["NodeManagerAddress"]) != _LOOPBACK:
+            raise RuntimeError(f"it listens on {at}, where others could reach it: use Ray 2.60")
+    except Exception as error:
+        raise RayPoolError(f"a Ray on this machine does not start: {error}") from error
+
+
 def _init(ray: Any, **options: Any) -> None:  # noqa: ANN401
     with _own_sigterm_handler(), warnings.catch_warnings():
         # Ray's own words about an address where nobody answers.
         warnings.simplefilter("ignore")
-        ray.init(**options)
+        ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
+
+
+def _shutdown(ray: Any) -> None:  # noqa: ANN401
+    with _own_sigterm_handler():
+        ray.shutdown()
+
+
+@contextlib.contextmanager
+def _environment(values: Mapping[str, str | None]) -> Iterator[None]:
+    """Sets variables of this process and its children, None being none, and puts them back."""
+    before = {name: os.environ.get(name) for name in values}
+
+    def put(values: Mapping[str, str | None]) -> None:
+        for name, value in values.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+    put(values)
+    try:
+        yield
+    finally:
+        put(before)
+
+
+@contextlib.contextmanager
+def _token(ray: Any, path: Path) -> Iterator[None]:  # noqa: ANN401
+    """Lets this process, and what it starts, give and demand a token that nobody else knows.
+
+    Ray's own default is one token for all clusters of a user, in a file that everybody may read.
+
+    Args:
+        ray: the module.
+        path: of the token's file, in a folder that only this user can enter.
+    """
+
+    def read() -> None:
+        """Makes Ray forget what this process knew of the mode and of the token."""
+        ray._raylet.Config.initialize("")
+        ray._raylet.AuthenticationTokenLoader.instance().reset_cache()
+
+    path.touch(mode=0o600)
+    path.write_text(secrets.token_hex(32), encoding="ascii")
+    ours = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(path), "RAY_AUTH_TOKEN": None}
+    try:
+        with _environment(ours):
+            read()
+            yield
+    finally:
+        read()
+
+
+@contextlib.contextmanager
+def _loopback_as_it_is(ray: Any) -> Iterator[None]:  # noqa: ANN401
+    """Keeps Ray from replacing a loopback address by this machine's address in the network.
+
+    It does so wherever it supports clusters of several machines. The variable
+    RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0 says the same, but only before Ray is imported.
+    """
+    constants = ray._private.ray_constants
+    own = constants.ENABLE_RAY_CLUSTER
+    constants.ENABLE_RAY_CLUSTER = False
+    try:
+        yield
+    finally:
+        constants.ENABLE_RAY_CLUSTER = own
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ The fields of a record:
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -19,7 +20,7 @@ from llm_planning.names import remedy
 from llm_serving.request import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Hashable, Iterable, Mapping
 
     from llm_planning.experiments.ledger import Ledger, LedgerRow
     from llm_planning.experiments.trial import Trial
@@ -99,10 +100,20 @@ class Runs:
 
 def field_values(field: str, runs: Runs) -> tuple[Any, ...]:
     """The different values that runs have in a field: numbers by size, then others by name."""
-    values = {record[field] for record in runs.all if record.get(field) is not None}
+    found = [record[field] for record in runs.all if record.get(field) is not None]
+    values = {distinct(value): value for value in reversed(found)}.values()
     numbers = [value for value in values if isinstance(value, int | float)]
     others = [value for value in values if not isinstance(value, int | float)]
     return (*sorted(numbers), *sorted(others, key=str))
+
+
+def distinct(value: object) -> Hashable:
+    """What tells the values of fields apart where they are keys; a setting may be a list."""
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, float) and not math.isnan(value):
+        return value
+    return (json.dumps(value, sort_keys=True),)
 
 
 def is_trial_field(field: str) -> bool:

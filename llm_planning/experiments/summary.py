@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 from llm_planning.experiments.measures import Measured, measure
 from llm_planning.experiments.published import Measure
 from llm_planning.experiments.runs import (
+    Runs,
     UnknownFieldError,
     collect_runs,
+    distinct,
     is_trial_field,
     varying,
 )
@@ -17,10 +19,10 @@ from llm_planning.experiments.wording import NOTHING, write_estimate
 from llm_planning.names import remedy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
 
     from llm_planning.experiments.ledger import LedgerRow
-    from llm_planning.experiments.runs import Runs
+    from llm_planning.experiments.runs import Record
     from llm_planning.experiments.trial import Trial
     from llm_planning.experiments.wording import Form
 
@@ -104,16 +106,23 @@ def summary(
     """
     runs = collect_runs(rows, expected=expected)
     fields = varying(runs.all) if by is None else tuple(_full_name(field, runs) for field in by)
-    groups: dict[tuple[Any, ...], None] = dict.fromkeys(
-        tuple(record.get(field) for field in fields) for record in runs.all
+    # One pass: there may be as many groups as trials.
+    groups: dict[Hashable, tuple[list[Record], list[Record], list[Record]]] = {}
+    for place, records in enumerate((runs.done, runs.failed, runs.pending)):
+        for record in records:
+            key = tuple(distinct(record.get(field)) for field in fields)
+            groups.setdefault(key, ([], [], []))[place].append(record)
+    chosen = (
+        Runs(done=tuple(done), failed=tuple(failed), pending=tuple(pending))
+        for done, failed, pending in groups.values()
     )
-    return Summary(by=fields, groups=tuple(_group(fields, values, runs) for values in groups))
+    return Summary(by=fields, groups=tuple(_group(fields, mine) for mine in chosen))
 
 
-def _group(fields: tuple[str, ...], values: tuple[Any, ...], runs: Runs) -> Group:
-    mine = runs.select({field: (value,) for field, value in zip(fields, values, strict=True)})
+def _group(fields: tuple[str, ...], mine: Runs) -> Group:
+    first = mine.all[0]
     return Group(
-        values=values,
+        values=tuple(first.get(field) for field in fields),
         done=len(mine.done),
         failed=len(mine.failed),
         pending=len(mine.pending),

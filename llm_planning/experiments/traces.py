@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import json
@@ -11,7 +12,7 @@ import zlib
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from llm_kernels.files import make_folder, write_durably
+from llm_kernels.files import make_folder, read_regular, write_durably
 from llm_planning.trace_file import TraceError, decode_trace
 
 if TYPE_CHECKING:
@@ -20,9 +21,15 @@ if TYPE_CHECKING:
 
     from llm_planning.trace import Event
 
+LONGEST_TRACE = 2**28
+"""Bytes of a trace's lines, at most: a small file can hold far more than fits the memory."""
+
 # Deflate's fastest level: a trace repeats itself so much that the others save little and take
 # several times as long.
 _LEVEL = 1
+_GZIP = 16
+"""Added to a window's size it tells zlib that gzip's frame is around it."""
+
 _TEMPORARY = ".tmp"
 _OURS = re.compile(r"([0-9a-f]{64})\.jsonl\.gz(\.tmp)?")
 
@@ -62,6 +69,9 @@ class TraceFolder:
         content = gzip.compress(lines, _LEVEL, mtime=0)
         path = self.path(key)
         make_folder(self._path)
+        if os.path.islink(path):
+            # What it leads to is not ours to replace.
+            path.unlink()
         write_durably(path, content, temporary=path.with_name(path.name + _TEMPORARY))
         return hashlib.sha256(lines).hexdigest(), len(content)
 
@@ -69,34 +79,58 @@ class TraceFolder:
         """The lines of a trial's trace.
 
         Raises:
-            TraceError: the file is missing, damaged, or holds something else.
+            TraceError: the file is missing, damaged, no regular one, holds something else, or more
+                than `LONGEST_TRACE`.
         """
         path = self.path(key)
+        unpacking = zlib.decompressobj(zlib.MAX_WBITS + _GZIP)
         try:
-            lines = gzip.decompress(path.read_bytes())
-        except (OSError, EOFError, zlib.error) as error:
-            raise TraceError(f"the trace {path} cannot be read ({error})") from error
-        if hashlib.sha256(lines).hexdigest() != sha256:
+            # Deflate makes no lines longer than they are.
+            lines = unpacking.decompress(
+                read_regular(path, most=LONGEST_TRACE), max_length=LONGEST_TRACE + 1
+            )
+        except OSError as error:
+            raise TraceError(
+                f"the trace {path} cannot be read ({error.strerror}): restore it"
+            ) from error
+        except zlib.error as error:
+            raise TraceError(f"the trace {path} is damaged ({error}): restore it") from error
+        if len(lines) > LONGEST_TRACE:
+            raise TraceError(
+                f"the trace {path} has more than {LONGEST_TRACE} bytes, which none of ours has: "
+                "restore it"
+            )
+        if not unpacking.eof or hashlib.sha256(lines).hexdigest() != sha256:
             raise TraceError(f"the trace {path} is not the one that its trial left: restore it")
-        return decode_trace(lines)
+        try:
+            return decode_trace(lines)
+        except TraceError as error:
+            raise TraceError(f"the trace {path} is none: {error}") from error
 
     def clean(self, kept: Collection[str]) -> None:
         """Removes what a killed run left: temporary files, and traces that have no row.
 
-        Files with other names are not touched.
+        Files with other names are not touched, nor are folders.
 
         Args:
             kept: keys of the trials whose trace the ledger knows.
+
+        Raises:
+            OSError: something could not be removed, or the folder is a link: traces somewhere else
+                may be another sweep's.
         """
+        if os.path.islink(self._path):
+            raise OSError(errno.ELOOP, "it is a link: put the folder itself there", str(self._path))
         with suppress(FileNotFoundError), os.scandir(self._path) as files:
             for file in files:
                 ours = _OURS.fullmatch(file.name)
-                if ours and (ours[2] or ours[1] not in kept):
+                left = ours and (ours[2] or ours[1] not in kept)
+                if left and not file.is_dir(follow_symlinks=False):
                     os.unlink(file.path)
 
     def holds_any(self) -> bool:
-        """Whether there are traces, of whichever ledger."""
-        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(self._path) as files:
+        """Whether there are traces, of whichever ledger; false where nobody may look."""
+        with suppress(OSError), os.scandir(self._path) as files:
             return any(_OURS.fullmatch(file.name) for file in files)
         return False
 
@@ -106,8 +140,11 @@ def repeatable_digest(lines: Iterable[Event]) -> str:
 
     Trees are numbered, and questions answered, in an order that depends on how long answers take:
     only the lines of one tree have theirs.
+
+    Raises:
+        RecursionError: a line is nested too deeply.
     """
-    trees: dict[int, list[str]] = {}
+    trees: dict[str, list[str]] = {}
     others: list[str] = []
     for line in lines:
         if line["type"] in _TYPES_APART:
@@ -115,6 +152,6 @@ def repeatable_digest(lines: Iterable[Event]) -> str:
         kept = {key: value for key, value in line.items() if key not in _FIELDS_APART}
         tree = kept.pop("tree", None)
         text = json.dumps(kept, sort_keys=True)
-        (others if tree is None else trees.setdefault(tree, [])).append(text)
+        (others if tree is None else trees.setdefault(json.dumps(tree), [])).append(text)
     parts = sorted([*others, *map("\n".join, trees.values())])
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()

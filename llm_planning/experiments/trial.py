@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from llm_planning.own_code import told_of
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -98,6 +100,8 @@ class Ended:
         success: whether the goal was reached; None where nobody judged it.
         plan: the options or actions, in order.
         metrics: numbers and words that describe the run.
+        unrepeatable: names of the metrics that another run with the same answers may have
+            different; see `Outcome`.
         usage: what it asked, by role.
         error: type and message of what a failed trial raised, None otherwise.
         started: seconds since the epoch.
@@ -109,6 +113,7 @@ class Ended:
     success: bool | None = None
     plan: tuple[str, ...] = ()
     metrics: Mapping[str, Any] = field(default_factory=dict)
+    unrepeatable: frozenset[str] = frozenset()
     usage: Mapping[str, Usage]
     error: str | None = None
     started: float
@@ -147,7 +152,7 @@ class TrialResult(Ended):
             usage=usage or {},
             events=events,
             trace={"raised": "".join(traceback.format_exception(error)).splitlines()},
-            error=f"{type(error).__name__}: {error}",
+            error=told_of(error),
             started=started,
             seconds=seconds,
         )

@@ -14,7 +14,7 @@ from llm_kernels.files import read_regular
 from llm_planning.names import remedy
 from llm_planning.roles.oracles import Errors
 from llm_planning.settings import Settings, SettingsError
-from llm_serving.yaml_file import YamlError, read_mapping
+from llm_serving.yaml_file import MOST_BYTES, YamlError, read_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -140,7 +140,7 @@ def file_hash(roles: str) -> str:
     if roles in {"llm", "rules"}:
         return ""
     try:
-        return hashlib.sha256(read_regular(Path(roles))).hexdigest()
+        return hashlib.sha256(read_regular(Path(roles), most=MOST_BYTES)).hexdigest()
     except (OSError, ValueError):
         # `read_roles` says what is wrong.
         return ""

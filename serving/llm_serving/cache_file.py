@@ -1,22 +1,46 @@
-"""A cache's SQLite file: opened safely, shared by threads and processes, refused when foreign."""
+"""A cache's SQLite file: opened safely, shared by threads and processes, refused when foreign.
+
+A file is foreign unless its tables are those of its layout, to the letter, and there is nothing
+beside them: a view in a table's place may never end, and a trigger may write what nobody put.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
-from llm_serving.errors import ServingError
+from llm_kernels.files import check_target
+from llm_serving.errors import ServingError, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+logger = logging.getLogger(__name__)
+
 _BUSY_SECONDS = 30.0
+_LONGEST_FIELD = 1 << 26
+_LONGEST_REASON = 300
+_DAMAGE = frozenset(
+    {
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_ERROR,  # of a file with the layout's tables: a format that is not known
+        sqlite3.SQLITE_NOTADB,
+        sqlite3.SQLITE_TOOBIG,
+    }
+)
+_warned: set[Path] = set()
+"""Folders of which it was said that nothing can be written there."""
+_SIDE_FILES = ("-wal", "-shm", "-journal")
+_SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
 
 
 class CacheError(ServingError):
@@ -53,9 +77,16 @@ class CacheFile:
     write-ahead mode, and a process killed at any moment leaves every transaction that it had
     ended. An object does not survive `fork`: a child opens its own.
 
+    Where the file or its folder may not be written to, what it holds is read and nothing is added;
+    the first such file of a folder gives a warning.
+
+    Attributes:
+        path: of the file.
+        writable: whether anything can be added.
+
     Raises:
         UnreadableCacheError: the file is damaged, foreign or of another version.
-        CacheError: it cannot be opened or written (permissions, a full disk).
+        CacheError: it cannot be opened (it is no file, permissions, a full disk).
     """
 
     def __init__(self, path: Path, layout: CacheLayout) -> None:
@@ -64,11 +95,9 @@ class CacheFile:
         self._pid = os.getpid()
         self._lock = threading.Lock()
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._connection = sqlite3.connect(
-                path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
-            )
-        except (OSError, sqlite3.Error) as error:
+            self.writable = _is_writable(path)
+            self._connection = _open(path) if self.writable else _open_to_read(path)
+        except (OSError, ValueError, sqlite3.Error) as error:
             raise self._explained(error) from error
         try:
             self._prepare()
@@ -140,6 +169,9 @@ class CacheFile:
 
     def _prepare(self) -> None:
         """Creates the tables in an empty file and refuses any other that is not a cache."""
+        # A foreign file's own functions, and sizes that its pages claim, are not believed.
+        self._connection.execute("PRAGMA trusted_schema = OFF")
+        self._connection.execute("PRAGMA cell_size_check = ON")
         if self._is_empty():
             # Several processes may come here at once; changing the journal's mode fails at once,
             # without the busy timeout, while another connection does the same.
@@ -164,6 +196,10 @@ class CacheFile:
             raise self.unreadable(
                 f"has version {version}, and this program reads {self._layout.version}"
             )
+        wanted = _schema_of(self._layout)
+        found = self._connection.execute(_SCHEMA).fetchmany(len(wanted) + 1)
+        if [_plain(row) for row in found] != wanted:
+            raise self.unreadable("has other tables than this program makes")
         # With the write-ahead log, a commit that is not flushed survives the death of the process
         # and only the last ones are lost with the machine's power: no entry is worth an fsync.
         self._connection.execute("PRAGMA synchronous = NORMAL")
@@ -187,10 +223,12 @@ class CacheFile:
         return True
 
     def _explained(self, error: BaseException) -> CacheError:
-        if _code(error) in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
-            return self.unreadable(f"is damaged or no SQLite database ({error})")
+        said = printable(" ".join(str(error).split()))[:_LONGEST_REASON]
+        # Text that is no UTF-8 has no code of its own.
+        if _code(error) in _DAMAGE or "Could not decode" in said:
+            return self.unreadable(f"is damaged or no SQLite database ({said})")
         return CacheError(
-            f"the {self._layout.name} {self.path} cannot be used ({error}): make its folder "
+            f"the {self._layout.name} {self.path} cannot be used ({said}): make its folder "
             "writable and free disk space there, set LLM_PLANNING_CACHE to another folder, or run "
             "with `--no-cache`"
         )
@@ -200,6 +238,74 @@ def remove_cache_file(path: Path) -> None:
     """Deletes a cache's files, readable or not; a missing one is no error."""
     for suffix in ("", "-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+def _is_writable(path: Path) -> bool:
+    """Whether a cache's file can be written or made; a warning says why not.
+
+    Raises:
+        OSError: what has its name, or that of a file beside it, is no regular file.
+    """
+    for beside in _SIDE_FILES:
+        # SQLite would wait for a pipe, and empty what a link leads to.
+        side = f"{path}{beside}"
+        if os.path.lexists(side) and (os.path.islink(side) or not os.path.isfile(side)):
+            raise OSError(f"{side} is no regular file")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        check_target(path)
+    except OSError as error:
+        if os.path.lexists(path) and not os.path.isfile(path):
+            raise
+        folder = next(one for one in path.absolute().parents if os.path.lexists(one))
+        if folder not in _warned:
+            _warned.add(folder)
+            logger.warning(
+                "nothing is added to the caches in %s: %s; with `--no-cache` none is used",
+                folder,
+                error,
+            )
+        return False
+    return True
+
+
+def _open(name: Path | str, **options: bool) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        name, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False, **options
+    )
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_FIELD)
+    return connection
+
+
+def _open_to_read(path: Path) -> sqlite3.Connection:
+    """A file that cannot be written, or no entries at all where there is none."""
+    if not os.path.lexists(path) or os.path.getsize(path) == 0:
+        return _open(":memory:")
+    place = f"file:{quote(str(path))}?mode=ro"
+    connection = _open(place, uri=True)
+    try:
+        connection.execute(_SCHEMA).fetchone()
+    except sqlite3.OperationalError as error:
+        connection.close()
+        if _code(error) not in {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}:
+            raise
+        # The write-ahead log's index cannot be made here. Without it, what is in the file itself
+        # can be read as long as nobody writes.
+        connection = _open(f"{place}&immutable=1", uri=True)
+    return connection
+
+
+@cache
+def _schema_of(layout: CacheLayout) -> list[tuple[str, ...]]:
+    with closing(_open(":memory:")) as model:
+        for statement in layout.tables:
+            model.execute(statement)
+        return [_plain(row) for row in model.execute(_SCHEMA)]
+
+
+def _plain(row: Sequence[object]) -> tuple[str, ...]:
+    """A row of the schema, whose statements may be written in other lines."""
+    return tuple(" ".join(str(field).split()) for field in row)
 
 
 def _code(error: BaseException) -> int:

@@ -14,13 +14,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from llm_kernels.files import at_home
 from llm_serving.errors import EncoderError, EngineStoppedError, TextError
 from llm_serving.models import CATALOGUE, resolve
+from llm_serving.models.local import check_modules
 from llm_serving.models.progress import quiet_transformers
+from llm_serving.models.reading import reading_model
 from llm_serving.vector_store import EncoderIdentity, VectorCache, vector_cache_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from numpy.typing import NDArray
 
@@ -33,6 +37,8 @@ DEFAULT_ENCODER = "all-minilm-l6-v2"
 # Tokens of a batch, padding included: a CPU computes no faster with more, and pads more.
 _CPU_BATCH = 1024
 _GPU_BATCH = 32_768
+# Of a text; a model's own limit may be none.
+_MOST_TOKENS = 32_768
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,9 +196,9 @@ class TextEncoder:
         if not texts:
             return
         model = self._loaded()
-        with self._computing:
+        with self._computing, _reading(self._name):
             token_ids = model.tokenizer(texts, truncation=False, verbose=False)["input_ids"]
-        longest = model.max_seq_length
+            longest = max(1, min(model.max_seq_length, _MOST_TOKENS))
         cut = sum(len(ids) > longest for ids in token_ids)
         if cut:
             logger.warning(
@@ -202,7 +208,7 @@ class TextEncoder:
                 longest,
                 self._name,
             )
-        lengths = [min(len(ids), longest) for ids in token_ids]
+        lengths = [max(1, min(len(ids), longest)) for ids in token_ids]
         budget = _CPU_BATCH if model.device.type == "cpu" else _GPU_BATCH
         order = sorted(range(len(texts)), key=lambda i: -lengths[i])
         while order:
@@ -213,7 +219,7 @@ class TextEncoder:
     def _forward(self, texts: list[str]) -> NDArray[np.float32]:
         """Unit vectors of texts, computed in one batch."""
         model = self._loaded()
-        with self._computing:
+        with self._computing, _reading(self._name):
             vectors: NDArray[np.float32] = model.encode(
                 texts,
                 batch_size=len(texts),
@@ -221,6 +227,8 @@ class TextEncoder:
                 convert_to_numpy=True,
                 show_progress_bar=False,
             )
+        if vectors.shape != (len(texts), vectors.shape[-1]):
+            raise EncoderError(f"{self._name} gives no vector per text: its modules are damaged")
         if not np.isfinite(vectors).all():
             raise EncoderError(f"{self._name} gives NaN or Inf: its weights are damaged")
         return vectors.astype(np.float32, copy=False)
@@ -244,28 +252,32 @@ class TextEncoder:
 
 def _load(found: ResolvedModel) -> Any:  # noqa: ANN401 - a sentence-transformers class
     # Any other model would be given a pooling layer of sentence-transformers' own choice.
-    if not (found.path / "modules.json").is_file():
+    if not os.path.isfile(found.path / "modules.json"):
         raise EncoderError(
             f"{found.name} is no sentence encoder: {found.path} has no modules.json. Take a model "
             f"of sentence-transformers, such as {DEFAULT_ENCODER}"
         )
+    check_modules(found.path)
     from sentence_transformers import SentenceTransformer
 
-    try:
-        with quiet_transformers():
-            model = SentenceTransformer(str(found.path), device=None, local_files_only=True)
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
-        raise EncoderError(
-            f"{found.name} in {found.path} cannot be loaded as a sentence encoder: {error}"
-        ) from error
+    with _reading(found.name), quiet_transformers():
+        model = SentenceTransformer(
+            str(found.path), device=None, local_files_only=True, trust_remote_code=False
+        )
     # Weights in half precision would give vectors of three digits.
     return model.float()
 
 
+def _reading(name: str) -> AbstractContextManager[None]:
+    return reading_model(
+        lambda reason: EncoderError(f"{name} cannot be used as a sentence encoder: {reason}")
+    )
+
+
 def _lasting_name(model: str) -> str:
     """The name that means the same model from every working directory."""
-    folder = Path(os.path.expanduser(model))  # leaves ~nobody alone, where Path raises
-    return str(folder.resolve()) if model not in CATALOGUE and folder.is_dir() else model
+    folder = Path(at_home(model))
+    return os.path.realpath(folder) if model not in CATALOGUE and os.path.isdir(folder) else model
 
 
 def _check(texts: Sequence[str]) -> None:

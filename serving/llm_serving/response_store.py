@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 Answer: TypeAlias = Completion | Scores
 """What the cache keeps."""
 
-# Shorter values stay plain: deflate costs 0.1 ms each time and would save them little.
+# Shorter values are stored: deflate costs 0.1 ms each time and would save them little.
 _COMPRESS_FROM = 512
+_LONGEST_VALUE = 1 << 26
+"""Bytes that a value may unfold to."""
+_FINISHES = frozenset({"stop", "length"})
 
 _LAYOUT = CacheLayout(
     name="response cache",
@@ -109,7 +112,7 @@ class ResponseCache:
     def get(self, key: bytes) -> Answer | None:
         """The answer kept under a key, with the token counts of the call that gave it."""
         rows = self._file.run("SELECT value FROM responses WHERE key = ?", (key,))
-        return self._unpacked(rows[0][0]) if rows else None
+        return self._unpacked(key, rows[0][0]) if rows else None
 
     def put(self, key: bytes, answer: Answer, model: ModelIdentity) -> Answer:
         """Keeps an answer, on disk when this returns, unless the key has one already.
@@ -118,11 +121,13 @@ class ResponseCache:
             The answer that stands: another process may have drawn its own in the meantime, and
             a rerun must see what this run saw.
         """
+        if not self._file.writable:
+            return answer
         model_id = self._model_ids.get(model) or self._register(model)
         kept = self._file.run(
             "INSERT INTO responses (key, model, value, created) VALUES (?, ?, ?, ?) "
             "ON CONFLICT (key) DO NOTHING RETURNING id",
-            (key, model_id, _packed(answer), int(time.time())),
+            (key, model_id, _packed(key, answer), int(time.time())),
         )
         return answer if kept else self.get(key) or answer
 
@@ -134,7 +139,7 @@ class ResponseCache:
         )
         models = tuple(
             ModelShare(name=name, revision=revision, dtype=dtype, entries=entries, bytes=size)
-            for name, revision, dtype, entries, size in rows
+            for name, revision, dtype, entries, size in map(self._checked, rows)
         )
         return CacheStats(
             entries=sum(model.entries for model in models),
@@ -158,29 +163,60 @@ class ResponseCache:
         self._file.run(
             "INSERT OR IGNORE INTO models (name, revision, dtype) VALUES (?, ?, ?)", named
         )
-        ((number,),) = self._file.run(
+        numbers = self._file.run(
             "SELECT id FROM models WHERE name = ? AND revision = ? AND dtype = ?", named
         )
-        self._model_ids[model] = number
-        return int(number)
+        if len(numbers) != 1:
+            raise self._file.unreadable("holds a damaged model")
+        self._model_ids[model] = number = int(numbers[0][0])
+        return number
 
-    def _unpacked(self, value: bytes) -> Answer:
+    def _checked(self, share: tuple[object, ...]) -> tuple[str, str, str, int, int]:
+        match share:
+            case str(name), str(revision), str(dtype), int(entries), int(size):
+                return name, revision, dtype, entries, size
+        raise self._file.unreadable("holds a damaged model")
+
+    def _unpacked(self, key: bytes, value: object) -> Answer:
         try:
-            # JSON begins with "[", deflate with "x".
-            plain = value if value[:1] == b"[" else zlib.decompress(value)
-            *fields, prompt, cached, completion = json.loads(plain)
-            usage = Usage(
-                calls=1, prompt_tokens=prompt, cached_tokens=cached, completion_tokens=completion
-            )
-            if len(fields) == 1:
-                return Scores(logprobs=tuple(fields[0]), usage=usage)
-            text, token_ids, finish = fields
-            return Completion(text=text, token_ids=tuple(token_ids), finish=finish, usage=usage)
-        except (ValueError, TypeError, zlib.error) as error:
+            return _answer(_json(key, value))
+        except (ValueError, TypeError, RecursionError, zlib.error) as error:
             raise self._file.unreadable("holds a damaged answer") from error
 
 
-def _packed(answer: Answer) -> bytes:
+def _json(key: bytes, value: object) -> bytes:
+    if not isinstance(value, bytes):
+        raise TypeError("a value that is not bytes")
+    # JSON begins with "[", deflate with "x". Earlier versions of this program left it plain.
+    if value[:1] == b"[":
+        return value
+    unfolding = zlib.decompressobj(zdict=key)
+    plain = unfolding.decompress(value, _LONGEST_VALUE)
+    if not unfolding.eof or unfolding.unused_data:
+        raise ValueError("a value that ends early or late")
+    return plain
+
+
+def _answer(plain: bytes) -> Answer:
+    *fields, prompt, cached, completion = json.loads(plain)
+    if any(type(count) is not int or count < 0 for count in (prompt, cached, completion)):
+        raise ValueError("token counts that are none")
+    usage = Usage(calls=1, prompt_tokens=prompt, cached_tokens=cached, completion_tokens=completion)
+    match fields:
+        case [[*logprobs]] if all(map(_is_logprob, logprobs)):
+            return Scores(logprobs=tuple(map(float, logprobs)), usage=usage)
+        case [str(text), [*token_ids], finish] if finish in _FINISHES:
+            if all(type(token) is int and token >= 0 for token in token_ids):
+                return Completion(text=text, token_ids=tuple(token_ids), finish=finish, usage=usage)
+    raise ValueError("neither an answer nor scores")
+
+
+def _is_logprob(value: object) -> bool:
+    return type(value) in {int, float} and value == value  # noqa: PLR0124 - not of NaN
+
+
+def _packed(key: bytes, answer: Answer) -> bytes:
+    """An answer with a checksum of itself and of its key, so that no damage is believed."""
     usage = answer.usage
     fields: list[object] = (
         [answer.logprobs]
@@ -189,4 +225,6 @@ def _packed(answer: Answer) -> bytes:
     )
     fields += [usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens]
     plain = _dump(fields).encode()
-    return plain if len(plain) < _COMPRESS_FROM else min(plain, zlib.compress(plain), key=len)
+    level = 0 if len(plain) < _COMPRESS_FROM else zlib.Z_DEFAULT_COMPRESSION
+    folding = zlib.compressobj(level, zdict=key)
+    return folding.compress(plain) + folding.flush()

@@ -2,25 +2,55 @@
 
 A key of an index or the name of a sweep may hold escape sequences, which move the cursor, retitle
 the window or worse. Here every control character becomes a visible escape; line breaks and tabs
-stay where a text has lines.
+stay where a text has lines. Square brackets mean nothing but themselves.
 """
 
 from __future__ import annotations
 
+import logging
 import sys
 from typing import TYPE_CHECKING
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
+from rich.text import Text
 
 from llm_serving.errors import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import TextIO
+
+    from rich.status import Status
 
 
 class SafeConsole(Console):
-    """Rich's console, whose texts hold no control characters but its own."""
+    """Rich's console, whose texts hold no control characters but its own, and no markup.
+
+    Args:
+        file: where it writes; by default standard output, or standard error.
+        stderr: write to standard error.
+        width: columns; by default the terminal's.
+        force_terminal: whether it is a terminal; by default what the file says.
+    """
+
+    def __init__(
+        self,
+        *,
+        file: TextIO | None = None,
+        stderr: bool = False,
+        width: int | None = None,
+        force_terminal: bool | None = None,
+    ) -> None:
+        super().__init__(
+            file=file,
+            stderr=stderr,
+            width=width,
+            force_terminal=force_terminal,
+            markup=False,
+            emoji=False,
+            highlight=False,
+        )
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
@@ -31,6 +61,34 @@ class SafeConsole(Console):
                 yield segment
             else:
                 yield Segment(harmless(segment.text), segment.style)
+
+    def waiting(self, what: str) -> Status:
+        """A sign of life beside a text, while it is entered and on a terminal."""
+        return self.status(literal(what))
+
+    def on_broken_pipe(self) -> None:
+        """Lets a reader that left be whoever called to deal with."""
+        raise  # noqa: PLE0704 - called while BrokenPipeError is handled
+
+
+class LineHandler(logging.Handler):
+    """Writes a line to standard error for each message that is logged."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Writes the message, and the error that belongs to it in a few words."""
+        try:
+            text = record.getMessage()
+        except (TypeError, ValueError):  # arguments that the message has no place for
+            text = str(record.msg)
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None:
+            text = f"{text}: {type(error).__name__}: {error}"
+        complain(f"note: {text}")
+
+
+def literal(text: str, style: str = "") -> Text:
+    """A text as Rich's tables and lines take it: laid out as wide as it will be shown."""
+    return Text(harmless(text), style)
 
 
 def harmless(text: str) -> str:

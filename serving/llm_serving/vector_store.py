@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -121,7 +122,7 @@ class VectorCache:
         rows = self._file.run(
             "SELECT dimension FROM encoders WHERE revision = ?", (encoder.revision,)
         )
-        return int(rows[0][0]) if rows else None
+        return self._checked_dimension(rows[0][0]) if rows else None
 
     def get(self, encoder: EncoderIdentity, texts: Iterable[str]) -> dict[str, NDArray[np.float32]]:
         """The vectors kept of some texts, bit for bit as they were put; others are left out."""
@@ -137,7 +138,7 @@ class VectorCache:
                 (encoder.revision, *some),
             )
             if rows:
-                vectors = self._unpacked([row[1] for row in rows], rows[0][2])
+                vectors = self._unpacked(rows)
                 kept.update(zip((asked[row[0]] for row in rows), vectors, strict=True))
         return kept
 
@@ -151,13 +152,13 @@ class VectorCache:
             differ in the last bits, and a rerun must see what this run saw.
         """
         standing = dict(vectors)
-        if not standing:
+        if not standing or not self._file.writable:
             return standing
         (dimension,) = next(iter(standing.values())).shape
         number = self._encoder_ids.get(encoder.revision) or self._register(encoder, dimension)
         written = self._file.run_many(
             "INSERT OR IGNORE INTO vectors (encoder, text, vector) VALUES (?, ?, ?)",
-            [(number, _digest(t), v.astype("<f4").tobytes()) for t, v in standing.items()],
+            [(number, *_row(text, vector)) for text, vector in standing.items()],
         )
         return standing if written == len(standing) else standing | self.get(encoder, standing)
 
@@ -172,7 +173,7 @@ class VectorCache:
             EncoderShare(
                 name=name, revision=revision, dimension=dimension, entries=entries, bytes=size
             )
-            for name, revision, dimension, entries, size in rows
+            for name, revision, dimension, entries, size in map(self._checked, rows)
         )
         return VectorStats(
             entries=sum(encoder.entries for encoder in encoders),
@@ -196,21 +197,57 @@ class VectorCache:
             "INSERT OR IGNORE INTO encoders (name, revision, dimension) VALUES (?, ?, ?)",
             (encoder.name, encoder.revision, dimension),
         )
-        ((number,),) = self._file.run(
-            "SELECT id FROM encoders WHERE revision = ?", (encoder.revision,)
+        rows = self._file.run(
+            "SELECT id, dimension FROM encoders WHERE revision = ?", (encoder.revision,)
         )
-        self._encoder_ids[encoder.revision] = number
-        return int(number)
+        if len(rows) != 1 or self._checked_dimension(rows[0][1]) != dimension:
+            raise self._file.unreadable("holds a damaged encoder")
+        self._encoder_ids[encoder.revision] = number = int(rows[0][0])
+        return number
 
-    def _unpacked(self, blobs: list[bytes], dimension: int) -> NDArray[np.float32]:
-        if any(len(blob) != 4 * dimension for blob in blobs):
+    def _checked_dimension(self, value: object) -> int:
+        if not isinstance(value, int) or value < 1:
+            raise self._file.unreadable("holds a damaged encoder")
+        return value
+
+    def _checked(self, share: tuple[object, ...]) -> tuple[str, str, int, int, int]:
+        match share:
+            case str(name), str(revision), int(dimension), int(entries), int(size):
+                return name, revision, dimension, entries, size
+        raise self._file.unreadable("holds a damaged encoder")
+
+    def _unpacked(self, rows: list[tuple[bytes, object, object]]) -> NDArray[np.float32]:
+        dimension = self._checked_dimension(rows[0][2])
+        blobs = [_vector_bytes(digest, kept, 4 * dimension) for digest, kept, _ in rows]
+        sound = [blob for blob in blobs if blob is not None]
+        if len(sound) < len(rows):
             raise self._file.unreadable("holds a damaged vector")
-        vectors = np.frombuffer(b"".join(blobs), "<f4").reshape(len(blobs), dimension)
+        vectors = np.frombuffer(b"".join(sound), "<f4").reshape(len(sound), dimension)
         lengths = np.linalg.norm(vectors.astype(np.float64), axis=1)
         # Written this way round, a NaN is damage too.
         if not (np.abs(lengths - 1) < _LENGTH_ERROR).all():
             raise self._file.unreadable("holds a damaged vector")
         return vectors.astype(np.float32, copy=False)
+
+
+def _row(text: str, vector: NDArray[np.float32]) -> tuple[bytes, bytes]:
+    """A text's digest and its vector, with a checksum of both so that no damage is believed."""
+    digest, content = _digest(text), vector.astype("<f4").tobytes()
+    return digest, content + _checksum(digest, content)
+
+
+def _vector_bytes(digest: bytes, kept: object, size: int) -> bytes | None:
+    """The numbers in what is kept of a text; None if that is damaged."""
+    if not isinstance(kept, bytes):
+        return None
+    content, checksum = kept[:size], kept[size:]
+    # Earlier versions of this program wrote no checksum.
+    sound = len(content) == size and checksum in {b"", _checksum(digest, content)}
+    return content if sound else None
+
+
+def _checksum(digest: bytes, content: bytes) -> bytes:
+    return zlib.crc32(content, zlib.crc32(digest)).to_bytes(4, "little")
 
 
 def _digest(text: str) -> bytes:

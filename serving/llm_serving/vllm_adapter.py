@@ -13,7 +13,9 @@ import io
 import logging
 import os
 import re
+import sys
 import warnings
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,12 +24,14 @@ from llm_serving.errors import (
     EngineConfigError,
     KvCacheMemoryError,
     PromptTooLongError,
+    ServingError,
     UnsupportedEngineError,
 )
+from llm_serving.models.reading import reason_of
 from llm_serving.vllm_stats import StepStats
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from llm_serving.config import EngineConfig, StructuredBackend
@@ -120,6 +124,9 @@ def prepare_environment() -> None:
     # are known to be finite, and a slow machine must not fail where a fast one passes.
     os.environ.setdefault("VLLM_REGEX_COMPILATION_TIMEOUT_S", "0")
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    # One process needs no network, but gloo listens where the machine's name leads.
+    if sys.platform == "linux":
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
 
 
 def on_gpu() -> bool:
@@ -161,13 +168,16 @@ class VllmCore:
         arguments = engine_arguments(config, path, known=_field_names(EngineArgs))
         self.stats = StepStats()
         try:
-            vllm_config = EngineArgs(**arguments).create_engine_config()
-            _check_images(config, reads_images=vllm_config.model_config.is_multimodal_model)
-            self.engine = LLMEngine.from_vllm_config(
-                vllm_config,
-                stat_loggers=[self.stats.logger],
-            )
-        except (ValueError, RuntimeError, MemoryError) as error:
+            with _quiet():
+                vllm_config = EngineArgs(**arguments).create_engine_config()
+                _check_images(config, reads_images=vllm_config.model_config.is_multimodal_model)
+                self.engine = LLMEngine.from_vllm_config(
+                    vllm_config,
+                    stat_loggers=[self.stats.logger],
+                )
+        except ServingError:
+            raise
+        except Exception as error:  # vLLM and what it reads the folder with raise anything
             raise _start_error(error, config) from error
         if arguments["structured_outputs_config"]["backend"] == "outlines":
             from llm_serving import outlines_backend
@@ -250,6 +260,8 @@ def engine_arguments(config: EngineConfig, path: Path, *, known: frozenset[str])
         "enforce_eager": config.eager or not gpu,
         "structured_outputs_config": {"backend": resolve_backend(config)},
         "seed": config.seed,
+        # Code that comes with a model is never run.
+        "trust_remote_code": False,
         "use_tqdm_on_load": False,
         "limit_mm_per_prompt": {"image": config.images_per_prompt, "video": 0},
     }
@@ -381,8 +393,28 @@ def _field_names(arguments: Any) -> frozenset[str]:  # noqa: ANN401
     return frozenset(field.name for field in dataclasses.fields(arguments))
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keeps what a folder is complained about in the error that follows, and off the terminal.
+
+    Whoever has asked vLLM for more than its errors gets all of it.
+    """
+    from transformers.utils import logging as transformers_logging
+
+    vllm_logger = logging.getLogger("vllm")
+    level, verbosity = vllm_logger.level, transformers_logging.get_verbosity()
+    if level == logging.ERROR:
+        vllm_logger.setLevel(logging.CRITICAL)
+        transformers_logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        vllm_logger.setLevel(level)
+        transformers_logging.set_verbosity(verbosity)
+
+
 def _start_error(error: Exception, config: EngineConfig) -> Exception:
-    text = str(error)
+    text = reason_of(error)
     if re.search(r"KV cache|memory", text, re.IGNORECASE):
         key = "memory_share" if on_gpu() else "kv_cache_gib"
         return KvCacheMemoryError(

@@ -12,8 +12,15 @@ from llm_serving.config import EngineConfig
 from llm_serving.dispatcher import Dispatcher
 from llm_serving.encoder import TextEncoder
 from llm_serving.engine import Counters
-from llm_serving.errors import PromptTooLongError, RequestFailedError, TooManyImagesError
+from llm_serving.errors import (
+    EngineConfigError,
+    PromptTooLongError,
+    RequestFailedError,
+    TooManyImagesError,
+)
 from llm_serving.models import resolve
+from llm_serving.models.progress import quiet_transformers
+from llm_serving.models.reading import reading_model
 from llm_serving.request import (
     Completion,
     EncodedPrompt,
@@ -23,17 +30,24 @@ from llm_serving.request import (
     Usage,
 )
 from llm_serving.scoring import next_token_logprobs, tail_scores, trie_scores
-from llm_serving.vllm_adapter import Draw, Drawn, VllmCore, sampling_params
+from llm_serving.vllm_adapter import (
+    Draw,
+    Drawn,
+    VllmCore,
+    installed_version,
+    prepare_environment,
+    sampling_params,
+)
 from llm_serving.vllm_stats import EngineLoad
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     import numpy as np
     from numpy.typing import NDArray
 
     from llm_serving.dispatcher import Activity
+    from llm_serving.models import ResolvedModel
     from llm_serving.request import Image, Prompt, Request
 
 logger = logging.getLogger(__name__)
@@ -79,6 +93,8 @@ class VllmEngine:
     def __init__(self, config: EngineConfig | str, *, encoder: TextEncoder | None = None) -> None:
         self.config = EngineConfig(model=config) if isinstance(config, str) else config
         model = resolve(self.config.model)
+        self._tokenizer = _load_tokenizer(model)
+        self._terminator: int = self._tokenizer.eos_token_id
         self.counters = Counters()
         self._dispatcher: Dispatcher[Draw, Drawn, VllmCore] = Dispatcher(
             lambda: VllmCore(self.config, model.path), name="vllm-step"
@@ -88,8 +104,6 @@ class VllmEngine:
         self.identity = ModelIdentity(
             name=model.name, revision=model.revision, dtype=self._dispatcher.core.dtype
         )
-        self._tokenizer = _load_tokenizer(model.path)
-        self._terminator: int = self._tokenizer.eos_token_id
         self._owns_encoder = encoder is None
         self._encoder = encoder or TextEncoder(cache=None)
         self._scoring: Literal["auto", "tail", "trie"] = self.config.scoring
@@ -138,9 +152,12 @@ class VllmEngine:
             return EncodedPrompt(tuple(self._tokenizer.encode(prompt)))
         images = tuple(image for message in prompt for image in message.images)
         self._check_images(images)
-        text = self._tokenizer.apply_chat_template(
-            [_chat_turn(message) for message in prompt], add_generation_prompt=True, tokenize=False
-        )
+        with reading_model(self._template_error):
+            text = self._tokenizer.apply_chat_template(
+                [_chat_turn(message) for message in prompt],
+                add_generation_prompt=True,
+                tokenize=False,
+            )
         token_ids = self._tokenizer.encode(text, add_special_tokens=False)
         return EncodedPrompt(tuple(token_ids), images)
 
@@ -294,6 +311,9 @@ class VllmEngine:
         token: int = tokens[0]
         return token
 
+    def _template_error(self, reason: str) -> RequestFailedError:
+        return RequestFailedError(f"the chat template of {self.identity.name} fails: {reason}")
+
     def _check_images(self, images: Sequence[Image]) -> None:
         if len(images) > self.config.images_per_prompt:
             raise TooManyImagesError(images=len(images), allowed=self.config.images_per_prompt)
@@ -332,8 +352,23 @@ def _chat_turn(message: Message) -> dict[str, Any]:
     return {"role": message.role, "content": [*parts, {"type": "text", "text": message.content}]}
 
 
-def _load_tokenizer(path: Path) -> Any:  # noqa: ANN401 - a transformers class
-    """A tokenizer of our own: vLLM's is busy on the stepping thread."""
+def _load_tokenizer(model: ResolvedModel) -> Any:  # noqa: ANN401 - a transformers class
+    """A tokenizer of our own: vLLM's is busy on the stepping thread.
+
+    Raises:
+        EngineConfigError: the model's folder has none that can be used.
+    """
+    installed_version()
+    prepare_environment()
     from transformers import AutoTokenizer
 
-    return AutoTokenizer.from_pretrained(str(path))
+    def failed(reason: str) -> EngineConfigError:
+        return EngineConfigError(f"the tokenizer in {model.path} cannot be read: {reason}")
+
+    with reading_model(failed), quiet_transformers():
+        tokenizer = AutoTokenizer.from_pretrained(
+            str(model.path), trust_remote_code=False, local_files_only=True
+        )
+        if not isinstance(tokenizer.eos_token_id, int):
+            raise failed("it has no token that ends an answer (eos_token)")
+        return tokenizer

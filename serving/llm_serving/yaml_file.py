@@ -24,7 +24,8 @@ Json: TypeAlias = Any
 """None, a bool, an int, a finite float, a str, or a list or a str-keyed dict of these."""
 
 _LONGEST_VALUE = 80
-_MOST_BYTES = 1 << 20
+MOST_BYTES = 1 << 20
+"""Of a file."""
 _MOST_VALUES = 100_000
 _DEEPEST = 16
 _MOST_DIGITS = 18
@@ -71,7 +72,7 @@ def read_mapping(path: Path) -> dict[str, Json]:
 
 def _text(path: Path) -> str:
     try:
-        content = read_regular(path, most=_MOST_BYTES)
+        content = read_regular(path, most=MOST_BYTES)
     except (FileNotFoundError, NotADirectoryError, ValueError) as error:
         raise YamlError(f"{path}: there is no such file") from error
     except IsADirectoryError as error:

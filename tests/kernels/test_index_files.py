@@ -380,3 +380,89 @@ def test_vectors_are_in_memory_once(tmp_path):
     assert len(loaded) == len(index)
     assert saving < size / 2
     assert loading - before < size * 1.4
+
+
+# --- what others may have put there --------------------------------------------------------------
+
+
+def test_what_is_no_regular_file_is_refused_at_once(saved):
+    vectors = vectors_file(saved)
+    for path, message in ((vectors, "cannot be read .it is no"), (saved / "index.json", "cannot")):
+        path.unlink()
+        os.mkfifo(path)
+        with pytest.raises(IndexFileError, match=message) as told:
+            EmbeddingIndex.load(saved)
+        assert "no regular file" in str(told.value)
+    with pytest.raises(IndexFileError, match="save to another folder or remove it"):
+        index_of(2).save(saved)
+
+
+@pytest.mark.parametrize("name", ["index.json.partial", "vectors.partial"])
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_planted_link_is_not_written_through(saved, tmp_path, name, exists):
+    other = tmp_path / "other"
+    if exists:
+        other.write_text("mine")
+    (saved / name).symlink_to(other)
+    index_of(2).save(saved)
+    assert other.exists() is exists
+    assert not exists or other.read_text() == "mine"
+    assert content_of(EmbeddingIndex.load(saved)) == content_of(index_of(2))
+
+
+@pytest.mark.parametrize("name", ["index.json.partial", "vectors.partial"])
+def test_a_planted_pipe_or_folder_holds_nobody_up(saved, name):
+    os.mkfifo(saved / name)
+    index_of(2).save(saved)
+    (saved / name).mkdir()
+    with pytest.raises(OSError, match=name):
+        index_of(3).save(saved)
+    assert content_of(EmbeddingIndex.load(saved)) == content_of(index_of(2))
+
+
+def test_a_file_that_claims_any_size_is_not_read(saved):
+    for size in (1 << 33, 1 << 40):
+        os.truncate(saved / "index.json", size)  # takes no room on the disk
+        refused_at_once(saved, "more than any index")
+
+
+def refused_at_once(folder, match):
+    tracemalloc.start()
+    with pytest.raises(IndexFileError, match=match):
+        EmbeddingIndex.load(folder)
+    assert tracemalloc.get_traced_memory()[1] < 1 << 24
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("keys", [[], ["a"]])
+@pytest.mark.parametrize("dimension", [10**12, 10**18, 10**30])
+def test_memory_is_not_taken_on_a_file_s_word(saved, keys, dimension):
+    fields = {"dimension": dimension, "keys": keys, "payloads": [None] * len(keys)}
+    (saved / "index.json").write_bytes(sealed(fields_of(saved) | fields))
+    refused_at_once(saved, "dimension")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"version": 10**4000},
+        {"dtype": "f" * 10**6},
+        {"vectors": {"file": "vectors-../../x.safetensors", "sha256": "../../x"}},
+        {"vectors": ["index.json"]},
+        {"keys": [["a"]] * 5},
+        {"keys": ["\ud800", "b", "c", "d", "e"]},
+        {"keys": {"a": 1}},
+    ],
+)
+def test_a_message_is_short_whatever_the_file_says(saved, change):
+    (saved / "index.json").write_bytes(sealed(fields_of(saved) | change))
+    with pytest.raises(IndexFileError) as told:
+        EmbeddingIndex.load(saved)
+    assert len(str(told.value)) < 1000
+
+
+def test_deep_json_is_refused(saved):
+    body = b'"format": "llm-kernels embedding index",\n"version": ' + b"[" * 10**6 + b"\n}\n"
+    digest = hashlib.sha256(body).hexdigest().encode()
+    (saved / "index.json").write_bytes(b'{\n"sha256": "%s",\n%s' % (digest, body))
+    refused(saved, "wrong fields")

@@ -5,6 +5,7 @@ object, `r` tells a random number, `d` and `w` end the game, `z` is an instructi
 has, which `v` meets after it won; everything else is answered by "ok".
 """
 
+from hashlib import md5
 from pathlib import Path
 
 from llm_planning.environments.textgame.jericho_games import Story
@@ -18,9 +19,15 @@ _NEW_LINE = b"\xbb"
 def write_toy(folder: Path) -> Story:
     """The story, written."""
     file = folder / "toy.z5"
-    file.write_bytes(_assembled())
+    content = _assembled()
+    file.write_bytes(content)
     return Story(
-        file, "toy", "toy", seed=7, grammar="s;t;zap;nothing;greet OBJ;transcript", word_length=9
+        file,
+        md5(content, usedforsecurity=False).hexdigest(),
+        "toy",
+        seed=7,
+        grammar="s;t;zap;nothing;greet OBJ;transcript",
+        word_length=9,
     )
 
 

@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from command_line import invoke
 
 from llm_kernels import EmbeddingIndex
-from llm_planning.cli import app
 from llm_planning.commands import index as index_command
 from llm_planning.commands import index_bench
 from llm_planning.commands.index_bench import BenchError, bench_sizes
@@ -68,7 +67,7 @@ def built(places, tmp_path):
 
 
 def ask(*arguments):
-    result = CliRunner().invoke(app, ["index", *map(str, arguments)])
+    result = invoke("index", *arguments)
     last = result.stdout.splitlines()[-1] if result.stdout else ""
     return result, json.loads(last) if last.startswith("{") else None
 
@@ -237,7 +236,7 @@ def test_a_place_that_cannot_hold_an_index_is_told_first(places, tmp_path, monke
     monkeypatch.setattr(index_command, "_embed", refuse)
     (tmp_path / "file").write_text("")
     result, _ = ask("build", places, "--out", tmp_path / "file" / "index")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "is not a folder that can be written" in result.stderr
 
 
@@ -317,6 +316,8 @@ def test_a_moved_encoder_is_found_with_model(places, tmp_path):
     assert (result.exit_code, told["encoder"]["name"]) == (0, str(before))
     before.rename(after)
     result, _ = ask("search", out, "sofa")
+    assert (result.exit_code, f"add --model {before}" in result.stderr) == (1, True)
+    result, _ = ask("search", out, "sofa", "--model", before)
     assert (result.exit_code, f"unknown model `{before}`" in result.stderr) == (1, True)
     result, found = ask("search", out, "sofa", "--model", after, "--json")
     assert result.exit_code == 0
@@ -353,7 +354,7 @@ def test_a_damaged_index_is_told(built):
         (("--device", "tpu"), 1, "no device is called 'tpu'"),
         (("--backend", "triton"), 1, "backend 'triton' cannot search here"),
         (("--backend", "magic"), 2, "magic"),
-        (("-k", "0"), 2, "Invalid value"),
+        (("-k", "0"), 2, "invalid value"),
     ],
 )
 def test_impossible_searches_are_told(built, monkeypatch, arguments, code, said):

@@ -3,9 +3,8 @@
 import json
 
 import pytest
-from typer.testing import CliRunner
+from command_line import invoke
 
-from llm_planning.commands.models import app
 from llm_serving.models import CATALOGUE, bundled_folder
 from llm_serving.models.folders import publish
 
@@ -31,7 +30,7 @@ def fetched_model(models_cache):
 
 
 def invoke_models(*arguments):
-    result = CliRunner().invoke(app, list(arguments))
+    result = invoke("models", *arguments)
     return result.exit_code, result.stdout, result.stderr
 
 

@@ -13,11 +13,10 @@ import time
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from command_line import invoke as command
 
 import llm_planning.commands.sweep as sweep_module
 import llm_planning.experiments.scheduler as scheduler_module
-from llm_planning.cli import app
 from llm_planning.experiments import opening
 from llm_planning.experiments.ledger import Ledger, LedgerError
 from llm_planning.experiments.ray_pool import RayPool
@@ -88,7 +87,7 @@ def file(served, tmp_path):
 
 
 def invoke(*arguments):
-    return CliRunner().invoke(app, ["sweep", *map(str, arguments)])
+    return command("sweep", *arguments)
 
 
 def digest_of(folder):

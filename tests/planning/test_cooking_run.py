@@ -204,15 +204,11 @@ async def test_a_run_does_not_go_on_as_another(other, message, tmp_path):
     [
         (b"{", "holds no learned knowledge: the file: .*delete it"),
         (b'{"format": 2}', "holds no learned knowledge: run"),
-        (None, "cannot read"),
     ],
 )
 async def test_a_damaged_run(content, message, tmp_path):
     file = tmp_path / "run.json"
-    if content is None:
-        file.mkdir()
-    else:
-        file.write_bytes(content)
+    file.write_bytes(content)
     with pytest.raises(SavedKnowledgeError, match=message):
         await run("xenon", episodes=2, save=str(file))
 

@@ -6,6 +6,7 @@ import shutil
 import socket
 import sys
 from functools import partial
+from hashlib import md5
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -60,7 +61,8 @@ def offline(monkeypatch):
 def kitchen(tmp_path_factory):
     file = tmp_path_factory.mktemp("kitchen") / "tw-kitchen.z8"
     shutil.copy(make_game(GameSpec(seed=1, ingredients=2)), file)
-    return Story(file, "kitchen", "kitchen", seed=1, grammar=GRAMMAR, word_length=9)
+    digest = md5(file.read_bytes(), usedforsecurity=False).hexdigest()
+    return Story(file, digest, "kitchen", seed=1, grammar=GRAMMAR, word_length=9)
 
 
 def word(text, *, is_noun=False, is_adj=False):
@@ -181,6 +183,11 @@ def given(commands, story, snapshot):
     return commands
 
 
+# Points that a game's own walkthrough does not reach: that of Balances, as Jericho 3.3.1 has it,
+# ends at 50 of 51 in plain Jericho too. Those of the other eight games of Table 1 reach all.
+UNREACHED = {"balances": 1}
+
+
 @pytest.mark.parametrize("name", JERICHO_GAMES)
 def test_walkthroughs_of_supported_stories(name):
     """Their score, and how many of their commands do what one of our valid actions does."""
@@ -202,5 +209,5 @@ def test_walkthroughs_of_supported_stories(name):
             met += key in reached
         score += after.reward
         played = after
-    assert score == game.max_score
+    assert score == game.max_score - UNREACHED.get(name, 0)
     assert met >= 0.7 * changing

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from hashlib import md5
 from types import SimpleNamespace
 
 import pytest
@@ -42,7 +43,8 @@ def kitchen_story(tmp_path_factory):
     """A game of TextWorld's: by such a file name Jericho knows how its score is read."""
     file = tmp_path_factory.mktemp("kitchen") / "tw-kitchen.z8"
     shutil.copy(make_game(SPEC), file)
-    return Story(file, "kitchen", "kitchen", seed=1, grammar=GRAMMAR, word_length=9)
+    digest = md5(file.read_bytes(), usedforsecurity=False).hexdigest()
+    return Story(file, digest, "kitchen", seed=1, grammar=GRAMMAR, word_length=9)
 
 
 @pytest.fixture(scope="module")

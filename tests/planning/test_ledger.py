@@ -46,7 +46,8 @@ def ledger(folder):
 def record_all(folder, results):
     """A ledger of these results, in this order."""
     trials = [result.trial.to_json() for result in results]
-    with Ledger.create(folder, {"name": "s", "trials": trials}, PROVENANCE) as opened:
+    sweep = {"name": "s", "retries": 0, "trials": trials}
+    with Ledger.create(folder, sweep, PROVENANCE) as opened:
         for result in results:
             opened.record(result, attempt=1, final=True)
         return opened.content_digest()
@@ -268,7 +269,8 @@ def test_the_digest_leaves_out_times_and_what_was_replayed(tmp_path):
         usage={"reward": again, "propose": again},
     )
     trials = [trial_number(0).to_json()]
-    with Ledger.create(tmp_path / "b", {"name": "s", "trials": trials}, {"x": 1}) as other:
+    sweep = {"name": "s", "retries": 0, "trials": trials}
+    with Ledger.create(tmp_path / "b", sweep, {"x": 1}) as other:
         other.record(later, attempt=1, final=True)
         assert other.content_digest() == plain
 

@@ -7,30 +7,49 @@ import json
 import sqlite3
 
 import pytest
+from command_line import invoke as command
 from ledger_samples import PROVENANCE, USAGE, result_of, sweep_of_seeds, trial_number
-from typer.testing import CliRunner
 
-from llm_planning.cli import app
 from llm_planning.experiments.ledger import LEDGER_FILE, Ledger, LedgerError
 
-TABLES = """
-CREATE TABLE sweep (content TEXT NOT NULL);
-CREATE TABLE trials (number INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, content TEXT NOT NULL);
-CREATE TABLE provenances (id TEXT PRIMARY KEY, content TEXT NOT NULL);
-CREATE TABLE results (
-    trial INTEGER PRIMARY KEY REFERENCES trials (number), status TEXT NOT NULL, success INTEGER,
-    plan TEXT NOT NULL, metrics TEXT NOT NULL, usage TEXT NOT NULL, error TEXT,
-    attempts INTEGER NOT NULL, started REAL NOT NULL, seconds REAL NOT NULL,
-    provenance TEXT NOT NULL REFERENCES provenances (id), trace_sha256 TEXT, trace_bytes INTEGER
-);
-CREATE TABLE failed_attempts (
-    trial INTEGER NOT NULL REFERENCES trials (number), attempt INTEGER NOT NULL,
-    usage TEXT NOT NULL, error TEXT, started REAL NOT NULL, seconds REAL NOT NULL,
-    provenance TEXT NOT NULL REFERENCES provenances (id), PRIMARY KEY (trial, attempt)
-);
-PRAGMA application_id = 0x4C4C504C;
-PRAGMA user_version = 1;
-"""
+# As the first ledgers were made: what is read must not change with the code.
+TABLES = (
+    "CREATE TABLE sweep (content TEXT NOT NULL)",
+    """CREATE TABLE trials (
+        number INTEGER PRIMARY KEY,
+        key TEXT NOT NULL UNIQUE,
+        content TEXT NOT NULL
+    )""",
+    """CREATE TABLE provenances (
+        id TEXT PRIMARY KEY,
+        content TEXT NOT NULL
+    )""",
+    """CREATE TABLE results (
+        trial INTEGER PRIMARY KEY REFERENCES trials (number),
+        status TEXT NOT NULL CHECK (status IN ('done', 'failed')),
+        success INTEGER,
+        plan TEXT NOT NULL,
+        metrics TEXT NOT NULL,
+        usage TEXT NOT NULL,
+        error TEXT,
+        attempts INTEGER NOT NULL,
+        started REAL NOT NULL,
+        seconds REAL NOT NULL,
+        provenance TEXT NOT NULL REFERENCES provenances (id),
+        trace_sha256 TEXT,
+        trace_bytes INTEGER
+    )""",
+    """CREATE TABLE failed_attempts (
+        trial INTEGER NOT NULL REFERENCES trials (number),
+        attempt INTEGER NOT NULL,
+        usage TEXT NOT NULL,
+        error TEXT,
+        started REAL NOT NULL,
+        seconds REAL NOT NULL,
+        provenance TEXT NOT NULL REFERENCES provenances (id),
+        PRIMARY KEY (trial, attempt)
+    )""",
+)
 TRIALS = [
     {
         "planner": planner,
@@ -62,7 +81,10 @@ def old(tmp_path):
     usage = json.dumps({"propose": USED})
     sha256 = hashlib.sha256(LINE).hexdigest()
     connection = sqlite3.connect(folder / LEDGER_FILE)
-    connection.executescript(TABLES)
+    for statement in TABLES:
+        connection.execute(statement)
+    connection.execute("PRAGMA application_id = 0x4C4C504C")
+    connection.execute("PRAGMA user_version = 1")
     connection.execute("INSERT INTO sweep VALUES (?)", (json.dumps({"name": "o", "retries": 1}),))
     connection.executemany(
         "INSERT INTO trials VALUES (?, ?, ?)",
@@ -108,8 +130,8 @@ def test_its_trials_are_those_of_today(old):
 
 
 def invoke(*arguments):
-    result = CliRunner().invoke(app, [*map(str, arguments)])
-    return result.exit_code, result.stdout, result.stderr
+    ended = command(*arguments)
+    return ended.exit_code, ended.stdout, ended.stderr
 
 
 def test_it_is_reported_by_every_command(old, tmp_path):

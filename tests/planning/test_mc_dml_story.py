@@ -6,10 +6,9 @@ from contextlib import contextmanager
 from weakref import WeakValueDictionary
 
 import pytest
+from command_line import invoke
 from jericho_toy import write_toy
-from typer.testing import CliRunner
 
-from llm_planning.cli import app
 from llm_planning.commands import run as run_module
 from llm_planning.environments.textgame import jericho_games, opening
 from llm_planning.session import plan
@@ -74,16 +73,8 @@ def test_the_command_for_a_story_file(story, monkeypatch):
 
     monkeypatch.setattr(run_module, "open_engine", opener)
     given = {**SMALL, "game": story}
-    result = CliRunner().invoke(
-        app,
-        [
-            "run",
-            "mc-dml",
-            "--domain=textgame",
-            "--json",
-            *(f"--set={key}={value}" for key, value in given.items()),
-        ],
-    )
+    settings = (f"--set={key}={value}" for key, value in given.items())
+    result = invoke("run", "mc-dml", "--domain=textgame", "--json", *settings)
     assert result.exit_code == 0, result.output
     metrics = json.loads(result.stdout.splitlines()[-1])["metrics"]
     assert metrics["game"] == "toy"

@@ -1,18 +1,13 @@
 import json
 
 import pytest
-import typer
-from typer.testing import CliRunner
+from command_line import invoke
 
-from llm_planning.commands import minecraft as minecraft_command
 from llm_planning.environments.minecraft import rulebook
-
-APP = typer.Typer()
-APP.add_typer(minecraft_command.app, name="minecraft")
 
 
 def ask(*arguments):
-    return CliRunner().invoke(APP, ["minecraft", "requirements", *arguments])
+    return invoke("minecraft", "requirements", *arguments)
 
 
 def test_json_is_one_object():

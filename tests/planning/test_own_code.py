@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import os
 import random
 import sys
 
@@ -253,3 +254,18 @@ def test_a_source_is_told_without_running_the_file(file):
     assert load_own(f"{file}:MINE").source == source
     assert ran.exists()
     assert own_source("uct") is None
+
+
+def test_what_is_no_file_of_python_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe.py")
+    (tmp_path / "zero.py").symlink_to("/dev/zero")
+    (tmp_path / "huge.py").touch()
+    os.truncate(tmp_path / "huge.py", 1 << 40)  # takes no room
+    (tmp_path / "deep.py").write_text("(" * 10_000 + ")" * 10_000)
+    (tmp_path / "imports.py").write_text("import pipe\n")
+    for name in ("pipe", "zero", "huge", "deep", "n" * 300, "a\0b"):
+        with pytest.raises(OwnCodeError, match="cannot be read as Python"):
+            load_own(f"{tmp_path}/{name}.py:thing")
+    # A pipe beside a file is nothing that the file can import.
+    with pytest.raises(OwnCodeError, match="fails: ModuleNotFoundError"):
+        load_own(f"{tmp_path}/imports.py:thing")

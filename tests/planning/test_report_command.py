@@ -4,18 +4,15 @@ import csv
 import json
 
 import pytest
+from command_line import invoke
 from report_ledgers import PROVENANCE, result_of, trial_of, write_ledger
-from typer.testing import CliRunner
-
-from llm_planning.commands.report import app
-
-RUNNER = CliRunner()
 
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     """The working directory."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
     return tmp_path
 
 
@@ -31,7 +28,7 @@ def swept(here):
 
 
 def told(*arguments):
-    return RUNNER.invoke(app, ["paper", *arguments], env={"COLUMNS": "200"})
+    return invoke("report", "paper", *arguments)
 
 
 def test_lists_tables_with_what_is_measured(here):
@@ -40,7 +37,7 @@ def test_lists_tables_with_what_is_measured(here):
     for text in ("table2", "figure3", "planning #APIs", "pass@B", "ReAct-Option"):
         assert text in result.stdout
     assert "llm-planning sweep run" in result.stdout
-    assert "table2-small.yaml" in result.stdout
+    assert "llm-planning sweep run too/table2-small" in result.stdout
 
 
 def test_lists_tables_as_json(here):
@@ -82,17 +79,18 @@ def test_writes_csv_and_picture(swept, here):
     assert sorted(path.name for path in here.iterdir()) == ["sweeps", "t.csv", "t.png"]
 
 
-def test_writes_to_what_is_no_file(swept):
+def test_writes_to_nothing_but_files(swept):
     result = told("too", "table2", "--csv", "/dev/null")
-    assert result.exit_code == 0
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "that is no regular file" in result.stderr
 
 
 def test_a_sweep_that_was_not_run(here):
     result = told("too", "table2")
     assert result.exit_code == 1
     assert "no sweep was run in sweeps/too-table2" in result.stderr
-    lines = [line for line in result.stderr.splitlines() if "llm-planning sweep run" in line]
-    assert [line.rpartition("/")[2] for line in lines] == ["table2.yaml", "table2-small.yaml"]
+    for name in ("too/table2", "too/table2-small"):
+        assert f"`llm-planning sweep run {name}`" in result.stderr
     assert result.stdout == ""
 
 
@@ -107,7 +105,7 @@ def test_a_smaller_sweep_that_was_run_is_proposed(here):
         (("tou",), 2, "unknown paper 'tou'; did you mean too"),
         (("too", "table3"), 2, "unknown table 'table3' of too; did you mean table2"),
         (("too", "table2", "--plot", "x.gif"), 2, "a picture's name ends in .png, .svg, .pdf"),
-        (("too", "table2", "--csv", "no/x.csv"), 2, "--csv no/x.csv: the folder"),
+        (("too", "table2", "--csv", "no/x.csv"), 2, "--csv: cannot write no/x.csv: the folder"),
         (("too", "table2", "--from", "nowhere"), 1, "no sweep was run in nowhere"),
         (("too", "table2", "--from", "empty"), 1, "empty"),
     ],
@@ -117,6 +115,7 @@ def test_errors_are_one_message(here, arguments, code, said):
     result = told(*arguments)
     assert result.exit_code == code
     assert result.stderr.startswith("error: ")
+    assert len(result.stderr.splitlines()) == 1
     assert said in result.stderr
     assert result.stdout == ""
 

@@ -20,6 +20,7 @@ def trials_of(planners=("cot",), *, ds=(1,), tasks=TASKS, seeds=2):
             domain="e",
             task=task,
             model="m",
+            engines={"m": {"model": "m"}},
             seed=seed,
             settings={"d": d, "layout": "cached"},
         )

@@ -27,7 +27,7 @@ def ledger(tmp_path):
     """Two planners' rows: with other settings, other metrics, and one that failed."""
     alone = replace(trial_number(1), planner="cot", settings={"d": 10, "layout": "paper"})
     trials = [trial_number(0), alone, trial_number(2)]
-    sweep = {"name": "s", "trials": [trial.to_json() for trial in trials]}
+    sweep = {"name": "s", "retries": 0, "trials": [trial.to_json() for trial in trials]}
     with Ledger.create(tmp_path / "s", sweep, PROVENANCE) as opened:
         metrics = {"nodes": 7.5, "basis": "predicted", "odd": 1, "judged": True, "huge": 2**70}
         opened.record(result_of(trials[0], metrics=metrics), attempt=1, final=True)

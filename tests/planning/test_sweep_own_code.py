@@ -14,10 +14,13 @@ from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.experiments.grid import SweepConfigError, load_sweep
 from llm_planning.experiments.ledger import LEDGER_FILE, Ledger
 from llm_planning.experiments.local_pool import prepare_trial, run_trial
+from llm_planning.experiments.trust import Trust
 from llm_planning.own_code import OwnCodeError
 from llm_planning.registry import find_domain
 from llm_planning.roles import Engines
 from llm_serving.encoder_engine import EncoderEngine
+
+TRUSTED = ("--trust", ".")
 
 RULES = """
     def moved(place, action):
@@ -138,7 +141,7 @@ def times_run(folder):
 
 def test_it_is_swept_killed_resumed_and_reported_by_commands_alone(mine):
     sweep = subprocess.Popen(
-        command("sweep", "run", "sweep.yaml", "--no-cache", "--concurrency", "2"),
+        command("sweep", "run", "sweep.yaml", "--no-cache", "--concurrency", "2", *TRUSTED),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -168,13 +171,13 @@ def test_it_is_swept_killed_resumed_and_reported_by_commands_alone(mine):
 
     # What is resumed is what was begun.
     write(mine, rules_py=RULES + "\n    # edited\n")
-    refused = said("sweep", "resume", folder, "--no-cache", code=1)
+    refused = said("sweep", "resume", folder, "--no-cache", *TRUSTED, code=1)
     assert "world.py is not what it was when the sweep began" in refused
     assert f"{kept} of 80 trials are recorded" in refused
     assert times_run(mine) == ran, "what has changed must not be run"
     write(mine, rules_py=RULES)
 
-    resumed = json.loads(said("sweep", "resume", folder, "--no-cache", "--json"))
+    resumed = json.loads(said("sweep", "resume", folder, "--no-cache", *TRUSTED, "--json"))
     assert (resumed["kept"], resumed["done"], resumed["failed"]) == (kept, 80 - kept, 0)
     report = json.loads(said("sweep", "report", folder, "--by", "stride", "--json"))
     assert [(one["by"]["settings.stride"], one["done"]) for one in report["groups"]] == [
@@ -194,7 +197,7 @@ def test_it_is_swept_killed_resumed_and_reported_by_commands_alone(mine):
 
 def test_an_edit_of_the_code_or_of_what_it_imports_makes_other_trials(mine):
     def keys():
-        return {trial.key for trial in load_sweep("sweep.yaml").trials}
+        return {trial.key for trial in load_sweep("sweep.yaml", trust=Trust.of(["."])).trials}
 
     first = keys()
     assert len(first) == 80
@@ -210,13 +213,13 @@ def test_an_edit_of_the_code_or_of_what_it_imports_makes_other_trials(mine):
 
 
 async def test_a_trial_runs_the_code_that_its_sweep_began_with(mine):
-    trial = load_sweep("sweep.yaml").trials[0]
+    trial = load_sweep("sweep.yaml", trust=Trust.of(["."])).trials[0]
     engines = Engines(EncoderEngine())
     assert (await run_trial(trial, engines)).status == "done"
     # What runs is loaded; an edit while it runs does no harm.
     write(mine, walk_py=WALK + "\n    # edited\n")
     assert (await run_trial(trial, engines)).status == "done"
-    edited = load_sweep("sweep.yaml").trials[0]
+    edited = load_sweep("sweep.yaml", trust=Trust.of(["."])).trials[0]
     write(mine, walk_py=WALK)
     with pytest.raises(OwnCodeError, match=r"/walk\.py is not what it was when the sweep began"):
         await run_trial(edited, engines)
@@ -226,7 +229,7 @@ async def test_a_trial_runs_the_code_that_its_sweep_began_with(mine):
 async def test_what_has_changed_is_refused_before_it_runs(mine, changed):
     # Not what an earlier test has run in this process.
     write(mine, rules_py=RULES + f"\n    # {changed}\n")
-    trial = load_sweep("sweep.yaml").trials[0]
+    trial = load_sweep("sweep.yaml", trust=Trust.of(["."])).trials[0]
     (mine / "ran").unlink()
     marking = '__import__("pathlib").Path("changed-ran").touch()\n'
     (mine / changed).write_text(marking + (mine / changed).read_text())
@@ -262,7 +265,7 @@ def test_what_is_wrong_with_it_is_said_in_one_line(mine, changes, expected):
     sweep = {"model": "none", "planners": "walk.py:walk", "domain": "world.py:Line", "tasks": "all"}
     (mine / "sweep.yaml").write_text(json.dumps(sweep | changes))
     with pytest.raises(SweepConfigError) as caught:
-        load_sweep("sweep.yaml")
+        load_sweep("sweep.yaml", trust=Trust.of(["."]))
     message = str(caught.value)
     assert message.startswith("sweep.yaml: ")
     assert message.isprintable()
@@ -277,12 +280,12 @@ def test_a_task_of_two_domains_needs_the_domain(mine, monkeypatch):
     sweep = {"model": "none", "planners": "walk.py:walk", "tasks": ["right"]}
     (mine / "sweep.yaml").write_text(json.dumps(sweep))
     with pytest.raises(SweepConfigError, match=r"tasks: the task 'right' is in the domains .*name"):
-        load_sweep("sweep.yaml")
+        load_sweep("sweep.yaml", trust=Trust.of(["."]))
     (mine / "sweep.yaml").write_text(json.dumps(sweep | {"domain": "near"}))
-    assert len(load_sweep("sweep.yaml").trials) == 1
+    assert len(load_sweep("sweep.yaml", trust=Trust.of(["."])).trials) == 1
     (mine / "sweep.yaml").write_text(json.dumps(sweep | {"tasks": "all"}))
     with pytest.raises(SweepConfigError, match=r"tasks: planner .* plans in .*: say which by"):
-        load_sweep("sweep.yaml")
+        load_sweep("sweep.yaml", trust=Trust.of(["."]))
 
 
 def test_domains_are_swept_like_anything_else(mine):
@@ -296,7 +299,7 @@ def test_domains_are_swept_like_anything_else(mine):
         "exclude": {"domain": "more.py:Long", "seed": 1},
     }
     (mine / "sweep.yaml").write_text(json.dumps(sweep))
-    trials = load_sweep("sweep.yaml").trials
+    trials = load_sweep("sweep.yaml", trust=Trust.of(["."])).trials
     assert [(trial.domain, trial.seed) for trial in trials] == [
         ("world.py:Line", 0),
         ("world.py:Line", 1),

@@ -2,10 +2,12 @@
 
 import asyncio
 import contextlib
+import ipaddress
 import json
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -27,6 +29,7 @@ from llm_planning.experiments.ray_cluster import Node, RayPoolError, connect, pl
 from llm_planning.experiments.ray_pool import RayPool
 from llm_planning.experiments.scheduler import run_sweep
 from llm_planning.experiments.trial import Trial, TrialResult
+from llm_planning.experiments.trust import Trust
 from llm_planning.model_configs import find_config
 from llm_planning.own_code import OwnCodeError
 from llm_planning.roles import Engines
@@ -140,12 +143,27 @@ async def until(condition, seconds=20.0):
             await asyncio.sleep(0.02)
 
 
+def told_ray():
+    """What the environment of this process says to Ray."""
+    return {name: value for name, value in os.environ.items() if name.startswith("RAY_")}
+
+
 @pytest.fixture(scope="module")
 def local_ray():
     """One Ray for all tests here; pools use the connection that they find."""
+    before = told_ray()
     cluster = connect(None, cpus=2)
+    folder = ray_folder()
     yield cluster
     cluster.close()
+    assert not folder.exists()
+    assert told_ray() == before
+
+
+def ray_folder():
+    """The one around everything that the Ray on this machine keeps in files."""
+    (node,) = ray.nodes()
+    return Path(node["ObjectStoreSocketName"]).parents[3]
 
 
 @contextlib.asynccontextmanager
@@ -211,6 +229,15 @@ async def test_an_impossible_wish_is_refused_at_once(monkeypatch, options, says)
     assert time.monotonic() - begun < 6
 
 
+def test_a_ray_that_listens_elsewhere_is_not_used(monkeypatch):
+    monkeypatch.setattr(ray, "init", lambda **_: None)
+    monkeypatch.setattr(ray, "nodes", lambda: [{"NodeManagerAddress": "192.0.2.2"}])
+    before = told_ray()
+    with pytest.raises(RayPoolError, match=r"it listens on 192\.0\.2\.2, where others could"):
+        connect(None, cpus=1)
+    assert told_ray() == before
+
+
 async def test_a_second_connection_is_refused(local_ray):
     with pytest.raises(RayPoolError, match="connected to Ray already"):
         await RayPool.open(recipe=refusing, tell=print, address="auto")
@@ -222,6 +249,86 @@ async def test_engines_that_cannot_be_opened_end_the_pool(local_ray):
         await RayPool.open(recipe=refusing, tell=told.append, workers=2, cpus_per_worker=1)
     assert len(told) == 1
     assert "the sweep goes on without it" in told[0]
+
+
+# Who else gets to a Ray that was started here.
+
+
+def ask_family(question):
+    """What the processes of this module's Ray, this one among them, answer while they live."""
+    here = psutil.Process()
+    for process in [here, *here.children(recursive=True)]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            yield from question(process)
+
+
+def listening(process):
+    """A process's name with each address where it waits for TCP connections or UDP packets."""
+    for connection in process.net_connections("inet"):
+        if connection.status in {psutil.CONN_LISTEN, psutil.CONN_NONE}:
+            address = ipaddress.ip_address(connection.laddr.ip)
+            yield process.name(), getattr(address, "ipv4_mapped", None) or address
+
+
+def written(process):
+    """The files that a process has open for writing, and its sockets that have a path."""
+    if process.pid == os.getpid():  # whose output goes where the tests' does
+        return
+    for file in process.open_files():
+        if file.mode != "r":
+            yield Path(file.path)
+    for connection in process.net_connections("unix"):
+        if connection.laddr:
+            yield Path(connection.laddr)
+
+
+def open_to_others(path):
+    """Whether another user gets as far as the folder of a file."""
+    return all(folder.stat().st_mode & 0o001 for folder in path.parents)
+
+
+async def test_only_this_machine_reaches_a_local_ray(local_ray):
+    async with opened(partial(stubbed, limits=()), workers=1):
+        found = set(ask_family(listening))
+    names = {psutil.Process().name(), "gcs_server", "raylet", "ray::Worker"}
+    assert names <= {name for name, _ in found}
+    assert [entry for entry in found if not entry[1].is_loopback] == []
+
+
+async def test_only_this_user_reaches_the_files_of_a_local_ray(local_ray):
+    folder = ray_folder()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    async with opened(partial(stubbed, limits=()), workers=1):
+        used = set(ask_family(written))
+    assert {"plasma_store", "raylet", "raylet.out"} <= {path.name for path in used}
+    assert [path for path in used if path.exists() and open_to_others(path)] == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as somebody else")
+def test_somebody_else_sees_nothing_of_a_local_ray(local_ray):
+    command = ["ls", ray_folder() / "ray"]
+    mine = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "session_latest" in mine.stdout
+    nobody = {"user": 65534, "group": 65534, "extra_groups": ()}
+    theirs = subprocess.run(command, capture_output=True, text=True, check=False, **nobody)
+    assert theirs.returncode != 0
+    assert "Permission denied" in theirs.stderr
+
+
+def test_a_local_ray_answers_only_who_has_its_token(local_ray):
+    from grpc import RpcError, StatusCode, insecure_channel
+
+    path = Path(os.environ["RAY_AUTH_TOKEN_PATH"])
+    token = path.read_text()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert not any(token in word for word in ask_family(psutil.Process.cmdline))
+    with insecure_channel(ray.get_runtime_context().gcs_address) as channel:
+        nodes = channel.unary_unary("/ray.rpc.NodeInfoGcsService/GetAllNodeInfo")
+        assert nodes(b"", metadata=[("authorization", f"Bearer {token}")], timeout=10)
+        for metadata in (None, [("authorization", f"Bearer {token[::-1]}")]):
+            with pytest.raises(RpcError) as refused:
+                nodes(b"", metadata=metadata, timeout=10)
+            assert refused.value.code() is StatusCode.UNAUTHENTICATED
 
 
 # Sweeps.
@@ -383,12 +490,13 @@ async def main():
         await pool.aclose()
 
 
-default = signal.getsignal(signal.SIGTERM)
+default, environment = signal.getsignal(signal.SIGTERM), dict(os.environ)
 try:
     asyncio.run(main())
 except KeyboardInterrupt:
     print("interrupted")
 assert signal.getsignal(signal.SIGTERM) is default
+assert {**os.environ, "RAY_CLIENT_MODE": ""} == {**environment, "RAY_CLIENT_MODE": ""}
 """
 
 
@@ -468,8 +576,10 @@ def test_however_a_driver_ends_its_rows_stay_and_its_ray_goes(drive):
     assert left_over(killed.pid).keys() <= agents
 
 
-def test_a_cluster_that_runs_is_used_and_left_as_it_was(local_ray, drive):
+def test_a_cluster_that_runs_is_used_and_left_as_it_was(local_ray, drive, monkeypatch):
     address = ray.get_runtime_context().gcs_address
+    # Without it, Ray would look for the cluster at this machine's address in the network.
+    monkeypatch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     process, folder = drive(address=address, trials=30, victim="yes")
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 0
@@ -503,7 +613,7 @@ async def test_own_code_runs_on_workers_as_it_was_when_the_sweep_was_read(
     (tmp_path / "own.py").write_text(OWN)
     sweep = {"model": "none", "planners": "own.py:stay", "domain": "own.py:Here", "tasks": "all"}
     (tmp_path / "sweep.yaml").write_text(json.dumps(sweep))
-    (trial,) = load_sweep(tmp_path / "sweep.yaml").trials
+    (trial,) = load_sweep(tmp_path / "sweep.yaml", trust=Trust.of(["."])).trials
     executor = RayExecutor(answers=Answers.FRESH, tell=print, workers=1, cpus_per_worker=1)
     with executor.open(Models.of(trial)) as opening:
         pool = await opening()

@@ -8,11 +8,12 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 import pytest
 from textgame_toys import Numbers, follow, view, wander
 
-from llm_planning.environments.textgame import remembered
+from llm_planning.environments.textgame import opening, remembered
 from llm_planning.environments.textgame.game import (
     GameSeconds,
     TextGameError,
@@ -25,6 +26,7 @@ from llm_planning.environments.textgame.transition_store import (
     transition_store_path,
 )
 from llm_planning.environments.textgame.trapdoor import TrapDoor
+from llm_planning.session import open_engine, open_uncached_engine
 
 HERE = Path(__file__).parent
 
@@ -197,9 +199,96 @@ async def test_a_damaged_file_is_begun_anew_with_a_warning(damage, tmp_path):
 
 
 def test_a_file_that_cannot_be_opened_is_a_clear_error(tmp_path):
-    (tmp_path / "file").write_text("in the way")
+    (tmp_path / "numbers.sqlite").mkdir()
     with pytest.raises(TextGameError, match=r"cannot be used .*remember=memory"):
-        TransitionStore(tmp_path / "file" / "numbers.sqlite")
+        TransitionStore(tmp_path / "numbers.sqlite")
+
+
+async def test_where_nothing_can_be_written_games_are_played_all_the_same(tmp_path, caplog):
+    (tmp_path / "file").write_text("in the way")
+    memory = TransitionMemory(TransitionStore(tmp_path / "file" / "numbers.sqlite"))
+    expected = await wander(InterpretedGame(Numbers()), seed=0, steps=300)
+    assert await wander(RememberedGame(InterpretedGame(Numbers()), memory), seed=0, steps=300) == (
+        expected
+    )
+    memory.close()
+    assert len(caplog.messages) == 1
+    assert "nothing is added to the caches" in caplog.text
+
+
+async def filled(path):
+    """A sound file, and a connection to damage it through."""
+    memory = TransitionMemory(TransitionStore(path))
+    await wander(RememberedGame(InterpretedGame(Numbers()), memory), seed=0, steps=300)
+    memory.close()
+    return sqlite3.connect(path, isolation_level=None)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        f"UPDATE {table} SET {column} = {value}"
+        for table, columns in {
+            "states": "parent action depth look inventory actions",
+            "transitions": "action next text reward ending",
+        }.items()
+        for column in columns.split()
+        for value in ("'\u2028nowhere'", "x'ff00'", "-1e999", "17", "CAST(x'ff' AS TEXT)")
+    ]
+    + [
+        "UPDATE states SET actions = printf('%s%s', replace(hex(zeroblob(9999)), '0', '['), ']')",
+        "UPDATE states SET actions = '{\"a\": 1}'",
+        "UPDATE states SET parent = state",
+        "UPDATE states SET depth = 3",
+        "DELETE FROM states",
+        "DELETE FROM states WHERE depth > 1",
+    ],
+)
+async def test_no_damage_of_a_row_is_a_traceback_or_never_ends(tmp_path, change):
+    path = tmp_path / "numbers.sqlite"
+    file = await filled(path)
+    file.execute("PRAGMA ignore_check_constraints = 1")
+    file.execute(change.replace("UPDATE", "UPDATE OR IGNORE"))
+    file.close()
+    memory = TransitionMemory(TransitionStore(path))
+    game = RememberedGame(InterpretedGame(Numbers()), memory)
+    said = "the transition memory cannot be used"
+    try:
+        await wander(game, seed=0, steps=300)
+    except TextGameError as error:
+        said = str(error)
+    assert "cannot be used" in said
+    assert len(said.splitlines()) == 1
+    memory.close()
+
+
+async def test_a_view_in_a_table_s_place_is_not_looked_at(tmp_path):
+    path = tmp_path / "numbers.sqlite"
+    file = await filled(path)
+    file.execute("DROP TABLE states")
+    file.execute(
+        "CREATE VIEW states AS WITH RECURSIVE n(state) AS (SELECT 1 UNION ALL SELECT state + 1 "
+        "FROM n) SELECT state, 1 parent, 1 action, 1 depth, 1 look, 1 inventory, 1 actions FROM n"
+    )
+    file.close()
+    with pytest.warns(RuntimeWarning, match="begun anew"):
+        TransitionStore(path).close()
+
+
+async def test_without_caches_nothing_is_kept_on_disk(tmp_path, monkeypatch):
+    monkeypatch.setenv("LLM_PLANNING_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(opening, "_snapshots", WeakValueDictionary())
+    monkeypatch.setattr(opening, "_memories", WeakValueDictionary())
+    monkeypatch.setattr(opening, "_held", [])
+    with open_uncached_engine("none"):
+        game = await opening.open_game("trap-door", opening.GameSettings())
+        await wander(game, seed=0, steps=20)
+    assert not (tmp_path / "cache").exists()
+    opening.close_games()
+    with open_engine("none"):
+        await opening.open_game("trap-door", opening.GameSettings())
+    assert list((tmp_path / "cache" / "transitions").iterdir())
+    opening.close_games()
 
 
 async def test_a_file_that_cannot_be_written_ends_no_search(tmp_path):

@@ -69,7 +69,12 @@ def test_the_lines_of_the_first_ledgers_have_no_header():
         (lambda lines: [lines[0], b"[]", *lines[2:]], "no trace"),
         (lambda lines: [b'{"key":1}'], "no trace"),
         (lambda lines: [b"7"], "no trace"),
-        (lambda lines: [b"\xff"], "no trace"),
+        (lambda lines: [b"\xff" * 10_000], "no trace: 'utf-8' codec can't decode"),
+        (lambda lines: [b'"type"'], "'type' is no object"),
+        (lambda lines: [b'{"type":' + b"[" * 100_000], "one is nested too deeply"),
+        (lambda lines: [lines[0].replace(b'"header"', b'["header"]'), *lines[1:]], "is no type"),
+        (lambda lines: [lines[0], b'{"type":"summary"}', *lines[2:]], "lacks its key or its value"),
+        (lambda lines: [b'{"key":"goal"}'], "lacks its key or its value"),
         (lambda lines: [lines[0].replace(b'"version":1', b'"version":2'), *lines[1:]], "version 2"),
         (lambda lines: [lines[0].replace(b"llm-planning", b"other"), *lines[1:]], "'other trace'"),
     ],
@@ -79,6 +84,21 @@ def test_what_is_no_whole_trace_is_refused(harm, complaint):
     assert decode_trace(b"\n".join(lines))
     with pytest.raises(TraceError, match=complaint):
         decode_trace(b"\n".join(harm(lines)))
+
+
+def test_what_is_said_of_a_hostile_trace_is_short():
+    header = json.dumps({"type": "header", "format": "\x1b" * 10_000, "version": 10**4000})
+    for content in (header.encode(), b"\xff" * 10_000, b"[" + b"7," * 10_000 + b"7]"):
+        with pytest.raises(TraceError) as refusal:
+            decode_trace(content)
+        assert len(str(refusal.value)) < 250
+        assert str(refusal.value).isprintable()
+
+
+def test_a_summary_that_is_a_list_and_none_is_refused():
+    line = {"type": "summary", "key": "x", "value": 1}
+    with pytest.raises(TraceError, match="'x' is a list and none"):
+        summary_of([line, {**line, "index": 0}])
 
 
 def test_a_summary_that_lacks_a_part_is_refused():

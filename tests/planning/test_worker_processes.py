@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 import time
 from concurrent.futures import Future
 
@@ -9,6 +10,8 @@ import pytest
 
 from llm_planning import worker_processes
 from llm_planning.worker_processes import (
+    LONGEST_FILE,
+    MOST_MEMORY,
     WorkerLostError,
     bounded,
     end_workers,
@@ -73,6 +76,33 @@ async def test_what_a_lone_worker_does_concerns_nobody_else():
 def hang():
     while True:
         pass
+
+
+def take_memory():
+    return len(bytearray(MOST_MEMORY))
+
+
+def write_much(path):
+    with open(path, "wb", buffering=0) as file:
+        return sum(file.write(bytes(1 << 16)) for _ in range(LONGEST_FILE >> 15))
+
+
+def limits():
+    return [
+        resource.getrlimit(kind)
+        for kind in (resource.RLIMIT_AS, resource.RLIMIT_FSIZE, resource.RLIMIT_CORE)
+    ]
+
+
+async def test_what_takes_too_much_memory_or_disk_fails(tmp_path):
+    before = await in_worker(limits)
+    with pytest.raises(MemoryError):
+        await in_worker(bounded, 5.0, take_memory)
+    with pytest.raises(OSError, match="File too large"):
+        await in_worker(bounded, 5.0, write_much, tmp_path / "long")
+    assert (tmp_path / "long").stat().st_size == LONGEST_FILE
+    assert (await in_worker(bounded, 5.0, limits))[2][0] == 0
+    assert await in_worker(limits) == before
 
 
 async def test_what_takes_too_much_processor_time_is_ended():

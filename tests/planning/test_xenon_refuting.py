@@ -182,6 +182,53 @@ async def test_what_was_obtained_is_not_revised():
     assert not notes.refuted
 
 
+async def test_when_nothing_is_left_to_try_more_is_asked_for():
+    """Golden: as many of each as of any, then twice the resources (logs), and so on.
+
+    A pot of nine planks is out of reach of α_i = 8 of a resource and α_s c_0 = 6 of anything else.
+    """
+    known, _, store = world("pot")
+    known.revisions["pot"] = 3
+    asked = [{"logs": 8, "planks": 6}]
+    for _ in range(3):
+        await store.revise("pot", failed("pot", **asked[-1]))
+        await store.review()
+        asked.append(required(known, "pot"))
+    assert asked[1:] == [
+        {"logs": 8, "planks": 8},
+        {"logs": 16, "planks": 8},
+        {"logs": 16, "planks": 16},
+    ]
+
+
+async def test_more_is_not_asked_for_while_something_else_can_be_tried():
+    known, notes, store = world("pot", "clay")
+    known.revisions["pot"] = 3
+    await store.revise("pot", failed("pot", logs=8, planks=8))
+    await store.review()
+    assert required(known, "pot") == {"logs": 8, "planks": 6}
+    notes.refute("clay", failed("clay"))
+    known.revisions["clay"] = 3
+    await store.review()
+    assert required(known, "clay") == {"logs": 8, "planks": 6}  # not proposed before
+    assert required(known, "pot") == {"logs": 8, "planks": 6}
+    await store.revise("clay", failed("clay", logs=8, planks=6))
+    await store.review()
+    assert required(known, "clay") == {"logs": 8, "planks": 8}
+    assert required(known, "pot") == {"logs": 16, "planks": 8}
+
+
+async def test_where_nothing_was_obtained_there_is_nothing_to_ask_more_of():
+    known, notes, store = world("pot")
+    known.forget(("logs", "planks"))
+    for item in ("logs", "planks", "pot"):
+        known.revisions[item] = 4
+        known.graph.require(item, {})
+        notes.refute(item, failed(item))
+    await store.review()
+    assert [required(known, item) for item in ("logs", "planks", "pot")] == [{}, {}, {}]
+
+
 # Beliefs that are withdrawn, and believed again ---------------------------------------------------
 
 

@@ -276,7 +276,10 @@ def test_a_model_that_is_no_sentence_encoder_is_refused(tmp_path):
     with pytest.raises(EncoderError, match=r"has no modules\.json"):
         opened.encode(["apple"])
     (tmp_path / "modules.json").write_text("[{]")
-    with pytest.raises(EncoderError, match="cannot be loaded as a sentence encoder"):
+    with pytest.raises(UnknownModelError, match=r"modules\.json is damaged: it is no JSON"):
+        opened.encode(["apple"])
+    (tmp_path / "modules.json").write_text("[]")
+    with pytest.raises(EncoderError, match="cannot be used as a sentence encoder"):
         opened.encode(["apple"])
     opened.close()
 

@@ -44,7 +44,7 @@ def hub(tmp_path, monkeypatch):
     (repository / "blobs").mkdir()
     (repository / "refs").mkdir()
     (repository / "refs" / "main").write_text(COMMIT)
-    config, weights = b'{"model_type": "llama"}', b"weights" * 100
+    config, weights = b'{"model_type": "llama"}', (2).to_bytes(8, "little") + b"{}" + bytes(700)
     git = hashlib.sha1(b"blob %d\0" % len(config) + config).hexdigest()
     contents = {
         "config.json": (git, config),

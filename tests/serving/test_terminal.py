@@ -1,9 +1,10 @@
 import io
 
+import pytest
 from rich.table import Table
 from rich.text import Text
 
-from llm_serving.terminal import SafeConsole, complain, harmless, say
+from llm_serving.terminal import SafeConsole, complain, harmless, literal, say
 
 HOSTILE = "a\x1b]0;title\x07b\x9b2J\u202ec\r"
 HARMLESS = r"a\x1b]0;title\x07b\x9b2J\u202ec\r"
@@ -27,10 +28,30 @@ def test_a_console_draws_foreign_texts_without_obeying_them():
     console = SafeConsole(file=out, force_terminal=True, width=200)
     table = Table("key")
     table.add_row(Text(HOSTILE, style="bold"))
+    table.add_row("[/x] [link=http://y]:smile: 'str'[/link]")
     console.print(table)
     console.print(Text(HOSTILE))
     drawn = out.getvalue()
     assert r"\x1b]0;title" in drawn
     assert "\x1b[1m" in drawn  # the console's own styles stay
+    assert "[/x] [link=http://y]:smile: 'str'[/link]" in drawn
     for order in ("\x1b]", "\x07", "\x9b", "\u202e"):
         assert order not in drawn
+
+
+def test_a_literal_takes_the_room_that_it_needs():
+    out = io.StringIO()
+    table = Table("key")
+    table.add_row(literal(HOSTILE))
+    SafeConsole(file=out, width=200).print(table)
+    assert f" {HARMLESS} " in out.getvalue()
+    assert len({len(line) for line in out.getvalue().splitlines()}) == 1
+
+
+def test_a_reader_that_left_is_told_to_whoever_prints():
+    class Left(io.StringIO):
+        def write(self, text):
+            raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        SafeConsole(file=Left()).print("text")

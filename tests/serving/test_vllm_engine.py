@@ -3,6 +3,7 @@
 import asyncio
 import math
 
+import psutil
 import pytest
 from pydantic import BaseModel, Field
 
@@ -290,6 +291,16 @@ async def test_embeddings_are_unit_vectors_of_meaning(engine):
 async def test_a_text_model_refuses_images(engine):
     with pytest.raises(TooManyImagesError, match="allows 0"):
         engine.encode((Message("user", "What is this?", (Image(b""),)),))
+
+
+@pytest.mark.usefixtures("engine")
+def test_nothing_listens_beyond_this_machine():
+    listening = {
+        one.laddr.ip
+        for one in psutil.Process().net_connections(kind="inet")
+        if one.status == psutil.CONN_LISTEN
+    }
+    assert listening <= {"127.0.0.1", "::1"}
 
 
 def test_start_errors_say_what_to_do():

@@ -16,7 +16,12 @@ from llm_planning.environments.cooking.kitchen import Kitchen, Reply
 from llm_planning.environments.cooking.recipes import CookingError
 from llm_planning.environments.textgame.game import TextGameError
 from llm_planning.environments.textgame.textworld_kinds import KITCHEN
-from llm_planning.environments.textgame.textworld_making import READING, hush, make_once
+from llm_planning.environments.textgame.textworld_making import (
+    READING,
+    hush,
+    make_once,
+    opening_made,
+)
 from llm_planning.roles import together
 
 if TYPE_CHECKING:
@@ -108,7 +113,12 @@ def open_kitchen(spec: GameSpec) -> Kitchen:
     file = make_game(spec)
     with READING:
         if spec not in _kitchens:
-            _kitchens[spec] = Kitchen(TextWorldGame(file, name=spec.name))
+            try:
+                with opening_made(spec.name, file):
+                    game = TextWorldGame(file, name=spec.name)
+            except TextGameError as error:
+                raise CookingError(str(error)) from None
+            _kitchens[spec] = Kitchen(game)
         return _kitchens[spec]
 
 

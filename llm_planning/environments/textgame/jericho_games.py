@@ -6,13 +6,16 @@ its exact bytes, since score, objects and grammar are read at places of that one
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from hashlib import md5
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from llm_kernels.files import at_home, read_regular, write_durably
 from llm_planning.environments.textgame.game import TextGameError
 from llm_planning.environments.textgame.jericho_machine import find_jericho
+from llm_planning.environments.textgame.own_folder import own_folder
 from llm_planning.names import remedy
 
 if TYPE_CHECKING:
@@ -26,6 +29,8 @@ JERICHO_GAMES: tuple[str, ...] = (
 
 _SUFFIXES = (".z3", ".z5", ".z8")
 _HEADER_BYTES = 64
+_LONGEST_STORY = 1 << 20
+"""Bytes; a story of version 8, the largest, has half of it (Z-Machine Standards, 11.1.6)."""
 _VERSIONS = range(1, 9)
 
 
@@ -34,7 +39,7 @@ class Story:
     """A story file, and what Jericho knows about it. Plain data: worker processes are given it.
 
     Attributes:
-        file: its path.
+        file: its bytes, in a file of this process's own.
         digest: MD5 of its bytes.
         name: as Jericho calls it.
         seed: of its random numbers.
@@ -70,16 +75,19 @@ def find_story(name: str, folder: str) -> Path:
             f"the game {name!r} needs its story file, which is yours to bring: set games=FOLDER "
             f"with {wanted} in it, or game=FILE"
         )
-    place = Path(folder).expanduser()
-    if not place.is_dir():
+    place = Path(at_home(folder))
+    if not os.path.isdir(place):
         raise TextGameError(
             f"games={folder} is no folder: name the one in which {wanted} lies, or set game=FILE"
         )
-    found = sorted(
-        file
-        for file in place.iterdir()
-        if file.stem.lower() == name and file.suffix.lower() in _SUFFIXES
-    )
+    try:
+        found = sorted(
+            file
+            for file in place.iterdir()
+            if file.stem.lower() == name and file.suffix.lower() in _SUFFIXES
+        )
+    except OSError as error:
+        raise TextGameError(f"games={folder} cannot be read: {error.strerror}") from error
     if not found:
         raise TextGameError(
             f"there is no {wanted} in games={folder}: put the story file there, or set game=FILE"
@@ -90,6 +98,18 @@ def find_story(name: str, folder: str) -> Path:
             f"games={folder} has several files of {name!r} ({names}): keep one, or set game=FILE"
         )
     return found[0]
+
+
+def story_file(name: str) -> Path:
+    """The file that a user names, by one path however it is written; it need not exist.
+
+    Raises:
+        TextGameError: no file can have the name.
+    """
+    try:
+        return Path(os.path.realpath(at_home(name)))
+    except ValueError as error:
+        raise TextGameError(f"game={name} is the name of no file: {error}") from error
 
 
 def read_story(file: Path) -> Story:
@@ -106,7 +126,7 @@ def read_story(file: Path) -> Story:
         raise TextGameError(_unsupported(file, content, digest, known))
     bindings = known[digest]
     return Story(
-        file=file.absolute(),
+        file=_copied(file, content, digest),
         digest=digest,
         name=str(bindings["name"]),
         seed=int(bindings["seed"]),
@@ -116,13 +136,28 @@ def read_story(file: Path) -> Story:
     )
 
 
+def _copied(file: Path, content: bytes, digest: str) -> Path:
+    """A copy of what was looked at: Jericho opens a story again at every start of its machine.
+
+    A file that another one took the place of would be played unseen, and one that is gone ends the
+    process.
+    """
+    # Frotz crashes over a name without an extension.
+    copy = own_folder() / f"{digest}.z{content[0]}"
+    try:
+        write_durably(copy, content)
+    except OSError as error:
+        raise TextGameError(f"there is no room for a copy of {file} in {copy}: {error}") from error
+    return copy
+
+
 def _commands(walkthrough: str) -> tuple[str, ...]:
     return tuple(command.strip() for command in walkthrough.split("/") if command.strip())
 
 
 def _read(file: Path) -> bytes:
     try:
-        content = file.read_bytes()
+        content = read_regular(file, most=_LONGEST_STORY)
     except FileNotFoundError:
         raise TextGameError(
             f"the story file {file} does not exist: set game=FILE to a .z3, .z5 or .z8 file"

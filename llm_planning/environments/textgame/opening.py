@@ -31,6 +31,7 @@ from llm_planning.environments.textgame.remembered import RememberedGame, Transi
 from llm_planning.environments.textgame.textworld_kinds import KINDS, LEVELS, level_of
 from llm_planning.environments.textgame.transition_store import (
     TransitionStore,
+    on_disk,
     transition_store_path,
 )
 from llm_planning.environments.textgame.trapdoor import TrapDoor
@@ -60,12 +61,12 @@ class GameSettings(Settings):
             `world` its objects alone, which takes states for equal that are not (see
             `JerichoInterpreter`); not with remember=disk. Each player then has snapshots and a
             memory of its own, so that no result depends on what others played before.
-        remember: where transitions are kept: on `disk` (and in memory) for every later run, in
-            `memory` for this process (of a story file, as long as somebody plays it), or not at all
-            (`off`). A story file's exact states hardly ever meet again on another way, so its file
-            in the cache folder grows with every new simulation, by about 1 KB per transition, and
-            nothing in it is ever dropped: `llm-planning cache show` tells its size, and `cache
-            clear --only transitions` empties it.
+        remember: where transitions are kept: on `disk` (and in memory) for every later run, unless
+            this one is without caches; in `memory` for this process (of a story file, as long as
+            somebody plays it); or not at all (`off`). A story file's exact states hardly ever meet
+            again on another way, so its file in the cache folder grows with every new simulation,
+            by about 1 KB per transition, and nothing in it is ever dropped: `llm-planning cache
+            show` tells its size, and `cache clear --only transitions` empties it.
     """
 
     game: str = ""
@@ -123,8 +124,8 @@ def close_games() -> None:
 
 
 def _memory(key: _Key, interpreter: Interpreter, remember: Remember) -> TransitionMemory:
-    on_disk = remember == "disk"
-    path = transition_store_path(interpreter.name, interpreter.revision) if on_disk else None
+    kept = remember == "disk" and on_disk()
+    path = transition_store_path(interpreter.name, interpreter.revision) if kept else None
     memory = _memories.get((key, path))
     if memory is None:
         memory = TransitionMemory(None if path is None else TransitionStore(path))
@@ -148,10 +149,8 @@ async def _opened(task: str, settings: GameSettings) -> tuple[_Key, Snapshots]:
 def _key(task: str, settings: GameSettings) -> _Key:
     """The game by one name, however its settings are written."""
     if settings.game or task in jericho_games.JERICHO_GAMES:
-        file = (
-            Path(settings.game) if settings.game else jericho_games.find_story(task, settings.games)
-        )
-        return os.getpid(), "", file.expanduser().resolve(), None, 0
+        named = settings.game or str(jericho_games.find_story(task, settings.games))
+        return os.getpid(), "", jericho_games.story_file(named), None, 0
     level = level_of(task, settings.level) if task in KINDS else None
     return os.getpid(), task, None, level, settings.game_seed
 

@@ -9,13 +9,14 @@ touches the interpreter only for a new one.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import sys
 import weakref
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from llm_planning.environments.textgame.game import Transition
+from llm_planning.environments.textgame.game import TextGameError, Transition
 from llm_planning.environments.textgame.interpreted import Origin
 from llm_planning.environments.textgame.transition_store import Record
 
@@ -123,6 +124,10 @@ class TransitionMemory:
             sys.intern(made.state), sys.intern(made.text), made.reward, made.ending
         )
         self._keep(lambda store: store.put_transition(state, action, made))
+
+    def damaged(self, reason: str) -> TextGameError:
+        """The error of a memory that says what cannot be."""
+        return TextGameError(reason) if self._store is None else self._store.damaged(reason)
 
     def save(self) -> None:
         """Writes what is not on disk yet; costs nothing where there is nothing to write."""
@@ -266,12 +271,15 @@ class RememberedGame:
         """Tells the game the way to a state that the memory alone knows, from an earlier run."""
         snapshots = self._game.snapshots
         way: list[tuple[str, Origin]] = []
-        at = state
+        at, depth = state, math.inf
         while not snapshots.knows(at):
             record = self.memory.find(at)
-            if record is None or record.origin is None:
+            if record is None and at == state:
                 raise KeyError(state)
+            # In a sound file depths fall along any way, so that it comes to an end.
+            if record is None or record.origin is None or record.depth >= depth:
+                raise self.memory.damaged(f"the way to the state {state} leads nowhere")
             way.append((at, record.origin))
-            at = record.origin.parent
+            at, depth = record.origin.parent, record.depth
         for reached, origin in reversed(way):
             snapshots.introduce(reached, origin)

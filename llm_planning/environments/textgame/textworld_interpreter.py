@@ -29,10 +29,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from llm_kernels.files import read_regular
 from llm_planning.environments.textgame.game import Ending, Played, TextGameError
 from llm_planning.environments.textgame.jericho_machine import checked, find_jericho, verbs_of
 from llm_planning.environments.textgame.textworld_kinds import level_of
-from llm_planning.environments.textgame.textworld_making import READING, hush, make_once
+from llm_planning.environments.textgame.textworld_making import (
+    READING,
+    hush,
+    make_once,
+    opening_made,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -115,7 +121,7 @@ class TextWorldInterpreter:
         from textworld.generator.inform7 import Inform7Game
 
         description = file.with_suffix(".json")
-        contents = file.read_bytes() + description.read_bytes()
+        contents = read_regular(file) + read_regular(description)
         game: Any = Game.load(str(description))
         self.name = name
         versions = [f"{name} {importlib.metadata.version(name)}" for name in _PACKAGES]
@@ -284,7 +290,7 @@ def open_textworld(kind: str, *, level: int | None, seed: int) -> TextWorldInter
     file = make_once(
         name, folder=f"text-{name}", generation=_GENERATION, kind=kind, level=level, seed=seed
     )
-    with READING:
+    with READING, opening_made(name, file):
         return TextWorldInterpreter(file, name=name)
 
 

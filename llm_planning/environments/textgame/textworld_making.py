@@ -10,18 +10,27 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import logging
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import warnings
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from llm_planning.environments.textgame.game import TextGameError
-from llm_serving.models.folders import building, cache_folder, is_complete, publish
+from llm_planning.environments.textgame.own_folder import own_folder
+from llm_serving.models.folders import CACHE_VARIABLE, building, cache_folder, is_intact, publish
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+_LONGEST_REASON = 300
 
 GAME_FILE = "game.z8"
 MAKING_SECONDS = 300
@@ -64,15 +73,48 @@ def make_once(name: str, *, folder: str, generation: int, kind: str, level: int,
             "pip install 'llm-planning[textgames]'"
         )
     revision = f"textworld {importlib.metadata.version('textworld')}, generation {generation}"
-    place = cache_folder() / "games" / folder
-    if not is_complete(place, revision):
-        with building(place) as workshop:
-            if not is_complete(place, revision):
-                built = workshop / "game"
-                built.mkdir()
-                generate_apart(name, kind=kind, level=level, seed=seed, file=built / GAME_FILE)
-                publish(built, place, revision=revision)
-    return place / GAME_FILE
+
+    def made_in(place: Path) -> Path:
+        # Every byte is looked at: an interpreter in C is going to read them.
+        if not is_intact(place, revision):
+            with building(place) as workshop:
+                if not is_intact(place, revision):
+                    built = workshop / "game"
+                    built.mkdir()
+                    generate_apart(name, kind=kind, level=level, seed=seed, file=built / GAME_FILE)
+                    publish(built, place, revision=revision)
+        return place / GAME_FILE
+
+    try:
+        return made_in(cache_folder() / "games" / folder)
+    except OSError as error:
+        logger.warning("%s is made for this process alone: %s", name, error)
+    try:
+        return made_in(own_folder() / folder)
+    except OSError as error:
+        raise TextGameError(
+            f"there is no room to make {name}: {error}; free disk space, or set "
+            f"{CACHE_VARIABLE} to a folder that can be written"
+        ) from error
+
+
+@contextmanager
+def opening_made(name: str, file: Path) -> Iterator[None]:
+    """Says of a made game that cannot be opened how to have it made again.
+
+    Raises:
+        TextGameError: TextWorld or Jericho raised anything at all.
+    """
+    try:
+        yield
+    except TextGameError:
+        raise
+    except Exception as error:
+        said = " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST_REASON]
+        raise TextGameError(
+            f"the game {name} cannot be opened ({said}): remove the folder {file.parent}, and it "
+            "is made again"
+        ) from error
 
 
 def generate_apart(name: str, *, kind: str, level: int, seed: int, file: Path) -> None:
@@ -90,15 +132,17 @@ def generate_apart(name: str, *, kind: str, level: int, seed: int, file: Path) -
     """
     module = "llm_planning.environments.textgame.textworld_generation"
     try:
-        made = subprocess.run(
-            [sys.executable, "-m", module, str(seed), str(level), str(file), kind],
-            env={**os.environ, "PYTHONHASHSEED": "0"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=MAKING_SECONDS,
-            check=False,
-        )
+        # Inform leaves a folder of its own in the user's home.
+        with tempfile.TemporaryDirectory() as home:
+            made = subprocess.run(
+                [sys.executable, "-m", module, str(seed), str(level), str(file), kind],
+                env={**os.environ, "PYTHONHASHSEED": "0", "HOME": home},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=MAKING_SECONDS,
+                check=False,
+            )
     except subprocess.TimeoutExpired:
         raise TextGameError(
             f"TextWorld took more than {MAKING_SECONDS} seconds to make {name}: "

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import sys
 import warnings
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -29,6 +32,7 @@ from llm_serving.cache_file import (
 from llm_serving.models.folders import cache_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 LAYOUT = CacheLayout(
@@ -72,9 +76,14 @@ _PUT_TRANSITION = (
     "VALUES (?, ?, ?, ?, ?, ?)"
 )
 _GET_STATE = "SELECT parent, action, depth, look, inventory, actions FROM states WHERE state = ?"
-_GET_TRANSITIONS = "SELECT action, next, text, reward, ending FROM transitions WHERE state = ?"
+_GET_TRANSITIONS = (
+    "SELECT action, next, text, reward, ending, "
+    "EXISTS (SELECT 1 FROM states WHERE states.state = next) FROM transitions WHERE state = ?"
+)
 
 Row: TypeAlias = tuple[Any, ...]
+
+_on_disk = ContextVar("transitions are kept on disk", default=True)
 
 
 @dataclass(slots=True)
@@ -108,6 +117,25 @@ def transition_store_path(name: str, revision: str) -> Path:
     return cache_folder() / "transitions" / f"{plain}-{digest}.sqlite"
 
 
+@contextmanager
+def off_disk() -> Iterator[None]:
+    """Within it, games that are opened read and write no transition memory on the disk.
+
+    For a run without caches. Tasks that are begun within it inherit that.
+    """
+    before = _on_disk.get()
+    _on_disk.set(False)
+    try:
+        yield
+    finally:
+        _on_disk.set(before)
+
+
+def on_disk() -> bool:
+    """Whether games that are opened here may keep their transition memory on the disk."""
+    return _on_disk.get()
+
+
 class TransitionStore:
     """One file, opened.
 
@@ -130,11 +158,11 @@ class TransitionStore:
         self._rows: dict[str, list[Row]] = {
             statement: [] for statement in (_PUT_STATE, _PUT_ACTIONS, _PUT_SEEN, _PUT_TRANSITION)
         }
-        self._writable = True
         try:
             self._file = _open(path)
         except (CacheError, OSError) as error:
             raise self._failed(error) from error
+        self._writable = self._file.writable
 
     @property
     def unsaved(self) -> int:
@@ -152,16 +180,13 @@ class TransitionStore:
             if not found:
                 return None
             rows = self._file.run(_GET_TRANSITIONS, (state,))
-            parent, action, depth, look, inventory, actions = found[0]
-            return Record(
-                _origin(parent, action),
-                depth,
-                actions=None if actions is None else tuple(map(sys.intern, json.loads(actions))),
-                seen=None if look is None else (sys.intern(look), sys.intern(inventory)),
-                transitions=dict(map(_transition, rows)),
-            )
-        except (CacheError, ValueError) as error:
+            return _record(found[0], dict(map(_transition, rows)))
+        except (CacheError, ValueError, TypeError, RecursionError) as error:
             raise self._failed(error) from error
+
+    def damaged(self, reason: str) -> TextGameError:
+        """The error that says what is wrong with what was loaded, and how to be rid of it."""
+        return self._failed(ValueError(reason))
 
     def put_state(self, state: str, record: Record) -> None:
         """Keeps how a state is reached, after its parent was put."""
@@ -231,11 +256,33 @@ def _open(path: Path) -> CacheFile:
                 return CacheFile(path, LAYOUT)
 
 
-def _origin(parent: str | None, action: str) -> Origin | None:
-    return None if parent is None else Origin(sys.intern(parent), sys.intern(action))
+def _record(row: Row, transitions: dict[str, Transition]) -> Record:
+    """What a row of states says.
+
+    Raises:
+        ValueError: no such row was ever put.
+        TypeError: likewise.
+    """
+    parent, action, depth, look, inventory, actions = row
+    if type(depth) is not int or depth < 0:
+        raise ValueError(f"a state is {depth!r} actions from the beginning")
+    listed = None if actions is None else json.loads(actions)
+    if not isinstance(listed, list | None):
+        raise TypeError("valid actions that are no list")
+    return Record(
+        None if parent is None else Origin(sys.intern(parent), sys.intern(action)),
+        depth,
+        actions=None if listed is None else tuple(map(sys.intern, listed)),
+        seen=None if look is None else (sys.intern(look), sys.intern(inventory)),
+        transitions=transitions,
+    )
 
 
 def _transition(row: Row) -> tuple[str, Transition]:
-    action, state, text, reward, ending = row
+    action, state, text, reward, ending, known = row
+    if not known:
+        raise ValueError(f"{action!r} leads to a state that is not there")
+    if not (isinstance(reward, float) and math.isfinite(reward)):
+        raise ValueError(f"a reward is {reward!r}")
     ended = None if ending is None else Ending(ending)
     return sys.intern(action), Transition(sys.intern(state), sys.intern(text), reward, ended)

@@ -103,6 +103,13 @@ def game_outcome(
         text: about the decisions, for people.
     """
     ending = "horizon" if episode.ending is None else str(episode.ending)
+    # What the interpreter did, and how long everything took, depends on what was remembered.
+    work = {
+        "seconds_engine": spent.engine.seconds,
+        "seconds_valid_actions": world.seconds.valid_actions.seconds,
+        "seconds_simulation": world.seconds.simulation,
+        "interpreter_steps": world.seconds.steps,
+    }
     moves = [
         {
             "observation": observed(turn.observation),
@@ -129,13 +136,11 @@ def game_outcome(
             "moves": len(episode.turns),
             "ending": ending,
             "simulations": spent.simulations,
-            "seconds_engine": spent.engine.seconds,
-            "seconds_valid_actions": world.seconds.valid_actions.seconds,
-            "seconds_simulation": world.seconds.simulation,
-            "interpreter_steps": world.seconds.steps,
+            **work,
             "reflections": spent.reflections,
             "priors": spent.priors,
         },
+        unrepeatable=frozenset(work),
         trace={
             **header,
             "game": world.name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from graphlib import CycleError, TopologicalSorter
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,28 @@ class DependencyGraph:
     def __init__(self, items: Iterable[str] = ()) -> None:
         self._required: dict[str, Mapping[str, int]] = dict.fromkeys(items, NOTHING)
         self._makes: dict[str, int] = {}
+
+    @classmethod
+    def of(cls, rules: Mapping[str, tuple[Mapping[str, int], int]]) -> DependencyGraph:
+        """A graph whose rules are all known at once.
+
+        Args:
+            rules: v -> (R(v), how many of v one action gives), V̂ in its order.
+
+        Raises:
+            CyclicGraphError: an item would require itself.
+        """
+        try:
+            TopologicalSorter({v: required for v, (required, _) in rules.items()}).prepare()
+        except CycleError as error:
+            raise CyclicGraphError(f"{error.args[1][0]} would require itself") from error
+        graph = cls(rules)
+        for v, (required, makes) in rules.items():
+            for u in required:
+                graph.add(u)
+            graph._required[v] = MappingProxyType(dict(required))
+            graph._makes[v] = makes
+        return graph
 
     @property
     def items(self) -> KeysView[str]:

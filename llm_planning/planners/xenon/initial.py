@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from llm_planning.planners.xenon.knowledge import experienced
 from llm_planning.planners.xenon.roles import NeedsQuestion
 from llm_planning.roles import together
+from llm_planning.settings import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from llm_planning.planners.xenon.similarity import Similar
 
 
-class PlanFailedError(ValueError):
+class PlanFailedError(SettingsError):
     """A human-written plan cannot be carried out under the rules that it was written for."""
 
 
@@ -63,7 +64,8 @@ def demonstrate(
                 used = world.step(action, item)
                 if used is None:
                     raise PlanFailedError(
-                        f"the plan for {plan.goal} fails at {action} {item} with {before}"
+                        f"the human-written plan for {plan.goal} fails at {action} {item} with "
+                        f"{before}: this task's world lacks what it needs; set plans=0"
                     )
                 r_exp, kept = experienced(used, before, world.inventory)
                 makes = world.inventory[item] - before.get(item, 0)

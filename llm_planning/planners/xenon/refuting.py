@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from llm_planning.planners.xenon.failure_notes import Withdrawn
+from llm_planning.planners.xenon.goals import frontier
 from llm_planning.planners.xenon.revision import RankedAnalogyStore
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ class RefutingStore(RankedAnalogyStore):
       revised, even what a human-written plan showed.
     - But that is a suspicion only. What was believed of those items is kept, and believed again
       once the item is obtained after all, or its rule has changed.
+    - If everything that could be tried is refuted, more is asked for: in a world that always obeys,
+      trying again what failed teaches nothing, and what is left is that something is needed in
+      larger quantities than are proposed. They grow without end, so every quantity is reached.
     - Failures count against the belief that they were made with: FAM forgets them with it.
 
     An inadmissible item is tried with what was obtained: a resource that can only be had by way of
@@ -49,18 +53,27 @@ class RefutingStore(RankedAnalogyStore):
         self._notes = notes
 
     async def review(self) -> None:
-        """Believes again what no longer waits, and revises what is refuted, after any success."""
+        """Believes again what no longer waits, and revises what is refuted, after any success.
+
+        If nothing is left to try, more is asked for.
+        """
         known, notes = self._knowledge, self._notes
-        if len(known.obtained) == notes.reviewed:
-            return
-        notes.reviewed = len(known.obtained)
-        for v, before in [*notes.withdrawn.items()]:
-            if before.cause in known.obtained or before.cause not in notes.refuted:
-                del notes.withdrawn[v]
-                self._believe_again(v, before)
-        for v in [*known.graph.items]:
-            if v not in known.obtained:
+        if len(known.obtained) != notes.reviewed:
+            notes.reviewed = len(known.obtained)
+            for v, before in [*notes.withdrawn.items()]:
+                if before.cause in known.obtained or before.cause not in notes.refuted:
+                    del notes.withdrawn[v]
+                    self._believe_again(v, before)
+            for v in [*known.graph.items]:
+                if v not in known.obtained:
+                    await self._go_beyond(v)
+        # What another item's revision proposed may be refuted already, and others not proposed yet.
+        if self._nothing_left():
+            for v in frontier(known):
                 await self._go_beyond(v)
+        if self._nothing_left():
+            for v in frontier(known):
+                self._ask_for_more(v)
 
     async def revise(self, item: str, failures: Sequence[Attempt]) -> None:
         """RevisionByAnalogy, repeated until something is proposed that was not refuted."""
@@ -86,6 +99,29 @@ class RefutingStore(RankedAnalogyStore):
         graph = self._knowledge.graph
         if self._refuted(item) and graph.descendants(item, sparing=self.spared(item)):
             await self._revise(item, [])
+
+    def _nothing_left(self) -> bool:
+        return all(self._refuted(v) for v in frontier(self._knowledge))
+
+    def _ask_for_more(self, item: str) -> None:
+        graph = self._knowledge.graph
+        while self._refuted(item):
+            required = graph.requirements(item)
+            more = self._more(required)
+            if more == required:
+                return
+            graph.require(item, more)
+
+    def _more(self, required: Mapping[str, int]) -> dict[str, int]:
+        """The next larger quantities: as many of each as of any, then twice as many resources.
+
+        Resources are the cheaper half. The same quantities if nothing required is a resource.
+        """
+        most = max(required.values(), default=0)
+        if any(quantity < most for quantity in required.values()):
+            return dict.fromkeys(required, most)
+        resources = self._resources(self._knowledge)
+        return {u: 2 * most if u in resources else most for u in required}
 
     async def _revise(self, item: str, revised: list[str]) -> None:
         if revised:

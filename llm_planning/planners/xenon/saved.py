@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import os
 import random
 from abc import ABC, abstractmethod
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
 
-from llm_kernels.files import write_json
+from llm_kernels.files import TargetError, check_target, read_regular, write_json
 from llm_planning.planners.xenon.failure_notes import FailureNotes  # noqa: TC001 (pydantic)
 from llm_planning.planners.xenon.graph import CyclicGraphError, DependencyGraph
 from llm_planning.planners.xenon.knowledge import Knowledge
 from llm_planning.settings import SettingsError
+from llm_serving.yaml_file import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +24,15 @@ if TYPE_CHECKING:
 
     from llm_planning.planners.xenon.memory import ActionMemory
 
+_LONGEST = 1 << 24
+"""Bytes of a file; an agent that knows every item of the game writes one of some hundred KB."""
+_GREATEST = 1 << 53
+"""Of numbers, so that all of them are floats too."""
+_LONGEST_PLACE = 80
+_LONGEST_REASON = 400
+
 _Count: TypeAlias = Annotated[int, Field(ge=0)]
+_Word: TypeAlias = Annotated[int, Field(ge=0, lt=1 << 32)]
 _Counts: TypeAlias = dict[str, dict[str, _Count]]
 
 _SETS = ("demonstrated", "obtained", "consumed", "kept", "gathered")
@@ -81,8 +92,8 @@ class Record(_Part, ABC):
             memory.restore(self.memory.model_dump())
         except ValueError as error:
             raise SavedKnowledgeError(
-                f"the saved action memory is of another action set: {error}; learn with the verbs "
-                "of this run"
+                f"the saved action memory is of another action set: {str(error)[:_LONGEST_REASON]}"
+                "; learn with the verbs of this run"
             ) from error
 
     @classmethod
@@ -92,23 +103,18 @@ class Record(_Part, ABC):
         Raises:
             SavedKnowledgeError: it is missing, damaged or of another format.
         """
+        content = _content(path)
         try:
-            content = path.read_bytes()
             header = _Header.model_validate_json(content)
             if header.format != cls.FORMAT:
                 raise SavedKnowledgeError(
                     f"{path} has format {header.format}, not {cls.FORMAT}: delete it to begin anew"
                 )
             return cls.model_validate_json(content)
-        except OSError as error:
-            raise SavedKnowledgeError(f"cannot read {path}: {error}") from error
         except ValidationError as error:
             first = error.errors()[0]
-            where = ".".join(map(str, first["loc"])) or "the file"
-            raise SavedKnowledgeError(
-                f"{path} holds no learned knowledge: {where}: {first['msg']}; delete it to begin "
-                "anew"
-            ) from error
+            where = ".".join(map(str, first["loc"]))[:_LONGEST_PLACE] or "the file"
+            raise _no_knowledge(path, f"{where}: {first['msg']}") from error
 
     @classmethod
     def resume(cls, save: Path, run: Mapping[str, object], *, episodes: int) -> Self | None:
@@ -123,21 +129,25 @@ class Record(_Part, ABC):
             The record; None if there is no such file yet.
 
         Raises:
-            SettingsError: the folder is missing.
+            SettingsError: no file can be written there.
             SavedKnowledgeError: the file is damaged; belongs to another run, of which the first
                 difference is named; or holds more episodes.
         """
-        if not save.absolute().parent.is_dir():
+        if not os.path.isdir(os.path.dirname(os.path.abspath(save))):
             raise SettingsError(f"save={save}: that folder does not exist; make it first")
-        if not save.exists():
+        try:
+            check_target(save)
+        except (TargetError, ValueError) as error:
+            raise SettingsError(f"save={save}: {error}") from error
+        if not os.path.exists(save):
             return None
         saved = cls.load(save)
         for key in (*run, *saved.run):
             there, here = saved.run.get(key), run.get(key)
             if there != here:
                 raise SavedKnowledgeError(
-                    f"{save} was learnt with {key}={there}, and this run has {key}={here}: name "
-                    "another file, or delete this one to begin anew"
+                    f"{save} was learnt with {key}={_told(there)}, and this run has "
+                    f"{key}={_told(here)}: name another file, or delete this one to begin anew"
                 )
         if saved.finished > episodes:
             raise SavedKnowledgeError(
@@ -168,6 +178,38 @@ class Record(_Part, ABC):
             raise SavedKnowledgeError(f"cannot write {path}: {error}") from error
 
 
+def _content(path: Path) -> bytes:
+    """The text of a file, whose numbers are those that a run writes."""
+    try:
+        content = read_regular(path, most=_LONGEST)
+    except OSError as error:
+        raise SavedKnowledgeError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise SavedKnowledgeError(f"cannot read {path}: {error}") from error
+    try:
+        json.loads(content, parse_int=_number, parse_float=_number, parse_constant=_number)
+    except (ValueError, RecursionError) as error:
+        raise _no_knowledge(path, f"the file: {error}") from error
+    return content
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    if not abs(value) <= _GREATEST:  # of NaN too
+        raise ValueError(f"the number {text[:_LONGEST_PLACE]} is too large, or none")
+    return value
+
+
+def _no_knowledge(path: Path, reason: str) -> SavedKnowledgeError:
+    return SavedKnowledgeError(
+        f"{path} holds no learned knowledge: {reason}; delete it to begin anew"
+    )
+
+
+def _told(value: object) -> str:
+    return value if isinstance(value, str) and len(value) <= _LONGEST_PLACE else shown(value)
+
+
 class Saved(Record):
     """A learned graph and memory.
 
@@ -196,12 +238,12 @@ class Saved(Record):
     consumed: set[str]
     kept: set[str]
     gathered: set[str]
-    revisions: dict[str, int]
-    attempts: dict[str, int]
-    setbacks: dict[str, int]
+    revisions: dict[str, _Count]
+    attempts: dict[str, _Count]
+    setbacks: dict[str, _Count]
     notes: FailureNotes
-    goals: tuple[int, list[int], float | None]
-    curve: list[tuple[int, int, int]]
+    goals: tuple[Literal[3], Annotated[list[_Word], Field(min_length=625)], float | None]
+    curve: list[tuple[_Count, _Count, _Count]]
 
     @property
     def finished(self) -> int:
@@ -230,10 +272,9 @@ class Saved(Record):
         Raises:
             SavedKnowledgeError: the graph has a cycle.
         """
-        graph = DependencyGraph(self.items)
+        rules = {item: (one.requirements, one.makes) for item, one in self.items.items()}
         try:
-            for item, one in self.items.items():
-                graph.require(item, one.requirements, makes=one.makes)
+            graph = DependencyGraph.of(rules)
         except CyclicGraphError as error:
             raise SavedKnowledgeError(f"the saved graph has a cycle: {error}") from error
         return Knowledge(graph, **{name: getattr(self, name).copy() for name in (*_SETS, *_COUNTS)})

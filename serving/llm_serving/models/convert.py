@@ -146,7 +146,11 @@ def convert(gguf: Path, folder: Path) -> None:
     _write_tokenizer(header, folder)
     with quiet_transformers():
         model = AutoModelForCausalLM.from_pretrained(
-            str(gguf.parent), gguf_file=gguf.name, dtype=torch.float32
+            str(gguf.parent),
+            gguf_file=gguf.name,
+            dtype=torch.float32,
+            trust_remote_code=False,
+            local_files_only=True,
         )
     _write_config(model, header, folder)
     weights = {

@@ -14,11 +14,19 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock
 from platformdirs import user_cache_dir
 
+from llm_kernels.files import at_home, open_regular, read_regular
+from llm_serving.errors import ServingError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MANIFEST = "manifest.json"
 CACHE_VARIABLE = "LLM_PLANNING_CACHE"
+_LONGEST_MANIFEST = 1 << 20
+
+
+class CacheFolderError(ServingError):
+    """The folder of the caches cannot be told from its variable."""
 
 
 def cache_folder() -> Path:
@@ -27,9 +35,20 @@ def cache_folder() -> Path:
     Returns:
         The folder that the environment variable `LLM_PLANNING_CACHE` names, otherwise the
         platform's own cache folder of the user. It may not exist yet.
+
+    Raises:
+        CacheFolderError: the variable names a user's home that there is not.
     """
     chosen = os.environ.get(CACHE_VARIABLE)
-    return Path(chosen).expanduser() if chosen else Path(user_cache_dir("llm-planning"))
+    if not chosen:
+        return Path(user_cache_dir("llm-planning"))
+    folder = at_home(chosen)
+    if folder.startswith("~"):
+        raise CacheFolderError(
+            f"{CACHE_VARIABLE}={chosen} names the home of a user that there is not: set it to a "
+            "folder"
+        )
+    return Path(folder)
 
 
 @contextmanager
@@ -100,36 +119,44 @@ def is_complete(folder: Path, revision: str) -> bool:
 
     Reads the manifest and no other file: cheap enough for every use.
     """
-    listed = _manifest(folder)
-    return listed.get("revision") == revision and not any(
-        _size(folder / name) != entry["bytes"] for name, entry in listed["files"].items()
+    listed, files = _manifest(folder)
+    return listed == revision and all(
+        _size(folder / name) == entry["bytes"] for name, entry in files.items()
     )
 
 
 def is_intact(folder: Path, revision: str) -> bool:
     """Whether a folder is complete and every byte of it has its SHA-256."""
-    return is_complete(folder, revision) and all(
-        sha256(folder / name) == entry["sha256"]
-        for name, entry in _manifest(folder)["files"].items()
-    )
+    try:
+        return is_complete(folder, revision) and all(
+            sha256(folder / name) == entry["sha256"] for name, entry in _manifest(folder)[1].items()
+        )
+    except OSError:
+        return False
 
 
 def sha256(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal."""
-    with path.open("rb") as file:
+    """SHA-256 of a regular file, in hexadecimal."""
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _manifest(folder: Path) -> dict[str, Any]:
+def _manifest(folder: Path) -> tuple[str, dict[Any, Any]]:
+    """A manifest's revision and files, name -> `bytes` and `sha256`; ("", {}) where it is none."""
     try:
-        listed = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return listed if isinstance(listed, dict) else {}
+        listed = json.loads(read_regular(folder / MANIFEST, most=_LONGEST_MANIFEST))
+    except (OSError, ValueError, RecursionError):
+        return "", {}
+    match listed:
+        case {"revision": str(revision), "files": {**files}} if all(
+            isinstance(one, dict) and one.keys() == {"bytes", "sha256"} for one in files.values()
+        ):
+            return revision, files
+    return "", {}
 
 
 def _size(path: Path) -> int:
     try:
-        return path.stat().st_size
-    except OSError:
+        return path.stat().st_size if path.is_file() else -1
+    except (OSError, ValueError):
         return -1

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from pathlib import Path
 
+from llm_kernels.files import read_regular
 from llm_serving.errors import ModelFetchError, UnknownModelError
 from llm_serving.models.folders import sha256
-from llm_serving.models.local import check_weights
+from llm_serving.models.local import check_folder
 from llm_serving.models.progress import quiet_hub
 
-_HUB_ID = re.compile(r"[A-Za-z0-9_][\w.-]*/[\w.-]+")
+_HUB_ID = re.compile(r"(?!.*(--|\.\.))[A-Za-z0-9_][\w.-]*/[\w.-]*\w", re.ASCII)
+_LONGEST_ID = 96
 
 # Copies of the weights in formats that nothing here reads.
 _SKIPPED = ["original/*", "*.gguf", "*.onnx", "*.h5", "*.msgpack"]
@@ -19,7 +22,7 @@ _SKIPPED = ["original/*", "*.gguf", "*.onnx", "*.h5", "*.msgpack"]
 
 def is_hub_id(name: str) -> bool:
     """Whether a name is written like a model of the hub: `organisation/name`."""
-    return _HUB_ID.fullmatch(name) is not None
+    return len(name) <= _LONGEST_ID and _HUB_ID.fullmatch(name) is not None
 
 
 def cached_snapshot(hub_id: str) -> Path:
@@ -34,14 +37,29 @@ def cached_snapshot(hub_id: str) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
 
+    _check_references(hub_id)
     try:
         folder = Path(snapshot_download(hub_id, local_files_only=True, ignore_patterns=_SKIPPED))
     except LocalEntryNotFoundError as error:
         raise UnknownModelError(
             f"{hub_id} is not on this machine. {_how_to_fetch(hub_id)}"
         ) from error
-    check_weights(folder, remedy=_how_to_fetch(hub_id))
+    except (OSError, ValueError) as error:
+        raise UnknownModelError(
+            f"{hub_id} cannot be read from the hub's cache on this machine: {error}"
+        ) from error
+    check_folder(folder, remedy=_how_to_fetch(hub_id))
     return folder
+
+
+def _check_references(hub_id: str) -> None:
+    """Refuses a cached model whose list of revisions would be waited for."""
+    from huggingface_hub.constants import HF_HUB_CACHE
+    from huggingface_hub.file_download import repo_folder_name
+
+    named = Path(HF_HUB_CACHE, repo_folder_name(repo_id=hub_id, repo_type="model"), "refs/main")
+    if os.path.exists(named) and not os.path.isfile(named):
+        raise UnknownModelError(f"{named} is no regular file: remove the model's folder there")
 
 
 def download_snapshot(hub_id: str) -> Path:
@@ -55,12 +73,29 @@ def download_snapshot(hub_id: str) -> Path:
             be asked (offline) and the model is not on this machine.
         ModelFetchError: the download failed.
     """
+    folder = _downloaded(hub_id)
+    check_folder(folder, remedy=_how_to_fetch(hub_id))
+    return folder
+
+
+def verified_snapshot(hub_id: str) -> Path:
+    """The same once every file was read, and downloaded anew where it was damaged.
+
+    Raises:
+        UnknownModelError: as `download_snapshot`.
+        ModelFetchError: likewise.
+    """
+    discard_damaged(_downloaded(hub_id))
+    return download_snapshot(hub_id)
+
+
+def _downloaded(hub_id: str) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundError
 
     try:
         with quiet_hub():
-            folder = Path(snapshot_download(hub_id, ignore_patterns=_SKIPPED))
+            return Path(snapshot_download(hub_id, ignore_patterns=_SKIPPED))
     except LocalEntryNotFoundError as error:
         raise UnknownModelError(
             f"{hub_id} is not, or not wholly, on this machine, and the hub cannot be asked "
@@ -76,8 +111,6 @@ def download_snapshot(hub_id: str) -> Path:
             f"{hub_id} could not be downloaded: {error}. What has arrived is kept; run "
             f"`llm-planning models fetch {hub_id}` again"
         ) from error
-    check_weights(folder, remedy=_how_to_fetch(hub_id))
-    return folder
 
 
 def discard_damaged(folder: Path) -> None:
@@ -100,7 +133,7 @@ def _content_name(blob: Path) -> str:
     if len(blob.name) == 64:
         return sha256(blob)
     if len(blob.name) == 40:
-        content = blob.read_bytes()
+        content = read_regular(blob)
         header = b"blob %d\0" % len(content)
         return hashlib.sha1(header + content, usedforsecurity=False).hexdigest()
     return blob.name

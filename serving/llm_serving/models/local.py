@@ -1,52 +1,196 @@
-"""Local model folders: what makes one usable, and a revision that follows its content."""
+"""Local model folders: what makes one usable, and a revision that follows its content.
+
+A folder may come from anybody, and the libraries that read it wait for a pipe, follow names out of
+it and raise whatever they please. So it is looked at here first.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING
+import os
+import re
+import stat
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
 
-from llm_serving.errors import UnknownModelError
+from llm_kernels.files import open_regular, read_regular
+from llm_serving.errors import EncoderError, UnknownModelError
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
 _TEXTS = frozenset({".json", ".jinja", ".model", ".tiktoken", ".txt"})
 _WEIGHTS = frozenset({".bin", ".gguf", ".pt", ".pth", ".safetensors"})
 _SAMPLE = 1 << 20
+_LONGEST_HEADER = 100_000_000
+"""Bytes that a safetensors file's header may have, by its format."""
+_LONGEST_TEXT = 1 << 30
+"""Bytes of a tokenizer or a configuration; the largest ones known have 30 MB."""
+_MOST_FILES = 10_000
+_MOST_LAYERS = 4096
+_LAYERS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "depth")
+_REMEDY = "Copy or download the whole model again"
+_MODULE = re.compile(r"sentence_transformers\.(\w+\.)*[A-Z]\w*")
+"""A class of sentence-transformers' own; another one would be code of the folder's."""
 
 
-def check_folder(folder: Path) -> None:
-    """Refuses a folder that holds no model.
+def check_folder(folder: Path, *, remedy: str = _REMEDY) -> None:
+    """Refuses a folder that holds no model, or one that no library should read.
+
+    Args:
+        folder: the model's.
+        remedy: ends the message where files are missing or damaged.
 
     Raises:
-        UnknownModelError: it has no `config.json`, or lacks weight files that its index lists.
+        UnknownModelError: it has no `config.json`; something in it is no regular file or may not be
+            read; a JSON file is damaged; weight files that its index lists are missing.
     """
-    if not (folder / "config.json").is_file():
+    if not os.path.lexists(folder / "config.json"):
         raise UnknownModelError(
             f"the folder {folder} holds no model: it has no config.json. Give the folder that a "
             "Hugging Face model was saved or downloaded to"
         )
-    check_weights(folder, remedy="Copy or download the whole model again")
+    _check_files(folder)
+    _check_layers(folder / "config.json", _read_object(folder / "config.json", remedy))
+    _check_weights(folder, remedy)
+    for path in sorted(folder.glob("*.safetensors")):
+        _check_header(path, remedy)
 
 
-def check_weights(folder: Path, *, remedy: str) -> None:
-    """Refuses a folder that lacks weight files which its own index lists.
+def _check_files(folder: Path) -> None:
+    """Refuses what would be waited for, or cannot be read."""
+    for number, path in enumerate(_paths(folder)):
+        if number >= _MOST_FILES:
+            raise UnknownModelError(
+                f"the folder {folder} holds more than {_MOST_FILES} files, and a model has some "
+                "ten: give the folder of one model"
+            )
+        try:
+            mode = os.stat(path).st_mode
+        except OSError as error:
+            raise UnknownModelError(f"{path} cannot be read: {error.strerror}") from error
+        if not stat.S_ISREG(mode):
+            raise UnknownModelError(f"{path} is no regular file: remove it from the model's folder")
+        if not os.access(path, os.R_OK):
+            raise UnknownModelError(f"{path} may not be read by you: change its permissions")
+
+
+def _paths(folder: Path) -> Iterator[str]:
+    """All that lies in a folder and those below it."""
+
+    def fail(error: OSError) -> None:
+        raise UnknownModelError(
+            f"the folder {error.filename} cannot be read: {error.strerror}"
+        ) from error
+
+    seen: set[str] = set()
+    for root, below, names in os.walk(folder, onerror=fail, followlinks=True):
+        # A link may lead back to where it lies.
+        if (place := os.path.realpath(root)) in seen:
+            below.clear()
+            continue
+        seen.add(place)
+        yield from (os.path.join(root, name) for name in names)
+
+
+def _read_json(path: Path, remedy: str) -> Any:  # noqa: ANN401 - any JSON
+    try:
+        return json.loads(read_regular(path, most=_LONGEST_TEXT))
+    except OSError as error:
+        raise UnknownModelError(f"{path} cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise UnknownModelError(f"{path} is damaged: it is no JSON ({error}). {remedy}") from error
+
+
+def _read_object(path: Path, remedy: str) -> dict[str, Any]:
+    value = _read_json(path, remedy)
+    if not isinstance(value, dict):
+        raise UnknownModelError(f"{path} is damaged: it is no JSON object. {remedy}")
+    return value
+
+
+def _check_layers(path: Path, config: dict[str, Any]) -> None:
+    """Refuses a number of layers that would be made one by one until the memory is full."""
+    for part in (config, *(value for value in config.values() if isinstance(value, dict))):
+        for name in _LAYERS:
+            layers = part.get(name, 0)
+            if isinstance(layers, int | float) and layers > _MOST_LAYERS:
+                raise UnknownModelError(
+                    f"{path} says {name}: {layers:.3g}, more than {_MOST_LAYERS}: no model that "
+                    "can be run has so many"
+                )
+
+
+def check_modules(folder: Path) -> None:
+    """Refuses a sentence encoder that is made of anything but sentence-transformers' modules.
 
     Raises:
-        UnknownModelError: files are missing; ends with the remedy.
+        EncoderError: its `modules.json` is damaged, or names code of another origin.
+        UnknownModelError: it is no JSON.
     """
-    listed = {
-        shard
-        for index in sorted(folder.glob("*.index.json"))
-        for shard in json.loads(index.read_text(encoding="utf-8")).get("weight_map", {}).values()
-    }
-    missing = sorted(shard for shard in listed if not (folder / shard).is_file())
+    path = folder / "modules.json"
+    modules = _read_json(path, _REMEDY)
+    if not isinstance(modules, list):
+        raise EncoderError(f"{path} is damaged: it is no list of modules. {_REMEDY}")
+    for module in modules:
+        match module:
+            case {"type": str(kind), "path": place} if _MODULE.fullmatch(kind):
+                if not _is_inside(place):
+                    raise EncoderError(
+                        f"{path} names the folder {str(place)[:80]!r}, which is outside of the "
+                        "model's"
+                    )
+            case {"type": kind}:
+                raise EncoderError(
+                    f"{path} names the module {str(kind)[:80]!r}, which is none of "
+                    "sentence-transformers: code that comes with a model is not run here; take "
+                    "another encoder"
+                )
+            case _:
+                raise EncoderError(f"{path} is damaged: it is no list of modules. {_REMEDY}")
+
+
+def _check_weights(folder: Path, remedy: str) -> None:
+    listed: set[str] = set()
+    for index in sorted(folder.glob("*.index.json")):
+        match _read_object(index, remedy):
+            case {"weight_map": {**shards}} if all(map(_is_inside, shards.values())):
+                listed.update(map(str, shards.values()))
+            case _:
+                raise UnknownModelError(
+                    f"{index} is damaged: it has no `weight_map` from weights to files of the "
+                    f"folder. {remedy}"
+                )
+    missing = sorted(shard for shard in listed if not os.path.isfile(folder / shard))
     if missing:
         raise UnknownModelError(
             f"the model in {folder} is not whole: {len(missing)} of {len(listed)} weight files "
-            f"are missing, the first is {missing[0]}. {remedy}"
+            f"are missing, the first is {missing[0][:80]}. {remedy}"
         )
+
+
+def _check_header(path: Path, remedy: str) -> None:
+    """Refuses weights whose header claims more than there is: it would be given that memory."""
+    try:
+        with open_regular(path) as file:
+            claimed = 8 + int.from_bytes(file.read(8), "little")
+            size = os.fstat(file.fileno()).st_size
+    except OSError as error:
+        raise UnknownModelError(f"{path} cannot be read: {error.strerror}") from error
+    if size < 8 or claimed > min(size, _LONGEST_HEADER):
+        raise UnknownModelError(
+            f"{path} is damaged: its header does not fit its {size} bytes. {remedy}"
+        )
+
+
+def _is_inside(place: object) -> bool:
+    """Whether a path that a folder's file names stays in the folder."""
+    if not isinstance(place, str) or "\0" in place:
+        return False
+    path = PurePosixPath(place)
+    return not path.is_absolute() and ".." not in path.parts
 
 
 def content_revision(folder: Path) -> str:
@@ -61,23 +205,33 @@ def content_revision(folder: Path) -> str:
 
     Returns:
         A SHA-256 in hexadecimal.
+
+    Raises:
+        UnknownModelError: a file cannot be read, or is too large for its kind.
     """
     digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*")):
-        if path.suffix not in _TEXTS | _WEIGHTS or not path.is_file():
+    for path in sorted(islice(folder.rglob("*"), _MOST_FILES)):
+        if path.suffix not in _TEXTS | _WEIGHTS or not os.path.isfile(path):
             continue
-        content = _weight_sample(path) if path.suffix in _WEIGHTS else path.read_bytes()
+        try:
+            content = (
+                _weight_sample(path)
+                if path.suffix in _WEIGHTS
+                else read_regular(path, most=_LONGEST_TEXT)
+            )
+        except OSError as error:
+            raise UnknownModelError(f"{path} cannot be read: {error.strerror}") from error
         digest.update(f"{path.relative_to(folder).as_posix()}\0{path.stat().st_size}\0".encode())
         digest.update(hashlib.sha256(content).digest())
     return digest.hexdigest()
 
 
 def _weight_sample(path: Path) -> bytes:
-    size = path.stat().st_size
-    with path.open("rb") as file:
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
         head = 0
         if path.suffix == ".safetensors":
-            head = min(8 + int.from_bytes(file.read(8), "little"), size)
+            head = min(8 + int.from_bytes(file.read(8), "little"), size, _LONGEST_HEADER)
             file.seek(0)
         first = file.read(head + _SAMPLE)
         file.seek(max(size - _SAMPLE, 0))

@@ -15,13 +15,14 @@ if TYPE_CHECKING:
 
 def progress() -> Progress:
     """A bar on standard error that draws nothing unless that is a terminal."""
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
+    from llm_serving.terminal import SafeConsole
+
     # Bound to the stream of this moment: conversion redirects `sys.stderr` while the bar lives.
-    console = Console(file=sys.stderr)
+    console = SafeConsole(file=sys.stderr)
     return Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TaskProgressColumn(),
         TimeElapsedColumn(),

@@ -8,11 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+from llm_kernels.files import at_home
 from llm_serving.errors import UnknownModelError
 from llm_serving.models.bundled import bundled_folder, fetch_bundled
 from llm_serving.models.catalogue import CATALOGUE, BundledModel
 from llm_serving.models.folders import cache_folder, is_complete, is_intact
-from llm_serving.models.hub import cached_snapshot, discard_damaged, download_snapshot, is_hub_id
+from llm_serving.models.hub import (
+    cached_snapshot,
+    download_snapshot,
+    is_hub_id,
+    verified_snapshot,
+)
 from llm_serving.models.local import check_folder, content_revision
 
 
@@ -126,23 +132,21 @@ def fetch_verified(name: str, *, cache: Path | None = None) -> ResolvedModel:
                 f"{name} is a local folder: it has no published checksums to be verified with"
             )
         case _HubId(hub_id):
-            folder = download_snapshot(hub_id)
-            discard_damaged(folder)
-            return _snapshot(name, download_snapshot(hub_id))
+            return _snapshot(name, verified_snapshot(hub_id))
 
 
 def _source(name: str) -> _Source:
     if name in CATALOGUE:
         return CATALOGUE[name]
-    folder = Path(os.path.expanduser(name))  # leaves ~nobody alone, where Path raises
-    if name and folder.is_dir():
+    folder = Path(at_home(name))
+    if name and os.path.isdir(folder):
         return folder
-    if is_hub_id(name) and not folder.exists():
+    if is_hub_id(name) and not os.path.lexists(folder):
         return _HubId(name)
     near = difflib.get_close_matches(name, CATALOGUE, n=3, cutoff=0.4)
     guess = f"did you mean {' or '.join(near)}? " if near else ""
     raise UnknownModelError(
-        f"unknown model `{name}`: {guess}A model is a bundled name ({', '.join(CATALOGUE)}), "
+        f"unknown model `{name[:200]}`: {guess}A model is a bundled name ({', '.join(CATALOGUE)}), "
         "a folder that exists, or a hub id such as Qwen/Qwen2.5-VL-7B-Instruct"
     )
 

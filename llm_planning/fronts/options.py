@@ -1,0 +1,51 @@
+"""What several commands have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final, TypeAlias
+
+import typer
+
+Work: TypeAlias = Callable[[], None]
+"""What a front returns: the command with its options, ready to run."""
+
+MOST: Final = 10**18 - 1
+"""Of whole numbers on the command line: those of a YAML file have at most as many digits."""
+
+
+def named_path(text: str) -> Path:
+    """A path that the user names; an empty one would mean the working directory.
+
+    Raises:
+        typer.BadParameter: it is empty.
+    """
+    if not text:
+        raise typer.BadParameter("it is empty; name a file or a folder")
+    return Path(text)
+
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")]
+CacheOption = Annotated[
+    bool, typer.Option("--cache/--no-cache", help="Reuse answers to questions asked before.")
+]
+SweepFolderArgument = Annotated[
+    Path, typer.Argument(metavar="FOLDER", parser=named_path, help="The sweep's folder.")
+]
+
+
+class Kind(StrEnum):
+    """The caches there are."""
+
+    RESPONSES = "responses"
+    VECTORS = "vectors"
+    TRANSITIONS = "transitions"
+
+
+class Where(StrEnum):
+    """Where trials run."""
+
+    LOCAL = "local"
+    RAY = "ray"

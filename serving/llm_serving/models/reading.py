@@ -1,0 +1,41 @@
+"""Reading a model's folder with libraries that raise whatever they please."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from llm_serving.errors import ServingError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_LONGEST_REASON = 600
+
+
+@contextmanager
+def reading_model(fails: Callable[[str], ServingError]) -> Iterator[None]:
+    """Turns what a library raises over a model's folder into one error of this layer.
+
+    Args:
+        fails: makes that error of a reason, which has one line and is not long.
+    """
+    try:
+        yield
+    except ServingError:
+        raise
+    except Exception as error:
+        raise fails(reason_of(error)) from error
+    except BaseException as error:
+        # Libraries in Rust panic with an exception that is meant to be caught by nobody.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise fails(reason_of(error)) from error
+
+
+def reason_of(error: BaseException) -> str:
+    """What an error says, in one line that is not long."""
+    said = " ".join(str(error).split())
+    if len(said) > _LONGEST_REASON:
+        said = f"{said[:_LONGEST_REASON]}..."
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__

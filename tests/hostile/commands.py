@@ -1,0 +1,245 @@
+"""The commands, derived from the program itself, and good calls of each that cases spoil.
+
+A new command or option joins on its own if its type tells its kind (a truth value, a whole number,
+one of a list). Any other needs a row in `PARAMETERS`, and a command without a good call one in
+`CALLS`.
+"""
+
+import shlex
+import types
+import typing
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+
+import typer
+
+PARAMETERS: dict[tuple[str, str], str] = {
+    ("run", "planner"): "planner",
+    ("run", "domain"): "domain",
+    ("run", "task"): "task",
+    ("run", "model"): "model",
+    ("run", "role_model"): "pairs",
+    ("run", "settings"): "pairs",
+    ("run", "trace"): "output file",
+    ("models fetch", "name"): "model",
+    ("models path", "name"): "model",
+    ("sweep run", "file"): "file",
+    ("sweep run", "out"): "output folder",
+    ("sweep export", "out"): "output file",
+    ("sweep report", "by"): "name",
+    ("report paper", "name"): "name",
+    ("report paper", "table"): "name",
+    ("report paper", "folder"): "ledger",
+    ("report paper", "csv"): "output file",
+    ("report paper", "picture"): "output file",
+    ("index build", "file"): "file",
+    ("index build", "out"): "output folder",
+    ("index build", "field"): "text",
+    ("index build", "key"): "text",
+    ("index build", "model"): "model",
+    ("index search", "folder"): "index",
+    ("index search", "texts"): "texts",
+    ("index search", "model"): "model",
+    ("index bench", "folder"): "index",
+    ("minecraft requirements", "items"): "name",
+    ("*", "ray_address"): "address",
+    ("*", "device"): "device",
+    ("*", "seed"): "seed",
+    ("*", "trust"): "trusted",
+    ("sweep resume", "folder"): "ledger to go on with",
+    ("sweep *", "folder"): "ledger",
+}
+"""(Command, parameter) -> kind; the first row that fits. `*` stands for any words at the end."""
+
+_TOO = "--model none --task cook-meat --set roles=rules --set k=2 --set d=2 --set iter=2"
+_GAME = "--model none --task trap-door --set moves=1 --set simulations=2 --set remember=off"
+_XENON = "--model none --task wood --set prior=table12 --set plans=0 --set steps=6"
+
+CALLS: tuple[str, ...] = (
+    f"run too {_TOO}",
+    f"run cot {_TOO.replace(' --set k=2', '').replace(' --set iter=2', '')} --json",
+    "run too --model none --task cook-meat --set roles=roles.yaml --set k=2 --set d=2 --set iter=2",
+    f"run uct {_GAME} --trace trace.jsonl",
+    f"run puct {_GAME} --set prior=uniform --no-cache",
+    f"run mc-dml-uct {_GAME.replace('simulations=2', 'simulations_per_action=1')} --json",
+    f"run xenon {_XENON} --set save=saved.json",
+    "run xenon --model none --task 67-goals --set prior=table12 --set plans=1 --set steps=40 "
+    "--set requirements=3",
+    "run plan-oracle-actions --model none --list",
+    "run uct --domain own_domain.py:Stairs --model none --set moves=2 --set simulations=3",
+    "run own_planner.py:idle --domain own_domain.py:Stairs --model none --seed 3",
+    "run --list --json",
+    "doctor --json",
+    "models list --json",
+    "models path all-minilm-l6-v2",
+    "models fetch all-minilm-l6-v2 --json",
+    "cache show --json",
+    "cache clear --yes --only vectors --json",
+    "sweep run sweep.yaml --out out --concurrency 1",
+    "sweep run sweep.yaml --dry-run --samples 0 --json",
+    "sweep run sweep.yaml --dry-run --samples 1",
+    "sweep resume ledger --json",
+    "sweep status ledger",
+    "sweep report ledger --by planner --json",
+    "sweep export ledger --out rows.csv",
+    "sweep export ledger --out rows.parquet --json",
+    "report paper too",
+    "report paper too oracles --from ledger --csv cells.csv",
+    "report paper xenon table12 --from ledger --plot picture.svg --json",
+    "index build entries.txt --out built",
+    "index build entries.jsonl --out built --field text --key id --dtype float16",
+    "index search index fridge 'a table' -k 2 --json",
+    "index search index sofa --backend numpy --no-cache",
+    "index bench --rows 60 --queries 1 -k 2",
+    "index bench index --queries 1 -k 1 --json",
+    "minecraft requirements torch piston --json",
+)
+"""Good calls, with names of `ground`'s good files; quick, and without a language model."""
+
+
+class UnknownKindError(LookupError):
+    """A parameter has no kind: name it in `PARAMETERS`."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a command.
+
+    Attributes:
+        name: of the function's parameter.
+        option: as it is written; None for an argument.
+        off: what says the opposite of a flag, if there is such.
+        kind: of its values; see `values.KINDS`.
+        several: whether it takes several values.
+        required: whether the command needs it.
+    """
+
+    name: str
+    option: str | None
+    off: str | None
+    kind: str
+    several: bool
+    required: bool
+
+
+@cache
+def commands() -> dict[str, tuple[Parameter, ...]]:
+    """Command -> its parameters, arguments first and in order."""
+    from llm_planning.fronts.app import app
+
+    found = {
+        name: tuple(_parameter(name, one, hints) for one in params)
+        for name, params, hints in _leaves(typer.main.get_command(app), ())
+    }
+    return {
+        name: tuple(sorted(known, key=lambda one: one.option is not None))
+        for name, known in found.items()
+    }
+
+
+def kind_of(command: str, name: str, hint: object) -> str:
+    """The kind of a parameter: what the table says, else what its type tells.
+
+    Raises:
+        UnknownKindError: neither does.
+    """
+    for (where, parameter), kind in PARAMETERS.items():
+        here = where == command or (where.endswith("*") and command.startswith(where[:-1]))
+        if here and parameter == name:
+            return kind
+    bare = _bare(hint)
+    if bare is bool:
+        return "flag"
+    if bare is int:
+        return "count"
+    if isinstance(bare, type) and issubclass(bare, Enum):
+        return "choice"
+    raise UnknownKindError(
+        f"the parameter {name!r} of `{command}`: name its kind in PARAMETERS of {__name__}"
+    )
+
+
+@dataclass(frozen=True)
+class Call:
+    """A good call.
+
+    Attributes:
+        command: its words.
+        given: parameter -> values; of a flag, how it was written.
+    """
+
+    command: str
+    given: dict[str, tuple[str, ...]]
+
+
+@cache
+def read_call(line: str) -> Call:
+    """A line of `CALLS`, taken apart."""
+    words = shlex.split(line)
+    command = max(
+        (name for name in commands() if words[: name.count(" ") + 1] == name.split()), key=len
+    )
+    rest = words[command.count(" ") + 1 :]
+    known = commands()[command]
+    options = {one.option: one for one in known if one.option}
+    options |= {one.off: one for one in known if one.off}
+    places = [one for one in known if one.option is None]
+    given: dict[str, list[str]] = {}
+    while rest:
+        word = rest.pop(0)
+        if word in options:
+            one = options[word]
+            given.setdefault(one.name, []).append(word if one.kind == "flag" else rest.pop(0))
+            continue
+        one = places[0] if places[0].several else places.pop(0)
+        given.setdefault(one.name, []).append(word)
+    return Call(command, {name: tuple(values) for name, values in given.items()})
+
+
+def write_call(command: str, given: dict[str, tuple[str, ...]]) -> list[str]:
+    """The words of a call."""
+    words = command.split()
+    for one in commands()[command]:
+        for value in given.get(one.name, ()):
+            if one.option is None or one.kind == "flag":
+                words.append(value)
+            elif one.option.startswith("--") and value.startswith("-"):
+                words.append(f"{one.option}={value}")
+            else:
+                words += [one.option, value]
+    return words
+
+
+def _leaves(
+    command: typing.Any, words: tuple[str, ...]
+) -> Iterator[tuple[str, list[typing.Any], dict[str, object]]]:
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from _leaves(inner, (*words, name))
+    if not hasattr(command, "commands"):
+        # A command's wrapped function has its annotations.
+        hints = typing.get_type_hints(command.callback, include_extras=True)
+        yield " ".join(words), list(command.params), hints
+
+
+def _parameter(command: str, one: typing.Any, hints: dict[str, object]) -> Parameter:
+    is_option = one.param_type_name == "option"
+    return Parameter(
+        name=one.name,
+        option=max(one.opts, key=len) if is_option else None,
+        off=one.secondary_opts[0] if one.secondary_opts else None,
+        kind=kind_of(command, one.name, hints.get(one.name)),
+        several=bool(one.multiple) or one.nargs == -1,
+        required=bool(one.required),
+    )
+
+
+def _bare(hint: object) -> object:
+    """A type without `Annotated`, `| None` and `list`."""
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated or origin is list:
+        return _bare(inner[0])
+    if origin in {typing.Union, types.UnionType}:
+        return _bare(next(one for one in inner if one is not type(None)))
+    return hint

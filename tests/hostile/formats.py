@@ -1,0 +1,222 @@
+"""The file formats that commands read, what damages them, and the calls that meet the damage.
+
+A format joins by a row of `FORMATS`. Its calls name the damaged file as `{}`. What damages it is in
+`damage`, and for one format alone in tables of (name, function).
+"""
+
+from dataclasses import dataclass
+from random import Random
+
+from . import folders, ledgers
+from .damage import (
+    ANY_FILE,
+    CODE,
+    DOMAIN,
+    FOLDER,
+    JSON,
+    JSON_LINES,
+    LINES,
+    TEMPLATE,
+    YAML,
+    Damage,
+    table,
+)
+from .ground import Place
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format.
+
+    Attributes:
+        name: of it.
+        good: name of the good file or folder in `ground`, or of a file of the caches.
+        damage: name -> what damages a file of it.
+        calls: lines that read it; `{}` is the file's name.
+        inside: file of a folder -> damage that befalls this file, by glob.
+        in_cache: whether it lies in the cache folder.
+        in_config: whether it lies in the project's folder of configurations, which is copied.
+        slow: whether it loads what takes seconds; not in the quick share.
+    """
+
+    name: str
+    good: str
+    damage: dict[str, Damage]
+    calls: tuple[str, ...]
+    inside: str = ""
+    in_cache: bool = False
+    in_config: bool = False
+    slow: bool = False
+
+    def damaged(self, place: Place, how: str, random: Random) -> str:
+        """Makes a damaged file of the format in a place; its name."""
+        folder = place.here
+        if self.in_cache:
+            place.fill_cache()
+            folder = place.cache
+        elif self.in_config:
+            place.configure()
+            folder = place.config
+        else:
+            place.good(self.good)
+        target = folder / self.good
+        if self.inside:
+            found = sorted(target.glob(self.inside))
+            if not found:
+                raise AssertionError(f"{self.name}: nothing is called {self.inside} in {target}")
+            target = random.choice(found)
+        for path in (target, *target.glob("*")):
+            # A large file is a link to the good one; what is damaged is a copy.
+            if path.is_symlink() and (path == target or path.name in how):
+                content = path.read_bytes()
+                path.unlink()
+                path.write_bytes(content)
+        self.damage[how](target, random)
+        return self.good
+
+
+_READ_LEDGER = (
+    "sweep status {}",
+    "sweep report {} --json",
+    "sweep export {} --out rows.csv",
+    "sweep resume {}",
+    "report paper too oracles --from {}",
+    "sweep run sweep.yaml --out {}",
+)
+_READ_RECORDED = tuple(line.replace("sweep.yaml", "little.yaml") for line in _READ_LEDGER)
+_READ_INDEX = (
+    "index search {} sofa --json",
+    "index search {} 'a table'",
+    "index bench {} --queries 1 -k 1",
+    "index build entries.txt --out {}",
+)
+_PLAY = "run uct --model none --task trap-door --set moves=1 --set simulations=2"
+_LEARN = "run xenon --model none --task wood --set prior=table12 --set plans=0 --set steps=6"
+_READ_SAVED = (f"{_LEARN} --set save={{}} --set episodes=2",)
+_STORY = ("run uct --model none --task zork1 --set moves=1 --set simulations=1 --set game={}",)
+_SQLITE = table(folders.cache_alterations())
+_IN_STORIES = "run walkthrough --model none --task zork1 --set games=story"
+_STORIES = ("run walkthrough --model none --task zork1 --set games={}",)
+_READ_ENCODER = (
+    "models path {}",
+    "models fetch {} --json",
+    "models fetch ./{} --verify",
+    "index build entries.txt --out built --model {}",
+    "index search index sofa --model {}",
+)
+_READ_CACHE = ("cache show", "cache show --json", "cache clear --yes", _PLAY)
+_READ_VECTORS = ("index build entries.txt --out built", "index search index stool", *_READ_CACHE)
+
+FORMATS: tuple[Format, ...] = (
+    Format(
+        "sweep grid",
+        "sweep.yaml",
+        YAML,
+        ("sweep run {} --dry-run --samples 0 --json", "sweep run {} --out out"),
+    ),
+    Format(
+        "grid that names code",
+        "trojan",
+        {"as-it-is": lambda path, random: None, **YAML},
+        (
+            "sweep run {}/sweep.yaml --out out",
+            "sweep run {}/sweep.yaml --dry-run",
+            "sweep run {}/sweep.yaml --out out --trust sweep.yaml",
+        ),
+        inside="sweep.yaml",
+    ),
+    Format(
+        "model configuration",
+        "model.yaml",
+        YAML,
+        (
+            "run too --task cook-meat --set roles=rules --model {}",
+            f"{_PLAY} --role-model search={{}}",
+        ),
+    ),
+    Format(
+        "file of roles",
+        "roles.yaml",
+        YAML,
+        ("run too --model none --task cook-meat --set k=2 --set d=2 --set iter=2 --set roles={}",),
+    ),
+    Format("entries of text", "entries.txt", LINES, ("index build {} --out built",)),
+    Format(
+        "entries of JSON",
+        "entries.jsonl",
+        JSON_LINES,
+        ("index build {} --out built --key id --json", "index build {} --out built"),
+    ),
+    Format("saved knowledge", "saved.json", JSON, _READ_SAVED),
+    Format("index: its JSON", "index", JSON, _READ_INDEX, inside="index.json"),
+    Format("index: its vectors", "index", ANY_FILE, _READ_INDEX, inside="*.safetensors"),
+    Format("recorded ledger", "recorded", table(ledgers.alterations()), _READ_RECORDED),
+    Format("ledger: its file", "ledger", ANY_FILE, _READ_LEDGER, inside="ledger.sqlite"),
+    Format("ledger: a trace", "ledger", ANY_FILE, _READ_LEDGER, inside="traces/*"),
+    Format("ledger: its lock", "ledger", ANY_FILE, _READ_LEDGER, inside="ledger.lock"),
+    Format(
+        "own domain",
+        "own_domain.py",
+        DOMAIN,
+        (
+            "run uct --domain {}:Stairs --model none --set moves=2 --set simulations=3",
+            "run uct --domain {}:Stairs --list",
+        ),
+    ),
+    Format("own planner", "own_planner.py", CODE, ("run {}:idle --task trap-door --model none",)),
+    Format("story file", "story/zork1.z5", ANY_FILE, (*_STORY, _IN_STORIES)),
+    Format("cache of answers", "responses.sqlite", ANY_FILE, _READ_CACHE, in_cache=True),
+    Format("cache of vectors", "vectors.sqlite", ANY_FILE, _READ_VECTORS, in_cache=True),
+    Format(
+        "cache of transitions",
+        "transitions",
+        ANY_FILE,
+        _READ_CACHE,
+        inside="*.sqlite",
+        in_cache=True,
+    ),
+    Format("folder of transitions", "transitions", FOLDER, _READ_CACHE, in_cache=True),
+    Format("folder of an index", "index", FOLDER, _READ_INDEX),
+    Format("folder of a ledger", "ledger", FOLDER, _READ_LEDGER),
+    Format("folder of stories", "story", FOLDER, _STORIES),
+    Format("folder of a model", "encoder", FOLDER, _READ_ENCODER),
+    Format(
+        "model",
+        "encoder",
+        table(folders.model_folder_alterations() + folders.encoder_folder_alterations()),
+        _READ_ENCODER,
+        slow=True,
+    ),
+    Format("index", "index", table(folders.index_alterations()), _READ_INDEX),
+    Format("saved", "saved.json", table(folders.saved_files()), _READ_SAVED),
+    Format("game", "story/zork1.z5", table(folders.game_files()), _STORY),
+    Format("answers", "responses.sqlite", _SQLITE, _READ_CACHE, in_cache=True),
+    Format("vectors", "vectors.sqlite", _SQLITE, _READ_VECTORS, in_cache=True),
+    Format("transitions", "transitions", _SQLITE, _READ_CACHE, inside="*.sqlite", in_cache=True),
+    Format("model: a JSON file", "encoder", JSON, _READ_ENCODER, inside="*.json", slow=True),
+    Format("model: its weights", "encoder", ANY_FILE, _READ_ENCODER, inside="*.safe*", slow=True),
+    Format("model: its tokens", "encoder", ANY_FILE, _READ_ENCODER, inside="vocab.txt", slow=True),
+    Format(
+        "published table",
+        "too/oracles.published.yaml",
+        YAML,
+        ("report paper too oracles --from ledger", "report paper too --json"),
+        in_config=True,
+    ),
+    Format("paper", "too/paper.yaml", YAML, ("report paper too",), in_config=True),
+    Format(
+        "grid of a paper",
+        "too/oracles.yaml",
+        YAML,
+        ("report paper too oracles --from ledger", "report paper too", "report paper too oracles"),
+        in_config=True,
+    ),
+    Format(
+        "template of a paper",
+        "too/oracles.md.j2",
+        TEMPLATE,
+        ("report paper too oracles --from ledger",),
+        in_config=True,
+    ),
+)
+"""Every format, and how commands meet it."""

@@ -1,0 +1,276 @@
+"""Where cases happen: good files made once, and a folder for each case that refers to them."""
+
+import os
+import shutil
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+HERE, HOME, CACHE, TEMPORARY = "here", "home", "cache", "tmp"
+SENTINEL = "sentinel.txt"
+_LARGE = 1 << 24
+
+SWEEP = """\
+name: little
+model: none
+domain: textgame
+tasks: trap-door
+seeds: 2
+planners: uct
+settings: {moves: 1, simulations: [2, 3], remember: "off"}
+"""
+LONG_SWEEP = SWEEP.replace("little", "long").replace("seeds: 2", "seeds: 5000")
+ROLES = (
+    "decompose: rules\npropose: {rate: 0.9, kind: systematic}\nfeasibility: rules\nrepair: rules\n"
+    "dynamics: {rate: 0.9, kind: independent, unit: answer}\nreward: rules\ntermination: rules\n"
+)
+# The model does not exist: a reader gets as far as looking for it, and loads nothing.
+MODEL = """\
+model: nobody/no-such-model
+dtype: float32
+context: 512
+kv_cache_gib: 0.5
+block_size: 32
+max_batch: 4
+eager: true
+"""
+ENGINE = "model: smollm2-135m-instruct\ncontext: 2048\nkv_cache_gib: 0.5\nmax_batch: 4\n"
+ENGINE_SWEEP = """\
+model: engine/model.yaml
+tasks: cook-meat
+planners: cot
+settings: {d: 2}
+"""
+ENTRIES = "kitchen table\nfridge\ncoffee table\n\nsofa\n"
+OBJECTS = (
+    '{"id": 1, "text": "kitchen table", "more": {"room": ["kitchen", null, 2.5]}}\n'
+    '{"id": 2, "text": "fridge"}\n'
+    '{"id": 3, "text": "sofa"}\n'
+)
+OWN_DOMAIN = '''\
+from dataclasses import dataclass
+
+from llm_planning import Domain, Step
+
+
+@dataclass
+class Stairs(Domain):
+    """Climb to the top."""
+
+    steps: int = 3
+    goal = "Be at the top."
+
+    def start(self, seed):
+        return 0
+
+    def describe(self, at):
+        return f"You are on step {at}."
+
+    def actions(self, at):
+        return ["up", "down"]
+
+    def step(self, at, action, rng):
+        at += 1 if action == "up" else -1
+        return Step(at, reward=float(at == self.steps), done=at == self.steps)
+'''
+OWN_PLANNER = '''\
+from llm_planning import Outcome, planner
+
+
+@planner("idle")
+async def idle(problem, *, engines, settings, seed):
+    """Does nothing."""
+    return Outcome(success=None, plan=(), metrics={"seed": seed}, trace={}, text="nothing")
+'''
+# Nobody vouches for this file, so nothing may run it.
+TROJAN = "import os\n\nopen(os.environ['LLM_PLANNING_HOSTILE_TRACE'], 'w').close()\n"
+TROJAN_NAME = "trojan/own.py:Stairs"
+TEXT_GOODS = {
+    "sweep.yaml": SWEEP,
+    "roles.yaml": ROLES,
+    "model.yaml": MODEL,
+    "engine/model.yaml": ENGINE,
+    "engine/sweep.yaml": ENGINE_SWEEP,
+    "entries.txt": ENTRIES,
+    "entries.jsonl": OBJECTS,
+    "own_domain.py": OWN_DOMAIN,
+    "own_planner.py": OWN_PLANNER,
+    "trojan/own.py": TROJAN + OWN_DOMAIN,
+    "trojan/sweep.yaml": SWEEP.replace("trap-door", "stairs")
+    .replace("textgame", TROJAN_NAME)
+    .replace(', remember: "off"', ""),
+    "story/zork1.z5": "\x03" + 63 * "\0",
+    "long.yaml": LONG_SWEEP,
+    "little.yaml": SWEEP + "retries: 1\n",
+}
+"""Good files that are texts."""
+
+FOLDERS = ("engine", "trojan", "story", "encoder", "recorded")
+"""Good folders, whose files belong together."""
+
+MADE_GOODS: dict[str, tuple[str, ...]] = {
+    "ledger": ("sweep run sweep.yaml --out ledger",),
+    "index": ("index build entries.txt --out index",),
+    "saved.json": (
+        "run xenon --model none --task wood --set prior=table12 --set plans=0 --set steps=6 "
+        "--set save=saved.json",
+    ),
+    "filled": (
+        "run uct --model none --task trap-door --set moves=1 --set simulations=2",
+        "index build entries.txt --out built",
+    ),
+}
+"""Good files that commands make; the last ones fill the caches."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """A folder of good files and of the models that all cases share.
+
+    Attributes:
+        root: of all.
+    """
+
+    root: Path
+
+    @property
+    def goods(self) -> Path:
+        return self.root / "goods"
+
+    def prepare(self) -> None:
+        """Writes the good texts and links the models; `MADE_GOODS` are the caller's to make."""
+        from llm_serving.models import CATALOGUE, cache_folder, resolve
+        from llm_serving.models.folders import is_complete
+
+        from .ledgers import make_ledger
+
+        self.goods.mkdir(parents=True)
+        for name, text in TEXT_GOODS.items():
+            path = self.goods / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text)
+        (self.goods / "recorded").mkdir()
+        make_ledger(self.goods / "recorded")
+        encoder = resolve("all-minilm-l6-v2").path
+        models = self.root / "models"
+        models.mkdir()
+        shutil.copytree(encoder, models / encoder.name)
+        shutil.copytree(encoder, self.goods / "encoder")
+        # Games are made once: that takes longer than a case may.
+        made = cache_folder() / "games"
+        if made.is_dir():
+            shutil.copytree(made, self.root / "games")
+        else:
+            (self.root / "games").mkdir()
+        for folder in sorted((cache_folder() / "models").iterdir()):
+            known = any(is_complete(folder, model.revision) for model in CATALOGUE.values())
+            if known and not (models / folder.name).exists():
+                (models / folder.name).symlink_to(folder)
+
+    def place(self, name: str, random: Random) -> "Place":
+        """An empty folder for a case."""
+        root = self.root / "cases" / name
+        place = Place(root, self, random)
+        for folder in (place.here, place.home, place.cache, place.temporary):
+            folder.mkdir(parents=True)
+        (place.here / SENTINEL).write_text("nobody touches this\n")
+        for shared in ("models", "games"):
+            (place.cache / shared).symlink_to(self.root / shared)
+        return place
+
+
+@dataclass(frozen=True)
+class Place:
+    """The folder of one case: its working directory, home, caches and temporary files."""
+
+    root: Path
+    ground: Ground
+    random: Random
+
+    @property
+    def here(self) -> Path:
+        return self.root / HERE
+
+    @property
+    def home(self) -> Path:
+        return self.root / HOME
+
+    @property
+    def cache(self) -> Path:
+        return self.root / CACHE
+
+    @property
+    def temporary(self) -> Path:
+        return self.root / TEMPORARY
+
+    @property
+    def config(self) -> Path:
+        """A copy of the project's configurations, once there is one."""
+        return self.root / "config"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables that keep a case in its folder and off the network."""
+        return {
+            "HOME": str(self.home),
+            "LLM_PLANNING_CACHE": str(self.cache),
+            "TMPDIR": str(self.temporary),
+            "XDG_CACHE_HOME": str(self.home / ".cache"),
+            "HF_HOME": str(self.home / ".hf"),
+            "HF_HUB_OFFLINE": "1",
+            "PIP_INDEX_URL": "http://127.0.0.1:9/simple",
+            "PIP_RETRIES": "0",
+            "PIP_CONFIG_FILE": os.devnull,
+            "COLUMNS": "80",
+            # What is compiled for the model is compiled once.
+            "TORCHINDUCTOR_CACHE_DIR": str(self.ground.root / "compiled"),
+            "VLLM_CACHE_ROOT": str(self.ground.root / "compiled"),
+            # Where code that is hidden in a file leaves its trace.
+            "LLM_PLANNING_HOSTILE_TRACE": str(self.root / "owned"),
+        }
+
+    def good(self, name: str) -> str:
+        """Copies a good file or folder here, unless it is here or not yet made; its name."""
+        source, target = self.ground.goods / name, self.here / name
+        if source.exists() and not os.path.lexists(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if source.is_dir():
+                shutil.copytree(source, target, copy_function=_copy)
+            else:
+                shutil.copy(source, target)
+        return name
+
+    def fill_cache(self) -> None:
+        """Copies the filled caches of answers, vectors and transitions."""
+        for path in sorted((self.ground.goods / "filled").iterdir()):
+            target = self.cache / path.name
+            if path.is_dir():
+                shutil.copytree(path, target, dirs_exist_ok=True)
+            else:
+                shutil.copy(path, target)
+
+    def configure(self) -> None:
+        """Copies the project's configurations, with a template for one table."""
+        from llm_planning.experiments import report_text
+
+        shutil.copytree(Path(__file__).parents[2] / "configs", self.config)
+        template = Path(report_text.__file__).parent / "templates" / "paper_report.md.j2"
+        shutil.copy(template, self.config / "too" / "oracles.md.j2")
+
+    def remove(self) -> None:
+        """Removes everything, folders without permissions included."""
+        for folder, names, _ in os.walk(self.root):
+            for name in names:
+                path = os.path.join(folder, name)
+                if not os.path.islink(path):
+                    os.chmod(path, stat.S_IRWXU)
+        shutil.rmtree(self.root)
+
+
+def _copy(source: str, target: str) -> None:
+    """Copies a file; of a large one, makes a link, which damage must not go through."""
+    if os.path.getsize(source) < _LARGE:
+        shutil.copy(source, target)
+    else:
+        os.symlink(source, target)

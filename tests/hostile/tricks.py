@@ -1,0 +1,225 @@
+"""What can be wrong with a call whatever it says: its words, its surroundings, its streams."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+
+from .ending import LIMIT
+from .ground import Place
+from .values import ODD, PATHS
+
+_CACHES = ("cache", "home/.cache", "home/.config", "home/.rustup")
+"""What any command may write; the last is pip's asking for the version of Rust."""
+
+
+@dataclass
+class Case:
+    """A case that is ready to run.
+
+    Attributes:
+        arguments: after the command's name.
+        place: where it happens.
+        environment: variables of it.
+        unset: variables that are not set.
+        writes: what it may write once all has gone well, relative to the place's root.
+        caches: what it may write in any case, likewise.
+        limit: seconds that it may take.
+        signals: (seconds to wait, signal).
+        shell: a shell command that runs `"$@"` with other streams; "" for none.
+    """
+
+    arguments: list[str]
+    place: Place
+    environment: dict[str, str]
+    unset: tuple[str, ...] = ()
+    writes: set[str] = field(default_factory=set)
+    caches: set[str] = field(default_factory=lambda: set(_CACHES))
+    limit: float = LIMIT
+    signals: tuple[tuple[float, int], ...] = ()
+    shell: str = ""
+
+
+def targets_of(place: Place, names: list[str]) -> set[str]:
+    """Where paths lead, relative to the place's root."""
+    found: set[str] = set()
+    for name in names:
+        if name and "\0" not in name and not _is_odd(name):
+            real = os.path.realpath(place.here / os.path.expanduser(name))
+            found.add(os.path.relpath(real, os.path.realpath(place.root)))
+    return found
+
+
+def _is_odd(name: str) -> bool:
+    """Whether no file can have this name."""
+    try:
+        os.fsencode(name)
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def _swap(words: list[str], random: Random, make: Callable[[str], str]) -> list[str]:
+    """One option's name, or else one word, made another."""
+    places = [i for i, word in enumerate(words) if word.startswith("--")] or [len(words) - 1]
+    at = random.choice(places)
+    return [*words[:at], make(words[at]), *words[at + 1 :]]
+
+
+def _dropped(words: list[str], random: Random) -> list[str]:
+    at = random.randrange(len(words))
+    return [*words[:at], *words[at + 1 :]]
+
+
+def _put(words: list[str], random: Random, *more: str) -> list[str]:
+    at = random.randrange(len(words) + 1)
+    return [*words[:at], *more, *words[at:]]
+
+
+SHAPES: dict[str, Callable[[list[str], Random], list[str]]] = {
+    "misspelt": lambda words, random: _swap(words, random, lambda word: f"{word[:-1]}x"),
+    "abbreviated": lambda words, random: _swap(words, random, lambda word: word[:-1]),
+    "upper": lambda words, random: _swap(words, random, str.upper),
+    "one-dash": lambda words, random: _swap(words, random, lambda word: word[1:]),
+    "with-equals": lambda words, random: _swap(words, random, lambda word: f"{word}="),
+    "with-a-value": lambda words, random: _swap(words, random, lambda word: f"{word}=x"),
+    "with-control": lambda words, random: _swap(words, random, lambda word: f"{word}\x1b[2J"),
+    "a-word-less": _dropped,
+    "two-words-less": lambda words, random: _dropped(_dropped(words, random), random),
+    "a-word-more": lambda words, random: _put(words, random, "more"),
+    "an-empty-word": lambda words, random: _put(words, random, ""),
+    "a-nul": lambda words, random: _put(words, random, "\0"),
+    "not-unicode": lambda words, random: _put(words, random, os.fsdecode(b"\xff\xfe")),
+    "dashes": lambda words, random: _put(words, random, "--"),
+    "dashes-first": lambda words, random: ["--", *words],
+    "unknown-option": lambda words, random: _put(words, random, "--no-such-option"),
+    "unknown-escape": lambda words, random: _put(words, random, "--\x1b]0;x\x07"),
+    "unknown-markup": lambda words, random: _put(words, random, "--[/x]"),
+    "unknown-newline": lambda words, random: _put(words, random, "--a\nerror: b"),
+    "unknown-short": lambda words, random: _put(words, random, "-Z"),
+    "help": lambda words, random: _put(words, random, "--help"),
+    "help-twice": lambda words, random: [*words, "--help", "--help"],
+    "completion": lambda words, random: ["--show-completion", *words],
+    "json-twice": lambda words, random: [*words, "--json", "--json"],
+    "no-json": lambda words, random: [*words, "--no-json"],
+    "shuffled": lambda words, random: random.sample(words, len(words)),
+    "doubled": lambda words, random: words * 2,
+    "without-command": lambda words, random: words[1:],
+    "nothing": lambda words, random: [],
+    "no-such-command": lambda words, random: [f"{words[0]}n", *words[1:]],
+    "command-escape": lambda words, random: ["\x1b[2J", *words[1:]],
+    "command-markup": lambda words, random: ["[/x]", *words[1:]],
+    "first-twice": lambda words, random: [words[0], *words],
+    "last-option-alone": lambda words, random: [
+        *words,
+        random.choice(["--set", "--out", "--from", "--model", "-k", "--seed", "--samples"]),
+    ],
+    "response-file": lambda words, random: [*words, "@sentinel.txt"],
+    "many": lambda words, random: [*words, *["--set", "a=1"] * 500],
+    "very-many": lambda words, random: [*words, *["x"] * 20_000],
+}
+"""What can be wrong with the words of a call, whatever they are."""
+
+
+def _cache_is(make: Callable[[Place], str]) -> Callable[[Case], None]:
+    def change(case: Case) -> None:
+        name = make(case.place)
+        case.environment["LLM_PLANNING_CACHE"] = name
+        case.caches |= targets_of(case.place, [name])
+
+    return change
+
+
+def _env(**changes: str) -> Callable[[Case], None]:
+    return lambda case: case.environment.update(changes)
+
+
+def _unset(*names: str) -> Callable[[Case], None]:
+    def change(case: Case) -> None:
+        case.unset = names
+
+    return change
+
+
+def _read_only_cache(case: Case) -> None:
+    case.place.fill_cache()
+    case.place.cache.chmod(0o500)
+
+
+def _closed_cache(case: Case) -> None:
+    case.place.cache.chmod(0)
+
+
+AROUND: dict[str, Callable[[Case], None]] = {
+    "filled-cache": lambda case: case.place.fill_cache(),
+    "read-only-cache": _read_only_cache,
+    "closed-cache": _closed_cache,
+    **{
+        f"cache-is-{name}": _cache_is(make)
+        for name, make in {**PATHS, **ODD}.items()
+        if name
+        in {
+            *("fifo", "socket", "dangling-link", "link-loop", "unreadable", "read-only-folder"),
+            *("closed-folder", "empty-file", "null", "zero", "missing", "through-a-file"),
+            *("long-name", "tilde", "escape", "markup", "surrogate", "deep", "not-unicode-file"),
+        }
+    },
+    "home-missing": _env(HOME="/no/such/home"),
+    "home-empty": _env(HOME=""),
+    "no-home": _unset("HOME"),
+    "no-cache-variable": _unset("LLM_PLANNING_CACHE"),
+    "tmp-missing": _env(TMPDIR="/no/such/tmp"),
+    "columns-0": _env(COLUMNS="0"),
+    "columns-odd": _env(COLUMNS="many"),
+    "columns-negative": _env(COLUMNS="-5"),
+    "columns-1": _env(COLUMNS="1"),
+    "columns-huge": _env(COLUMNS="999999"),
+    "dumb": _env(TERM="dumb", NO_COLOR="1"),
+    "terminal-odd": _env(TERM="\x1b[2J"),
+    "no-terminal": _unset("TERM", "COLUMNS"),
+}
+"""What can be wrong around a call."""
+
+_CODE = 'c=$(cat code); rm code; exit "$c"'
+STREAMS = {
+    "stdin-closed": '"$@" <&-',
+    "stdout-closed": '"$@" >&-',
+    "stderr-closed": '"$@" 2>&-',
+    "all-closed": '"$@" <&- >&- 2>&-',
+    "stdout-full": '"$@" >/dev/full',
+    "stderr-full": '"$@" 2>/dev/full',
+    "reader-gone": '{ "$@"; echo $? >code; } | true; ' + _CODE,
+    "reader-slow": '{ "$@"; echo $? >code; } | { sleep 3; cat >/dev/null; }; ' + _CODE,
+    "same-stream": '"$@" 2>&1',
+    "no-files": 'ulimit -n 24; "$@"',
+    "small-files": 'ulimit -f 1; "$@"',
+    "little-memory": 'ulimit -v 400000; "$@"',
+    "language-c": 'LC_ALL=C LANG=C PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 "$@"',
+    "latin-1": 'PYTHONIOENCODING=latin-1 "$@"',
+    "ascii": 'PYTHONIOENCODING=ascii:strict "$@"',
+    "optimised": 'PYTHONOPTIMIZE=2 "$@"',
+    "folder-gone": 'mkdir gone; cd gone; rmdir ../gone; "$@"',
+}
+"""Streams and limits of a process, as a shell gives them."""
+
+SIGNALLED = (
+    "run uct --model none --task trap-door --set simulations=100000 --set remember=off",
+    "run uct --model none --task trap-door --set simulations=100000 --trace trace.jsonl",
+    "run too --model none --task cook-meat --set roles=rules --set iter=100000 --set d=32 "
+    "--set k=8",
+    "sweep run sweep.yaml --out out",
+    "sweep run long.yaml --out out",
+    "sweep run long.yaml --dry-run --samples 2",
+    "sweep resume ledger",
+    "index bench --rows 20000 --queries 16",
+    "doctor",
+    "run --list",
+)
+"""Calls that are interrupted; most of them take longer than that."""
+
+ENGINE = (
+    "run cot --task cook-meat --model engine/model.yaml --set d=2 --json",
+    "run llm-policy --task trap-door --model engine/model.yaml --set moves=1 --trace trace.jsonl",
+    "sweep run engine/sweep.yaml --out out",
+)
+"""Calls that load the language model, as processes; interrupted, or with a model of their own."""

@@ -1,0 +1,178 @@
+"""What foreign files hold reaches the terminal as text: no escapes, no markup, nothing hidden."""
+
+import contextlib
+import io
+import json
+import logging
+import re
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from command_line import invoke
+from report_ledgers import result_of, trial_of, write_ledger
+
+from llm_kernels import EmbeddingIndex
+from llm_planning.experiments.display import LineDisplay, LiveDisplay
+from llm_planning.experiments.pool import PoolLoad
+from llm_planning.experiments.scheduler import Progress
+from llm_serving.cache import ResponseCache
+from llm_serving.models.progress import progress
+from llm_serving.request import Completion, ModelIdentity, Usage
+from llm_serving.terminal import LineHandler, SafeConsole
+from llm_serving.vector_store import EncoderIdentity, VectorCache
+
+EVIL = "a\x1b]0;t\x07\x1b[2J\x9b1m\u202e[/x][link=http://y]b[/link] :smile:"
+SHOWN = r"a\x1b]0;t\x07\x1b[2J\x9b1m\u202e[/x][link=http://y]b[/link] :smile:"
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch, tmp_path):
+    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setenv("LLM_PLANNING_CACHE", str(tmp_path / "cache"))
+
+
+def harmless(text):
+    """A text without the orders of Rich's own, which must hold no other."""
+    text = re.sub(r"\x1b\[[0-9;?]*[mhlAKG]", "", text)
+    assert all(c.isprintable() or c in "\n\r" for c in text), ascii(text)
+    return text
+
+
+def shown(*arguments, code=0):
+    ended = invoke(*arguments)
+    assert ended.exit_code == code, ended.output
+    assert "\x1b" not in ended.output
+    return harmless(ended.output)
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    trials = [trial_of("too", d=2, mode=EVIL), trial_of("too", d=3, mode="b")]
+    results = [
+        replace(result_of(trials[0], failed=True), error=f"ValueError: {EVIL}"),
+        result_of(trials[1]),
+    ]
+    return write_ledger(tmp_path / "swept", results)
+
+
+def test_errors_and_settings_of_a_ledger(ledger):
+    assert SHOWN in shown("sweep", "status", ledger)
+    assert SHOWN in shown("sweep", "report", ledger, "--by", "mode")
+    assert json.loads(shown("sweep", "status", ledger, "--json"))["errors"] == {
+        f"ValueError: {EVIL}": 1
+    }
+    shown("report", "paper", "too", "table2", "--from", ledger)
+    assert SHOWN in shown("sweep", "report", ledger, "--by", EVIL, code=2)
+
+
+def test_keys_and_metadata_of_an_index(tmp_path):
+    index = EmbeddingIndex(3, metadata={"encoder": {"name": EVIL, "revision": EVIL}})
+    index.add([EVIL], np.eye(3)[:1])
+    index.save(tmp_path / "index")
+    assert SHOWN in shown("index", "search", tmp_path / "index", "sofa", code=1)
+
+
+def test_matches_of_an_index(capsys):
+    from llm_kernels import Match
+    from llm_planning.commands import index
+
+    index._print_matches(EVIL, (Match(EVIL, 0.5, {"text": f"{EVIL}\n"}),), field="text")
+    out = harmless(capsys.readouterr().out)
+    assert out.count(SHOWN) == 3
+
+
+def test_names_in_the_caches(tmp_path):
+    answers = ResponseCache(tmp_path / "cache" / "responses.sqlite")
+    answer = Completion(text="", token_ids=(), finish="stop", usage=Usage(calls=1))
+    answers.put(bytes(32), answer, ModelIdentity(name=EVIL, revision=EVIL, dtype=EVIL))
+    answers.close()
+    vectors = VectorCache(tmp_path / "cache" / "vectors.sqlite")
+    vectors.put(EncoderIdentity(EVIL, EVIL), {"x": np.eye(384, dtype=np.float32)[0]})
+    vectors.close()
+    told = shown("cache", "show")
+    assert told.count(SHOWN) >= 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("run", EVIL),
+        ("run", "too", "--task", EVIL),
+        ("run", "too", "--set", f"{EVIL}=1"),
+        ("run", "too", "--list", "--domain", EVIL),
+        ("sweep", "run", EVIL),
+        ("report", "paper", EVIL),
+        ("minecraft", "requirements", EVIL),
+        (EVIL,),
+        ("run", f"--{EVIL}"),
+    ],
+)
+def test_what_is_typed(arguments):
+    assert r"\x1b]0;t" in shown(*arguments, code=2).replace("\\\\", "\\")
+
+
+def test_names_of_planners_that_packages_announce(tmp_path, monkeypatch):
+    (tmp_path / "their.dist-info").mkdir()
+    (tmp_path / "their.dist-info" / "METADATA").write_text("Name: their\nVersion: 1\n")
+    (tmp_path / "their.dist-info" / "entry_points.txt").write_text(
+        "[llm_planning.planners]\nstroll = their_strolls:stroll\nlost = their_strolls:lost\n"
+    )
+    (tmp_path / "their_strolls.py").write_text(
+        "from llm_planning import planner\n"
+        f"@planner('theirs', summary={EVIL!r})\n"
+        "async def stroll(problem, *, engines, settings, seed): pass\n"
+        f"def __getattr__(name): raise RuntimeError({EVIL!r})\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    ended = invoke("run", "--list")
+    assert SHOWN in harmless(ended.stdout)
+    assert SHOWN in harmless(ended.stderr)
+
+
+@pytest.mark.parametrize("display", [LineDisplay, LiveDisplay])
+def test_the_name_of_a_sweep_that_runs(display):
+    out = io.StringIO()
+    load = PoolLoad(
+        running=1, waiting=0, written_tokens=1, prompt_tokens=1, cached_tokens=0, preempted=0
+    )
+    with display(SafeConsole(file=out, force_terminal=True, width=300), name=EVIL) as shows:
+        shows(Progress(total=2, kept=0, done=1, failed=0, running=1, load=load))
+    assert SHOWN in harmless(out.getvalue())
+
+
+def test_signs_of_life_and_bars(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    out = Terminal()
+    with SafeConsole(file=out, force_terminal=True, width=300).waiting(EVIL):
+        pass
+    assert SHOWN in harmless(out.getvalue())
+    drawn = Terminal()
+    monkeypatch.setattr(sys, "stderr", drawn)
+    monkeypatch.setenv("TERM", "xterm")
+    with progress() as bars:
+        bars.add_task(EVIL, total=1)
+        bars.refresh()
+    assert r"a\x1b]0;t" in harmless(drawn.getvalue())
+    assert "[/x][link=" in drawn.getvalue()
+
+
+def test_what_is_logged():
+    err = io.StringIO()
+    log = logging.Logger("theirs")
+    log.addHandler(LineHandler())
+    with contextlib.redirect_stderr(err):
+        log.warning("lost %s\nand found", EVIL)
+        try:
+            raise ValueError(EVIL)
+        except ValueError:
+            log.exception("again")
+        log.warning("%d", EVIL)
+    first, second, third = harmless(err.getvalue()).splitlines()
+    assert first == f"note: lost {SHOWN} and found"
+    assert second == f"note: again: ValueError: {SHOWN}"
+    assert third == "note: %d"

@@ -1,0 +1,309 @@
+"""Ledgers of strangers: whatever they hold is refused in one line, or is a value like any other."""
+
+import os
+import shutil
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+
+import pytest
+from hostile.ledgers import alterations, make_ledger
+from ledger_samples import PROVENANCE, failure_of, result_of, sweep_of_seeds, trial_number
+
+from llm_planning.experiments import export as export_module
+from llm_planning.experiments import ledger_rows
+from llm_planning.experiments.export import ExportError, columns, export
+from llm_planning.experiments.ledger import LEDGER_FILE, Ledger, LedgerError, UnkeepableResultError
+from llm_planning.experiments.measures import MeasureError, measure
+from llm_planning.experiments.published import Measure
+from llm_planning.experiments.runs import collect_runs, field_values, read_runs
+from llm_planning.experiments.summary import summary
+
+ALTERATIONS = dict(alterations())
+NOBODY = 65534
+CELLS = ("sweep.", "trials.", "provenances.", "prompts.", "results.", "failed_attempts.")
+WITHOUT_CELLS = [name for name in ALTERATIONS if not name.startswith(CELLS)]
+REFUSED_AT_ONCE = (
+    *("an endless view", "a trigger", "an index", "another table", "a virtual table", "statistics"),
+    *("another column", "a generated column", "a column less", "another name of a column"),
+    *("no rowids", "no table", "a schema", "two tables", "a table on a page", "an endless"),
+    *("version ", "another program's", "a hot journal", "half a file"),
+    *(f"{LEDGER_FILE} is ", f"{LEDGER_FILE}-journal is a", f"{LEDGER_FILE}-wal is a link"),
+    *(f"{LEDGER_FILE}-wal is a pipe", f"{LEDGER_FILE}-shm is a pipe", "a view beside"),
+)
+"""Beginnings of alterations that leave no ledger."""
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("good") / "ledger"
+    make_ledger(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(good, tmp_path):
+    """A copy to be altered, beside a file that nobody may touch."""
+    (tmp_path / "sentinel.txt").write_text("untouched")
+    shutil.copytree(good, tmp_path / "ledger")
+    yield tmp_path / "ledger"
+    with suppress(OSError):
+        for path in (tmp_path / "ledger", tmp_path / "ledger" / "traces"):
+            path.chmod(0o755)
+    assert (tmp_path / "sentinel.txt").read_text() == "untouched"
+
+
+def readings(place):
+    """Everything that is ever asked of a ledger that is open."""
+    return {
+        "sweep": lambda ledger: ledger.sweep,
+        "finished": lambda ledger: (ledger.finished(), ledger.attempts()),
+        "rows": lambda ledger: list(ledger.rows()),
+        "provenances": lambda ledger: ledger.provenances,
+        "digest": Ledger.content_digest,
+        "summary": lambda ledger: summary(ledger.rows(), expected=ledger.trials).cells,
+        "csv": partial(export, path=place / "rows.csv"),
+        "parquet": partial(export, path=place / "rows.parquet"),
+    }
+
+
+def refusals(folder):
+    """Reading -> why it was refused."""
+    found = {}
+    try:
+        with Ledger.open(folder) as ledger:
+            for name, read in readings(folder.parent).items():
+                try:
+                    read(ledger)
+                except LedgerError as error:
+                    found[name] = str(error)
+    except LedgerError as error:
+        found["open"] = str(error)
+    return found
+
+
+def test_the_good_one_is_read(folder):
+    assert refusals(folder) == {}
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("name", ALTERATIONS)
+def test_an_altered_ledger_is_read_or_refused_in_a_line(folder, name):
+    ALTERATIONS[name](folder)
+    found = refusals(folder)
+    assert all(said.isprintable() and ": " in said for said in found.values())
+    if name.startswith(REFUSED_AT_ONCE):
+        assert "open" in found
+    assert not any("free disk space" in said for said in found.values()) or "link to itself" in name
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("name", WITHOUT_CELLS)
+def test_an_altered_ledger_is_resumed_or_refused_in_a_line(folder, name):
+    ALTERATIONS[name](folder)
+    said = ""
+    try:
+        Ledger.resume(folder, PROVENANCE).close()
+    except LedgerError as error:
+        said = str(error)
+    assert said.isprintable()
+    assert said or not name.startswith(REFUSED_AT_ONCE)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (
+            "an endless view for sweep",
+            "is damaged (its tables are not those of version 2): restore",
+        ),
+        ("no tables", "is damaged (its tables are not those of version 2): restore"),
+        ("an endless schema", "is damaged (its schema has no end): restore"),
+        ("no sweep", "is damaged (it tells of 0 sweeps): restore"),
+        ("two sweeps", "is damaged (it tells of 2 sweeps): restore"),
+        ("sweep.content has no name", "is damaged (the name of the sweep is None, no text)"),
+        ("results.started is 1e300", "is damaged (the start of a trial is 1e+300, not between"),
+        ("results.metrics is no UTF-8", "is damaged (Could not decode to UTF-8 column 'metrics'"),
+        ("results.usage has a list", "is damaged (the usage of a trial is [], no object)"),
+        ("another provenance", "is missing): restore"),
+        ("a trial under another's key", "is not that of its trial): restore"),
+        ("a trace is a bomb", "has more than 268435456 bytes, which none of ours has: restore it"),
+        ("a trace is a pipe", "cannot be read (it is no regular file): restore it"),
+        (f"{LEDGER_FILE} is a pipe", "is no regular file: name the folder of a sweep"),
+        ("a hot journal", "is another program's, a ledger leaves none: restore the ledger from a"),
+    ],
+)
+def test_what_is_said(folder, name, said):
+    ALTERATIONS[name](folder)
+    assert any(said in why for why in refusals(folder).values())
+
+
+def test_a_journal_of_a_stranger_removes_nothing(folder):
+    """SQLite by itself would remove the file that this one names."""
+    ALTERATIONS["a hot journal"](folder)
+    for opening in (Ledger.open, lambda path: Ledger.resume(path, PROVENANCE)):
+        with pytest.raises(LedgerError, match=r"ledger\.sqlite-journal is another program's"):
+            opening(folder)
+
+
+def test_traces_elsewhere_are_not_removed(folder, tmp_path):
+    """A link in a stranger's folder may lead to the traces of another sweep."""
+    other = tmp_path / "other"
+    shutil.move(folder / "traces", other)
+    orphan = other / f"{'a' * 64}.jsonl.gz"
+    orphan.write_text("another sweep's")
+    (folder / "traces").symlink_to(other)
+    with pytest.raises(LedgerError, match="it is a link: put the folder itself there"):
+        Ledger.resume(folder, PROVENANCE)
+    assert orphan.read_text() == "another sweep's"
+    assert refusals(folder) == {}
+
+
+def test_a_link_for_a_trace_is_replaced_not_followed(folder, tmp_path):
+    with Ledger.resume(folder, PROVENANCE) as ledger:
+        pending = next(one for one in ledger.trials if one.key not in ledger.finished())
+        path = folder / "traces" / f"{pending.key}.jsonl.gz"
+        path.symlink_to(tmp_path / "sentinel.txt")
+        path.with_name(f"{path.name}.tmp").symlink_to(tmp_path / "sentinel.txt")
+        attempt = ledger.attempts().get(pending.key, 0) + 1
+        ledger.record(result_of(pending), attempt=attempt, final=True)
+        assert not path.is_symlink()
+        assert [len(ledger.read_events(row)) > 0 for row in ledger.rows()] == [True, False, True]
+
+
+def test_a_link_to_a_ledger_is_read_and_not_written(folder, tmp_path):
+    link = tmp_path / "link"
+    link.mkdir()
+    (link / LEDGER_FILE).symlink_to(folder / LEDGER_FILE)
+    with Ledger.open(link) as ledger:
+        assert len(ledger.trials) == 4
+    with pytest.raises(LedgerError, match="is a link: name the folder of the ledger that it lea"):
+        Ledger.resume(link, PROVENANCE)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_a_folder_that_may_not_be_read(folder):
+    """The folders of pytest are root's alone."""
+    child = os.fork()
+    if child == 0:
+        os.setresgid(NOBODY, NOBODY, NOBODY)
+        os.setresuid(NOBODY, NOBODY, NOBODY)
+        refused = 0
+        for opening in (Ledger.open, lambda path: Ledger.resume(path, PROVENANCE)):
+            try:
+                opening(folder)
+            except LedgerError as error:
+                refused += "Permission denied" in str(error)
+            except BaseException:
+                os._exit(9)
+        os._exit(refused)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
+
+
+# --- what a ledger does not take -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"plan": (1, 2)},
+        {"success": "yes"},
+        {"started": float("nan")},
+        {"started": -1.0},
+        {"seconds": float("inf")},
+        {"usage": {"propose": replace(result_of(trial_number(0)).usage["propose"], calls=-1)}},
+        {"metrics": {"$unrepeatable": 7}},
+        {"metrics": {"words": "x" * 2**25}},
+        {"trace": {"words": "x" * 1000}},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_what_no_reader_takes_is_not_written(tmp_path, monkeypatch, changes):
+    monkeypatch.setattr(ledger_rows, "LONGEST_TRACE", 1000)
+    with Ledger.create(tmp_path / "s", sweep_of_seeds(1), PROVENANCE) as ledger:
+        with pytest.raises(UnkeepableResultError, match="the planner too left a result that"):
+            ledger.record(
+                result_of(trial_number(0), **{"trace": {}, **changes}), attempt=1, final=True
+            )
+        assert list(ledger.rows()) == []
+        ledger.record(failure_of(trial_number(0)), attempt=1, final=True)
+
+
+def test_a_metric_that_is_nested_too_deeply_is_not_written(tmp_path):
+    deep = []
+    for _ in range(100):
+        deep = [deep]
+    with (
+        Ledger.create(tmp_path / "s", sweep_of_seeds(1), PROVENANCE) as ledger,
+        pytest.raises(UnkeepableResultError, match="is nested more than 100 deep"),
+    ):
+        ledger.record(result_of(trial_number(0), metrics={"x": deep}), attempt=1, final=True)
+
+
+# --- values that are allowed, and odd ------------------------------------------------------------
+
+
+def ledger_of(folder, *results):
+    sweep = {"name": "s", "retries": 0, "trials": [result.trial.to_json() for result in results]}
+    ledger = Ledger.create(folder, sweep, PROVENANCE)
+    for result in results:
+        ledger.record(result, attempt=1, final=True)
+    return ledger
+
+
+def test_settings_of_any_json_value_are_grouped_and_listed(tmp_path):
+    odd = [[1, {"a": 2}], [1, {"a": 2}], {"b": []}, True, 1, 1.5, float("nan"), None]
+    results = [result_of(trial_number(n, x=value)) for n, value in enumerate(odd)]
+    with ledger_of(tmp_path / "s", *results) as ledger:
+        groups = summary(ledger.rows(), by=["x"]).groups
+        assert [group.done for group in groups] == [2, 1, 1, 1, 1, 1, 1]
+        assert [group.values[0] for group in groups][:5] == [[1, {"a": 2}], {"b": []}, True, 1, 1.5]
+        assert len(field_values("settings.x", read_runs(ledger))) == 6
+
+
+def test_as_many_groups_as_trials_take_no_longer_than_others(tmp_path):
+    results = [result_of(trial_number(n, x=n), trace={}, prompts={}) for n in range(2)]
+    with ledger_of(tmp_path / "s", *results) as ledger:
+        rows = list(ledger.rows())
+    many = [
+        replace(rows[0], trial=trial_number(n, x=n), key=trial_number(n, x=n).key)
+        for n in range(5000)
+    ]
+    assert len(summary(many, by=["x"]).groups) == 5000
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**200), float("nan"), "7", [7]])
+def test_a_metric_that_is_no_number_is_not_averaged(tmp_path, value):
+    with ledger_of(tmp_path / "s", result_of(trial_number(0), metrics={"x": value})) as ledger:
+        runs = collect_runs(ledger.rows())
+    with pytest.raises(MeasureError, match=r"metrics\.x is .* in a run of too, no number up to"):
+        measure(runs, Measure(mean="metrics.x"))
+
+
+def test_names_without_utf8_are_exported_escaped(tmp_path):
+    with ledger_of(tmp_path / "s", result_of(trial_number(0), metrics={"\ud800": 1})) as ledger:
+        assert "metrics.\\ud800" in {column.name for column in columns(ledger)}
+        for ending in ("csv", "parquet"):
+            assert export(ledger, tmp_path / f"rows.{ending}") == 1
+
+
+def test_a_table_has_so_many_cells(tmp_path, monkeypatch):
+    results = [result_of(trial_number(n), metrics={f"m{n}": n}) for n in range(3)]
+    with ledger_of(tmp_path / "s", *results) as ledger:
+        cells = sum(len(column.values) for column in columns(ledger))
+        monkeypatch.setattr(export_module, "MOST_CELLS", cells - 1)
+        with pytest.raises(ExportError, match=f"more than {cells - 1} cells"):
+            export(ledger, tmp_path / "rows.csv")
+        assert not (tmp_path / "rows.csv").exists()
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "link"])
+def test_an_export_goes_to_regular_files(folder, tmp_path, kind):
+    path = tmp_path / "rows.csv"
+    {
+        "pipe": os.mkfifo,
+        "folder": os.mkdir,
+        "link": lambda path: path.symlink_to("/dev/null"),
+    }[kind](path)
+    with Ledger.open(folder) as ledger, pytest.raises(ExportError, match="cannot write"):
+        export(ledger, path)

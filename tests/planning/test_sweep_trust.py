@@ -1,0 +1,170 @@
+"""What the file of a sweep may make us open: nothing that the user does not name as well."""
+
+import json
+
+import numpy as np
+import pytest
+
+from llm_kernels import EmbeddingIndex
+from llm_planning.cli import main
+from llm_planning.experiments.grid import SweepConfigError, load_sweep
+from llm_planning.experiments.ledger import Ledger
+from llm_planning.experiments.trial import Trial
+from llm_planning.experiments.trust import Trust, UntrustedError
+from llm_planning.own_code import own_source
+
+CODE = """
+from pathlib import Path
+
+Path("ran").touch()
+
+from llm_planning import Outcome, planner
+
+
+@planner("mine", roles=[])
+async def mine(problem, *, engines, settings, seed):
+    return Outcome(success=None)
+"""
+
+
+@pytest.fixture
+def grid(tmp_path, monkeypatch):
+    """Writes a sweep's file and returns its name; the working directory is a stranger's folder."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "evil.py").write_text(CODE)
+    (tmp_path / "weights").mkdir()
+    (tmp_path / "mine.yaml").write_text("model: ./weights")
+
+    def grid(**said):
+        (tmp_path / "sweep.yaml").write_text(
+            json.dumps({"model": "none", "planners": "uct", "tasks": "cook-meat"} | said)
+        )
+        return "sweep.yaml"
+
+    return grid
+
+
+@pytest.mark.parametrize(
+    ("said", "where", "remedy"),
+    [
+        ({"planners": "evil.py:mine"}, "planners: evil.py:mine runs code", "evil.py"),
+        ({"planners": {"uct": {}, "evil.py:mine": {}}}, "planners: evil.py:mine", "evil.py"),
+        ({"grids": [{"domain": "./evil.py:World"}]}, "grids[0].domain: ./evil.py:World", "evil.py"),
+        ({"model": "weights"}, "the model weights is a folder", "weights"),
+        ({"model": "./weights"}, "the model ./weights is a folder", "./weights"),
+        ({"model": "mine.yaml"}, "the model ./weights is a folder", "./weights"),
+        ({"planners": "too", "role_models": {"dynamics": "weights"}}, "the model weights", "weigh"),
+        (
+            {"planners": "xenon", "tasks": [], "settings": {"save": "~/.profile"}},
+            "the setting save=~/.profile writes a file",
+            "~/.profile",
+        ),
+    ],
+)
+def test_what_only_a_file_asks_for_is_refused(grid, tmp_path, said, where, remedy):
+    if said.get("tasks") == []:
+        said["tasks"] = "all"
+    path = grid(**said)
+    with pytest.raises(SweepConfigError) as caught:
+        load_sweep(path)
+    message = str(caught.value)
+    assert message.startswith("sweep.yaml: ")
+    assert where in message
+    assert f"--trust {remedy}" in message.replace(f"{tmp_path}/", "")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_what_a_parent_of_the_file_names_is_refused_too(grid, tmp_path):
+    (tmp_path / "child.yaml").write_text(f"extends: {grid(planners='evil.py:mine')}")
+    with pytest.raises(SweepConfigError, match="runs code"):
+        load_sweep("child.yaml")
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("vouched", ["evil.py", "./evil.py", ".", "link.py"])
+def test_what_the_user_names_is_run(grid, tmp_path, vouched):
+    (tmp_path / "link.py").symlink_to("evil.py")
+    trust = Trust.of([vouched])
+    path = grid(planners="evil.py:mine", domain="minecraft", seeds=2)
+    assert len(load_sweep(path, trust=trust).trials) == 2
+    assert (tmp_path / "ran").exists()
+
+
+def test_trust_in_one_thing_is_no_trust_in_another(grid):
+    trust = Trust.of(["weights"])
+    assert load_sweep(grid(model="weights"), trust=trust).trials
+    with pytest.raises(SweepConfigError, match="runs code"):
+        load_sweep(grid(planners="evil.py:mine"), trust=trust)
+
+
+@pytest.mark.usefixtures("grid")
+def test_the_trials_of_a_ledger_are_asked_the_same(tmp_path):
+    plain = Trial(planner="uct", domain="minecraft", task="cook-meat", model="none")
+    named = {"engines": {"a": {"model": "smollm2-135m-instruct"}, "b": {"model": "Qwen/Qwen2.5"}}}
+    Trust().check_trials([plain, Trial(**plain.to_json() | named)])
+    for said in (
+        {"planner": "evil.py:mine"},
+        {"domain": f"{tmp_path}/evil.py:World"},
+        {"engines": {"smollm2-135m-instruct": {"model": "weights"}}},
+        {"settings": {"save": "here.json"}},
+    ):
+        trial = Trial(**plain.to_json() | said)
+        with pytest.raises(UntrustedError, match="--trust"):
+            Trust().check_trials([plain, trial])
+        Trust.of([tmp_path]).check_trials([plain, trial])
+
+
+def test_a_folder_does_not_pass_for_a_model_of_the_hub(grid, tmp_path):
+    (tmp_path / "Qwen" / "Qwen2.5-VL-7B-Instruct").mkdir(parents=True)
+    with pytest.raises(SweepConfigError, match="is a folder"):
+        load_sweep(grid(model="Qwen/Qwen2.5-VL-7B-Instruct"))
+
+
+def told(capsys, *arguments):
+    """Exit code of a command, and what it says on standard error."""
+    code = main([str(one) for one in arguments])
+    return code, capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("grid")
+def test_a_received_ledger_is_not_resumed_with_code_of_its_own(tmp_path, capsys):
+    source = own_source("evil.py:mine").sha256
+    trial = Trial(
+        planner="evil.py:mine", domain="minecraft", task="cook-meat", model="none", source=source
+    )
+    sweep = {"name": "theirs", "retries": 0, "trials": [trial.to_json()]}
+    Ledger.create(tmp_path / "theirs", sweep, {}).close()
+    before = (tmp_path / "theirs" / "ledger.sqlite").read_bytes()
+    code, said = told(capsys, "sweep", "resume", "theirs")
+    assert (code, said.count("\n")) == (2, 1)
+    assert "evil.py:mine runs code" in said
+    assert not (tmp_path / "ran").exists()
+    assert (tmp_path / "theirs" / "ledger.sqlite").read_bytes() == before
+
+
+@pytest.mark.usefixtures("grid")
+def test_a_file_of_roles_does_not_choose_a_folder(tmp_path, capsys):
+    (tmp_path / "roles.yaml").write_text("dynamics: {model: ./weights}")
+    code, said = told(capsys, "run", "too", "--model", "none", "--set", "roles=roles.yaml")
+    assert (code, said.count("\n")) == (2, 1)
+    assert "--role-model dynamics=./weights" in said
+
+
+def test_an_index_does_not_choose_its_encoder(tmp_path, capsys):
+    theirs = tmp_path / "encoder"
+    theirs.mkdir()
+    (theirs / "config.json").write_text("{}")
+    (theirs / "modules.json").write_text(
+        json.dumps([{"idx": 0, "name": "0", "path": "", "type": "custom.Evil"}])
+    )
+    (theirs / "custom.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Evil: ...")
+    index = EmbeddingIndex(
+        2, metadata={"encoder": {"name": str(theirs), "revision": "r"}, "field": None}
+    )
+    index.add(["a"], np.array([[1.0, 0.0]], np.float32), [None])
+    index.save(tmp_path / "theirs")
+    code, said = told(capsys, "index", "search", tmp_path / "theirs", "text")
+    assert (code, said.count("\n")) == (1, 1)
+    assert f"--model {theirs}" in said
+    assert told(capsys, "index", "search", tmp_path / "theirs", "text", "--model", theirs)[0] == 1
+    assert not (tmp_path / "ran").exists()

@@ -1,0 +1,206 @@
+"""Folders of models that somebody damaged, or wrote to do harm. Nothing of them is run."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hostile.folders import (
+    TRACE,
+    copy_of,
+    encoder_folder_alterations,
+    model_folder_alterations,
+    template_alterations,
+)
+
+from llm_serving.config import EngineConfig
+from llm_serving.encoder import TextEncoder
+from llm_serving.errors import (
+    EncoderError,
+    EngineConfigError,
+    RequestFailedError,
+    ServingError,
+    UnknownModelError,
+)
+from llm_serving.models import folders, resolve
+from llm_serving.models.folders import CACHE_VARIABLE, CacheFolderError, cache_folder, is_complete
+from llm_serving.models.hub import cached_snapshot
+from llm_serving.request import Message
+from llm_serving.vllm_engine import VllmEngine, _load_tokenizer
+
+ANY_MODEL = model_folder_alterations()
+ENCODERS = [*ANY_MODEL, *encoder_folder_alterations()]
+
+# These change nothing that an encoder or a tokenizer is read from.
+HARMLESS = {"architectures that are a number", "an unknown architecture", "no layers at all"}
+
+
+@pytest.fixture(scope="module")
+def models():
+    """The bundled models, on whose disk the copies are: their weights are links."""
+    return resolve("smollm2-135m-instruct").path, resolve("all-minilm-l6-v2").path
+
+
+@pytest.fixture
+def place(models, monkeypatch, request):
+    """Where a copy goes; it is removed, and no code of it may have left a trace."""
+    import shutil
+    import tempfile
+
+    folder = tempfile.mkdtemp(prefix=".hostile.", dir=models[0].parent)
+    trace = os.path.join(folder, "trace")
+    monkeypatch.setenv(TRACE, trace)
+    yield os.path.join(folder, "model")
+    was_run = os.path.exists(trace)
+    shutil.rmtree(folder)
+    assert not was_run
+
+
+def refused(call, *, most=20):
+    begun = time.monotonic()
+    with pytest.raises(ServingError) as told:
+        call()
+    assert time.monotonic() - begun < most
+    assert "\n" not in str(told.value)
+    assert len(str(told.value)) < 1500
+    return told.value
+
+
+def embedded(place):
+    encoder = TextEncoder(str(place), cache=None)
+    try:
+        return encoder.encode(["apple"])
+    finally:
+        encoder.close()
+
+
+@pytest.mark.parametrize(("name", "alter"), ENCODERS, ids=[name for name, _ in ENCODERS])
+def test_an_encoder_s_folder_is_refused_or_gives_vectors(models, place, name, alter):
+    alter(copy_of(models[1], place))
+    try:
+        assert embedded(place).shape == (1, 384)
+    except ServingError:
+        assert name not in HARMLESS
+        assert isinstance(refused(lambda: embedded(place)), UnknownModelError | EncoderError)
+
+
+@pytest.mark.parametrize("name", ["code of its own", "a pickle", "a module of its own"])
+def test_code_of_an_encoder_s_folder_is_refused_by_name(models, place, name):
+    dict(ENCODERS)[name](copy_of(models[1], place))
+    assert isinstance(refused(lambda: embedded(place)), EncoderError)
+
+
+@pytest.mark.parametrize(("name", "alter"), ANY_MODEL, ids=[name for name, _ in ANY_MODEL])
+def test_a_model_s_folder_is_refused_or_has_a_tokenizer(models, place, name, alter):
+    alter(copy_of(models[0], place))
+    try:
+        assert _load_tokenizer(resolve(str(place))).eos_token == "<|im_end|>"
+    except ServingError:
+        assert name not in HARMLESS
+        told = refused(lambda: _load_tokenizer(resolve(str(place))))
+        assert isinstance(told, UnknownModelError | EngineConfigError)
+
+
+NO_ENGINE = (
+    "code of its own",
+    "a pickle",
+    "model.safetensors: gone",
+    "model.safetensors: cut in half",
+    "config.json: JSON that is not finite",
+    "no layers at all",
+    "an unknown architecture",
+    "an unknown kind of model",
+)
+
+
+@pytest.mark.parametrize("name", NO_ENGINE)
+def test_an_engine_on_such_a_folder_is_refused_and_says_nothing_else(models, place, name, capfd):
+    dict(ANY_MODEL)[name](copy_of(models[0], place))
+    config = EngineConfig(model=place, dtype="float32", context=256, kv_cache_gib=0.1)
+    told = refused(lambda: VllmEngine(config), most=60)
+    assert isinstance(told, EngineConfigError)
+    said = capfd.readouterr()
+    assert "\x1b" not in said.out + said.err
+    assert "ERROR" not in said.out + said.err
+
+
+@pytest.mark.parametrize("name", [name for name, _ in template_alterations()])
+async def test_a_chat_template_is_a_sealed_program(models, place, name, engine, monkeypatch):
+    dict(template_alterations())[name](copy_of(models[0], place))
+    monkeypatch.setattr(engine, "_tokenizer", _load_tokenizer(resolve(str(place))))
+    with pytest.raises(RequestFailedError, match="the chat template of") as told:
+        engine.encode((Message(role="user", content="hi"),))
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["n" * 300, "n/" + "n" * 95, "a\0b", "~nosuchuser", "~nosuchuser/x", "a--b/c..d", ""]
+)
+def test_a_name_that_no_model_can_have_is_unknown(name):
+    assert isinstance(refused(lambda: resolve(name)), UnknownModelError)
+
+
+def test_a_folder_that_may_not_be_read_is_named(models, place):
+    copy_of(models[1], place)
+    os.chmod(place, 0)
+    code = (
+        "import sys; from hostile.privileges import respect_permissions; respect_permissions(); "
+        "from llm_serving.models import resolve; resolve(sys.argv[1])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, place],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    os.chmod(place, 0o755)
+    assert "UnknownModelError" in done.stderr.splitlines()[-1]
+    assert place in done.stderr.splitlines()[-1]
+
+
+def test_the_cache_folder_of_nobody_is_told(monkeypatch):
+    monkeypatch.setenv(CACHE_VARIABLE, "~nosuchuser/cache")
+    with pytest.raises(CacheFolderError, match="LLM_PLANNING_CACHE=~nosuchuser"):
+        cache_folder()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "{",
+        "[]",
+        '{"revision": "r"}',
+        '{"revision": "r", "files": []}',
+        '{"revision": "r", "files": {"a": 1}}',
+        '{"revision": "r", "files": {"a": {"bytes": 1}}}',
+        '{"revision": "r", "files": {"a\\u0000b": {"bytes": 1, "sha256": ""}}}',
+        '{"revision": ["r"], "files": {}}',
+        "[" * 100_000,
+    ],
+)
+def test_a_damaged_manifest_is_of_no_complete_folder(tmp_path, content):
+    (tmp_path / "manifest.json").write_text(content)
+    assert not is_complete(tmp_path, "r")
+    assert not folders.is_intact(tmp_path, "r")
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    for name in ("manifest.json", "a"):
+        os.mkfifo(tmp_path / name)
+    assert not is_complete(tmp_path, "r")
+    (tmp_path / "manifest.json").unlink()
+    (tmp_path / "manifest.json").write_text(
+        '{"revision": "r", "files": {"a": {"bytes": 0, "sha256": ""}}}'
+    )
+    assert not folders.is_intact(tmp_path, "r")
+
+
+def test_a_pipe_in_the_hub_s_cache_is_not_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    references = tmp_path / "models--some--model" / "refs"
+    references.mkdir(parents=True)
+    os.mkfifo(references / "main")
+    assert "no regular file" in str(refused(lambda: cached_snapshot("some/model")))
