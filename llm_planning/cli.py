@@ -32,6 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         finally:
             raise_again()
     stay_ended()
+    # No Python started below here, by us, vLLM, torch or Ray, imports from the working directory.
+    os.environ["PYTHONSAFEPATH"] = "1"
     from llm_planning.streams import take_streams
 
     if not take_streams():

@@ -82,9 +82,17 @@ def is_own(name: str) -> bool:
 
 
 def code_file(name: str) -> Path | None:
-    """The file that looking a name up runs; None for a name of another form."""
+    """The file that looking a name up runs, links resolved; None for a name of another form.
+
+    What a file imports lies beside the file itself, as in Python, not beside a link to it.
+    """
     match = _NAME.fullmatch(name)
-    return Path(match["file"]).absolute() if match else None
+    if match is None:
+        return None
+    try:
+        return Path(os.path.realpath(match["file"]))
+    except ValueError:  # no file can have the name, as whoever reads it will say
+        return Path(match["file"]).absolute()
 
 
 def own_source(name: str) -> Source | None:
@@ -105,10 +113,9 @@ def load_own(name: str) -> Own | None:
     Raises:
         OwnCodeError: the file is missing or fails, or has no such member.
     """
-    match = _NAME.fullmatch(name)
-    if match is None:
+    match, file = _NAME.fullmatch(name), code_file(name)
+    if match is None or file is None:
         return None
-    file = Path(match["file"]).absolute()
     tree = _tree(file)
     members = vars(_run(file, tree))
     if match["member"] not in members:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from llm_planning.names import remedy
+from llm_serving.errors import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,14 +41,16 @@ class Settings(BaseModel):
         """
         for key in values:
             if key not in cls.known_keys() and key not in cls.model_fields:
-                raise SettingsError(f"unknown setting {key!r}; {remedy(key, cls.known_keys())}")
+                raise SettingsError(
+                    f"unknown setting {shown(key)}; {remedy(key, cls.known_keys())}"
+                )
         try:
             return cls.model_validate(values)
         except ValidationError as error:
             first = error.errors()[0]
             key = ".".join(map(str, first["loc"]))
             raise SettingsError(
-                f"setting {key}={first['input']!r} is not possible: {first['msg']}"
+                f"setting {key}={shown(first['input'])} is not possible: {first['msg']}"
             ) from error
 
     def to_json(self) -> dict[str, object]:

@@ -24,10 +24,14 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from concurrent.futures import Future
 
 P = ParamSpec("P")
 Value = TypeVar("Value")
 
+
+SAFE_PATH = "PYTHONSAFEPATH"
+"""What `-P` is to a process, this variable is to those that it starts."""
 
 MOST_MEMORY = 2 << 30
 """Bytes that `bounded` lets a function add to those of its process."""
@@ -41,13 +45,52 @@ class WorkerLostError(RuntimeError):
     """The process that did the work is gone; who asked for it is not to blame."""
 
 
-def _open_processes(count: int) -> ProcessPoolExecutor:
-    # A forked copy of a process with an engine in it has locks that nobody releases.
-    return ProcessPoolExecutor(
-        max_workers=count,
-        mp_context=multiprocessing.get_context("spawn"),
-        initializer=_leave_stdout,
-    )
+class _Processes(ProcessPoolExecutor):
+    """Processes that import from where this one does, and nothing from the working directory.
+
+    Args:
+        count: at most so many; `submit` starts them one by one.
+    """
+
+    def __init__(self, count: int) -> None:
+        # The first semaphore starts a process of `multiprocessing`'s own, with `-c` as well.
+        with _elsewhere():
+            super().__init__(
+                max_workers=count,
+                # A forked copy of a process with an engine has locks that nobody releases.
+                mp_context=multiprocessing.get_context("spawn"),
+                initializer=_leave_stdout,
+            )
+
+    def submit(
+        self, function: Callable[P, Value], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Future[Value]:
+        """Like the executor's."""
+        with _elsewhere():
+            return super().submit(function, *args, **kwargs)
+
+
+_starting = threading.Lock()
+
+
+@contextmanager
+def _elsewhere() -> Iterator[None]:
+    """Processes started meanwhile do not look for modules in the working directory.
+
+    `multiprocessing` starts Python with `-c`, which looks there before it looks in the standard
+    library, and lets nobody add `-P`. The command line has the variable set for good; a program
+    that calls this package keeps its own environment.
+    """
+    with _starting:
+        before = os.environ.get(SAFE_PATH)
+        os.environ[SAFE_PATH] = "1"
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ[SAFE_PATH]
+            else:
+                os.environ[SAFE_PATH] = before
 
 
 def _leave_stdout() -> None:
@@ -66,7 +109,7 @@ class _Shared:
     def get(self) -> ProcessPoolExecutor:
         with self._lock:
             if self._processes is None:
-                self._processes = _open_processes(len(os.sched_getaffinity(0)))
+                self._processes = _Processes(len(os.sched_getaffinity(0)))
             return self._processes
 
     def drop(self, processes: ProcessPoolExecutor | None = None) -> None:
@@ -116,7 +159,7 @@ async def in_lone_worker(function: Callable[P, Value], *args: P.args, **kwargs: 
         Exception: whatever the function raises.
     """
     async with _turns():
-        processes = _open_processes(1)
+        processes = _Processes(1)
         try:
             return await asyncio.wrap_future(processes.submit(function, *args, **kwargs))
         except BrokenProcessPool as error:

@@ -100,7 +100,7 @@ def check_target(path: Path) -> None:
 def write_durably(path: Path, content: bytes, *, temporary: Path | None = None) -> None:
     """Writes a file that is there whole or not at all, and survives the loss of power.
 
-    Its permissions are those of any file that the process makes.
+    Its permissions are those of the file that it replaces, or of any file that the process makes.
 
     Args:
         path: of a regular file, which is replaced, or of none yet, in a folder that exists; of a
@@ -120,6 +120,8 @@ def write_durably(path: Path, content: bytes, *, temporary: Path | None = None) 
         # Whatever has the name of the part, a link to elsewhere for one, is not written through.
         part.unlink(missing_ok=True)
         with part.open("xb") as file:
+            with suppress(FileNotFoundError):
+                os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

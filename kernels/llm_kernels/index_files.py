@@ -24,6 +24,7 @@ import numpy as np
 from llm_kernels.entries import checked_keys, json_text, payload_texts
 from llm_kernels.errors import EntryError, IndexFileError, VectorError
 from llm_kernels.files import open_regular, sync_folder
+from llm_kernels.memory import free_memory
 from llm_kernels.vectors import GREATEST_DIMENSION, blocks, inverse_norms
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ _DTYPES = {"float32": "F32", "float16": "F16"}
 _BLOCK_BYTES = 1 << 22
 _MOST_INDEX_BYTES = 1 << 32
 """Of an `index.json`, which is in memory as a whole: more than ten million entries."""
+_VALUE_BYTES = 144
+"""Of memory that a value of `index.json` takes beside its text, at most; objects take most."""
 _quoted = json.JSONEncoder(ensure_ascii=False).encode
 _REMEDY = "restore the folder from a copy, or build the index again and save it there"
 
@@ -113,8 +116,8 @@ def load_index(folder: Path) -> SavedIndex:
     taken of what was read.
 
     Raises:
-        IndexFileError: the folder holds no index, or one that is truncated, altered, incomplete or
-            of another version.
+        IndexFileError: the folder holds no index, or one that is truncated, altered, incomplete,
+            of another version, or whose `index.json` may not fit the memory that is free.
     """
     text = _read_index(folder)
     while True:
@@ -263,13 +266,21 @@ def _read_index(folder: Path) -> bytes:
     try:
         with open_regular(path) as file:
             size = os.fstat(file.fileno()).st_size
-            text = file.read(_HEAD_BYTES)
+            head = _HEAD.match(file.read(_HEAD_BYTES))
             # Before the rest is read: a file of any size may take no room on the disk.
-            if _HEAD.match(text) is None:
+            if head is None:
                 raise IndexFileError(f"{path} does not begin as an embedding index does: {_REMEDY}")
             if size > _MOST_INDEX_BYTES:
                 raise IndexFileError(f"{path} has {size} bytes, more than any index: {_REMEDY}")
-            return text + file.read()
+            file.seek(head.end())
+            needed = _measure(path, file, head[1].decode())
+            if needed > (free := free_memory()):
+                raise IndexFileError(
+                    f"{path} takes up to {needed} bytes of memory to read, and {free} are free: "
+                    "free some, or keep smaller payloads, or several indexes"
+                )
+            file.seek(0)
+            return file.read(size)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         raise IndexFileError(
             f"{folder} holds no index, as it has no file {_INDEX}: give the folder that an index "
@@ -279,15 +290,40 @@ def _read_index(folder: Path) -> bytes:
         raise IndexFileError(f"{path} cannot be read: {error.strerror}") from None
 
 
-def _checked_content(path: Path, text: bytes) -> dict[str, Any]:
-    """The fields of `index.json`, each of the type that it must have."""
-    head = _HEAD.match(text)
-    assert head is not None
-    body = memoryview(text)[head.end() :]
-    if hashlib.sha256(body).hexdigest().encode() != head[1]:
+def _measure(path: Path, file: BinaryIO, expected: str) -> int:
+    """Reads the rest of an `index.json` block by block, of which nothing is kept.
+
+    Args:
+        path: of the file.
+        file: at the first byte that the digest is of.
+        expected: the digest, in hexadecimal.
+
+    Returns:
+        Bytes of memory, at most, for the file, its text, its values and these as texts again.
+
+    Raises:
+        IndexFileError: the digest is another one.
+    """
+    digest = hashlib.sha256()
+    size = values = 0
+    width = 1
+    while block := file.read(_BLOCK_BYTES):
+        if b"\0" in block:  # No JSON has one, and a file of nothing else may be long.
+            break
+        digest.update(block)
+        size += len(block)
+        values += sum(map(block.count, (b",", b":", b"[", b"{")))
+        if not block.isascii() or b"\\u" in block or block.endswith(b"\\"):
+            width = 4  # One character beyond the others widens all of a text.
+    if digest.hexdigest() != expected:
         raise IndexFileError(
             f"{path} is truncated or was altered, as its digest differs: {_REMEDY}"
         )
+    return (2 + 3 * width) * size + _VALUE_BYTES * values
+
+
+def _checked_content(path: Path, text: bytes) -> dict[str, Any]:
+    """The fields of an `index.json` whose digest is right, each of the type that it must have."""
     try:
         content = json.loads(text)
         version = content["version"]

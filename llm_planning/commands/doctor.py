@@ -12,13 +12,14 @@ import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Literal
 
 import typer
 from rich.table import Table
 
-from llm_planning.commands.memory import total_memory
+from llm_kernels.memory import total_memory
 from llm_planning.model_configs import configured_models
 from llm_serving.errors import UnsupportedEngineError
 from llm_serving.models.bundled import bundled_folder
@@ -276,9 +277,9 @@ def _setup(extra: str) -> str:
 
 def _pip(what: Literal["install", "uninstall"], *packages: str) -> str:
     """A command that changes the packages of this Python, by an installer that there is."""
-    # By metadata: to look for the module makes setuptools' finder give its distutils up, and torch
-    # cannot be imported after that.
-    if _version("pip") is None:
+    # Past the other finders: asked for pip, setuptools' gives its distutils up, and torch cannot be
+    # imported after that.
+    if PathFinder.find_spec("pip") is None:
         said = ["uv", "pip", what, "--python", sys.executable, *packages]
     else:
         unasked = ["-y"] if what == "uninstall" else []

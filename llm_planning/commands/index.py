@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import time
 from contextlib import closing, contextmanager
 from dataclasses import asdict
@@ -232,7 +233,7 @@ def _bundled(name: str, folder: Path) -> str:
     if name not in CATALOGUE:
         raise UnfitIndexError(
             f"{folder} was built with the encoder {name}, which does not come with this program: "
-            f"if you trust it, add --model {name}"
+            f"if you trust it, add --model {shlex.quote(name)}"
         )
     return name
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from llm_kernels import EmbeddingIndex, available_backends, choose_backend
-from llm_planning.commands.memory import free_memory
+from llm_kernels.memory import free_memory
 from llm_planning.endings import UsageError
 
 if TYPE_CHECKING:

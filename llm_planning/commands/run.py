@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import shlex
 import sys
 import time
 import traceback
@@ -13,10 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.table import Table
 
-from llm_kernels.files import TargetError, check_target
+from llm_kernels.files import TargetError, at_home, check_target
 from llm_planning.domain import DomainError
 from llm_planning.endings import UsageError, is_ours, refusing
-from llm_planning.experiments.trust import WRITTEN_SETTINGS, is_folder
+from llm_planning.experiments.trust import WRITTEN_SETTINGS, comes_along
 from llm_planning.loading import heard_while_loading
 from llm_planning.model_configs import configuration
 from llm_planning.names import remedy
@@ -85,7 +86,7 @@ def run(
         written = [prepared.chosen.to_json().get(key) for key in WRITTEN_SETTINGS]
         for target in (trace, *written):
             if target:
-                check_target(Path(str(target)))
+                check_target(Path(at_home(str(target))))
     with (
         refusing(SettingsError),
         _open_engines(model, models, cached=cache) as engines,
@@ -236,11 +237,11 @@ def _role_models(prepared: Prepared, said: Mapping[str, object]) -> dict[str, st
     filed = models_of_roles(prepared.spec, prepared.chosen)
     for role, name in filed.items():
         config = configuration(name)
-        if config is not None and role not in named and is_folder(config.model):
+        if config is not None and role not in named and not comes_along(config.model):
             raise UsageError(
-                f"roles={prepared.chosen.to_json()['roles']}: the model {name} of {role} is a "
-                "folder, and only a file asks for it: look at it, then add --role-model "
-                f"{role}={name}"
+                f"roles={prepared.chosen.to_json()['roles']}: the model {name} of {role} does not "
+                "come with this program, and only a file asks for it: look at it, then add "
+                f"--role-model {shlex.quote(f'{role}={name}')}"
             )
     return {**filed, **named}
 
@@ -312,7 +313,7 @@ def _total(usage: Mapping[str, Usage]) -> Usage:
 
 def _show(outcome: Outcome, usage: Mapping[str, Usage], seconds: float) -> None:
     console = SafeConsole()
-    console.print(literal(outcome.text), soft_wrap=True)
+    say(outcome.text)
     console.print()
     console.print(literal("Plan", "bold"))
     for number, option in enumerate(outcome.plan, start=1):

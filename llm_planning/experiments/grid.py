@@ -32,13 +32,14 @@ block does not say it takes from the top of the file, `settings` again one by on
 
 `planners` and `tasks` are needed. Without `model` there is the bundled one, without `seeds` the
 seed 0, without `retries` two. A planner or a domain may be FILE.py:NAME, a file of the user's that
-is found from the working directory and is run. Settings are the planner's and its domain's;
-`domain.KEY` is the domain's where both have the key. A planner's own settings take the place of
-those of every planner; a setting that neither planner nor domain has is an error. A trial that
-several blocks or values give is run once: a role's model says nothing of a planner that does not
-ask the role. Trials stand in the order of the blocks and, in each, of models, planners, domains,
-settings, tasks and seeds, the seeds changing fastest. Whatever is unknown, empty, without effect or
-larger than a million trials is refused with one `SweepConfigError`, and nothing is written.
+is found from the working directory and is run if the user vouches for it. Settings are the
+planner's and its domain's; `domain.KEY` is the domain's where both have the key. A planner's own
+settings take the place of those of every planner; a setting that neither planner nor domain has is
+an error. A trial that several blocks or values give is run once: a role's model says nothing of a
+planner that does not ask the role. Trials stand in the order of the blocks and, in each, of
+models, planners, domains, settings, tasks and seeds, the seeds changing fastest. Whatever is
+unknown, empty, without effect or larger than a million trials is refused with one
+`SweepConfigError`, and nothing is written.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ from llm_planning.experiments.grid_file import (
 from llm_planning.experiments.grid_product import Product, different, refuse_idle_clauses
 from llm_planning.experiments.grid_rows import Said
 from llm_planning.experiments.trust import Trust, UntrustedError
-from llm_serving.yaml_file import shown
+from llm_serving.errors import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -22,8 +22,8 @@ from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.model_configs import find_config
 from llm_planning.names import remedy
 from llm_planning.planners.catalogue import PLANNERS
-from llm_serving.errors import ServingError, printable
-from llm_serving.yaml_file import YamlError, key_path, read_mapping, shown
+from llm_serving.errors import ServingError, printable, shown
+from llm_serving.yaml_file import YamlError, key_path, read_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

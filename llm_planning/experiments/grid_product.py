@@ -22,7 +22,7 @@ from llm_planning.model_configs import DEFAULT_MODEL, configuration
 from llm_planning.names import remedy
 from llm_planning.running import source_of
 from llm_planning.specs import FOREIGN, choose, known_keys
-from llm_serving.yaml_file import shown
+from llm_serving.errors import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -24,8 +24,8 @@ from llm_planning.running import (
 )
 from llm_planning.settings import SettingsError
 from llm_planning.specs import FOREIGN, check_task, choose, known_keys
-from llm_serving.errors import ServingError
-from llm_serving.yaml_file import key_path, shown
+from llm_serving.errors import ServingError, shown
+from llm_serving.yaml_file import key_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

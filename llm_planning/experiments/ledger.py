@@ -16,19 +16,21 @@ import threading
 from collections import Counter
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from llm_planning.experiments import ledger_file
 from llm_planning.experiments import ledger_values as check
 from llm_planning.experiments.ledger_file import LEDGER_FILE, LedgerError
 from llm_planning.experiments.ledger_rows import (
-    SELECT_ROWS,
+    SELECT_ROW,
     LedgerRow,
     UnkeepableResultError,
     canonical,
     decode_provenances,
     decode_row,
+    decode_trial,
     encode_result,
+    encode_trial,
     repeatable,
 )
 from llm_planning.experiments.traces import TraceFolder, repeatable_digest
@@ -36,7 +38,7 @@ from llm_planning.experiments.trial import Trial
 from llm_planning.trace_file import TraceError, summary_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from filelock import FileLock
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
 __all__ = ["LEDGER_FILE", "Ledger", "LedgerError", "LedgerRow", "UnkeepableResultError"]
 
 _TRACES = "traces"
+_Read = TypeVar("_Read")
 
 
 class Ledger:
@@ -89,17 +92,23 @@ class Ledger:
 
         Raises:
             LedgerError: the folder has a ledger or traces already, another process is making one,
-                or the disk does not take it.
+                the disk does not take it, or the sweep is larger than those that are read.
             ValueError: two trials are the same.
         """
         rest = {key: value for key, value in sweep.items() if key != "trials"}
         trials = [Trial(**trial) for trial in sweep["trials"]]
-        rows = [(n, trial.key, json.dumps(trial.to_json())) for n, trial in enumerate(trials)]
+        try:
+            content = check.within(json.dumps(rest), "the sweep", check.SWEEP)
+            rows = [(n, trial.key, encode_trial(trial)) for n, trial in enumerate(trials)]
+        except check.TooLargeError as error:
+            raise LedgerError(
+                f"the sweep cannot be kept in {folder} ({error}): give fewer or shorter settings"
+            ) from error
         if len({trial.key for trial in trials}) < len(trials):
             raise ValueError("a sweep has each of its trials once")
 
         def fill(connection: sqlite3.Connection) -> None:
-            connection.execute("INSERT INTO sweep VALUES (?)", (json.dumps(rest),))
+            connection.execute("INSERT INTO sweep VALUES (?)", (content,))
             connection.executemany("INSERT INTO trials VALUES (?, ?, ?)", rows)
 
         with ledger_file.locked(folder) as lock:
@@ -176,7 +185,7 @@ class Ledger:
             final: whether this is the trial's row; otherwise it will be tried again.
 
         Raises:
-            UnkeepableResultError: the result holds something that is no JSON value.
+            UnkeepableResultError: the result holds something that is no JSON value, or too much.
             LedgerError: the disk does not take it, or the ledger is open for reading only.
             ValueError: the trial is none of this sweep's, has its row, or had other attempts.
         """
@@ -218,11 +227,14 @@ class Ledger:
 
     def rows(self) -> Iterator[LedgerRow]:
         """The trials that have ended, in the order of the sweep, as of now."""
-        found = self._select(SELECT_ROWS)
+        # One row is in memory at a time, and nothing is open between them: whoever reads may take
+        # long, and a row that is there stays as it is.
+        found = self._select("SELECT trial FROM results ORDER BY trial")
         # Read later than the rows: a writer may be adding to both.
         known = {id_ for (id_,) in self._select("SELECT id FROM provenances NOT INDEXED")}
-        for values in found:
+        for number in found:
             with self._decoding():
+                (values,) = self._select(SELECT_ROW, number)
                 row = decode_row(values, self._traces, version=self._version, provenances=known)
             yield row
 
@@ -250,22 +262,22 @@ class Ledger:
     @property
     def sweep(self) -> Mapping[str, Any]:
         """The resolved sweep that the ledger was created with, its trials in the words of today."""
-        rows = self._select("SELECT content FROM sweep")
+        rows = self._select("SELECT content FROM sweep LIMIT 2")
         with self._decoding():
             if len(rows) != 1:
-                raise ValueError(f"it tells of {len(rows)} sweeps")
-            said = check.sweep(check.read_object(rows[0][0], "the sweep"))
+                raise ValueError(f"it tells of {'several' if rows else 'no'} sweeps")
+            said = check.sweep(check.read_object(rows[0][0], "the sweep", check.SWEEP))
         return said | {"trials": [trial.to_json() for trial in self.trials]}
 
     @property
     def trials(self) -> tuple[Trial, ...]:
         """Those of the sweep, in its order."""
-        rows = self._select("SELECT key, content FROM trials ORDER BY number")
-        with self._decoding():
-            return tuple(
-                check.trial(check.read_object(content, "a trial"), key=key, version=self._version)
-                for key, content in rows
+        return tuple(
+            self._each(
+                "SELECT key, content FROM trials ORDER BY number",
+                lambda key, content: decode_trial(content, key=key, version=self._version),
             )
+        )
 
     @property
     def provenances(self) -> Mapping[str, Mapping[str, Any]]:
@@ -276,9 +288,9 @@ class Ledger:
         """
         prompts = self._select("SELECT * FROM prompts") if self._version > 1 else []
         # Read later than what refers to it: a writer may be adding to both.
-        rows = self._select("SELECT id, content FROM provenances ORDER BY rowid")
-        with self._decoding():
-            return decode_provenances(rows, prompts)
+        statement = "SELECT id, content FROM provenances ORDER BY rowid"
+        with self._turn, self._explaining(), self._decoding():
+            return decode_provenances(self._connection.execute(statement), prompts)
 
     def content_digest(self) -> str:
         """SHA-256 of everything that two runs of a sweep with the same answers have in common.
@@ -292,14 +304,16 @@ class Ledger:
             LedgerError: the ledger or a trace cannot be read.
         """
         failed: dict[str, list[str | None]] = {}
-        rows = self._select(
+        tries = self._each(
             "SELECT key, error FROM failed_attempts JOIN trials ON number = trial "
-            "ORDER BY trial, attempt"
+            "ORDER BY trial, attempt",
+            lambda key, error: (
+                check.sha256(key, "the key of a trial"),
+                check.text_or_none(error, "the error of an attempt"),
+            ),
         )
-        with self._decoding():
-            for key, error in rows:
-                said = check.text_or_none(error, "the error of an attempt")
-                failed.setdefault(check.sha256(key, "the key of a trial"), []).append(said)
+        for key, said in tries:
+            failed.setdefault(key, []).append(said)
         digest = hashlib.sha256(canonical(self.sweep).encode())
         for row in self.rows():
             tried = failed.pop(row.key, [])
@@ -340,15 +354,20 @@ class Ledger:
     @cached_property
     def _numbers(self) -> dict[str, int]:
         """Key of a trial -> its place in the sweep."""
-        return dict(self._select("SELECT key, number FROM trials NOT INDEXED"))
+        return dict(
+            self._each(
+                "SELECT key, number FROM trials NOT INDEXED",
+                lambda key, number: (check.sha256(key, "the key of a trial"), number),
+            )
+        )
 
     def _clean(self) -> None:
-        rows = self._select(
+        traced = self._keys(
             "SELECT key FROM results JOIN trials ON number = trial WHERE trace_sha256 IS NOT NULL"
         )
         with self._explaining():
             ledger_file.discard_unfinished(self._file)
-            self._traces.clean({key for (key,) in rows})
+            self._traces.clean(frozenset(traced))
 
     def _refuse_other(self, sweep: Mapping[str, Any]) -> None:
         keys = {Trial(**trial).key for trial in sweep["trials"]}
@@ -394,12 +413,16 @@ class Ledger:
 
     def _keys(self, statement: str) -> list[str]:
         """Keys of trials, the only column that a statement selects."""
-        with self._decoding():
-            return [check.sha256(key, "the key of a trial") for (key,) in self._select(statement)]
+        return self._each(statement, lambda key: check.sha256(key, "the key of a trial"))
 
-    def _select(self, statement: str) -> list[Any]:
+    def _each(self, statement: str, read: Callable[..., _Read]) -> list[_Read]:
+        """What becomes of the rows that a statement finds, of which one is in memory at a time."""
+        with self._turn, self._explaining(), self._decoding():
+            return [read(*row) for row in self._connection.execute(statement)]
+
+    def _select(self, statement: str, values: Sequence[object] = ()) -> list[Any]:
         with self._turn, self._explaining():
-            return self._connection.execute(statement).fetchall()
+            return self._connection.execute(statement, values).fetchall()
 
     @contextmanager
     def _explaining(self) -> Iterator[None]:

@@ -14,7 +14,7 @@ from filelock import FileLock, Timeout
 
 from llm_kernels.files import make_folder, sync_folder
 from llm_planning.experiments import ledger_tables
-from llm_planning.experiments.ledger_tables import APPLICATION_ID, VERSION
+from llm_planning.experiments.ledger_tables import APPLICATION_ID, READABLE, VERSION
 from llm_serving.errors import printable
 
 if TYPE_CHECKING:
@@ -269,9 +269,10 @@ def _refuse_foreign(path: Path, connection: sqlite3.Connection) -> None:
     version = version_of(connection)
     if application != APPLICATION_ID:
         raise LedgerError(f"{path} is no ledger but another database: name another folder")
-    if version not in {1, VERSION}:
+    if version not in READABLE:
+        known = " and ".join(map(str, READABLE))
         raise LedgerError(
-            f"the ledger {path} has version {version}, and this program reads {VERSION}: "
+            f"the ledger {path} has version {version}, and this program reads {known}: "
             "use the version of llm-planning that began the sweep, or begin it anew elsewhere"
         )
     flaw = ledger_tables.find_flaw(connection, version)

@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from llm_planning.experiments.traces import TraceFolder
-    from llm_planning.experiments.trial import TrialResult
+    from llm_planning.experiments.trial import Trial, TrialResult
 
-SELECT_ROWS = """
+SELECT_ROW = """
     SELECT trials.content, trials.key, status, success, plan, metrics, usage, error, attempts,
            started, seconds, provenance, trace_sha256
-    FROM results LEFT JOIN trials ON trials.number = results.trial ORDER BY results.trial
+    FROM results LEFT JOIN trials ON trials.number = results.trial WHERE results.trial = ?
 """
-"""What `decode_row` reads."""
+"""What `decode_row` reads, of one trial."""
 
 _UNREPEATABLE = "$unrepeatable"
 """Among the metrics in the file: names of those that another run may have different."""
 
 
 class UnkeepableResultError(LedgerError):
-    """A result holds what JSON has no form for: the planner is to blame, the ledger is unharmed."""
+    """A result is no JSON, or too large: the planner is to blame, the ledger is unharmed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ def encode_result(result: TrialResult) -> tuple[str, str, str, str | None, bytes
 
     Raises:
         UnkeepableResultError: it holds something that is no JSON value, or that no reader of a
-            ledger takes.
+            ledger takes, or more than a ledger keeps.
     """
     apart = {_UNREPEATABLE: sorted(result.unrepeatable)} if result.unrepeatable else {}
     try:
@@ -76,9 +76,14 @@ def encode_result(result: TrialResult) -> tuple[str, str, str, str | None, bytes
         check.seconds(result.seconds, "its time")
         texts = (plan, metrics, usage, error or "")
         if sum(len(text.encode()) for text in texts) > LONGEST_ROW // 2:
-            raise ValueError(f"it has more than {LONGEST_ROW // 2} bytes")
+            raise check.TooLargeError(f"it has more than {LONGEST_ROW // 2} bytes")
         if trace is not None and len(trace) > LONGEST_TRACE:
-            raise ValueError(f"its trace has more than {LONGEST_TRACE} bytes")
+            raise check.TooLargeError(f"its trace has more than {LONGEST_TRACE} bytes")
+    except check.TooLargeError as refusal:
+        raise UnkeepableResultError(
+            f"the planner {result.trial.planner} left a result that is too large ({refusal}): let "
+            "it run for fewer steps or simulations, or keep less in its plan, metrics and trace"
+        ) from refusal
     except (TypeError, ValueError, RecursionError) as refusal:
         raise UnkeepableResultError(
             f"the planner {result.trial.planner} left a result that is not JSON ({refusal}): its "
@@ -90,7 +95,7 @@ def encode_result(result: TrialResult) -> tuple[str, str, str, str | None, bytes
 def decode_row(
     values: Sequence[Any], traces: TraceFolder, *, version: int, provenances: Collection[str]
 ) -> LedgerRow:
-    """The row that `SELECT_ROWS` found.
+    """The row that `SELECT_ROW` found.
 
     Args:
         values: of its columns.
@@ -109,7 +114,7 @@ def decode_row(
         check.sha256(sha256, "the hash of a trace")
     row = LedgerRow(
         key=key,
-        trial=check.trial(check.read_object(content, "a trial"), key=key, version=version),
+        trial=decode_trial(content, key=key, version=version),
         **_read_outcome(came_out),
         attempts=check.count(attempts, "the attempts of a trial", least=1),
         started=check.moment(started, "the start of a trial"),
@@ -119,6 +124,21 @@ def decode_row(
         trace_sha256=sha256,
     )
     return of_version_1(row) if version == 1 else row
+
+
+def encode_trial(trial: Trial) -> str:
+    """A trial as `decode_trial` reads it.
+
+    Raises:
+        ValueError: it is larger than those that are read.
+    """
+    return check.within(json.dumps(trial.to_json()), "a trial", check.TRIAL)
+
+
+def decode_trial(content: object, *, key: str, version: int) -> Trial:
+    """A trial in the words of today; see `ledger_values.trial`."""
+    said = check.read_object(content, "a trial", check.TRIAL)
+    return check.trial(said, key=key, version=version)
 
 
 def decode_provenances(

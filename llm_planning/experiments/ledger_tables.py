@@ -14,8 +14,9 @@ from functools import cache
 # "LLPL": tells ledgers from other SQLite databases.
 APPLICATION_ID = 0x4C4C504C
 VERSION = 2
+READABLE = (1, VERSION)
 
-LONGEST_ROW = 2**26
+LONGEST_ROW = 2**24
 """Bytes of a row, at most."""
 
 _LONGEST_STATEMENT = 10_000

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import re
 import reprlib
+from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llm_planning.experiments.trial import Trial
@@ -25,20 +27,68 @@ MOST_COUNT = 2**53
 LONGEST = 1e10
 """Seconds that something takes, at most: three centuries."""
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """How much a JSON text may hold: a short one can take 30 times its length when it is read.
+
+    Attributes:
+        characters: of the text, at most.
+        values: numbers, texts, lists, objects and so on, those inside others included, at most.
+    """
+
+    characters: int
+    values: int
+
+
+SWEEP = Bounds(characters=2**23, values=300_000)
+"""Of a resolved sweep, which may list what a large grid consists of."""
+
+TRIAL = Bounds(characters=2**20, values=10_000)
+"""Of a trial: hundreds of characters are usual, and a ledger may hold a million trials."""
+
+OTHERS = Bounds(characters=2**23, values=100_000)
+"""Of a plan, the metrics, the usage or a provenance."""
+
 _YEAR_10000 = 253_402_300_800.0
 _MOST_RETRIES = 100
 _LONGEST_NAME = 255
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _COUNTS = frozenset({"calls", "prompt_tokens", "cached_tokens", "completion_tokens", "replayed"})
 
+# A text that has no end takes all that is left, so that nothing is looked at twice.
+_TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|([,\[{])', re.DOTALL)
+
 Said: TypeAlias = "dict[str, Any]"
 """A JSON object."""
 
 
-def read_json(value: object, what: str) -> Any:  # noqa: ANN401 - any JSON value
-    """The value of a JSON text, not too deep for whoever goes through it."""
+class TooLargeError(ValueError):
+    """Something is JSON, and more than a ledger takes."""
+
+
+def within(said: str, what: str, bounds: Bounds) -> str:
+    """The same JSON text, which is known to be small enough to be read.
+
+    Raises:
+        TooLargeError: it is not.
+    """
+    if len(said) > bounds.characters:
+        raise TooLargeError(f"{what} has more than {bounds.characters} characters")
+    # Every value but the outermost follows one of these.
+    if sum(map(said.count, ",[{")) >= bounds.values:
+        # Slower, and right: what stands inside texts begins no value.
+        begun = (1 for token in _TOKEN.finditer(said) if token[1])
+        if sum(islice(begun, bounds.values)) == bounds.values:
+            raise TooLargeError(f"{what} has more than {bounds.values} values")
+    return said
+
+
+def read_json(value: object, what: str, bounds: Bounds = OTHERS) -> Any:  # noqa: ANN401 - any JSON value
+    """The value of a JSON text, neither too large nor too deep for whoever goes through it."""
+    said = within(text(value, what), what, bounds)
     try:
-        read = json.loads(text(value, what))
+        read = json.loads(said)
     except RecursionError as error:
         raise ValueError(f"{what} is nested too deeply") from error
     except json.JSONDecodeError as error:
@@ -56,9 +106,9 @@ def read_json(value: object, what: str) -> Any:  # noqa: ANN401 - any JSON value
     raise ValueError(f"{what} is nested more than {MOST_DEPTH} deep")
 
 
-def read_object(value: object, what: str) -> Said:
+def read_object(value: object, what: str, bounds: Bounds = OTHERS) -> Said:
     """The value of the JSON text of an object."""
-    return mapping(read_json(value, what), what)
+    return mapping(read_json(value, what, bounds), what)
 
 
 def text(value: object, what: str) -> str:
@@ -152,6 +202,8 @@ def trial(said: Said, *, key: str, version: int) -> Trial:
         mapping(getattr(read, name), f"the {name} of a trial")
     for other in read.role_models.values():
         text(other, "a role's model of a trial")
+    for configuration in read.engines.values():
+        mapping(configuration, "an engine's configuration of a trial")
     if version > 1 and read.key != key:
         raise ValueError(f"the key {key} is not that of its trial")
     return read

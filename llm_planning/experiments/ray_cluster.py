@@ -9,6 +9,7 @@ import secrets
 import shutil
 import signal
 import socket
+import sys
 import tempfile
 import threading
 import warnings
@@ -16,8 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from llm_planning.worker_processes import SAFE_PATH
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _QUIET: Final = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -27,6 +30,8 @@ _QUIET: Final = {
     "RAY_DEDUP_LOGS_SKIP_REGEX": ".*",
     # Silences advice about a default of Ray's that is going to change.
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    # Below `uv run`, workers would be given a copy of the working directory and import from it.
+    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
 }
 """Ray reads these when it is imported; what the user has set stays."""
 
@@ -188,7 +193,8 @@ def _start(ray: Any, *, cpus: int, stack: contextlib.ExitStack) -> None:  # noqa
     try:
         stack.enter_context(_token(ray, Path(around) / "token"))
         stack.callback(_shutdown, ray)
-        with _loopback_as_it_is(ray):
+        # Workers' own children look for no modules in the working directory either.
+        with _loopback_as_it_is(ray), _environment({SAFE_PATH: "1"}):
             _init(
                 ray,
                 address="local",
@@ -208,10 +214,25 @@ def _start(ray: Any, *, cpus: int, stack: contextlib.ExitStack) -> None:  # noqa
 
 
 def _init(ray: Any, **options: Any) -> None:  # noqa: ANN401
+    if "://" not in options["address"]:  # a job of Ray's client has no such folders
+        options["job_config"] = ray.job_config.JobConfig()
+        options["job_config"]._py_driver_sys_path = _Searched()
     with _own_sigterm_handler(), warnings.catch_warnings():
         # Ray's own words about an address where nobody answers.
         warnings.simplefilter("ignore")
         ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
+
+
+class _Searched(list[str]):
+    """Where workers look for modules first: of what Ray adds, the folders where we look too.
+
+    Ray adds the working directory, from which anything could be imported in place of the packages
+    that are installed.
+    """
+
+    def extend(self, folders: Iterable[str]) -> None:
+        """Adds folders."""
+        super().extend(folder for folder in folders if folder in sys.path)
 
 
 def _shutdown(ray: Any) -> None:  # noqa: ANN401

@@ -1,23 +1,26 @@
 """What the file of a sweep may make this program open: what the user vouches for, and no more.
 
 Sweeps and ledgers are passed on from hand to hand, and name planners, domains and models. Code of
-somebody else would run with the user's rights; so the files of code that they name, folders of
-models and files to be written are used only where the user names them too, by `--trust`.
+somebody else would run with the user's rights. So files of code, models that this project does not
+name itself, and files to be written are used only where the user names them too, by `--trust`.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from llm_kernels.files import at_home
+from llm_planning.model_configs import configured_models, find_config
 from llm_planning.own_code import code_file
-from llm_serving.models import CATALOGUE
+from llm_serving.models import CATALOGUE, names_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from llm_planning.experiments.trial import Trial
 
@@ -26,23 +29,30 @@ WRITTEN_SETTINGS = ("save",)
 
 
 class UntrustedError(ValueError):
-    """A file names code, a model's folder or a file to be written that the user did not name."""
+    """A file names code, a model or a file to be written that the user did not name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """The files and folders that a user vouches for.
+    """What a user vouches for.
 
     Attributes:
-        paths: absolute, links resolved.
+        names: as the user said them: models of the hub are meant by their ids.
+        paths: the same as files and folders, absolute, links resolved.
     """
 
+    names: frozenset[str] = frozenset()
     paths: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, said: Iterable[str | os.PathLike[str]]) -> Self:
-        """Trust in files, and in folders with all that is in them; `~` is the user's home."""
-        return cls(frozenset(_real(os.fspath(path)) for path in said))
+        """Trust in models of the hub, in files, and in folders with all that is in them.
+
+        Args:
+            said: `~` is the user's home; a name without any letters vouches for nothing.
+        """
+        names = frozenset(name for one in said if (name := os.fspath(one)))
+        return cls(names, frozenset(map(_real, names)))
 
     def check_name(self, name: str) -> None:
         """Makes sure that looking up a planner or a domain runs nobody else's code.
@@ -54,48 +64,64 @@ class Trust:
         if file is not None:
             self._check(str(file), f"{name} runs code")
 
-    def check_model(self, config: Mapping[str, Any]) -> None:
-        """Makes sure that serving a model opens no folder that only a file names.
+    def check_model(self, model: str) -> None:
+        """Makes sure that serving a model loads nothing that only a file names.
 
         Args:
-            config: of the model, as JSON; see `EngineConfig`.
+            model: as `EngineConfig.model` has it.
 
         Raises:
-            UntrustedError: it is a folder, and the user does not vouch for it.
+            UntrustedError: it is a folder, or one of the hub that no configuration of this project
+                has, and the user does not vouch for it.
         """
-        model = str(config.get("model", ""))
-        if is_folder(model):
+        if comes_along(model):
+            return
+        if names_folder(model):
             self._check(model, f"the model {model} is a folder")
+        elif model not in self.names:
+            raise _untrusted(f"the model {model} does not come with this program", model)
 
     def check_trials(self, trials: Iterable[Trial]) -> None:
-        """Makes sure of everything that trials open, and of the files that they write.
+        """Makes sure of everything that trials load, and of the files that they write.
 
         Raises:
             UntrustedError: the user does not vouch for some of it.
         """
-        seen: set[str] = set()
+        names: set[str] = set()
+        models: set[str] = set()
         for trial in trials:
-            names = {trial.planner, trial.domain} - seen
-            for name in names:
+            # What a model is called says nothing of what it is.
+            called = {str(one.get("model", "")) for one in trial.engines.values()}
+            for name in {trial.planner, trial.domain} - names:
                 self.check_name(name)
-            for name in trial.engines.keys() - seen:
-                self.check_model(trial.engines[name])
+            for model in called - models:
+                self.check_model(model)
             for key in WRITTEN_SETTINGS:
                 if path := trial.settings.get(key):
                     self._check(str(path), f"the setting {key}={path} writes a file")
-            seen |= {*names, *trial.engines}
+            names |= {trial.planner, trial.domain}
+            models |= called
 
     def _check(self, path: str, what: str) -> None:
         real = Path(_real(path))
         if self.paths.isdisjoint(map(str, (real, *real.parents))):
-            raise UntrustedError(
-                f"{what}, and only a file asks for it: look at it, then add --trust {path}"
-            )
+            raise _untrusted(what, path)
 
 
-def is_folder(model: str) -> bool:
-    """Whether a model's name means a folder on this machine."""
-    return model not in CATALOGUE and os.path.isdir(at_home(model))
+def comes_along(model: str) -> bool:
+    """Whether a model is one that this project names itself, and no folder passes for it."""
+    return model in CATALOGUE or (model in _configured() and not names_folder(model))
+
+
+@cache
+def _configured() -> frozenset[str]:
+    return frozenset(find_config(name).model for name in configured_models())
+
+
+def _untrusted(what: str, name: str) -> UntrustedError:
+    return UntrustedError(
+        f"{what}, and only a file asks for it: look at it, then add --trust {shlex.quote(name)}"
+    )
 
 
 def _real(path: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
@@ -22,9 +23,23 @@ def named_path(text: str) -> Path:
     Raises:
         typer.BadParameter: it is empty.
     """
+    return Path(name(text))
+
+
+def name(text: str) -> str:
+    """What the user calls a file, a folder or a model.
+
+    Raises:
+        typer.BadParameter: it is empty, or nothing can have this name.
+    """
     if not text:
         raise typer.BadParameter("it is empty; name a file or a folder")
-    return Path(text)
+    try:
+        if b"\0" not in os.fsencode(text):
+            return text
+    except UnicodeEncodeError:
+        pass
+    raise typer.BadParameter("no file can have this name")
 
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")]

@@ -14,6 +14,7 @@ from llm_planning.fronts.options import (
     SweepFolderArgument,
     Where,
     Work,
+    name,
     named_path,
 )
 
@@ -72,9 +73,10 @@ CpusOption = Annotated[
 TrustOption = Annotated[
     list[str],
     typer.Option(
-        metavar="PATH",
-        help="Code, a model's folder or a file to be written that the sweep may use, or a folder "
-        "with such; may be repeated.",
+        metavar="NAME",
+        parser=name,
+        help="Code, a model or a file to be written that the sweep may use, or a folder with "
+        "such; may be repeated.",
     ),
 ]
 ByOption = Annotated[
@@ -115,8 +117,8 @@ def run(
     question at a time on one trial at a time from an empty prefix cache, which gives up all that
     batching gains. Either way answers are the same only on the same hardware and versions.
 
-    A sweep may be somebody else's: code, models' folders and files to be written that it names are
-    used only if --trust names them too.
+    A sweep may be somebody else's: code, models that do not come with this program, and files to be
+    written are used only if --trust names them too.
     """
     from llm_planning.commands import sweep as commands
     from llm_planning.experiments.trust import Trust

@@ -37,6 +37,8 @@ _DAMAGE = frozenset(
         sqlite3.SQLITE_TOOBIG,
     }
 )
+_FAILURES = (sqlite3.Error, UnicodeDecodeError)
+"""What reading a file raises: SQLite quotes what it finds there, which may be no text at all."""
 _warned: set[Path] = set()
 """Folders of which it was said that nothing can be written there."""
 _SIDE_FILES = ("-wal", "-shm", "-journal")
@@ -101,7 +103,7 @@ class CacheFile:
             raise self._explained(error) from error
         try:
             self._prepare()
-        except sqlite3.Error as error:
+        except _FAILURES as error:
             self._connection.close()
             raise self._explained(error) from error
         except CacheError:
@@ -164,7 +166,7 @@ class CacheFile:
         try:
             with self._lock:
                 yield self._connection
-        except sqlite3.Error as error:
+        except _FAILURES as error:
             raise self._explained(error) from error
 
     def _prepare(self) -> None:
@@ -225,7 +227,8 @@ class CacheFile:
     def _explained(self, error: BaseException) -> CacheError:
         said = printable(" ".join(str(error).split()))[:_LONGEST_REASON]
         # Text that is no UTF-8 has no code of its own.
-        if _code(error) in _DAMAGE or "Could not decode" in said:
+        undecoded = isinstance(error, UnicodeDecodeError) or "Could not decode" in said
+        if _code(error) in _DAMAGE or undecoded:
             return self.unreadable(f"is damaged or no SQLite database ({said})")
         return CacheError(
             f"the {self._layout.name} {self.path} cannot be used ({said}): make its folder "

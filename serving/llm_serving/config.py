@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from llm_serving.errors import EngineConfigError
+from llm_serving.errors import EngineConfigError, shown
 from llm_serving.yaml_file import YamlError, read_mapping
 
 if TYPE_CHECKING:
@@ -85,5 +85,5 @@ def explain(error: ValidationError, model: type[BaseModel]) -> str:
         known = [field.alias or name for name, field in model.model_fields.items()]
         nearest = difflib.get_close_matches(key, known, n=1)
         hint = f"did you mean `{nearest[0]}`?" if nearest else f"known keys: {', '.join(known)}"
-        return f"unknown key `{key}`; {hint}"
-    return f"`{key}` = {first.get('input')!r}: {first['msg']}"
+        return f"unknown key {shown(key)}; {hint}"
+    return f"`{key}` = {shown(first.get('input'))}: {first['msg']}"

@@ -9,14 +9,13 @@ import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from llm_kernels.files import at_home
 from llm_serving.errors import EncoderError, EngineStoppedError, TextError
-from llm_serving.models import CATALOGUE, resolve
+from llm_serving.models import names_folder, resolve
 from llm_serving.models.local import check_modules
 from llm_serving.models.progress import quiet_transformers
 from llm_serving.models.reading import reading_model
@@ -25,6 +24,7 @@ from llm_serving.vector_store import EncoderIdentity, VectorCache, vector_cache_
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -276,8 +276,7 @@ def _reading(name: str) -> AbstractContextManager[None]:
 
 def _lasting_name(model: str) -> str:
     """The name that means the same model from every working directory."""
-    folder = Path(at_home(model))
-    return os.path.realpath(folder) if model not in CATALOGUE and os.path.isdir(folder) else model
+    return os.path.realpath(at_home(model)) if names_folder(model) else model
 
 
 def _check(texts: Sequence[str]) -> None:

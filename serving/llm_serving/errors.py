@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+LONGEST_VALUE = 80
+"""Characters of a value that a message quotes."""
+
 
 def printable(text: str) -> str:
     """A text in which control characters, line breaks among them, are written as escapes.
@@ -12,6 +15,12 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def shown(value: object) -> str:
+    """A value as a message quotes it: in one line, and cut off where it is long."""
+    text = repr(value[:LONGEST_VALUE] if isinstance(value, str | list) else value)
+    return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 3]}..."
 
 
 class ServingError(Exception):

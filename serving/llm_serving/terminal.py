@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
     from rich.status import Status
 
+_LONGEST_LINE = 4000
+"""Characters of a complaint."""
+
 
 class SafeConsole(Console):
     """Rich's console, whose texts hold no control characters but its own, and no markup.
@@ -87,8 +90,11 @@ class LineHandler(logging.Handler):
 
 
 def literal(text: str, style: str = "") -> Text:
-    """A text as Rich's tables and lines take it: laid out as wide as it will be shown."""
-    return Text(harmless(text), style)
+    """A text of one line as Rich's tables and lines take it: as wide as it will be shown.
+
+    A line break in it is shown as an escape: a key could pass for lines of ours.
+    """
+    return Text(printable(text), style)
 
 
 def harmless(text: str) -> str:
@@ -104,5 +110,6 @@ def say(text: str) -> None:
 
 
 def complain(text: str) -> None:
-    """Writes one line to standard error; the line breaks of a text become blanks."""
-    sys.stderr.write(f"{printable(' '.join(text.split()))}\n")
+    """Writes one line to standard error; line breaks become blanks, and a very long text ends."""
+    line = printable(" ".join(text.split()))
+    sys.stderr.write(f"{line if len(line) <= _LONGEST_LINE else f'{line[:_LONGEST_LINE]}...'}\n")

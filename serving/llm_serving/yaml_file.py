@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import yaml
 
 from llm_kernels.files import read_regular
-from llm_serving.errors import printable
+from llm_serving.errors import LONGEST_VALUE, printable, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 Json: TypeAlias = Any
 """None, a bool, an int, a finite float, a str, or a list or a str-keyed dict of these."""
 
-_LONGEST_VALUE = 80
 MOST_BYTES = 1 << 20
 """Of a file."""
 _MOST_VALUES = 100_000
@@ -46,15 +45,9 @@ class YamlError(ValueError):
         super().__init__(printable(message))
 
 
-def shown(value: object) -> str:
-    """A value as a message quotes it: in one line, and cut off where it is long."""
-    text = repr(value[:_LONGEST_VALUE] if isinstance(value, str | list) else value)
-    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
-
-
 def key_path(path: str, key: str) -> str:
     """The path of a key in the mapping at a path."""
-    name = key if key.replace("-", "_").isidentifier() and len(key) < _LONGEST_VALUE else shown(key)
+    name = key if key.replace("-", "_").isidentifier() and len(key) < LONGEST_VALUE else shown(key)
     return f"{path}.{name}" if path else name
 
 

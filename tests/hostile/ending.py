@@ -1,5 +1,6 @@
 """How a case has to end: a documented exit code, one line, and nothing that nobody asked for."""
 
+import codecs
 import hashlib
 import os
 import re
@@ -127,7 +128,8 @@ def _odd(name: str, said: bytes) -> list[str]:
     if b"Traceback (most recent call last)" in said:
         return [f"a traceback on {name}"]
     try:
-        text = said.decode()
+        # A limit may have cut the last character off.
+        text = codecs.getincrementaldecoder("utf-8")().decode(said)
     except UnicodeDecodeError:
         return [f"{name} is not UTF-8"]
     control = {c for c in text if not c.isprintable() and c not in _ALLOWED_CONTROL and c != "\xad"}

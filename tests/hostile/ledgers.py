@@ -171,6 +171,7 @@ _JSON = {
         "endless retries": {"name": "x", "retries": 10**9},
         "words for retries": {"name": "x", "retries": "2"},
         "true for retries": {"name": "x", "retries": True},
+        "a large grid": {"name": "x", "retries": 1, "blocks": list(range(200_000))},
         "trials of its own": {"name": "x", "retries": 1, "trials": 7},
     },
     ("provenances", "content"): {
@@ -187,6 +188,8 @@ _JSON = {
         "lists": {"score": [1, [2, {"a": None}]], "moves": {}, "ending": [[]]},
         "odd keys": {"\ud800": 1, "\x1b[2J": 2, "": 3, "a.b.c": 4, "=1+1": "=1+1"},
         "many keys": {f"m{n}": n for n in range(5000)},
+        "too many values": {"score": [{}] * 100_000},
+        "as many commas in a text": {"score": "[{," * 100_000},
         "a deep tree": {"score": json.loads("[" * 90 + "]" * 90)},
         "too deep a tree": {"score": json.loads("[" * 200 + "]" * 200)},
         "no names of unrepeatable ones": {"$unrepeatable": 7},
@@ -270,8 +273,15 @@ _SAID: dict[str, dict[str, Any]] = {
     "settings that are a list": {"settings": []},
     "hostile settings": {"settings": {"\x1b[2J": [1, [2]], "moves": float("nan"), "\ud800": {}}},
     "many settings": {"settings": {f"s{n}": n for n in range(5000)}},
+    "too many settings": {"settings": {"s": [{}] * 10_000}},
+    "a long setting": {"settings": {"s": "x" * 2**20}},
     "deep settings": {"settings": json.loads('{"a":' * 95 + "1" + "}" * 95)},
     "engines that are a text": {"engines": "none"},
+    "a number for an engine": {"model": "m", "engines": {"m": 5}},
+    "nothing for an engine": {"model": "m", "engines": {"m": None}},
+    "a list for an engine": {"model": "m", "engines": {"m": []}},
+    "a text for an engine": {"model": "m", "engines": {"m": "x"}},
+    "an engine that is called like a planner": {"model": "uct", "engines": {"uct": {"model": "a"}}},
     "a number for a source": {"source": 7},
     "an unknown field": {"more": 1},
     "the fields of version 1": {"environment": "textgame", "world_model": None},
@@ -292,6 +302,7 @@ def _of_trials() -> Iterator[tuple[str, Alteration]]:
                 lambda trial, field=field: {k: v for k, v in trial.items() if k != field},
             ),
         )
+    yield "two trials with engines of one name", _two_engines
     yield (
         "a trial under another's key",
         _sql(
@@ -301,22 +312,31 @@ def _of_trials() -> Iterator[tuple[str, Alteration]]:
     )
 
 
-def _retold(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Alteration:
-    """Changes the first trial, its key along with it."""
+def _two_engines(folder: Path) -> None:
+    for number in range(2):
+        engines = {"m": {"model": f"m{number}", "n_ctx": number}}
+        told = {"model": "m", "engines": engines}
+        _retold(lambda trial, told=told: trial | told, number=number)(folder)
+
+
+def _retold(change: Callable[[dict[str, Any]], dict[str, Any]], *, number: int = 0) -> Alteration:
+    """Changes a trial, by default the first, its key along with it."""
 
     def alter(folder: Path) -> None:
         with closing(sqlite3.connect(folder / FILE)) as connection, connection:
             ((content, key),) = connection.execute(
-                "SELECT content, key FROM trials WHERE number = 0"
+                "SELECT content, key FROM trials WHERE number = ?", (number,)
             )
             said = change(json.loads(content))
             hashed = json.dumps([2, said], sort_keys=True, separators=(",", ":"))
             new = hashlib.sha256(hashed.encode()).hexdigest()
             connection.execute(
-                "UPDATE trials SET content = ?, key = ? WHERE number = 0", (json.dumps(said), new)
+                "UPDATE trials SET content = ?, key = ? WHERE number = ?",
+                (json.dumps(said), new, number),
             )
-        traces = folder / "traces"
-        (traces / f"{key}.jsonl.gz").rename(traces / f"{new}.jsonl.gz")
+        trace = folder / "traces" / f"{key}.jsonl.gz"
+        if trace.exists():
+            trace.rename(trace.with_name(f"{new}.jsonl.gz"))
 
     return alter
 

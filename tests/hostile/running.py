@@ -93,7 +93,11 @@ def _judged(spec: Spec, ground: Ground, run: Callable[[Case], Ending]) -> Verdic
             writes=case.writes,
             caches=case.caches,
             root=case.place.root,
-            logs=not spec.process or "ulimit" in case.shell or (ending.code or 0) < 0,
+            # A second signal ends a process where it stands; SQLite takes the logs up again.
+            logs=not spec.process
+            or "ulimit" in case.shell
+            or (ending.code or 0) < 0
+            or len(case.signals) > 1,
         )
         return Verdict(spec, tuple(case.arguments), ending, tuple(found))
     finally:

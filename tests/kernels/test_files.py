@@ -174,6 +174,15 @@ def test_a_link_stays_one_and_what_it_leads_to_is_written(tmp_path):
     assert (tmp_path / "known").read_bytes() == b"after"
 
 
+def test_a_private_file_stays_private(tmp_path):
+    path = tmp_path / "known"
+    path.write_text("before")
+    path.chmod(0o600)
+    write_durably(path, b"after")
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.read_bytes() == b"after"
+
+
 @pytest.mark.parametrize("length", [255, 256])
 def test_names_as_long_as_names_can_be(tmp_path, length):
     path = tmp_path / ("n" * length)

@@ -461,6 +461,45 @@ def test_a_message_is_short_whatever_the_file_says(saved, change):
     assert len(str(told.value)) < 1000
 
 
+def test_what_is_missing_is_not_kept(saved):
+    with (saved / "index.json").open("r+b") as file:
+        file.truncate(1 << 32)
+    refused_at_once(saved, "its digest differs")
+    with (saved / "index.json").open("r+b") as file:
+        file.truncate(1 << 25)
+        file.seek(1000)
+        file.write(b" " * ((1 << 25) - 1000))
+    refused_at_once(saved, "its digest differs")
+
+
+def test_values_that_do_not_fit_the_memory_are_not_read(saved, monkeypatch):
+    """A hundred thousand lists take ten times as much as a text of their length."""
+    fields = fields_of(saved)
+    monkeypatch.setattr(index_files, "free_memory", lambda: 24 << 20)
+    (saved / "index.json").write_bytes(sealed(fields | {"metadata": {"a": "x" * 400_000}}))
+    assert len(EmbeddingIndex.load(saved)) == len(fields["keys"])
+    (saved / "index.json").write_bytes(sealed(fields | {"metadata": {"a": [[]] * 100_000}}))
+    refused_at_once(saved, r"takes up to 3\d{7} bytes of memory to read, and 25165824 are free: fr")
+
+
+def test_what_is_needed_is_more_than_what_is_taken(saved, monkeypatch):
+    """Of the shapes that take most for their length, and of a text that one character widens."""
+    monkeypatch.setattr(index_files, "_BLOCK_BYTES", 1 << 16)
+    nested = ([[[[[]]]]] * 4000, [{"a": {"b": {}}}] * 4000)
+    shapes = ([[]] * 20_000, [{}] * 20_000, *nested, "x" * 10**6)
+    for shape in (*shapes, "x" * 10**6 + "\U0001f600", [str(n) for n in range(20_000)]):
+        fields = fields_of(saved) | {"metadata": {"a": shape}}
+        (saved / "index.json").write_bytes(sealed(fields))
+        with (saved / "index.json").open("rb") as file:
+            head = index_files._HEAD.match(file.read(1024))
+            file.seek(head.end())
+            needed = index_files._measure(saved, file, head[1].decode())
+        tracemalloc.start()
+        EmbeddingIndex.load(saved)
+        assert tracemalloc.get_traced_memory()[1] < needed
+        tracemalloc.stop()
+
+
 def test_deep_json_is_refused(saved):
     body = b'"format": "llm-kernels embedding index",\n"version": ' + b"[" * 10**6 + b"\n}\n"
     digest = hashlib.sha256(body).hexdigest().encode()

@@ -216,7 +216,7 @@ def test_a_game_that_fails_while_it_is_played_is_one_line(opened, monkeypatch, e
 
 @pytest.mark.parametrize(
     ("file", "code", "says"),
-    [("missing/known.json", 2, "that folder does not exist"), ("known.json", 1, "known.json")],
+    [("missing/known.json", 2, "missing is missing"), ("known.json", 1, "known.json")],
 )
 @pytest.mark.parametrize("planner", ["xenon", "xenon-cooking"])
 def test_a_file_to_save_in_that_will_not_do(opened, tmp_path, planner, file, code, says):

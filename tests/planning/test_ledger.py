@@ -442,7 +442,7 @@ def test_another_version_is_refused(folder, ledger):
         connection.execute("PRAGMA user_version = 7")
     connection.close()
     for opening in every_opening(folder):
-        with pytest.raises(LedgerError, match="has version 7, and this program reads 2"):
+        with pytest.raises(LedgerError, match="has version 7, and this program reads 1 and 2: use"):
             opening()
 
 

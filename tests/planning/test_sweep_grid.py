@@ -8,11 +8,13 @@ import pytest
 from llm_planning.environments.minecraft.tasks import TASKS
 from llm_planning.experiments import grid
 from llm_planning.experiments.grid import SweepConfigError, load_sweep, sweep_name
+from llm_planning.experiments.trust import Trust
 from llm_planning.model_configs import find_config
 from llm_planning.registry import find_domain, find_planner
 from llm_planning.specs import choose
 
 MODEL = "smollm2-135m-instruct"
+HUB = Trust.of(["some/model", "other/model", "one/model", "my/model"])
 
 
 @pytest.fixture
@@ -23,7 +25,7 @@ def load(tmp_path):
         for stem, text in files.items():
             path = tmp_path / f"{stem}.yaml"
             path.write_text(textwrap.dedent(text), encoding="utf-8")
-        return load_sweep(path)
+        return load_sweep(path, trust=HUB)
 
     return write_and_load
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from planted import plant, ran
 
 from llm_planning.experiments.grid import load_sweep
 from llm_planning.experiments.ledger import Ledger
@@ -149,14 +150,22 @@ def told_ray():
 
 
 @pytest.fixture(scope="module")
-def local_ray():
+def hostile(tmp_path_factory):
+    """The working directory of the Ray of these tests."""
+    return plant(tmp_path_factory.mktemp("hostile"))
+
+
+@pytest.fixture(scope="module")
+def local_ray(hostile):
     """One Ray for all tests here; pools use the connection that they find."""
     before = told_ray()
-    cluster = connect(None, cpus=2)
+    with contextlib.chdir(hostile):
+        cluster = connect(None, cpus=2)
     folder = ray_folder()
     yield cluster
     cluster.close()
     assert not folder.exists()
+    assert ran(hostile) == []
     assert told_ray() == before
 
 
@@ -249,6 +258,17 @@ async def test_engines_that_cannot_be_opened_end_the_pool(local_ray):
         await RayPool.open(recipe=refusing, tell=told.append, workers=2, cpus_per_worker=1)
     assert len(told) == 1
     assert "the sweep goes on without it" in told[0]
+
+
+async def test_workers_import_nothing_from_the_working_directory(local_ray, hostile):
+    look = ray.remote(lambda: (os.getcwd(), sys.path, os.environ["PYTHONSAFEPATH"]))
+    folder, searched, safe = await look.remote()
+    assert folder == str(hostile)
+    assert not {folder, ""} & set(searched)
+    assert safe == "1"
+    # A worker is an object of this project's: its process imports the package.
+    async with opened(partial(stubbed, limits=()), workers=1):
+        assert ran(hostile) == []
 
 
 # Who else gets to a Ray that was started here.

@@ -57,8 +57,10 @@ def grid(tmp_path, monkeypatch):
         (
             {"planners": "xenon", "tasks": [], "settings": {"save": "~/.profile"}},
             "the setting save=~/.profile writes a file",
-            "~/.profile",
+            "'~/.profile'",
         ),
+        ({"model": "evil/model"}, "the model evil/model does not come with", "evil/model"),
+        ({"model": "-e;rm"}, "the model -e;rm does not come with", "'-e;rm'"),
     ],
 )
 def test_what_only_a_file_asks_for_is_refused(grid, tmp_path, said, where, remedy):
@@ -100,18 +102,67 @@ def test_trust_in_one_thing_is_no_trust_in_another(grid):
 @pytest.mark.usefixtures("grid")
 def test_the_trials_of_a_ledger_are_asked_the_same(tmp_path):
     plain = Trial(planner="uct", domain="minecraft", task="cook-meat", model="none")
-    named = {"engines": {"a": {"model": "smollm2-135m-instruct"}, "b": {"model": "Qwen/Qwen2.5"}}}
+    named = {
+        "engines": {
+            "a": {"model": "smollm2-135m-instruct"},
+            "b": {"model": "Qwen/Qwen2.5-7B-Instruct"},
+        }
+    }
     Trust().check_trials([plain, Trial(**plain.to_json() | named)])
     for said in (
         {"planner": "evil.py:mine"},
         {"domain": f"{tmp_path}/evil.py:World"},
         {"engines": {"smollm2-135m-instruct": {"model": "weights"}}},
         {"settings": {"save": "here.json"}},
+        {"engines": {"a": {"model": "evil/model"}}},
     ):
         trial = Trial(**plain.to_json() | said)
         with pytest.raises(UntrustedError, match="--trust"):
             Trust().check_trials([plain, trial])
-        Trust.of([tmp_path]).check_trials([plain, trial])
+        Trust.of([tmp_path, "evil/model"]).check_trials([plain, trial])
+
+
+@pytest.mark.usefixtures("grid")
+@pytest.mark.parametrize("turned", [1, -1])
+def test_no_trial_vouches_for_another(tmp_path, turned):
+    """Names of engines, planners and domains are one thing, what they mean another."""
+    plain = {"planner": "uct", "domain": "minecraft", "task": "cook-meat", "model": "none"}
+    fine = {"model": "smollm2-135m-instruct"}
+    for first, second in (
+        ({"engines": {"evil.py:mine": fine}}, {"planner": "evil.py:mine"}),
+        ({"engines": {"evil.py:World": fine}}, {"domain": "evil.py:World"}),
+        ({"engines": {"m": fine}}, {"engines": {"m": {"model": "weights"}}}),
+        ({"planner": "m"}, {"engines": {"m": {"model": "weights"}}}),
+    ):
+        trials = [Trial(**plain | one) for one in (first, second)][::turned]
+        with pytest.raises(UntrustedError):
+            Trust().check_trials(trials)
+
+
+def test_what_a_vouched_file_imports_lies_beside_itself(grid, tmp_path):
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "plan.py").write_text("import helper\n" + CODE)
+    (mine / "helper.py").write_text("")
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "plan.py").symlink_to(mine / "plan.py")
+    (theirs / "helper.py").write_text("open('theirs-ran', 'w')")
+    path = grid(planners="theirs/plan.py:mine", domain="minecraft")
+    assert load_sweep(path, trust=Trust.of(["mine/plan.py"])).trials
+    assert not (tmp_path / "theirs-ran").exists()
+
+
+@pytest.mark.parametrize("empty", ["", " "])
+def test_nothing_vouches_for_nothing(grid, empty):
+    with pytest.raises(SweepConfigError, match="runs code"):
+        load_sweep(grid(planners="evil.py:mine"), trust=Trust.of([empty]))
+
+
+def test_an_empty_trust_is_refused(grid, capsys):
+    code, said = told(capsys, "sweep", "run", grid(planners="evil.py:mine"), "--trust", "")
+    assert (code, said.count("\n")) == (2, 1)
+    assert "--trust" in said
 
 
 def test_a_folder_does_not_pass_for_a_model_of_the_hub(grid, tmp_path):

@@ -6,6 +6,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from planted import plant, ran
 
 from llm_planning.environments.cooking import games
 from llm_planning.environments.cooking.games import GameSpec, open_kitchen
@@ -21,7 +22,7 @@ from llm_planning.environments.textgame.textworld_kinds import (
     level_of,
     rules,
 )
-from llm_planning.environments.textgame.textworld_making import GAME_FILE
+from llm_planning.environments.textgame.textworld_making import GAME_FILE, generate_apart
 from llm_serving.models.folders import CACHE_VARIABLE
 
 
@@ -143,3 +144,11 @@ def test_games_are_made_at_once_and_read_one_by_one(monkeypatch):
         "text-coin-collector-1-1",
         "text-treasure-hunter-1-1",
     }
+
+
+def test_a_game_is_made_without_what_lies_in_the_working_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(plant(tmp_path))
+    # The process has imported this project by the time it says so.
+    with pytest.raises(TextGameError, match=r"invalid literal for int\(\) .* 'none'"):
+        generate_apart("simple-1", kind="simple", level=1, seed="none", file=tmp_path / "game.z8")
+    assert ran(tmp_path) == []

@@ -3,10 +3,13 @@
 import asyncio
 import os
 import resource
+import subprocess
+import sys
 import time
 from concurrent.futures import Future
 
 import pytest
+from planted import plant, ran
 
 from llm_planning import worker_processes
 from llm_planning.worker_processes import (
@@ -146,7 +149,7 @@ async def test_lone_workers_are_as_many_as_there_are_processors(monkeypatch):
             nonlocal alive
             alive -= 1
 
-    monkeypatch.setattr(worker_processes, "_open_processes", Alone)
+    monkeypatch.setattr(worker_processes, "_Processes", Alone)
     monkeypatch.setattr(worker_processes, "_turns_of", {})
     monkeypatch.setattr(worker_processes.os, "sched_getaffinity", lambda _: {0, 1, 2})
     await asyncio.gather(*(in_lone_worker(os.getpid) for _ in range(8)))
@@ -158,3 +161,52 @@ async def test_workers_leave_stdout_to_the_command(capfd):
     printed = capfd.readouterr()
     assert printed.out == ""
     assert printed.err.count("hello") == 2
+
+
+WORKS = """
+import asyncio, os
+from llm_planning.worker_processes import in_lone_worker, in_worker
+
+
+async def main():
+    return [await each(os.getcwd) for each in (in_worker, in_lone_worker)]
+
+
+if __name__ == "__main__":
+    print(asyncio.run(main()), os.environ.get("PYTHONSAFEPATH"))
+"""
+
+COMMAND = """
+import os, sys
+from llm_planning.cli import main
+sys.argv = ["llm-planning", "--help"]
+main()
+print(os.environ["PYTHONSAFEPATH"])
+"""
+
+
+@pytest.mark.parametrize("theirs", [{}, {"PYTHONSAFEPATH": "yes"}])
+def test_workers_import_nothing_from_the_working_directory(tmp_path, theirs):
+    script = tmp_path / "works.py"
+    script.write_text(WORKS)
+    (tmp_path / "hostile").mkdir()
+    hostile = plant(tmp_path / "hostile")
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    done = subprocess.run(
+        [sys.executable, script],
+        cwd=hostile,
+        env={**inherited, **theirs},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran(hostile) == []
+    assert (done.returncode, done.stderr) == (0, "")
+    # The program's own environment is what it was.
+    assert done.stdout == f"{[str(hostile)] * 2} {theirs.get('PYTHONSAFEPATH')}\n"
+
+
+def test_whatever_a_command_starts_imports_nothing_from_the_working_directory(tmp_path):
+    command = [sys.executable, "-P", "-c", COMMAND]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "1"

@@ -13,7 +13,7 @@ import pytest
 from hostile.folders import cache_alterations
 
 from llm_serving import cache_file
-from llm_serving.cache import CacheError, ResponseCache
+from llm_serving.cache import CacheError, ResponseCache, UnreadableCacheError
 from llm_serving.request import Completion, ModelIdentity, Scores, Usage
 from llm_serving.vector_store import EncoderIdentity, VectorCache
 
@@ -92,6 +92,36 @@ def test_no_flipped_byte_of_a_file_is_believed(tmp_path, use):
         for suffix in ("", "-wal", "-shm"):
             copy.with_name(copy.name + suffix).unlink(missing_ok=True)
     assert refused > 10
+
+
+def schema_places(content):
+    """Where the first page has the names and the statements of the tables."""
+    begin = content.index(b"CREATE TABLE") - 40
+    return range(begin, content.rindex(b"CREATE TABLE") + 40)
+
+
+@pytest.mark.parametrize(
+    ("use", "opened"), [(use_responses, ResponseCache), (use_vectors, VectorCache)]
+)
+@pytest.mark.parametrize("writable", [True, False])
+def test_a_schema_that_is_no_text_is_unreadable(tmp_path, monkeypatch, use, opened, writable):
+    """SQLite quotes the bytes that it cannot make sense of."""
+    path, copy = tmp_path / "cache.sqlite", tmp_path / "copy.sqlite"
+    use(path, range(2))
+    monkeypatch.setattr(cache_file, "_is_writable", lambda _: writable)
+    content = path.read_bytes()
+    refused = 0
+    for place in schema_places(content)[::5]:
+        damaged = bytearray(content)
+        damaged[place] = 0xFF
+        copy.write_bytes(damaged)
+        try:
+            opened(copy).close()
+        except UnreadableCacheError as error:
+            refused += str(error).isprintable()
+        for suffix in ("", "-wal", "-shm"):
+            copy.with_name(copy.name + suffix).unlink(missing_ok=True)
+    assert refused > 20
 
 
 READS = """

@@ -23,6 +23,14 @@ def test_lines_are_said_and_a_complaint_is_one(capsys):
     assert err == f"error: {HARMLESS.removesuffix(chr(92) + 'r')} next\n"
 
 
+def test_a_key_cannot_pass_for_lines_of_ours(capsys):
+    out = io.StringIO()
+    SafeConsole(file=out, width=200).print(literal("a\n  1.0000  forged\terror: x"))
+    assert out.getvalue() == "a\\n  1.0000  forged\\terror: x\n"
+    complain("x" * 10_000)
+    assert len(capsys.readouterr().err) < 5_000
+
+
 def test_a_console_draws_foreign_texts_without_obeying_them():
     out = io.StringIO()
     console = SafeConsole(file=out, force_terminal=True, width=200)

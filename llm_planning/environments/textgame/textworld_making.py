@@ -135,7 +135,8 @@ def generate_apart(name: str, *, kind: str, level: int, seed: int, file: Path) -
         # Inform leaves a folder of its own in the user's home.
         with tempfile.TemporaryDirectory() as home:
             made = subprocess.run(
-                [sys.executable, "-m", module, str(seed), str(level), str(file), kind],
+                # -P: nothing is imported from the working directory, which is the user's.
+                [sys.executable, "-P", "-m", module, str(seed), str(level), str(file), kind],
                 env={**os.environ, "PYTHONHASHSEED": "0", "HOME": home},
                 stdin=subprocess.DEVNULL,
                 capture_output=True,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
+from llm_kernels.files import at_home
 from llm_planning.environments.cooking.games import GameSpec, open_kitchens
 from llm_planning.environments.cooking.kitchen import CookingWorld
 from llm_planning.environments.cooking.recipes import ACTIONS
@@ -133,7 +134,7 @@ async def cook(
         "seed": seed,
         **{k: v for k, v in settings.to_json().items() if k not in EXTENDABLE},
     }
-    path, saved = Path(settings.save), None
+    path, saved = Path(at_home(settings.save)), None
     if settings.save:
         saved = SavedRun.resume(path, run, episodes=settings.episodes)
     specs = [

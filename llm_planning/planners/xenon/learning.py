@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from llm_kernels.files import at_home
 from llm_planning.environments.minecraft.controller import SimulatedWorld
 from llm_planning.environments.minecraft.goals import goal_set
 from llm_planning.environments.minecraft.perturbation import perturb
@@ -126,7 +127,7 @@ class Learning:
         self._demonstrated: frozenset[str] = frozenset()
         self._episodes = 0
         settings = given.settings
-        self._path = Path(settings.save)
+        self._path = Path(at_home(settings.save))
         self._run = {
             "agent": composition.described,
             "task": task,

@@ -16,7 +16,7 @@ from llm_planning.planners.xenon.failure_notes import FailureNotes  # noqa: TC00
 from llm_planning.planners.xenon.graph import CyclicGraphError, DependencyGraph
 from llm_planning.planners.xenon.knowledge import Knowledge
 from llm_planning.settings import SettingsError
-from llm_serving.yaml_file import shown
+from llm_serving.errors import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -3,7 +3,14 @@
 from llm_serving.models.bundled import bundled_folder, fetch_bundled
 from llm_serving.models.catalogue import CATALOGUE, BundledModel
 from llm_serving.models.folders import cache_folder
-from llm_serving.models.resolve import ResolvedModel, fetch, fetch_verified, locate, resolve
+from llm_serving.models.resolve import (
+    ResolvedModel,
+    fetch,
+    fetch_verified,
+    locate,
+    names_folder,
+    resolve,
+)
 
 __all__ = [
     "CATALOGUE",
@@ -15,5 +22,6 @@ __all__ = [
     "fetch_bundled",
     "fetch_verified",
     "locate",
+    "names_folder",
     "resolve",
 ]

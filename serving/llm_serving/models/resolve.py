@@ -135,11 +135,16 @@ def fetch_verified(name: str, *, cache: Path | None = None) -> ResolvedModel:
             return _snapshot(name, verified_snapshot(hub_id))
 
 
+def names_folder(name: str) -> bool:
+    """Whether a model's name means a folder on this machine."""
+    return bool(name) and name not in CATALOGUE and os.path.isdir(at_home(name))
+
+
 def _source(name: str) -> _Source:
     if name in CATALOGUE:
         return CATALOGUE[name]
     folder = Path(at_home(name))
-    if name and os.path.isdir(folder):
+    if names_folder(name):
         return folder
     if is_hub_id(name) and not os.path.lexists(folder):
         return _HubId(name)

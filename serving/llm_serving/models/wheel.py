@@ -82,10 +82,12 @@ def _download(requirement: str, workshop: Path, report: Callable[[int], None]) -
     arriving, arrived, log = workshop / "arriving", workshop / "arrived", workshop / "pip.log"
     arriving.mkdir()
     options = ["--no-deps", "--only-binary", ":all:", "--progress-bar", "off", "--no-input"]
+    download = ["download", *options, "-d", str(arrived), requirement]
     with (
         log.open("wb") as output,
         subprocess.Popen(
-            [sys.executable, "-c", _PIP, "download", *options, "-d", str(arrived), requirement],
+            # -P: nothing is imported from the working directory, which is the user's.
+            [sys.executable, "-P", "-c", _PIP, *download],
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -19,13 +19,18 @@ def total_memory() -> int:
 
 
 def free_memory() -> int:
-    """Bytes that nobody needs now."""
+    """Bytes that nobody needs now; files that the system merely remembers need none."""
     free = total_memory()
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError, KeyError):
         used = int((_CGROUP / "memory.current").read_text(encoding="ascii"))
-        free = max(0, free - used)
-    with suppress(OSError, ValueError, StopIteration):
-        lines = _MEMINFO.read_text(encoding="ascii").splitlines()
-        kibibytes = next(line.split()[1] for line in lines if line.startswith("MemAvailable:"))
-        free = min(free, int(kibibytes) << 10)
+        kept = _numbers(_CGROUP / "memory.stat")
+        free = max(0, free - used + kept["active_file"] + kept["inactive_file"])
+    with suppress(OSError, ValueError, KeyError):
+        free = min(free, _numbers(_MEMINFO)["MemAvailable:"] << 10)
     return free
+
+
+def _numbers(path: Path) -> dict[str, int]:
+    """The first number of each line, by the word before it."""
+    lines = (line.split() for line in path.read_text(encoding="ascii").splitlines())
+    return {words[0]: int(words[1]) for words in lines if len(words) > 1}
