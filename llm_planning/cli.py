@@ -47,6 +47,7 @@ def _run(arguments: Sequence[str]) -> int:
         work = _read(arguments)
         if not isinstance(work, int):
             _log_in_lines()
+            _refuse_no_folder()
             raise_again()
             work()
             work = 0
@@ -59,6 +60,20 @@ def _run(arguments: Sequence[str]) -> int:
     # Nothing is left to be cleaned up while Python ends.
     end_at_once()
     return work
+
+
+def _refuse_no_folder() -> None:
+    """Makes sure that the process is somewhere: libraries in C end it where they are nowhere.
+
+    Raises:
+        UsageError: the working directory was removed.
+    """
+    try:
+        os.getcwd()
+    except OSError as error:
+        from llm_planning.endings import UsageError
+
+        raise UsageError("the working directory is gone: change to one that exists") from error
 
 
 def _log_in_lines() -> None:

@@ -341,3 +341,11 @@ def test_what_doctor_and_reports_propose_exists_outside_the_repository(tmp_path,
     sweeps = [words.removeprefix("sweep run ") for words in proposed if "sweep run" in words]
     assert sweeps
     assert all(os.path.isfile(sweep_files.find_sweep(name)) for name in sweeps)
+
+
+def test_a_working_directory_that_is_gone_is_refused(tmp_path):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    done = shell(f'cd {gone}; rmdir {gone}; "$@"', *QUICK)
+    assert done.returncode == 2
+    assert done.stderr == ("error: the working directory is gone: change to one that exists\n")

@@ -118,7 +118,7 @@ def stand_in(tmp_path, monkeypatch, script):
 
 def test_game_is_made_with_a_fixed_hash_seed(cache, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONHASHSEED", "7")
-    stand_in(tmp_path, monkeypatch, 'echo "$PYTHONHASHSEED $3 $4" > "$5"')
+    stand_in(tmp_path, monkeypatch, 'echo "$PYTHONHASHSEED $4 $5" > "$6"')
     assert make_game(SPEC).read_text() == "0 1 2\n"
 
 

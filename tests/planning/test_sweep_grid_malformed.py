@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from llm_planning.experiments.grid import SweepConfigError, load_sweep
+from llm_planning.experiments.trust import Trust
 
 MALFORMED = settings(
     max_examples=500,
@@ -112,7 +113,7 @@ def complaint(tmp_path_factory):
         file.truncate()
         message = None
         try:
-            assert load_sweep("sweep.yaml").trials
+            assert load_sweep("sweep.yaml", trust=Trust.of(["other/model"])).trials
         except SweepConfigError as error:
             message = str(error)
             assert message.isprintable(), message
