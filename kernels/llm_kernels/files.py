@@ -79,7 +79,10 @@ def check_target(path: Path) -> None:
     Raises:
         TargetError: it cannot; says why in one line.
     """
-    folder = Path(os.path.realpath(path)).parent
+    try:
+        folder = Path(os.path.realpath(path)).parent
+    except ValueError as error:
+        raise TargetError(f"cannot write {path}: no file can have this name") from error
     exists = os.path.exists(path)
     target = path if exists else folder
     name_bytes = len(os.fsencode(path.name))

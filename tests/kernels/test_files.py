@@ -174,6 +174,12 @@ def test_a_link_stays_one_and_what_it_leads_to_is_written(tmp_path):
     assert (tmp_path / "known").read_bytes() == b"after"
 
 
+@pytest.mark.parametrize("name", ["a\0b", "\ud800"])
+def test_a_name_that_no_file_can_have(tmp_path, name):
+    with pytest.raises(TargetError, match="no file can have this name"):
+        check_target(tmp_path / name)
+
+
 def test_a_private_file_stays_private(tmp_path):
     path = tmp_path / "known"
     path.write_text("before")
