@@ -253,7 +253,7 @@ _SAID: dict[str, dict[str, Any]] = {
     "a hostile planner": {"planner": "\x1b[2J\x1b]0;x\x07\n\ud800"},
     "a long planner": {"planner": "p" * 100_000},
     "an unknown planner": {"planner": "nobody"},
-    "own code for a planner": {"planner": "/tmp/x.py:f", "source": "0" * 64},
+    "own code for a planner": {"planner": "elsewhere.py:f", "source": "0" * 64},
     "a number for a planner": {"planner": 7},
     "nothing for a task": {"task": None},
     "a hostile task": {"task": "../\x1b[2J" * 9},
@@ -373,7 +373,7 @@ _ROWS = {
         "(SELECT * FROM failed_attempts WHERE trial = 2)",
     ),
     "a key that is a path": (
-        "UPDATE trials SET key = '../../../../../../../../tmp/elsewhere' WHERE number = 0",
+        "UPDATE trials SET key = '../../../../../../../../elsewhere' WHERE number = 0",
     ),
     "a hash that is a path": ("UPDATE results SET trace_sha256 = '../x' WHERE trial = 0",),
 }

@@ -8,6 +8,7 @@ Forgetful       the LLM is asked every time                   RAND
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -20,24 +21,24 @@ if TYPE_CHECKING:
     from llm_planning.planners.xenon.similarity import Similar
 
 
-class ActionPolicy:
-    """Chooses actions and learns from their outcomes; this one has nothing to learn."""
+class ActionPolicy(ABC):
+    """Chooses actions; what it may learn from their outcomes is nothing unless it says so."""
 
+    @abstractmethod
     async def choose(self, item: str) -> str:
         """The action a of a subgoal (a, q, v)."""
-        raise NotImplementedError
 
-    def succeeded(self, action: str, item: str) -> None:
+    def succeeded(self, action: str, item: str) -> None:  # noqa: B027 - nothing to learn is fine
         """Is told that a subgoal was reached."""
 
-    def failed(self, attempt: Attempt) -> None:
+    def failed(self, attempt: Attempt) -> None:  # noqa: B027 - likewise
         """Is told that a subgoal failed."""
 
     def exhausted(self, item: str) -> bool:  # noqa: ARG002 - for those who override it
         """Whether it is time to doubt what the item requires rather than how it is obtained."""
         return False
 
-    def reset(self, item: str) -> None:
+    def reset(self, item: str) -> None:  # noqa: B027 - likewise
         """Explores an item's actions afresh."""
 
 
