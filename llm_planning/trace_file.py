@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-import reprlib
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from llm_kernels.files import write_durably
+from llm_serving.errors import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -73,14 +73,14 @@ def decode_trace(content: bytes) -> list[Event]:
         raise TraceError("its lines are no trace: the first is no header")
     elif (first["format"], first["version"]) != (FORMAT, VERSION):
         raise TraceError(
-            f"it is a {_shown(first['format'])} of version {_shown(first['version'])}, and this "
+            f"it is a {shown(first['format'])} of version {shown(first['version'])}, and this "
             f"program reads version {VERSION} of {FORMAT!r}: use the llm-planning that wrote it"
         )
     elif (last.get("type"), last.get("lines")) != ("end", len(lines)):
         raise TraceError("some of its lines are missing: restore it")
     for line in lines:
         if not isinstance(line.get("type"), str):
-            raise TraceError(f"its lines are no trace: {_shown(line.get('type'))} is no type")
+            raise TraceError(f"its lines are no trace: {shown(line.get('type'))} is no type")
         if line["type"] == "summary":
             _refuse_partial(line)
     return lines
@@ -103,7 +103,7 @@ def summary_of(lines: Iterable[Event]) -> dict[str, Any]:
         elif isinstance(items := summary.setdefault(key, []), list):
             items.append(line["value"])
         else:
-            raise TraceError(f"its lines are no trace: {_shown(key)} is a list and none")
+            raise TraceError(f"its lines are no trace: {shown(key)} is a list and none")
     return summary
 
 
@@ -133,7 +133,7 @@ def _object(line: bytes) -> Event:
     except ValueError as error:
         raise TraceError(f"its lines are no trace: {error}") from error
     if not isinstance(value, dict):
-        raise TraceError(f"its lines are no trace: {_shown(value)} is no object")
+        raise TraceError(f"its lines are no trace: {shown(value)} is no object")
     return value
 
 
@@ -141,10 +141,6 @@ def _refuse_partial(line: Event) -> None:
     """Makes sure that a line of a summary has its parts."""
     if not isinstance(line.get("key"), str) or "value" not in line:
         raise TraceError("its lines are no trace: one of a summary lacks its key or its value")
-
-
-def _shown(value: object) -> str:
-    return reprlib.repr(value)
 
 
 def _plain(value: object) -> object:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from io import BufferedReader
 
-_LONGEST_NAME = 255
+LONGEST_NAME = 255
 """Bytes of a file's name on the file systems of Linux."""
 
 
@@ -87,7 +87,7 @@ def check_target(path: Path) -> None:
     target = path if exists else folder
     name_bytes = len(os.fsencode(path.name))
     refusals = {
-        f"its name is longer than {_LONGEST_NAME} bytes": name_bytes > _LONGEST_NAME,
+        f"its name is longer than {LONGEST_NAME} bytes": name_bytes > LONGEST_NAME,
         "that link leads nowhere; name a file": os.path.islink(path) and not exists,
         f"the folder {folder} is missing": not os.path.isdir(folder),
         "that is a folder; name a file in it": os.path.isdir(path),

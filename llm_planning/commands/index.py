@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from llm_kernels import EmbeddingIndex
-from llm_planning.commands.folders import check_folder
+from llm_planning.commands.folders import check_writable_folder
 from llm_planning.commands.index_bench import (
     Measurement,
     bench_folder,
@@ -71,7 +71,7 @@ def build(
             f"{option}: {file} is a text file, whose lines have no fields: name it .jsonl if it "
             "is JSONL"
         )
-    check_folder(out)
+    check_writable_folder(out)
     began = time.monotonic()
     text_field = (field or "text") if is_jsonl else None
     read = (

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from llm_kernels.files import open_regular
+from llm_serving.errors import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,16 +79,16 @@ def read_jsonl_entries(path: Path, *, field: str, key: str | None) -> EntryFile:
         # Python reads NaN, and numbers that are too large, as what JSON cannot write.
         json.dumps(value, allow_nan=False)
         if not isinstance(value, dict):
-            raise ValueError(f"a JSON object is needed, and this is {_short(value)}")
+            raise ValueError(f"a JSON object is needed, and this is {shown(value)}")
         text = _field(value, field)
         if not isinstance(text, str) or not text.strip():
             raise ValueError(
-                f"the field {field!r} must be a text that is not empty, and is {_short(text)}"
+                f"the field {field!r} must be a text that is not empty, and is {shown(text)}"
             )
         named = text if key is None else _field(value, key)
         if type(named) not in {str, int}:
             raise ValueError(
-                f"the field {key!r} must be a string or a whole number, and is {_short(named)}"
+                f"the field {key!r} must be a string or a whole number, and is {shown(named)}"
             )
         return FileEntry(str(named), text, value)
 
@@ -115,7 +116,7 @@ def _read(path: Path, parse: Callable[[str], FileEntry]) -> EntryFile:
                     raise EntryFileError(f"{path}, line {number}: {error}") from error
                 if entry.key in lines:
                     raise EntryFileError(
-                        f"{path}, line {number}: the key {_short(entry.key)} is that of line "
+                        f"{path}, line {number}: the key {shown(entry.key)} is that of line "
                         f"{lines[entry.key]}: keep one of them, or name another field with --key "
                         "(JSONL)"
                     )
@@ -137,17 +138,12 @@ def _opened(path: Path) -> BinaryIO:
 
 def _field(value: dict[str, Any], name: str) -> object:
     if name not in value:
-        raise ValueError(f"there is no field {name!r}, only {_short(sorted(value))}")
+        raise ValueError(f"there is no field {name!r}, only {shown(sorted(value))}")
     return value[name]
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
-        raise ValueError(f"an object has a field twice: {_short([name for name, _ in pairs])}")
+        raise ValueError(f"an object has a field twice: {shown([name for name, _ in pairs])}")
     return value
-
-
-def _short(value: object) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 80 else f"{shown[:77]}..."

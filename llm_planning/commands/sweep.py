@@ -11,7 +11,7 @@ from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llm_planning.commands.folders import check_folder
+from llm_planning.commands.folders import check_writable_folder
 from llm_planning.commands.sweep_plan import list_trials, run_samples
 from llm_planning.endings import UsageError, is_ours, refusing
 from llm_planning.experiments.display import clock, display_on
@@ -115,7 +115,7 @@ def run(file: str, *, out: Path | None, means: Means, as_json: bool) -> None:
         executor = means.executor()
         sweep = load_sweep(find_sweep(file), trust=means.trust)
     folder = out or Path("sweeps") / sweep.name
-    check_folder(folder)
+    check_writable_folder(folder)
     _sweep(folder, sweep.to_json(), executor, deterministic=means.deterministic, as_json=as_json)
 
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-import reprlib
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from llm_kernels.files import LONGEST_NAME
 from llm_planning.experiments.trial import Trial
+from llm_serving.errors import shown
 from llm_serving.request import Usage
 
 if TYPE_CHECKING:
@@ -52,7 +53,6 @@ OTHERS = Bounds(characters=2**23, values=100_000)
 
 _YEAR_10000 = 253_402_300_800.0
 _MOST_RETRIES = 100
-_LONGEST_NAME = 255
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _COUNTS = frozenset({"calls", "prompt_tokens", "cached_tokens", "completion_tokens", "replayed"})
 
@@ -180,7 +180,7 @@ def truth_or_none(value: object, what: str) -> bool | None:
 
 def usage(said: Said) -> dict[str, Usage]:
     """What each role asked; counts that are missing are 0."""
-    return {role: _usage(spent, f"the usage of {_shown(role)}") for role, spent in said.items()}
+    return {role: _usage(spent, f"the usage of {shown(role)}") for role, spent in said.items()}
 
 
 def trial(said: Said, *, key: str, version: int) -> Trial:
@@ -212,7 +212,7 @@ def trial(said: Said, *, key: str, version: int) -> Trial:
 def sweep(said: Said) -> Said:
     """A resolved sweep without its trials."""
     name = text(said.get("name"), "the name of the sweep")
-    if not name.isprintable() or len(name) > _LONGEST_NAME:
+    if not name.isprintable() or len(name) > LONGEST_NAME:
         raise _wrong("the name of the sweep", name, "no name of a folder")
     count(said.get("retries"), "the retries of the sweep", most=_MOST_RETRIES)
     return said
@@ -231,8 +231,4 @@ def _usage(spent: object, what: str) -> Usage:
 
 
 def _wrong(what: str, value: object, why: str) -> ValueError:
-    return ValueError(f"{what} is {_shown(value)}, {why}")
-
-
-def _shown(value: object) -> str:
-    return reprlib.repr(value)
+    return ValueError(f"{what} is {shown(value)}, {why}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from llm_planning.experiments.statistics import (
     paired_proportions,
     proportion,
 )
+from llm_serving.errors import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -176,7 +176,7 @@ def _number(record: Record, field: str) -> float:
     value = record[field]
     if not isinstance(value, int | float) or not abs(value) <= _LARGEST:
         raise MeasureError(
-            f"{field} is {reprlib.repr(value)} in a run of {record['planner']}, no number up to "
+            f"{field} is {shown(value)} in a run of {record['planner']}, no number up to "
             f"{_LARGEST:g}"
         )
     return float(value)
@@ -186,7 +186,6 @@ def _truth(record: Record, field: str) -> float:
     value = record[field]
     if not isinstance(value, int | float) or value not in {0, 1}:
         raise MeasureError(
-            f"{field} is {reprlib.repr(value)} in a run of {record['planner']}, neither true nor "
-            "false"
+            f"{field} is {shown(value)} in a run of {record['planner']}, neither true nor false"
         )
     return float(value)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import reprlib
+
 LONGEST_VALUE = 80
 """Characters of a value that a message quotes."""
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = LONGEST_VALUE
+_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = _SHORT.maxset = LONGEST_VALUE // 2
 
 
 def printable(text: str) -> str:
@@ -18,8 +24,8 @@ def printable(text: str) -> str:
 
 
 def shown(value: object) -> str:
-    """A value as a message quotes it: in one line, and cut off where it is long."""
-    text = repr(value[:LONGEST_VALUE] if isinstance(value, str | list) else value)
+    """A value as a message quotes it: in one line, and cut off where it is long or deep."""
+    text = repr(value[:LONGEST_VALUE]) if isinstance(value, str) else _SHORT.repr(value)
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 3]}..."
 
 

@@ -7,20 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+from .ledgers import LITTLE
+
 HERE, HOME, CACHE, TEMPORARY = "here", "home", "cache", "tmp"
 SENTINEL = "sentinel.txt"
 _LARGE = 1 << 24
 
-SWEEP = """\
-name: little
-model: none
-domain: textgame
-tasks: trap-door
-seeds: 2
-planners: uct
-settings: {moves: 1, simulations: [2, 3], remember: "off"}
-"""
-LONG_SWEEP = SWEEP.replace("little", "long").replace("seeds: 2", "seeds: 5000")
+LONG_SWEEP = LITTLE.replace("little", "long").replace("seeds: 2", "seeds: 5000")
 ROLES = (
     "decompose: rules\npropose: {rate: 0.9, kind: systematic}\nfeasibility: rules\nrepair: rules\n"
     "dynamics: {rate: 0.9, kind: independent, unit: answer}\nreward: rules\ntermination: rules\n"
@@ -87,7 +80,7 @@ async def idle(problem, *, engines, settings, seed):
 TROJAN = "import os\n\nopen(os.environ['LLM_PLANNING_HOSTILE_TRACE'], 'w').close()\n"
 TROJAN_NAME = "trojan/own.py:Stairs"
 TEXT_GOODS = {
-    "sweep.yaml": SWEEP,
+    "sweep.yaml": LITTLE,
     "roles.yaml": ROLES,
     "model.yaml": MODEL,
     "engine/model.yaml": ENGINE,
@@ -97,12 +90,12 @@ TEXT_GOODS = {
     "own_domain.py": OWN_DOMAIN,
     "own_planner.py": OWN_PLANNER,
     "trojan/own.py": TROJAN + OWN_DOMAIN,
-    "trojan/sweep.yaml": SWEEP.replace("trap-door", "stairs")
+    "trojan/sweep.yaml": LITTLE.replace("trap-door", "stairs")
     .replace("textgame", TROJAN_NAME)
     .replace(', remember: "off"', ""),
     "story/zork1.z5": "\x03" + 63 * "\0",
     "long.yaml": LONG_SWEEP,
-    "little.yaml": SWEEP + "retries: 1\n",
+    "little.yaml": LITTLE + "retries: 1\n",
 }
 """Good files that are texts."""
 
