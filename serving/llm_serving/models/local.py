@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from llm_kernels.files import open_regular, read_regular
-from llm_serving.errors import EncoderError, UnknownModelError
+from llm_serving.errors import EncoderError, UnknownModelError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -139,12 +139,12 @@ def check_modules(folder: Path) -> None:
             case {"type": str(kind), "path": place} if _MODULE.fullmatch(kind):
                 if not _is_inside(place):
                     raise EncoderError(
-                        f"{path} names the folder {str(place)[:80]!r}, which is outside of the "
+                        f"{path} names the folder {shown(str(place))}, which is outside of the "
                         "model's"
                     )
             case {"type": kind}:
                 raise EncoderError(
-                    f"{path} names the module {str(kind)[:80]!r}, which is none of "
+                    f"{path} names the module {shown(str(kind))}, which is none of "
                     "sentence-transformers: code that comes with a model is not run here; take "
                     "another encoder"
                 )
