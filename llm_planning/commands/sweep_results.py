@@ -17,7 +17,7 @@ from llm_planning.experiments.ledger import Ledger
 from llm_planning.experiments.runs import UnknownFieldError
 from llm_planning.experiments.summary import summary
 from llm_serving.request import Usage
-from llm_serving.terminal import SafeConsole, harmless, literal, say
+from llm_serving.terminal import SafeConsole, literal, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +61,9 @@ def report(folder: Path, *, by: Sequence[str], as_json: bool) -> None:
     if as_json:
         say(json.dumps({"folder": str(folder), "groups": _groups(found)}))
         return
-    table = Table(*map(harmless, found.header))
+    table = Table()
+    for column in found.header:
+        table.add_column(literal(column))
     for cells in found.cells:
         table.add_row(*map(literal, cells))
     # A pipe has no width: no cell need be cut.
