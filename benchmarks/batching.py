@@ -12,13 +12,12 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from bench_engine import engine, forget, lengths, trajectories
+from bench_engine import engine, forget, lengths, option_states
 from harness import Finding, parser, report
 
 from llm_planning.environments.minecraft.domain import Minecraft
-from llm_planning.planners.tree_of_options.baselines import tree_of_options
-from llm_planning.planners.tree_of_options.planner import Memo, Reached
-from llm_planning.planners.tree_of_options.questions import Questions
+from llm_planning.planners.tree_of_options.planner import Memo, SearchState, TreeOfOptions
+from llm_planning.planners.tree_of_options.roles import OptionRoles
 from llm_planning.planners.tree_of_options.settings import FeasibleSearchSettings
 from llm_planning.roles import Engines
 from llm_planning.search import Node
@@ -68,18 +67,18 @@ def expansions(opened: VllmEngine, count: int, *, limit: int) -> Arm:
     """Expands so many nodes, so many of them at once."""
     recorder = Recorder(opened)
     settings, domain = FeasibleSearchSettings(), Minecraft()
-    ask: Questions[Any, Any] = Questions(
+    ask: OptionRoles[Any, Any] = OptionRoles(
         domain,
         Engines(recorder),  # type: ignore[arg-type]
         settings,
         seed=0,
     )
-    planner = tree_of_options(ask, domain, settings)
     work = []
-    for tau in trajectories(count):
+    for tau in option_states(count):
+        planner = TreeOfOptions(tau, ask, settings)
         node: Node[Any, Any] = Node()
         node.memo = Memo(done=False)
-        work.append(planner.expand(node, Reached(tau), 0))
+        work.append(planner.options(node, SearchState(tau), 0))
     return _measure(opened, recorder, work, limit)
 
 

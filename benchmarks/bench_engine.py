@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from llm_planning.environments.minecraft.domain import Minecraft
 from llm_planning.environments.minecraft.option_language import Option
 from llm_planning.environments.minecraft.tasks import TASKS
-from llm_planning.planners.tree_of_options.questions import NOW, PREDICTED, Questions
+from llm_planning.planners.tree_of_options.roles import NOW, PREDICTED, OptionRoles
 from llm_planning.planners.tree_of_options.settings import FeasibleSearchSettings
-from llm_planning.planners.tree_of_options.trajectory import Considered, Trajectory
+from llm_planning.planners.tree_of_options.states import OptionQuestion, OptionState
 from llm_planning.roles import Engines
 from llm_serving.config import EngineConfig
 from llm_serving.vllm_engine import VllmEngine
@@ -50,11 +50,11 @@ def engine(backend: StructuredBackend = "outlines", *, model: str = MODEL) -> It
         opened.close()
 
 
-def trajectories(count: int) -> list[Trajectory[Any, Any]]:
+def option_states(count: int) -> list[OptionState[Any, Any]]:
     """So many different τ: the eight tasks after 0, 1, 2, ... options."""
     tasks = list(TASKS.values())
     return [
-        Trajectory(
+        OptionState(
             tasks[i % len(tasks)].goal,
             tasks[i % len(tasks)].start,
             options=OPTIONS[: i // len(tasks)],
@@ -66,10 +66,10 @@ def trajectories(count: int) -> list[Trajectory[Any, Any]]:
 def role_calls(engine: Engine, role: str, count: int) -> list[Awaitable[object]]:
     """So many different questions of one ToO role, at the paper's k; nobody is asked yet."""
     settings = FeasibleSearchSettings()
-    ask: Questions[Any, Any] = Questions(Minecraft(), Engines(engine), settings, seed=0)
-    taus = trajectories(count)
+    ask: OptionRoles[Any, Any] = OptionRoles(Minecraft(), Engines(engine), settings, seed=0)
+    taus = option_states(count)
     considered = [
-        Considered(tau, OPTIONS[i % len(OPTIONS)], "something is missing")
+        OptionQuestion(tau, OPTIONS[i % len(OPTIONS)], "something is missing")
         for i, tau in enumerate(taus)
     ]
     match role:

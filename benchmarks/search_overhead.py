@@ -21,22 +21,14 @@ from typing import TYPE_CHECKING, Any
 
 from harness import AnswersDifferError, Finding, medians, parser, report
 
+from llm_planning.domain import Step
 from llm_planning.environments.minecraft.domain import Minecraft
 from llm_planning.environments.minecraft.tasks import TASKS
-from llm_planning.planners.tree_of_options.questions import NOW, Questions
+from llm_planning.planners.tree_of_options.roles import NOW, OptionRoles
 from llm_planning.planners.tree_of_options.settings import FeasibleSearchSettings
-from llm_planning.planners.tree_of_options.trajectory import Trajectory
+from llm_planning.planners.tree_of_options.states import OptionState
 from llm_planning.roles import Engines
-from llm_planning.search import (
-    Edge,
-    Leaf,
-    Node,
-    Step,
-    by_means,
-    edges_below,
-    search,
-    select_by_ucb,
-)
+from llm_planning.search import Edge, Evaluation, Node, by_means, edges_below, search, select_by_ucb
 from llm_serving.dispatcher import Dispatcher
 from llm_serving.request import Completion, Usage
 
@@ -99,7 +91,7 @@ class Core:
         """The next state and the reward."""
         return step_of(state, action, reward(state, action))
 
-    async def evaluate(self, node: Node[int, int], walk: Walk[int, int]) -> Leaf[int, int]:
+    async def evaluate(self, node: Node[int, int], walk: Walk[int, int]) -> Evaluation[int, int]:
         """Follows the greatest reward to the depth limit; what it passes stays in the tree."""
         state = walk.state
         walked = []
@@ -111,7 +103,7 @@ class Core:
             state = edge.step.state
             node = edge.follow(edge.step)
             walked.append(edge)
-        return Leaf(walked)
+        return Evaluation(walked)
 
 
 def edges_of(state: int) -> list[Edge[int, int]]:
@@ -403,7 +395,7 @@ class InstantEngine:
 def role_call() -> Finding:
     """Microseconds per awaited call of a ToO role: template, request, dispatcher, answer model."""
     engine = InstantEngine()
-    questions: Questions[Any, Any] = Questions(
+    questions: OptionRoles[Any, Any] = OptionRoles(
         Minecraft(),
         Engines(engine),  # type: ignore[arg-type]
         FeasibleSearchSettings(),
@@ -411,7 +403,7 @@ def role_call() -> Finding:
     )
     role = questions.termination(NOW)
     task = TASKS["cook-meat"]
-    start = Trajectory(task.goal, task.start, Minecraft().describe(task.start))
+    start = OptionState(task.goal, task.start, Minecraft().describe(task.start))
 
     async def ask() -> None:
         await role(start)

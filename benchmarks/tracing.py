@@ -15,22 +15,22 @@ import random
 from contextlib import nullcontext
 from functools import partial
 from time import perf_counter, thread_time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from harness import AnswersDifferError, Finding, medians, parser, report
 
+from llm_planning.domain import Step
 from llm_planning.roles.engines import TracingEngine
 from llm_planning.search import (
     Edge,
-    Leaf,
+    Evaluation,
     Node,
-    Step,
     advance,
     by_sums,
+    edges_below,
     search,
     select_by_puct,
     select_by_ucb,
-    to_json,
 )
 from llm_planning.trace import Trace, recording
 from llm_planning.trace_file import encode_trace
@@ -63,6 +63,10 @@ def reward(state: int) -> float:
     return REWARDS[state * 2_654_435_761 % 8191]
 
 
+Statistics: TypeAlias = "list[tuple[int, object, int, float]]"
+"""Depth, action, N and Q of every edge."""
+
+
 class Asking:
     """Tree of Options in outline: whatever is known of an option is asked for.
 
@@ -90,9 +94,9 @@ class Asking:
         """Never asked: every edge has its step."""
         return Step(f"{state}{action}")
 
-    async def evaluate(self, node: Node[str, int], walk: Walk[str, int]) -> Leaf[str, int]:  # noqa: ARG002
+    async def evaluate(self, node: Node[str, int], walk: Walk[str, int]) -> Evaluation[str, int]:  # noqa: ARG002
         """Only what is on the edges counts."""
-        return Leaf()
+        return Evaluation()
 
     async def _option(self, state: str, option: int) -> Edge[str, int]:
         following = f"{state}{option}"
@@ -128,17 +132,17 @@ class Counting:
         following = 3 * state + action + 1
         return Step(following, reward(following), done=following >= FIRST_TERMINAL)
 
-    async def evaluate(self, node: Node[int, int], walk: Walk[int, int]) -> Leaf[int, int]:  # noqa: ARG002
+    async def evaluate(self, node: Node[int, int], walk: Walk[int, int]) -> Evaluation[int, int]:  # noqa: ARG002
         """The sum of five rewards."""
         state = walk.state
         total = 0.0
         for _ in range(5):
             state = 3 * state + walk.rng.randrange(3) + 1
             total += reward(state)
-        return Leaf(tail=total)
+        return Evaluation(tail=total)
 
 
-def ask(*, traced: bool, delay: float) -> tuple[dict[str, Any], Trace | None, float, float]:
+def ask(*, traced: bool, delay: float) -> tuple[Statistics, Trace | None, float, float]:
     """One run that asks.
 
     Returns:
@@ -164,7 +168,12 @@ def ask(*, traced: bool, delay: float) -> tuple[dict[str, Any], Trace | None, fl
         if trace is not None:
             encode_trace({}, events=trace.events)
         wall, own = perf_counter() - wall, thread_time() - own
-    return to_json(root, lambda edge: edge.action), trace, wall, own
+    return statistics(root), trace, wall, own
+
+
+def statistics(root: Node[Any, int]) -> Statistics:
+    """What the search found out."""
+    return [(depth, one.action, one.visits, one.value) for depth, one in edges_below(root)]
 
 
 def hash_of(text: str) -> int:
@@ -174,7 +183,7 @@ def hash_of(text: str) -> int:
 
 def count(
     *, decisions: int, simulations: int, traced: bool
-) -> tuple[dict[str, Any], Trace | None, float]:
+) -> tuple[Statistics, Trace | None, float]:
     """Decisions in a row, each with a search on what is left of the tree.
 
     Returns:
@@ -201,7 +210,7 @@ def count(
         begun = thread_time()
         root = asyncio.run(run())
         seconds = thread_time() - begun
-    return to_json(root, lambda edge: edge.action), trace, seconds
+    return statistics(root), trace, seconds
 
 
 def same(plain: object, traced: object, what: str) -> None:

@@ -15,9 +15,17 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
-
-from llm_planning.search.tree import A, S, Step
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    NamedTuple,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -27,14 +35,46 @@ if TYPE_CHECKING:
 
 __all__ = ["Domain", "DomainError", "Grammar", "Need", "OneOf", "StateModel", "Step", "settled"]
 
+S = TypeVar("S")
+A = TypeVar("A")
 T = TypeVar("T")
 OptionT_co = TypeVar("OptionT_co", covariant=True)
 Soon: TypeAlias = T | Awaitable[T]
-"""A value, or the promise of one: a domain's methods may be `async`."""
+"""A value or an awaitable of one: a domain's methods may be `async`."""
 
 
 class DomainError(ValueError):
     """A domain cannot be opened, or does not offer what is asked of it."""
+
+
+# A named tuple is made several times as fast as a frozen dataclass, and a search makes millions.
+class Step(NamedTuple, Generic[S]):
+    """What an action does.
+
+    Attributes:
+        state: s'.
+        reward: r.
+        done: whether the episode ends here.
+        observation: o, what is seen of s'; two steps with equal observations lead to one node. None
+            where s' itself is seen.
+        text: what the world says, for people and models.
+        obstacle: why the action was not carried out, or fell short; None if all of it was done.
+        luck: a control variate: how much of the reward and of what follows is owed to chance, in
+            units of reward; its expectation must be 0.
+    """
+
+    state: S
+    reward: float = 0.0
+    done: bool = False
+    observation: Hashable = None
+    text: str = ""
+    obstacle: str | None = None
+    luck: float = 0.0
+
+    @property
+    def seen(self) -> Hashable:
+        """What tells this outcome from others."""
+        return self.state if self.observation is None else self.observation
 
 
 class Domain(ABC, Generic[S, A]):
@@ -98,7 +138,7 @@ class Domain(ABC, Generic[S, A]):
 
 
 class Grammar(Protocol[OptionT_co]):
-    """A finite language of options, as the fields of an answer.
+    """A finite language of options, written as the fields of an answer.
 
     Attributes:
         told: how an option is written, a sentence for a prompt.
@@ -108,11 +148,11 @@ class Grammar(Protocol[OptionT_co]):
 
     @property
     def fields(self) -> Mapping[str, Any]:
-        """Field -> its type: what a model fills in; their language is finite."""
+        """Maps the fields that a model fills in to their types, whose language is finite."""
         ...
 
     def read(self, answer: Mapping[str, Any]) -> OptionT_co:
-        """The option that the fields say."""
+        """Returns the option that the fields name."""
         ...
 
 
@@ -129,12 +169,12 @@ class OneOf(Generic[A]):
         self.fields: Mapping[str, Any] = {"option": Literal[tuple(self._options)]}
 
     def read(self, answer: Mapping[str, Any]) -> A:
-        """The option of this text."""
+        """Returns the option with this text."""
         return self._options[answer["option"]]
 
 
 class StateModel(Protocol[S]):
-    """How a model says what an option does to a state.
+    """The form in which a model predicts what an option does to a state.
 
     Attributes:
         answer: the shape of a prediction, of a finite language: a whole state, or its change.
@@ -143,7 +183,7 @@ class StateModel(Protocol[S]):
     answer: type[BaseModel]
 
     def read(self, state: S, prediction: BaseModel) -> tuple[S, Mapping[str, int]]:
-        """The predicted state, and what the prediction takes away although it is not there."""
+        """Returns the predicted state, and what it takes away although it is missing."""
         ...
 
 
@@ -168,7 +208,7 @@ class Need:
 
 
 async def settled(value: Soon[T]) -> T:
-    """Awaits what a domain's method gave, where that is a promise."""
+    """Returns what a domain's method gave, awaited where it is awaitable."""
     if inspect.isawaitable(value):
         return await value
     return value
@@ -187,7 +227,7 @@ async def is_won(domain: Domain[S, Any], state: S, *, done: bool) -> bool:
 
 
 async def observed(domain: Domain[S, Any], state: S) -> str:
-    """What an agent sees of a state."""
+    """Returns what an agent sees of a state: `observe`, or else `describe`."""
     see = getattr(domain, "observe", None) or domain.describe
     return await settled(see(state))
 

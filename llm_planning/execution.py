@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any, Generic
 
-from llm_planning.domain import is_won, settled
-from llm_planning.search.tree import A, S, Step
+from llm_planning.domain import A, S, Step, is_won, settled
 from llm_planning.trace import tracing
 
 if TYPE_CHECKING:

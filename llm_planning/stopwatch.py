@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Stopwatch:
-    """Runs while at least one of several things goes on; counts no moment twice.
+    """A stopwatch that runs while at least one of several things goes on.
+
+    It counts no moment twice.
 
     Attributes:
         seconds: so far, without those of what is going on.

@@ -18,15 +18,19 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from llm_planning.domain import Step
     from llm_planning.search import Walk
-    from llm_planning.search.tree import Edge, Node, Step
+    from llm_planning.search.tree import Edge, Node
     from llm_serving.request import Usage
     from llm_serving.vllm_stats import EngineLoad
 
 IN_FULL = 128
-"""Simulations that are all told; of the later ones every 8th, from 256 on every 16th, from 512 on
-every 32nd, and so on. They are counted in each search, and until one of them has asked the model,
-over all searches."""
+"""So many simulations are all told. Of the later ones every 8th is told, from 256 on every 16th,
+from 512 on every 32nd, and so on.
+
+Each search counts its own simulations. Until one of them asks the model, all searches of a run
+count together.
+"""
 
 LOAD_EVERY = 0.25
 """Seconds between two looks at the load of the engines."""
@@ -34,7 +38,7 @@ LOAD_EVERY = 0.25
 _FEWER_BITS = IN_FULL.bit_length() - 3
 
 _LONGEST_OBSERVATION = 1_000
-"""Characters; the states of some worlds are long."""
+"""Characters of an observation that are told. The states of some worlds are long."""
 
 Event: TypeAlias = "dict[str, Any]"
 """A JSON object with its `type`."""
@@ -43,20 +47,20 @@ OnBackup: TypeAlias = "Callable[[Walk[Any, Any]], None]"
 
 
 class Gauge(Protocol):
-    """An engine that tells how full it is."""
+    """An engine that says how full it is."""
 
     def load(self) -> EngineLoad:
-        """Requests in its batch and outside of it."""
+        """Returns how many requests it works on, and how many wait."""
         ...
 
 
 _TRACE: ContextVar[Trace | None] = ContextVar("trace", default=None)
 _TREE: ContextVar[TreeNotes | None] = ContextVar("tree", default=None)
-"""The tree that was searched last, by whoever searches now: it may be searched on."""
+"""The tree that the current task searched last. A later search may go on in it."""
 
 
 def tracing() -> Trace | None:
-    """The trace of the run that the caller is part of; None if nobody records it."""
+    """Returns the trace of the caller's run, or None if nobody records it."""
     return _TRACE.get()
 
 
@@ -103,7 +107,7 @@ class Trace:
         return round(perf_counter() - self._begun, 6)
 
     def belief(self, belief: Mapping[str, Any] | str) -> None:
-        """What the agent takes to be true from now on.
+        """Adds what the agent believes from now on.
 
         Args:
             belief: in words, or JSON-able, such as place -> probability.
@@ -111,7 +115,7 @@ class Trace:
         self.add("belief", belief=belief if isinstance(belief, str) else dict(belief))
 
     def memory(self, text: str, *, kind: str) -> None:
-        """Something that the agent remembers from now on.
+        """Adds something that the agent remembers from now on.
 
         Args:
             text: what.
@@ -128,12 +132,12 @@ class Trace:
         obstacle: str | None = None,
         done: bool = False,
     ) -> None:
-        """A real step: an action and what the world made of it; see `Step`."""
+        """Adds a real step: an action and what the world made of it. See `Step`."""
         said = {"reward": reward, "text": text, "obstacle": obstacle, "done": done}
         self.add("execution", action=str(action), **said)
 
     def search(self, root: Node[Any, Any]) -> TreeNotes:
-        """Begins to tell a search, which must not run yet."""
+        """Begins the notes of a search that has not started yet."""
         tree = _TREE.get()
         if tree is None or tree.trace is not self or not tree.goes_on_from(root):
             before = 0 if tree is None or tree.trace is not self else tree.earlier
@@ -144,7 +148,7 @@ class Trace:
         return tree
 
     def question(self, usage: Usage, **fields: object) -> None:
-        """A question that was answered just now; looks at the engines' load if it is time to."""
+        """Adds a question that was answered just now, and the engines' load if that is due."""
         now = self.now()
         if (tree := _TREE.get()) is not None and tree.trace is self:
             tree.questions += 1
@@ -167,7 +171,7 @@ class Trace:
                 self.add("load", batch=load.running, waiting=load.waiting, capacity=load.capacity)
 
     def prompt(self, text: str, model: str, count: Callable[[str], int | None]) -> str:
-        """The id of a text that prompts begin with; told at its first use.
+        """Returns the id of a text that prompts begin with, and adds the text at its first use.
 
         Args:
             text: the system message.
@@ -227,7 +231,7 @@ class TreeNotes:
         self._tell_node(root, None, None)
 
     def goes_on_from(self, root: Node[Any, Any]) -> bool:
-        """Whether a node is of this tree; what is not below it is forgotten then."""
+        """Whether a node belongs to this tree. If so, forgets what is not below it."""
         if root not in self._nodes:
             # A real step may lead where no simulation was told of, or was at all.
             above = self._nodes[self._root]
@@ -255,7 +259,7 @@ class TreeNotes:
         self.trace.add("search", tree=self._number, root=self._nodes[root].id)
 
     def before(self, then: OnBackup | None) -> OnBackup:
-        """What tells walks after their backup, or leaves them out (see `IN_FULL`).
+        """Makes the hook that adds walks after their backup; `IN_FULL` says which are left out.
 
         Args:
             then: what else is to be done with every walk.

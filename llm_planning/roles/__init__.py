@@ -2,7 +2,7 @@
 
 from llm_planning.roles.assignment import OwnModel, RoleAssignment, RoleSettings, read_roles
 from llm_planning.roles.engines import Engines, metered, usage_by_role
-from llm_planning.roles.llm import LlmRole, Prompt, PromptError, Role, ScoringRole, together
+from llm_planning.roles.llm import LlmRole, Prompt, PromptError, Role, ScoringRole, gather
 from llm_planning.roles.oracles import Errors, Items, Oracle, Rule
 
 __all__ = [
@@ -19,8 +19,8 @@ __all__ = [
     "RoleSettings",
     "Rule",
     "ScoringRole",
+    "gather",
     "metered",
     "read_roles",
-    "together",
     "usage_by_role",
 ]

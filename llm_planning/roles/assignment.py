@@ -20,18 +20,22 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SHAPES = "llm, rules, {rate: 0.9, kind: systematic, unit: answer} or {model: NAME}"
-"""How a file says who answers a role."""
+"""The values of a roles file."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnModel:
-    """A model that answers this role and no other."""
+    """A role is answered by a model of its own.
+
+    Attributes:
+        model: its name.
+    """
 
     model: str
 
 
 Answerer: TypeAlias = Literal["llm"] | OwnModel | Errors
-"""The run's model, a model of the role's own, or the domain's rules with these errors."""
+"""Answers a role: the run's model, a model of the role's own, or the domain's rules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +51,12 @@ class RoleAssignment:
     by_role: Mapping[str, Answerer] = field(default_factory=dict)
 
     def of(self, role: str) -> Answerer:
-        """Who answers a role."""
+        """Returns who answers a role."""
         return self.by_role.get(role, self.default)
 
     @property
     def models(self) -> dict[str, str]:
-        """Role -> name of the model of its own; the caller opens those."""
+        """Maps roles to their own models. The caller opens these."""
         return {role: who.model for role, who in self.by_role.items() if isinstance(who, OwnModel)}
 
 

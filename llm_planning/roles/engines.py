@@ -1,4 +1,4 @@
-"""Who answers which role, and what that costs one trial or run."""
+"""The engines that answer a planner's roles, and the usage of one trial or run."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 _PROMPTS_REMEMBERED = 64
-"""Encoded prompts whose text an engine still knows."""
+"""How many encoded prompts a `TracingEngine` can still show as text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Engines:
-    """Who answers a planner's questions: one engine, or another one for some roles.
+    """One engine for all roles of a planner, or others for some of them.
 
     Attributes:
         default: answers every role that has no engine of its own.
@@ -34,7 +34,7 @@ class Engines:
     by_role: Mapping[str, Engine] = field(default_factory=dict)
 
     def of(self, role: str) -> Engine:
-        """Who answers a role."""
+        """Returns the engine of a role."""
         return self.by_role.get(role, self.default)
 
     @property
@@ -153,7 +153,7 @@ def metered(engines: Engines) -> Engines:
 
 
 def usage_by_role(engines: Engines) -> dict[str, Usage]:
-    """What was asked of the engines, by role."""
+    """Returns the usage of all engines, by role."""
     meters: list[Counters] = [one.counters for one in engines.different]
     usage: dict[str, Usage] = {}
     for meter in meters:

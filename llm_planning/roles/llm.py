@@ -36,7 +36,7 @@ _ENVIRONMENT = Environment(undefined=StrictUndefined, trim_blocks=True, autoesca
 
 
 class Role(Protocol[QuestionT_contra, AnswerT_co]):
-    """A question with a typed answer."""
+    """A coroutine function from a question to a typed answer."""
 
     async def __call__(self, question: QuestionT_contra, /) -> AnswerT_co:
         """Asks.
@@ -125,7 +125,7 @@ def _compose(
 
 
 def told(question: object) -> dict[str, object]:
-    """The fields of a dataclass by name, as they are: what a template is given of a question.
+    """Returns the fields of a question by name, as a template takes them.
 
     Raises:
         TypeError: the question is no dataclass.
@@ -185,10 +185,10 @@ class LlmRole(Generic[QuestionT, ModelT]):
         return parse(self._answer, completion.text)
 
     def read(self, by: Callable[[QuestionT, ModelT], AnswerT]) -> Role[QuestionT, AnswerT]:
-        """The same role, whose answers are values of the domain.
+        """Returns the same role with its answers turned into values of the domain.
 
         Args:
-            by: what an answer to a question means.
+            by: maps a question and its answer to the value.
         """
 
         async def ask(question: QuestionT, /) -> AnswerT:
@@ -198,7 +198,7 @@ class LlmRole(Generic[QuestionT, ModelT]):
 
 
 class ScoringRole(Generic[QuestionT]):
-    """A role that a model answers without writing: choice -> its log-probability, in nats.
+    """A role that maps choices to the log-probabilities, in nats, that a model gives them.
 
     Args:
         name: whose usage is counted.
@@ -231,11 +231,11 @@ class ScoringRole(Generic[QuestionT]):
         return dict(zip(choices, scores.logprobs, strict=True))
 
 
-async def together(questions: Iterable[Coroutine[object, object, T]]) -> list[T]:
-    """Awaits questions at the same moment, so that they meet in one batch.
+async def gather(questions: Iterable[Coroutine[object, object, T]]) -> list[T]:
+    """Asks questions at once, so that they meet in one batch.
 
     Args:
-        questions: any number of them.
+        questions: coroutines, any number of them.
 
     Returns:
         The answers, in the order of the questions.

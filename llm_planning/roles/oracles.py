@@ -31,7 +31,7 @@ QuestionT = TypeVar("QuestionT")
 AnswerT = TypeVar("AnswerT")
 
 Key: TypeAlias = "str | int | float | tuple[Key, ...] | None"
-"""What a key is made of: plain values, whose text is the same in every process."""
+"""A part of a key: a plain value, whose text is the same in every process."""
 
 _KEYS = {
     "independent": "(seed, role, *situation, asking)",
@@ -41,7 +41,7 @@ _KEYS = {
 
 
 class Errors(Settings):
-    """How often and in which way an oracle errs; by default never.
+    """How often and in which way an oracle errs. By default it never does.
 
     Attributes:
         rate: probability that an answer is right, or each item of it.
@@ -69,7 +69,7 @@ class Items(Generic[QuestionT, AnswerT]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule(Generic[QuestionT, AnswerT]):
-    """How a domain answers a role.
+    """A domain's right and wrong answers to the questions of one role.
 
     Attributes:
         right: the right answer; None where the question allows none.
@@ -135,7 +135,7 @@ class Oracle(Generic[QuestionT, AnswerT]):
         return answer
 
     def describe(self) -> dict[str, object]:
-        """Who answers, as JSON values, for the record of a run."""
+        """Returns who answers, as JSON values, for the record of a run."""
         return describe(self.name, self._errors.to_json(), kind=self._errors.kind, seed=self._seed)
 
     def _key(self, situation: tuple[Key, ...]) -> tuple[Key, ...]:
@@ -154,7 +154,7 @@ def describe(
     kind: Literal["independent", "sticky", "systematic"],
     seed: int,
 ) -> dict[str, object]:
-    """Who answers a role and what a draw's key holds, for the record of a run."""
+    """Returns who answers a role and what a draw's key holds, for the record of a run."""
     key = _KEYS[kind]
     if errors.get("unit") == "item":
         key = key.replace(")", ", item)")
@@ -162,7 +162,7 @@ def describe(
 
 
 def draw(*key: Key) -> Random:
-    """A generator of its own for a key, the same in every process.
+    """Makes the random generator of a key. It is the same in every process.
 
     Raises:
         TypeError: a part of the key is no plain value, so that its text could be another elsewhere.
@@ -183,7 +183,7 @@ def _refuse_other_than_plain(key: tuple[Key, ...]) -> None:
 
 
 def tell(oracles: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Who answered in a model's place, for people: a line for all roles that err alike.
+    """Says in words who answered in a model's place, a line for all roles that err alike.
 
     Args:
         oracles: what `describe` says of each.

@@ -7,29 +7,34 @@ from llm_planning.search.backup import (
     by_sums,
     softmax_value,
 )
-from llm_planning.search.driver import Leaf, Model, Select, forest, search
+from llm_planning.search.driver import Evaluation, Model, Select, search
 from llm_planning.search.selection import (
     argmax,
     puct,
-    puct_root_of_quotient,
     select_by_puct,
     select_by_ucb,
     select_by_uct,
     ucb,
     uct,
 )
-from llm_planning.search.show import format_tree, to_json
-from llm_planning.search.tree import Edge, Node, Step, advance, best_path, edges_below, expanded
+from llm_planning.search.tree import (
+    Edge,
+    Node,
+    advance,
+    best_path,
+    edges_below,
+    expanded,
+    format_tree,
+)
 from llm_planning.search.walk import Draws, Walk
 
 __all__ = [
     "Draws",
     "Edge",
-    "Leaf",
+    "Evaluation",
     "Model",
     "Node",
     "Select",
-    "Step",
     "Walk",
     "advance",
     "argmax",
@@ -40,16 +45,13 @@ __all__ = [
     "by_sums",
     "edges_below",
     "expanded",
-    "forest",
     "format_tree",
     "puct",
-    "puct_root_of_quotient",
     "search",
     "select_by_puct",
     "select_by_ucb",
     "select_by_uct",
     "softmax_value",
-    "to_json",
     "ucb",
     "uct",
 ]

@@ -1,4 +1,4 @@
-"""What a walk teaches: how Q is updated along it, from its end to the root.
+"""Backup rules: how a walk updates Q, from its end to the root.
 
 N counts the walk already when a backup is called. R_i is the return from edge i on, r_i its reward,
 i = 0 the first edge, m the number of edges.
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from llm_planning.domain import Step
     from llm_planning.search.driver import Backup
-    from llm_planning.search.tree import Edge, Node, Step
+    from llm_planning.search.tree import Edge, Node
     from llm_planning.search.walk import Walk
 
 S = TypeVar("S")

@@ -11,30 +11,30 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from time import perf_counter
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias
 
-from llm_planning.search.tree import A, Edge, Node, S, Step
-from llm_planning.search.walk import Before, Draws, Walk
+from llm_planning.domain import A, S, Step
+from llm_planning.search.tree import Edge, Node
+from llm_planning.search.walk import Checkpoint, Draws, Walk
 from llm_planning.trace import tracing
 
-T = TypeVar("T")
-
 _SECONDS_AT_A_STRETCH = 0.005
-"""Of simulating, before other searches and the engine get a turn of the event loop."""
+"""Seconds that a search simulates before it yields the event loop to other searches and the
+engine."""
 
 
-class Leaf(NamedTuple, Generic[S, A]):
-    """What an evaluation found.
+class Evaluation(NamedTuple, Generic[S, A]):
+    """The result of evaluating a node.
 
     Attributes:
-        edges: walked on from the leaf, each with a certain step, attached to the tree; rollouts
-            that stay in it (Tree of Options, Appendix A.7).
-        tail: return from the last of them on.
-        note: for `on_backup`, such as a reflection.
+        edges: the edges of a rollout that stays in the tree (Tree of Options, Appendix A.7). Each
+            has a certain step. Empty where the rollout leaves no trace.
+        tail: the return from the last of these edges on.
+        note: anything that `on_backup` wants to know, such as a reflection.
     """
 
     edges: Sequence[Edge[S, A]] = ()
@@ -43,40 +43,50 @@ class Leaf(NamedTuple, Generic[S, A]):
 
 
 class Model(Protocol[S, A]):
-    """What a search asks of the world, real or predicted."""
+    """The world of a search, real or predicted."""
 
     def draw_root(self, walk: Walk[S, A]) -> S | Awaitable[S]:
-        """s_0 of a simulation: the known state, or s ~ b(s) by the walk's draws.
+        """Returns s_0 of a simulation: the known state, or s ~ b(s) drawn with `walk.rng`.
 
-        Without draws it is the same in every simulation of a search. What is awaitable is awaited.
+        A model that draws nothing returns the same state in every simulation of a search. The
+        method may be a coroutine function.
         """
         ...
 
     async def legal(self, state: S) -> Sequence[A]:
-        """The actions that are possible in a state; asked only where the history does not say."""
+        """Returns the actions that are possible in a state.
+
+        The search asks only where the history does not determine the state.
+        """
         ...
 
     async def expand(self, node: Node[S, A], walk: Walk[S, A]) -> Sequence[Edge[S, A]]:
-        """Edges for the actions of `walk.state` that the node lacks; empty for a dead end."""
+        """Returns edges for those actions of `walk.state` that the node lacks.
+
+        A dead end has none.
+        """
         ...
 
     async def step(self, state: S, action: A, rng: Random) -> Step[S]:
-        """Takes an action; whatever is drawn comes from `rng`."""
+        """Takes an action. All chance comes from `rng`."""
         ...
 
-    async def evaluate(self, node: Node[S, A], walk: Walk[S, A]) -> Leaf[S, A]:
-        """What a newly reached node is worth, or, at every visit, one where nothing can be done."""
+    async def evaluate(self, node: Node[S, A], walk: Walk[S, A]) -> Evaluation[S, A]:
+        """Says what a node is worth.
+
+        The search asks once for every new node, and at every visit of a node without actions.
+        """
         ...
 
 
 Select: TypeAlias = Callable[[Node[S, A], Sequence[Edge[S, A]]], Edge[S, A]]
-"""Picks one of the edges given, which are a node's or those of them that are legal."""
+"""Maps a node and its legal edges to the edge that the descent takes."""
 
 Backup: TypeAlias = Callable[[Walk[S, A]], None]
-"""Updates Q along a walk; N counts the walk already."""
+"""Updates Q along a walk. N counts the walk already."""
 
 BeforeSelect: TypeAlias = Callable[[Node[S, A], Walk[S, A]], Awaitable[object] | None]
-"""What a descent has to await before it selects at a node; None for nothing."""
+"""Maps a node to what a descent awaits before it selects there, or to None."""
 
 ExpandAt: TypeAlias = Literal["first", "second"]
 
@@ -171,7 +181,7 @@ async def search(
 
 @dataclass(slots=True, kw_only=True)
 class _Search(Generic[S, A]):
-    """What `search` was asked to do, and where it is.
+    """The arguments of a search and its progress.
 
     Attributes:
         spare: draws for who is launched next.
@@ -190,7 +200,7 @@ class _Search(Generic[S, A]):
     on_backup: Callable[[Walk[S, A]], None] | None
     spare: list[Draws]
     flights: deque[Walk[S, A]] = field(default_factory=deque)
-    changed: list[Before[S, A]] = field(default_factory=list)
+    changed: list[Checkpoint[S, A]] = field(default_factory=list)
 
     async def run(self, simulations: int, rng: Random, start: _Start) -> None:
         """Launches simulations while there is room, and backs up the oldest."""
@@ -245,7 +255,7 @@ class _Search(Generic[S, A]):
         before_select, select = self.before_select, self.select
         while not (node.edges is None or node.pending or walk.ended):
             if before_select is not None and (waiting := before_select(node, walk)) is not None:
-                self.changed.append(Before.of(node))
+                self.changed.append(Checkpoint.of(node))
                 await waiting
             edges = node.edges
             if node.mixed or not walk.certain:
@@ -265,7 +275,7 @@ class _Search(Generic[S, A]):
         """The edges that are possible in the state of this walk; adds those that are missing."""
         actions = frozenset(await self.model.legal(walk.state))
         if not actions <= {edge.action for edge in known}:
-            self.changed.append(Before.of(node))
+            self.changed.append(Checkpoint.of(node))
             known.extend(await self.model.expand(node, walk))
             node.mixed = True
         return [edge for edge in known if edge.action in actions]
@@ -343,40 +353,7 @@ def _undo(walk: Walk[S, A]) -> None:
     _restore(walk.changed)
 
 
-def _restore(changed: Sequence[Before[S, A]]) -> None:
+def _restore(changed: Sequence[Checkpoint[S, A]]) -> None:
     """Undoes what a descent changed, the latest first."""
     for before in reversed(changed):
         before.restore()
-
-
-async def forest(jobs: Iterable[Callable[[], Awaitable[T]]], *, limit: int) -> list[T]:
-    """Runs many searches at once; what they ask of the engine meets in its batches.
-
-    Args:
-        jobs: each called, when its turn comes, for one search (or any other work) to await. They
-            are drawn one by one, so they may be as many as there are trials.
-        limit: most jobs running at once.
-
-    Returns:
-        What the jobs returned, in their order.
-
-    Raises:
-        ValueError: `limit` is below 1.
-        Exception: the first error of a job, unchanged; the other jobs are cancelled.
-    """
-    if limit < 1:
-        msg = f"limit is {limit}, but at least one job must run: set limit to 1"
-        raise ValueError(msg)
-    queue = enumerate(jobs)
-    results: dict[int, T] = {}
-
-    async def work() -> None:
-        for index, job in queue:
-            results[index] = await job()
-
-    async def start(group: asyncio.TaskGroup) -> None:
-        for _ in range(limit):
-            group.create_task(work())
-
-    await _in_group(start)
-    return [results[index] for index in range(len(results))]

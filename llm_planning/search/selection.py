@@ -1,4 +1,4 @@
-"""Which edge a descent takes: the papers' scores, and the edge of the highest.
+"""Selection rules: the papers' scores, and the edge with the highest score.
 
 Each rule scores one edge by its statistics and its node's N. The `select_by_*` functions bind a
 rule to the tree: the descent takes the highest score, the earliest of equals. They count visits in
@@ -9,19 +9,16 @@ Unobserved", 2020), so that several descents spread over the tree.
 from __future__ import annotations
 
 from math import inf, log, sqrt
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from llm_planning.search.driver import Select
     from llm_planning.search.tree import Edge, Node
 
 S = TypeVar("S")
 A = TypeVar("A")
-
-PuctRule: TypeAlias = "Callable[[float, float, int, int, float], float]"
-"""Maps Q, π and N of an edge, N of the node and c to a score."""
 
 
 def ucb(q: float, n: int, parent_n: int, c: float) -> float:
@@ -66,22 +63,6 @@ def puct(q: float, prior: float, n: int, parent_n: int, c: float) -> float:
         c: exploration weight.
     """
     return q + prior * c * sqrt(parent_n) / (1 + n)
-
-
-def puct_root_of_quotient(q: float, prior: float, n: int, parent_n: int, c: float) -> float:
-    """PUCT with the root over the whole quotient: Q(s,a) + c π(a|s) √(N(s) / (N(s,a) + 1)).
-
-    Source: MC-DML, Algorithm 1, lines 35 and 36, which differ from its eq. 3: the bonus of an edge
-    fades with the root of its visits only.
-
-    Args:
-        q: Q(s,a).
-        prior: π(a|s).
-        n: N(s,a).
-        parent_n: N(s) = Σ_a N(s,a).
-        c: exploration weight.
-    """
-    return q + c * prior * sqrt(parent_n / (n + 1))
 
 
 def argmax(scores: Sequence[float]) -> int:
@@ -140,7 +121,7 @@ def select_by_uct(*, c: float) -> Select[S, A]:
     return select
 
 
-def select_by_puct(*, c: float, rule: PuctRule = puct) -> Select[S, A]:
+def select_by_puct(*, c: float) -> Select[S, A]:
     """Selection by PUCT from Q = 0, with N(s) = Σ_a N(s,a).
 
     The papers set N(s) to 0 when s is added to the tree, so the visit that added it is not counted
@@ -150,7 +131,6 @@ def select_by_puct(*, c: float, rule: PuctRule = puct) -> Select[S, A]:
 
     Args:
         c: exploration weight.
-        rule: `puct` or `puct_root_of_quotient`.
 
     Returns:
         A function from a node and its edges to the edge to take.
@@ -164,7 +144,7 @@ def select_by_puct(*, c: float, rule: PuctRule = puct) -> Select[S, A]:
         best, highest = edges[0], -inf
         for edge in edges:
             n = edge.visits + edge.in_flight
-            score = rule(edge.value, edge.prior / share, n, total, c)
+            score = puct(edge.value, edge.prior / share, n, total, c)
             if score > highest:
                 best, highest = edge, score
         return best

@@ -7,43 +7,14 @@ what is certain is kept: an action whose outcome was not drawn has its `step` on
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
+
+from llm_planning.domain import A, S
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
-S = TypeVar("S")
-A = TypeVar("A")
-
-
-# A named tuple is made several times as fast as a frozen dataclass, and a search makes millions.
-class Step(NamedTuple, Generic[S]):
-    """What an action does.
-
-    Attributes:
-        state: s'.
-        reward: r.
-        done: whether the episode ends here.
-        observation: o, what is seen of s'; two steps with equal observations lead to one node. None
-            where s' itself is seen.
-        text: what the world says, for people and models.
-        obstacle: why the action was not carried out, or fell short; None if all of it was done.
-        luck: a control variate: how much of the reward and of what follows is owed to chance, in
-            units of reward; its expectation must be 0.
-    """
-
-    state: S
-    reward: float = 0.0
-    done: bool = False
-    observation: Hashable = None
-    text: str = ""
-    obstacle: str | None = None
-    luck: float = 0.0
-
-    @property
-    def seen(self) -> Hashable:
-        """What tells this outcome from others."""
-        return self.state if self.observation is None else self.observation
+    from llm_planning.domain import Step
 
 
 class Node(Generic[S, A]):
@@ -128,17 +99,17 @@ class Edge(Generic[S, A]):
 
     @property
     def outcomes(self) -> Mapping[Hashable, Node[S, A]]:
-        """Observation -> the node that it leads to, of the outcomes met so far."""
+        """Maps each observation met so far to its node."""
         certain = {} if self.step is None or self.node is None else {self.step.seen: self.node}
         return {**certain, **(self._drawn or {})}
 
     @property
     def nodes(self) -> list[Node[S, A]]:
-        """Where the outcomes met so far lead to."""
+        """The nodes of all outcomes met so far."""
         return [*(() if self.node is None else (self.node,)), *(self._drawn or {}).values()]
 
     def follow(self, step: Step[S]) -> Node[S, A]:
-        """The node that an outcome leads to, made at its first sight.
+        """Returns the node of an outcome, and makes it where the outcome is new.
 
         Raises:
             TypeError: the outcome has no observation, and its state cannot be told from others.
@@ -163,7 +134,7 @@ class Edge(Generic[S, A]):
         return node
 
     def forget(self, node: Node[S, A]) -> None:
-        """Takes off one of `nodes`."""
+        """Removes one of `nodes`."""
         if node is self.node:
             self.node = None
         else:
@@ -176,7 +147,7 @@ class Edge(Generic[S, A]):
 
 
 def edges_below(root: Node[S, A]) -> Iterator[tuple[int, Edge[S, A]]]:
-    """Walks a tree: every edge, with its depth (1 below the root), before those below it."""
+    """Yields every edge of a tree with its depth, parents first. The root's edges have depth 1."""
     stack = [(1, edge) for edge in reversed(root.edges or ())]
     while stack:
         depth, edge = stack.pop()
@@ -206,7 +177,7 @@ def best_path(root: Node[S, A]) -> list[Edge[S, A]]:
 
 
 def advance(root: Node[S, A], action: A, step: Step[S]) -> Node[S, A]:
-    """The root after a real step: the tree below what was done and seen is kept.
+    """Returns the root of what is left of a tree after a real step.
 
     Args:
         root: no search may run on it.
@@ -228,7 +199,35 @@ def advance(root: Node[S, A], action: A, step: Step[S]) -> Node[S, A]:
 
 
 def expanded(edges: Iterable[Edge[S, A]]) -> Node[S, A]:
-    """A node with these edges."""
+    """Makes a node that is expanded to these edges."""
     node: Node[S, A] = Node()
     node.edges = list(edges)
     return node
+
+
+def format_tree(root: Node[S, A], label: Callable[[A], str] = str) -> str:
+    """Writes a tree as numbered lines with N and Q (Tree of Options, Appendix A.7).
+
+    Args:
+        root: of the tree.
+        label: names an action.
+
+    Returns:
+        One line per edge, parents before children, such as "1.2. Find a cow (N:3, Q:4.983)"; under
+        an action with several outcomes, a line for each: "1.2=fog (N:2)", and "1.2=fog.1." below.
+    """
+    lines = [f"ROOT (N:{root.visits}, Q:{root.value:.3f})"]
+
+    def tell(node: Node[S, A], number: str) -> None:
+        for i, edge in enumerate(node.edges or (), start=1):
+            here = f"{number}{i}."
+            lines.append(f"{here} {label(edge.action)} (N:{edge.visits}, Q:{edge.value:.3f})")
+            below = edge.outcomes
+            for seen, one in below.items():
+                if len(below) > 1:
+                    lines.append(f"{number}{i}={seen} (N:{one.visits})")
+                    here = f"{number}{i}={seen}."
+                tell(one, here)
+
+    tell(root, "")
+    return "\n".join(lines)

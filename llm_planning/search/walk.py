@@ -5,19 +5,20 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
-from llm_planning.search.tree import A, S
+from llm_planning.domain import A, S
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llm_planning.search.tree import Edge, Node, Step
+    from llm_planning.domain import Step
+    from llm_planning.search.tree import Edge, Node
 
 
 class Draws(Random):
-    """The draws of one simulation; notices them.
+    """The random generator of one simulation, which knows whether it was used.
 
-    What was not drawn is certain, so nobody has to say which of their actions are deterministic.
-    Seeding takes longer than a descent, and is put off until somebody draws.
+    A step that draws nothing is certain, so no model has to declare which actions are
+    deterministic. Seeding takes longer than a descent. It is put off until the first draw.
 
     Attributes:
         drawn: whether anything was drawn since this was last set to False.
@@ -38,22 +39,22 @@ class Draws(Random):
         return super().random()
 
     def getrandbits(self, k: int, /) -> int:
-        """So many random bits."""
+        """Draws k random bits."""
         self._begin()
         return super().getrandbits(k)
 
     def gauss(self, mu: float = 0.0, sigma: float = 1.0) -> float:
-        """Normal; the second number of a pair is a draw as well, and ends with its seed."""
+        """Draws from N(mu, sigma²). The second number of a pair does not outlive its seed."""
         self._begin()
         return super().gauss(mu, sigma)
 
     def getstate(self) -> tuple[Any, ...]:
-        """For copies, whose draws count as draws of this."""
+        """Returns the state for a copy. Copying counts as a draw."""
         self._begin()
         return super().getstate()
 
     def setstate(self, state: tuple[Any, ...]) -> None:
-        """Makes a copy."""
+        """Takes the state of another generator over."""
         self._begin()
         super().setstate(state)
 
@@ -64,11 +65,11 @@ class Draws(Random):
             self.seed(seed)
 
 
-class Before(NamedTuple, Generic[S, A]):
-    """A node before the model was asked for further edges, or for π anew.
+class Checkpoint(NamedTuple, Generic[S, A]):
+    """A node as it was before a descent changed its edges, π or memo.
 
     Attributes:
-        node: the same.
+        node: the node itself.
         priors: π of the edges that it had, shape [edges].
         memo: what the model kept there.
     """
@@ -78,12 +79,12 @@ class Before(NamedTuple, Generic[S, A]):
     memo: Any
 
     @classmethod
-    def of(cls, node: Node[S, A]) -> Before[S, A]:
-        """A node as it is now."""
+    def of(cls, node: Node[S, A]) -> Checkpoint[S, A]:
+        """Notes a node as it is now."""
         return cls(node, [edge.prior for edge in node.edges or ()], node.memo)
 
     def restore(self) -> None:
-        """Makes the node what it was: takes later edges off and puts π and the memo back."""
+        """Removes edges that were added since, and restores π and the memo."""
         node = self.node
         edges = node.edges or []
         del edges[len(self.priors) :]
@@ -146,7 +147,7 @@ class Walk(Generic[S, A]):
         self.memory: Any = None
         self.launched = 0
         self.grows = False
-        self.changed: Sequence[Before[S, A]] = ()
+        self.changed: Sequence[Checkpoint[S, A]] = ()
 
     @property
     def depth(self) -> int:

@@ -4,7 +4,8 @@ import asyncio
 import random
 from dataclasses import dataclass, field
 
-from llm_planning.search import Edge, Leaf, Step, edges_below, to_json
+from llm_planning.domain import Step
+from llm_planning.search import Edge, Evaluation, edges_below
 
 
 class CertainWorld:
@@ -25,7 +26,7 @@ class CertainWorld:
         return ()
 
     async def evaluate(self, node, walk):
-        return Leaf()
+        return Evaluation()
 
 
 @dataclass
@@ -42,6 +43,7 @@ class Words(CertainWorld):
     pause: object = None
     first_play: float = 1.0
     expanded: list[str] = field(default_factory=list)
+    evaluated: list[str] = field(default_factory=list)
     running: int = 0
     most_running: int = 0
 
@@ -49,13 +51,14 @@ class Words(CertainWorld):
         return await self.edges_of(walk.state)
 
     async def evaluate(self, node, walk):
+        self.evaluated.append(walk.state)
         walked = []
         while node.edges:
             edge = max(node.edges, key=lambda edge: edge.step.reward)
             walked.append(edge)
             node = edge.follow(edge.step)
             node.edges = await self.edges_of(edge.step.state)
-        return Leaf(walked)
+        return Evaluation(walked)
 
     async def edges_of(self, word):
         if len(word) == self.depth_limit:
@@ -124,7 +127,7 @@ class ChanceWorld:
         if self.pause is not None:
             await self.pause(walk.state)
         self.evaluated.append(walk.state)
-        return Leaf(tail=self.value(walk.state))
+        return Evaluation(tail=self.value(walk.state))
 
 
 def random_pause(seed):
@@ -141,8 +144,23 @@ def reward_by_word(word):
     return random.Random(word).uniform(-1.0, 5.0)
 
 
-def exported(root):
-    return to_json(root, lambda edge: edge.action)
+def exported(root, label=lambda edge: edge.action):
+    """The statistics of a tree as plain values, nested; `label` names an edge."""
+    return {
+        "visits": root.visits,
+        "value": root.value,
+        "edges": [
+            {
+                "action": label(edge),
+                "visits": edge.visits,
+                "value": edge.value,
+                "prior": edge.prior,
+                "first_play": edge.first_play,
+                "outcomes": [exported(node, label) for node in edge.outcomes.values()],
+            }
+            for edge in root.edges or ()
+        ],
+    }
 
 
 def backed_up(node):

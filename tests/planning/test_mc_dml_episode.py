@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from mc_dml_games import GraphGame, an_agent, chain, uniform_prior
 
+from llm_planning.domain import Step
 from llm_planning.environments.textgame.domain import TextGameDomain
 from llm_planning.environments.textgame.game import Ending, GameSeconds, Observation
 from llm_planning.environments.textgame.interpreted import InterpretedGame
@@ -16,7 +17,7 @@ from llm_planning.planners.mc_dml import episode as episode_module
 from llm_planning.planners.mc_dml.episode import ActionStatistics, format_decisions
 from llm_planning.planners.mc_dml.outcome import Episode, Spent, game_outcome
 from llm_planning.planners.mc_dml.roles import Turn
-from llm_planning.search import Step, select_by_puct, select_by_uct
+from llm_planning.search import select_by_puct, select_by_uct
 from llm_planning.stopwatch import Stopwatch
 
 WON, LOST = Ending.VICTORY, Ending.FAILURE

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from mc_dml_games import GraphGame, an_agent, chain, random_game, searched, uniform_prior
+from search_worlds import exported as statistics
 from textgame_toys import Numbers
 
 from llm_planning.domain import Domain, Step
@@ -23,7 +24,6 @@ from llm_planning.search import (
     edges_below,
     select_by_puct,
     select_by_uct,
-    to_json,
 )
 from llm_planning.specs import Problem
 from llm_planning.trace import recording
@@ -74,7 +74,7 @@ def numbers(node):
 
 
 def exported(root):
-    return to_json(root, lambda edge: (edge.action, edge.step, edge.node and edge.node.memo))
+    return statistics(root, lambda edge: (edge.action, edge.step, edge.node and edge.node.memo))
 
 
 def preorder(root):

@@ -217,15 +217,9 @@ def test_the_given_world_is_left_alone(monkeypatch):
 def test_horizons_are_those_of_the_paper():
     """Appendix J.2.4."""
     assert set(HORIZONS) == set(GOAL_GROUPS_67)
-    assert {group: planning_horizon(goals[0]) for group, goals in GOAL_GROUPS_67.items()} == {
-        "Wood": 3_600,
-        "Stone": 7_200,
-        "Iron": 12_000,
-        "Gold": 36_000,
-        "Redstone": 36_000,
-        "Diamond": 36_000,
-        "Armor": 36_000,
-    }
+    short = {"Wood": 3_600, "Stone": 7_200, "Iron": 12_000}
+    for group, goals in GOAL_GROUPS_67.items():
+        assert planning_horizon(goals[0]) == short.get(group, 36_000)
     assert group_of("shield") == "Armor"
     assert [group_of(goal) for goal in GOALS_67].count("Iron") == 16
 

@@ -4,6 +4,7 @@ from importlib.resources import files
 from itertools import pairwise
 
 import pytest
+from golden import FOLDER
 
 from llm_planning.environments.minecraft.goals import GOALS_67, GOALS_120
 from llm_planning.environments.minecraft.rulebook import (
@@ -18,104 +19,8 @@ from llm_planning.environments.minecraft.rulebook import (
 
 BOOK = RuleBook.load()
 
-# What the game's own recipe book and tooltips say.
-REQUIREMENTS = {
-    "logs": {},
-    "planks": {"logs": 1},
-    "stick": {"planks": 2},
-    "crafting_table": {"planks": 4},
-    "bowl": {"planks": 3, "crafting_table": 1},
-    "ladder": {"stick": 7, "crafting_table": 1},
-    "wooden_pickaxe": {"planks": 3, "stick": 2, "crafting_table": 1},
-    "wooden_sword": {"planks": 2, "stick": 1, "crafting_table": 1},
-    "cobblestone": {"wooden_pickaxe": 1},
-    "furnace": {"cobblestone": 8, "crafting_table": 1},
-    "charcoal": {"logs": 1, "furnace": 1},
-    "coals": {"wooden_pickaxe": 1},
-    "torch": {"coals": 1, "stick": 1},
-    "smoker": {"logs": 4, "furnace": 1, "crafting_table": 1},
-    "stone": {"cobblestone": 1, "furnace": 1},
-    "smooth_stone": {"stone": 1, "furnace": 1},
-    "iron_ore": {"stone_pickaxe": 1},
-    "iron_ingot": {"iron_ore": 1, "furnace": 1},
-    "iron_nugget": {"iron_ingot": 1},
-    "iron_sword": {"iron_ingot": 2, "stick": 1, "crafting_table": 1},
-    "shears": {"iron_ingot": 2},
-    "chain": {"iron_nugget": 2, "iron_ingot": 1, "crafting_table": 1},
-    "hopper": {"iron_ingot": 5, "chest": 1, "crafting_table": 1},
-    "blast_furnace": {"iron_ingot": 5, "smooth_stone": 3, "furnace": 1, "crafting_table": 1},
-    "stonecutter": {"stone": 3, "iron_ingot": 1, "crafting_table": 1},
-    "tripwire_hook": {"iron_ingot": 1, "planks": 1, "stick": 1, "crafting_table": 1},
-    "gold_ore": {"iron_pickaxe": 1},
-    "gold_ingot": {"gold_ore": 1, "furnace": 1},
-    "redstone": {"iron_pickaxe": 1},
-    "redstone_torch": {"redstone": 1, "stick": 1},
-    "activator_rail": {
-        "iron_ingot": 6,
-        "stick": 2,
-        "redstone_torch": 1,
-        "crafting_table": 1,
-    },
-    "compass": {"iron_ingot": 4, "redstone": 1, "crafting_table": 1},
-    "note_block": {"planks": 8, "redstone": 1, "crafting_table": 1},
-    "piston": {
-        "planks": 3,
-        "cobblestone": 4,
-        "iron_ingot": 1,
-        "redstone": 1,
-        "crafting_table": 1,
-    },
-    "diamond": {"iron_pickaxe": 1},
-    "jukebox": {"planks": 8, "diamond": 1, "crafting_table": 1},
-    "diamond_leggings": {"diamond": 7, "crafting_table": 1},
-    "shield": {"planks": 6, "iron_ingot": 1, "crafting_table": 1},
-    "leather": {},
-    "item_frame": {"stick": 8, "leather": 1, "crafting_table": 1},
-    "leather_horse_armor": {"leather": 7, "crafting_table": 1},
-    "paper": {"sugar_cane": 3, "crafting_table": 1},
-    "book": {"paper": 3, "leather": 1},
-    "bookshelf": {"planks": 6, "book": 3, "crafting_table": 1},
-    "map": {"paper": 8, "compass": 1, "crafting_table": 1},
-    "lectern": {"wooden_slab": 4, "bookshelf": 1, "crafting_table": 1},
-    "flint": {},
-    "flint_and_steel": {"iron_ingot": 1, "flint": 1},
-    "arrow": {"flint": 1, "stick": 1, "feather": 1, "crafting_table": 1},
-    "boat": {"planks": 5, "crafting_table": 1},
-    "wooden_door": {"planks": 6, "crafting_table": 1},
-    "wooden_sign": {"planks": 6, "stick": 1, "crafting_table": 1},
-    "wooden_fence": {"planks": 4, "stick": 2, "crafting_table": 1},
-    "woodenfence_gate": {"stick": 4, "planks": 2, "crafting_table": 1},
-    "cobblestone_wall": {"cobblestone": 6, "crafting_table": 1},
-    "lever": {"cobblestone": 1, "stick": 1},
-    "stone_button": {"stone": 1},
-    "stone_pressure_plate": {"stone": 2},
-    "stone_bricks": {"stone": 4},
-    "grindstone": {"stick": 2, "planks": 2, "stone_slab": 1, "crafting_table": 1},
-    "iron_trapdoor": {"iron_ingot": 4},
-    "heavy_weighted_pressure_plate": {"iron_ingot": 2},
-    "crossbow": {
-        "stick": 3,
-        "string": 2,
-        "iron_ingot": 1,
-        "tripwire_hook": 1,
-        "crafting_table": 1,
-    },
-    "lantern": {"iron_nugget": 8, "torch": 1, "crafting_table": 1},
-    "gold_nugget": {"gold_ingot": 1},
-    "golden_apple": {"gold_ingot": 8, "apple": 1, "crafting_table": 1},
-    "golden_carrot": {"gold_nugget": 8, "carrot": 1, "crafting_table": 1},
-    "powered_rail": {"gold_ingot": 6, "redstone": 1, "stick": 1, "crafting_table": 1},
-    "hay_block": {"wheat": 9, "crafting_table": 1},
-    "target": {"redstone": 4, "hay_block": 1, "crafting_table": 1},
-    "dispenser": {"cobblestone": 7, "bow": 1, "redstone": 1, "crafting_table": 1},
-    "repeater": {"stone": 3, "redstone_torch": 2, "redstone": 1, "crafting_table": 1},
-    "obsidian": {"diamond_pickaxe": 1},
-    "enchanting_table": {"obsidian": 4, "diamond": 2, "book": 1, "crafting_table": 1},
-    "cooked_beef": {"beef": 1, "furnace": 1},
-    "white_wool": {"shears": 1},
-    "milk_bucket": {"bucket": 1},
-    "lava_bucket": {"bucket": 1},
-}
+REQUIREMENTS = json.loads((FOLDER / "minecraft" / "requirements.json").read_text("utf-8"))
+"""What the game's own recipe book and tooltips say."""
 
 
 def test_requirements():

@@ -8,8 +8,7 @@ from llm_planning.environments.minecraft.rulebook import (
     RuleBook,
     UnknownItemError,
 )
-from llm_planning.environments.minecraft.text_world import TextWorld, UnknownActionError
-from llm_planning.environments.minecraft.verbs import action_set
+from llm_planning.environments.minecraft.text_world import TextWorld, UnknownActionError, action_set
 from llm_planning.planners.xenon.plans import PLANS
 
 BOOK = RuleBook.load()

@@ -6,15 +6,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from option_worlds import SINGLE, WORLD, option
 
 from llm_planning.environments.minecraft.option_language import Option
-from llm_planning.environments.minecraft.option_world import OptionWorld
-from llm_planning.environments.minecraft.rulebook import RuleBook
 from llm_planning.environments.minecraft.tasks import PLAINS
-
-BOOK = RuleBook.load()
-FOLDED = OptionWorld(BOOK, seed=0)
-SINGLE = OptionWorld(BOOK, seed=0, options="single")
 
 WORTH = {
     # In planks.
@@ -48,13 +43,7 @@ def crafted(world, quantity, item, **held):
         (
             "wooden_pickaxe",
             {"oak_log": 4},
-            {
-                "oak_log": 1,
-                "oak_planks": 3,
-                "stick": 2,
-                "crafting_table": 1,
-                "wooden_pickaxe": 1,
-            },
+            {"oak_log": 1, "oak_planks": 3, "stick": 2, "crafting_table": 1, "wooden_pickaxe": 1},
             4,
         ),
         # Sticks and the table are there; of the planks one is missing.
@@ -88,7 +77,7 @@ def crafted(world, quantity, item, **held):
     ],
 )
 def test_what_is_made_on_the_way(item, held, after, crafts):
-    outcome = crafted(FOLDED, 1, item, **held)
+    outcome = crafted(WORLD, 1, item, **held)
     assert outcome.obstacle is None
     assert outcome.state.inventory == {**after, item: 1}
     assert outcome.ticks == 20 * crafts
@@ -97,7 +86,7 @@ def test_what_is_made_on_the_way(item, held, after, crafts):
 
 def test_a_table_that_is_near_is_used():
     before = replace(holding(oak_log=2), nearby_blocks=(*PLAINS.nearby_blocks, "crafting_table"))
-    outcome = FOLDED.step(before, Option("craft", 1, "wooden_pickaxe"))
+    outcome = WORLD.step(before, option("craft 1 wooden_pickaxe"))
     assert outcome.state.inventory == {"oak_planks": 3, "stick": 2, "wooden_pickaxe": 1}
 
 
@@ -121,13 +110,11 @@ def test_a_table_that_is_near_is_used():
     ],
 )
 def test_what_must_be_gathered_is_named(quantity, item, held, missing):
-    assert crafted(FOLDED, quantity, item, **held).obstacle == missing
+    assert crafted(WORLD, quantity, item, **held).obstacle == missing
 
 
 def test_a_furnace_is_not_crafted_on_the_way():
-    outcome = FOLDED.step(
-        holding(cobblestone=8, iron_ore=1, coal=1), Option("smelt", 1, "iron_ingot")
-    )
+    outcome = WORLD.step(holding(cobblestone=8, iron_ore=1, coal=1), option("smelt 1 iron_ingot"))
     assert outcome.obstacle == "needs a furnace"
 
 
@@ -145,7 +132,7 @@ INVENTORIES = st.dictionaries(
 
 @given(held=INVENTORIES, item=st.sampled_from(PRODUCTS), quantity=st.integers(1, 9))
 def test_no_wood_comes_from_nowhere(held, item, quantity):
-    outcome = crafted(FOLDED, quantity, item, **held)
+    outcome = crafted(WORLD, quantity, item, **held)
     after = outcome.state.inventory
     assert worth(after) == pytest.approx(worth(held))
     if outcome.success:
@@ -154,16 +141,16 @@ def test_no_wood_comes_from_nowhere(held, item, quantity):
 
 
 def test_what_must_be_oak_is_named_before_what_may_be_any_wood():
-    assert crafted(FOLDED, 1, "oak_boat").obstacle == "needs 2 oak_log, has 0"
+    assert crafted(WORLD, 1, "oak_boat").obstacle == "needs 2 oak_log, has 0"
     for_the_table = "needs 3 oak_log or another kind, has 2"
-    assert crafted(FOLDED, 1, "oak_boat", oak_log=2).obstacle == for_the_table
-    assert crafted(FOLDED, 1, "oak_boat", oak_log=2, birch_log=1).success
+    assert crafted(WORLD, 1, "oak_boat", oak_log=2).obstacle == for_the_table
+    assert crafted(WORLD, 1, "oak_boat", oak_log=2, birch_log=1).success
 
 
 @given(held=INVENTORIES, item=st.sampled_from(OF_ANY_WOOD), quantity=st.integers(1, 9))
 def test_whoever_gathers_what_is_missing_can_craft(held, item, quantity):
     """Exactly so many are missing: with one fewer, one is missing still."""
-    outcome = crafted(FOLDED, quantity, item, **held)
+    outcome = crafted(WORLD, quantity, item, **held)
     if outcome.success:
         return
     needs, log, has = re.fullmatch(
@@ -172,13 +159,13 @@ def test_whoever_gathers_what_is_missing_can_craft(held, item, quantity):
     missing = int(needs) - int(has)
     assert log.endswith("_log")
     richer = {**held, log: held.get(log, 0) + missing}
-    assert crafted(FOLDED, quantity, item, **richer).success
+    assert crafted(WORLD, quantity, item, **richer).success
     poorer = {**held, log: held.get(log, 0) + missing - 1}
-    assert f"needs {needs} {log}" in crafted(FOLDED, quantity, item, **poorer).obstacle
+    assert f"needs {needs} {log}" in crafted(WORLD, quantity, item, **poorer).obstacle
 
 
 @given(held=INVENTORIES, item=st.sampled_from(PRODUCTS), quantity=st.integers(1, 9))
 def test_what_can_be_made_singly_is_made_no_otherwise(held, item, quantity):
     single = crafted(SINGLE, quantity, item, **held)
     if single.success:
-        assert single == crafted(FOLDED, quantity, item, **held)
+        assert single == crafted(WORLD, quantity, item, **held)

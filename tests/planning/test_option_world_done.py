@@ -5,26 +5,22 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from option_worlds import WORLD, option
 
 from llm_planning.environments.minecraft import vocabulary
 from llm_planning.environments.minecraft.option_language import Option
-from llm_planning.environments.minecraft.option_verbs import DONE, VERBS
-from llm_planning.environments.minecraft.option_world import OptionWorld
-from llm_planning.environments.minecraft.rulebook import RuleBook
+from llm_planning.environments.minecraft.option_verbs import ATTEMPTS, DONE
 from llm_planning.environments.minecraft.state import Sighting
 from llm_planning.environments.minecraft.tasks import PLAINS
 
-WORLD = OptionWorld(RuleBook.load(), seed=0)
-
 
 def done(text, *, hand=None, **held):
-    verb, quantity, item = text.split(" ")
-    state = replace(PLAINS, inventory=held, equipment=(None, None, None, None, hand, None))
-    return WORLD.done(state, Option(verb, int(quantity), item))
+    hands = (None, None, None, None, hand, None)
+    return WORLD.done(replace(PLAINS, inventory=held, equipment=hands), option(text))
 
 
 def test_every_verb_can_be_done():
-    assert set(DONE) == set(VERBS)
+    assert set(DONE) == set(ATTEMPTS)
 
 
 @pytest.mark.parametrize(
@@ -82,8 +78,7 @@ def test_what_is_in_view():
         ("find 1 cow", False),
         ("explore 1 surroundings", False),
     ):
-        verb, quantity, item = text.split(" ")
-        assert WORLD.done(state, Option(verb, int(quantity), item)) is verdict
+        assert WORLD.done(state, option(text)) is verdict
 
 
 @pytest.mark.parametrize(
@@ -108,7 +103,7 @@ def test_what_nobody_can_do_is_never_done(text):
 
 
 @given(
-    verb=st.sampled_from(sorted({*VERBS} - {"equip", "place", "kill", "explore", "find"})),
+    verb=st.sampled_from(sorted({*ATTEMPTS} - {"equip", "place", "kill", "explore", "find"})),
     item=st.sampled_from(vocabulary.OBJECTS),
     quantity=st.integers(1, 5),
 )
@@ -124,8 +119,8 @@ def test_an_option_that_was_carried_out_is_done(verb, item, quantity):
         nearby_entities=vocabulary.ENTITIES,
         near=near,
     )
-    option = Option(verb, quantity, item)
-    outcome = WORLD.step(before, option)
+    chosen = Option(verb, quantity, item)
+    outcome = WORLD.step(before, chosen)
     # Of a block with a rare drop, so many need not give what they give on average.
     if outcome.success and not (verb == "mine" and item in ("grass", "oak_leaves", "birch_leaves")):
-        assert WORLD.done(outcome.state, option)
+        assert WORLD.done(outcome.state, chosen)

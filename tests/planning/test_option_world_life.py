@@ -4,16 +4,19 @@ from random import Random
 from statistics import mean
 
 import pytest
+from option_worlds import WORLD, option
 
 from llm_planning.environments.minecraft import vocabulary
-from llm_planning.environments.minecraft.option_effects import Effect
-from llm_planning.environments.minecraft.option_language import Option
-from llm_planning.environments.minecraft.option_life import DARK, TIMES, later, live, suffered
-from llm_planning.environments.minecraft.option_loot import KILLED, STOCK
-from llm_planning.environments.minecraft.option_verbs import VERBS
-from llm_planning.environments.minecraft.option_world import OptionWorld
-from llm_planning.environments.minecraft.rulebook import RuleBook
-from llm_planning.environments.minecraft.state import Change
+from llm_planning.environments.minecraft.option_tables import BIOMES, KILLED, ORES, STOCK
+from llm_planning.environments.minecraft.option_verbs import ATTEMPTS
+from llm_planning.environments.minecraft.option_world import (
+    DARK,
+    TIMES,
+    later,
+    live,
+    suffered,
+)
+from llm_planning.environments.minecraft.state import Change, Effect
 from llm_planning.environments.minecraft.surroundings import (
     LEVELS,
     MOST_LEGS,
@@ -22,11 +25,8 @@ from llm_planning.environments.minecraft.surroundings import (
     WALK_TICKS,
     explore,
 )
-from llm_planning.environments.minecraft.surroundings_tables import BIOMES, ORES
 from llm_planning.environments.minecraft.tasks import PLAINS
 
-BOOK = RuleBook.load()
-WORLD = OptionWorld(BOOK, seed=0)
 NIGHT = replace(PLAINS, time="night")
 ARMED = replace(NIGHT, inventory={"stone_sword": 1})
 
@@ -139,7 +139,7 @@ def test_the_hungry_eat_the_most_filling():
     assert (hour.meal, hour.hunger) == ("bread", 11)
     used_up = Effect(ticks=10, change=Change(lost={"bread": 1}))
     assert live(hungry, used_up, draw=NEVER).meal == "apple"
-    outcome = WORLD.step(hungry, Option("mine", 1, "dirt"))
+    outcome = WORLD.step(hungry, option("mine 1 dirt"))
     assert outcome.change.lost == {"bread": 1}
     assert outcome.state.inventory == {"apple": 1, "beef": 2, "dirt": 1}
 
@@ -152,14 +152,12 @@ def test_death_loses_everything():
         equipment=(None, None, None, None, "diamond", None),
         position=(300.0, 64.0, 10.0),
     )
-    outcomes = [
-        WORLD.reseeded(seed).step(weak, Option("find", 1, "gold_ore")) for seed in range(400)
-    ]
+    outcomes = [WORLD.reseeded(seed).step(weak, option("find 1 gold_ore")) for seed in range(400)]
     # Without a pickaxe gold is out of reach.
     assert all(
         outcome.obstacle == "gold_ore lies below ground: needs a pickaxe" for outcome in outcomes
     )
-    outcomes = [WORLD.reseeded(seed).step(weak, Option("find", 1, "sheep")) for seed in range(400)]
+    outcomes = [WORLD.reseeded(seed).step(weak, option("find 1 sheep")) for seed in range(400)]
     dead = [outcome for outcome in outcomes if "killed by a" in (outcome.obstacle or "")]
     assert 10 <= len(dead) <= 60
     for outcome in dead:
@@ -179,7 +177,7 @@ def test_death_loses_everything():
 
 def test_only_known_words_are_shown():
     assert tuple(BIOMES) == vocabulary.BIOMES
-    assert set(vocabulary.VERBS) | {"explore"} == set(VERBS)
+    assert set(vocabulary.VERBS) | {"explore"} == set(ATTEMPTS)
     assert set(KILLED) == set(vocabulary.ENTITIES)
     for name in BIOMES:
         for seed in range(30):
@@ -274,32 +272,32 @@ def test_digging_takes_time_by_tool():
 
 
 def test_finding_moves_and_forgets():
-    outcome = WORLD.step(PLAINS, Option("explore", 1, "surroundings"))
+    outcome = WORLD.step(PLAINS, option("explore 1 surroundings"))
     state = outcome.state
     assert outcome.success
     assert state.position != PLAINS.position
     assert state.hunger == 20 - 0.5 / 4
     miner = replace(PLAINS, inventory={"iron_pickaxe": 1})
-    below = WORLD.step(miner, Option("find", 1, "redstone_ore")).state
+    below = WORLD.step(miner, option("find 1 redstone_ore")).state
     assert below.position[1] == 12
     assert "grass_block" not in below.nearby_blocks
-    above = WORLD.step(below, Option("find", 1, "grass_block")).state
+    above = WORLD.step(below, option("find 1 grass_block")).state
     assert above.position[1] == 64
 
 
 def test_finding_what_is_near_does_nothing():
     for word in ("pig", "coal_ore", "plains"):
-        outcome = WORLD.step(PLAINS, Option("find", 1, word))
+        outcome = WORLD.step(PLAINS, option(f"find 1 {word}"))
         assert outcome.success
         assert outcome.state == PLAINS
         assert outcome.change == Change()
 
 
 def test_what_cannot_be_found():
-    assert WORLD.feasible(PLAINS, Option("find", 1, "wolf")) == "wolf is not found by exploring"
-    assert WORLD.feasible(PLAINS, Option("find", 1, "stick")) == "stick is not found by exploring"
+    assert WORLD.feasible(PLAINS, option("find 1 wolf")) == "wolf is not found by exploring"
+    assert WORLD.feasible(PLAINS, option("find 1 stick")) == "stick is not found by exploring"
     assert (
-        WORLD.feasible(PLAINS, Option("explore", 1, "logs"))
+        WORLD.feasible(PLAINS, option("explore 1 logs"))
         == "logs is not found by exploring; name one kind, such as oak_log"
     )
     # Everything that the prompts may ask for is somewhere, or comes by itself, or is made.

@@ -5,15 +5,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from option_worlds import WORLD, option
 
-from llm_planning.environments.minecraft.option_language import Option
-from llm_planning.environments.minecraft.option_world import OptionWorld
-from llm_planning.environments.minecraft.rulebook import RuleBook
 from llm_planning.environments.minecraft.state import Sighting
 from llm_planning.environments.minecraft.surroundings import BLOCK_TICKS
 from llm_planning.environments.minecraft.tasks import PLAINS
-
-WORLD = OptionWorld(RuleBook.load(), seed=0)
 
 
 def standing(held=None, *, blocks=(), entities=(), **near):
@@ -31,8 +27,7 @@ ANIMALS = ("cow", "sheep", "pig", "zombie")
 
 
 def step(state, text):
-    verb, quantity, item = text.split(" ")
-    return WORLD.step(state, Option(verb, int(quantity), item))
+    return WORLD.step(state, option(text))
 
 
 @pytest.mark.parametrize(
@@ -90,9 +85,7 @@ def test_an_infeasible_option_takes_no_time():
 
 def test_who_comes_is_counted():
     night = replace(standing(zombie=(1, 20), pig=(4, 9)), time="midnight")
-    comers = (
-        WORLD.reseeded(seed).step(night, Option("find", 1, "sheep")).state for seed in range(200)
-    )
+    comers = (WORLD.reseeded(seed).step(night, option("find 1 sheep")).state for seed in range(200))
     met = [state for state in comers if state.near.keys() & {"zombie", "skeleton", "spider"}]
     assert len(met) > 5
     for state in met:
@@ -100,15 +93,12 @@ def test_who_comes_is_counted():
         (kind,) = state.near.keys() & {"zombie", "skeleton", "spider"}
         assert state.near[kind] == Sighting(1, 1)
         assert state.nearby_entities[0] == kind or state.near[state.nearby_entities[0]][1] == 1
-    stayed = (
-        WORLD.reseeded(seed).step(night, Option("kill", 4, "pig")).state for seed in range(300)
-    )
+    stayed = (WORLD.reseeded(seed).step(night, option("kill 4 pig")).state for seed in range(300))
     assert {state.near["zombie"] for state in stayed} == {Sighting(1, 20), Sighting(2, 1)}
     # Who was killed does not count, nor does it matter that nobody had counted.
     for seen in (night, replace(night, near={})):
         fought = (
-            WORLD.reseeded(seed).step(seen, Option("kill", 1, "zombie")).state
-            for seed in range(600)
+            WORLD.reseeded(seed).step(seen, option("kill 1 zombie")).state for seed in range(600)
         )
         assert {state.near.get("zombie") for state in fought} == {None, Sighting(1, 1)}
 

@@ -6,105 +6,34 @@ short as that, and the world carries them out; so both numbers are exact for a p
 no more than meeting what they look for.
 """
 
+import json
 from dataclasses import replace
 from itertools import count
 
 import pytest
+from golden import FOLDER
+from option_worlds import BOOK, SINGLE, WORLD, option
 
 from llm_planning.environments.minecraft import vocabulary
-from llm_planning.environments.minecraft.option_language import Option
-from llm_planning.environments.minecraft.option_loot import FLUIDS, FUEL, KILLED, WOODS
 from llm_planning.environments.minecraft.option_rules import OptionRules
+from llm_planning.environments.minecraft.option_tables import FLUIDS, FUEL, KILLED, WOODS
 from llm_planning.environments.minecraft.option_world import OptionWorld
-from llm_planning.environments.minecraft.rulebook import RuleBook
 from llm_planning.environments.minecraft.surroundings import DIG_TICKS, LEVELS, ON_SURFACE
 from llm_planning.environments.minecraft.tasks import MINE_A_DIAMOND, PLAINS, TASKS
 
-BOOK = RuleBook.load()
 EVERY_TASK = {**TASKS, MINE_A_DIAMOND.name: MINE_A_DIAMOND}
-WORLDS = {reading: OptionWorld(BOOK, seed=0, options=reading) for reading in ("folded", "single")}
+WORLDS = {"folded": WORLD, "single": SINGLE}
 
 D = 12
 """The depth of the paper's searches (Table 3)."""
 
-FEWEST = {
-    # Options in a plan: single, folded without the crafting table, folded.
-    "obtain-leather": (2, 2, 2),
-    "cook-meat": (9, 7, 6),
-    "shear-a-sheep": (14, 12, 11),
-    "milk-a-cow": (14, 12, 11),
-    "collect-a-lava-bucket": (14, 12, 11),
-    "craft-a-golden-sword": (16, 14, 13),
-    "craft-a-compass": (15, 13, 12),
-    "craft-a-diamond-pickaxe": (15, 13, 12),
-    "mine-a-diamond": (14, 12, 11),
-}
+DATA = json.loads((FOLDER / "minecraft" / "plans.json").read_text("utf-8"))
+FEWEST = {name: tuple(one["fewest"]) for name, one in DATA["plans"].items()}
+"""Options in a plan: single, folded without the crafting table, folded."""
 
-WOOD = {
-    "folded": ("mine 8 oak_log",),
-    "single": (
-        "mine 5 oak_log",
-        "craft 20 oak_planks",
-        "craft 1 crafting_table",
-        "craft 8 stick",
-    ),
-}
-LEATHER = ("find 1 cow", "kill 4 cow")
-FURNACE = ("craft 1 wooden_pickaxe", "mine 8 cobblestone", "craft 1 furnace")
-STONE = ("craft 1 wooden_pickaxe", "mine 11 cobblestone", "craft 1 stone_pickaxe")
-BEFORE_IRON = (*STONE, "craft 1 furnace")
-
-
-def iron(ingots):
-    return (*BEFORE_IRON, "find 1 iron_ore", f"mine {ingots} iron_ore", f"smelt {ingots} iron_ore")
-
-
-IRON_PICKAXE = (*iron(3), "craft 1 iron_pickaxe")
-DIAMOND = (*IRON_PICKAXE, "find 1 diamond_ore")
-BUCKET = (*iron(3), "craft 1 bucket")
-AFTER_WOOD = {
-    "cook-meat": (*FURNACE, "kill 1 pig", "cook 1 porkchop"),
-    "shear-a-sheep": (*iron(2), "craft 1 shears", "find 1 sheep", "shear 1 sheep"),
-    "milk-a-cow": (*BUCKET, "find 1 cow", "milk 1 cow"),
-    "collect-a-lava-bucket": (*BUCKET, "find 1 lava", "collect 1 lava"),
-    "craft-a-golden-sword": (
-        *IRON_PICKAXE,
-        "find 1 gold_ore",
-        "mine 2 gold_ore",
-        "smelt 2 gold_ore",
-        "craft 1 golden_sword",
-    ),
-    "craft-a-compass": (
-        *iron(7),
-        "craft 1 iron_pickaxe",
-        "find 1 redstone_ore",
-        "mine 1 redstone",
-        "craft 1 compass",
-    ),
-    "craft-a-diamond-pickaxe": (*DIAMOND, "mine 3 diamond", "craft 1 diamond_pickaxe"),
-    "mine-a-diamond": (*DIAMOND, "mine 1 diamond"),
-}
-PLANS = {
-    (reading, name): (*wood, *plan)
-    for reading, wood in WOOD.items()
-    for name, plan in AFTER_WOOD.items()
-} | {(reading, "obtain-leather"): LEATHER for reading in WOOD}
-IRON_BESIDE_GOLD = (
-    *WOOD["folded"],
-    *BEFORE_IRON,
-    "find 1 gold_ore",
-    "mine 3 iron_ore",
-    "smelt 3 iron_ore",
-    "craft 1 iron_pickaxe",
-    "mine 2 gold_ore",
-    "smelt 2 gold_ore",
-    "craft 1 golden_sword",
-)
-
-
-def option(line):
-    verb, quantity, item = line.split(" ")
-    return Option(verb, int(quantity), item)
+PLANS = {(reading, name): one[reading] for name, one in DATA["plans"].items() for reading in WORLDS}
+IRON_BESIDE_GOLD = DATA["iron-beside-gold"]
+LEATHER = PLANS["folded", "obtain-leather"]
 
 
 # the shortest plans
@@ -282,9 +211,13 @@ def test_every_task_can_be_done(reading, name):
         assert len(plan) <= steps
 
 
-def test_there_is_a_plan_for_every_task():
-    assert set(PLANS) == {(reading, name) for reading in WORLDS for name in EVERY_TASK}
-    assert set(FEWEST) == set(EVERY_TASK)
+def test_the_tasks_are_those_of_the_papers():
+    assert {name: task.goal for name, task in EVERY_TASK.items()} == {
+        name: one["goal"] for name, one in DATA["plans"].items()
+    }
+    assert list(EVERY_TASK) == list(DATA["plans"])
+    assert all(task.start == PLAINS for task in EVERY_TASK.values())
+    assert PLAINS.inventory == {}
 
 
 @pytest.mark.parametrize(("reading", "name"), PLANS)

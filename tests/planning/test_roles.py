@@ -6,15 +6,7 @@ from typing import Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from llm_planning.roles import (
-    Engines,
-    LlmRole,
-    Prompt,
-    PromptError,
-    metered,
-    together,
-    usage_by_role,
-)
+from llm_planning.roles import Engines, LlmRole, Prompt, PromptError, gather, metered, usage_by_role
 from llm_serving.errors import AnswerModelError
 from llm_serving.request import Message, Sampling
 from llm_serving.scripted import ScriptedEngine
@@ -85,24 +77,18 @@ def test_prompt_does_not_escape_or_evaluate_what_it_is_given():
     assert user.content == "Goal: <b> & {{ option }}\n\nOption: x"
 
 
-def test_prompt_misses_a_value():
-    with pytest.raises(PromptError, match="'option' is undefined"):
-        a_prompt().messages({"goal": "win"})
-
-
-def test_prompt_misses_a_block():
-    with pytest.raises(PromptError, match=r"no block|has a block 'history'.*goal"):
-        a_prompt(user=("history",))
-
-
-def test_prompt_misses_a_constant():
-    with pytest.raises(PromptError, match="'count' is undefined"):
-        a_prompt(constants={"other": 1})
-
-
-def test_prompt_with_broken_source():
-    with pytest.raises(PromptError, match="not valid"):
-        Prompt(["{% block %}"], system=(), user=(), constants={})
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: a_prompt().messages({"goal": "win"}), "'option' is undefined"),
+        (lambda: a_prompt(user=("history",)), "no source has a block 'history'; there are .*goal"),
+        (lambda: a_prompt(constants={"other": 1}), "'count' is undefined"),
+        (lambda: Prompt(["{% block %}"], system=(), user=(), constants={}), "not valid"),
+    ],
+)
+def test_a_prompt_that_misses_something(make, said):
+    with pytest.raises(PromptError, match=said):
+        make()
 
 
 YES = '{"choice":"yes","certainty":8}'
@@ -175,16 +161,16 @@ async def test_role_costs_little():
     assert own - bare < 100e-6
 
 
-async def test_together_keeps_order():
+async def test_gathered_answers_are_in_the_order_of_the_questions():
     async def after(seconds, value):
         await asyncio.sleep(seconds)
         return value
 
-    assert await together([after(0.02, "a"), after(0.0, "b"), after(0.01, "c")]) == ["a", "b", "c"]
-    assert await together([]) == []
+    assert await gather([after(0.02, "a"), after(0.0, "b"), after(0.01, "c")]) == ["a", "b", "c"]
+    assert await gather([]) == []
 
 
-async def test_together_ends_everything_at_the_first_error():
+async def test_gathering_ends_everything_at_the_first_error():
     ended = []
 
     async def endless():
@@ -198,7 +184,7 @@ async def test_together_ends_everything_at_the_first_error():
         raise LookupError("no answer")
 
     with pytest.raises(LookupError, match="no answer"):
-        await together([endless(), fails(), endless()])
+        await gather([endless(), fails(), endless()])
     assert ended == [True, True]
 
 

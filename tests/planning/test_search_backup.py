@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from search_worlds import ChanceWorld
 
+from llm_planning.domain import Step
 from llm_planning.search import (
     Draws,
     Edge,
     Node,
-    Step,
     Walk,
     by_control_variates,
     by_means,
@@ -46,28 +46,22 @@ def chain(backup, rewards, tail=0.0):
     return [edge.value for edge in edges], root.value
 
 
-def test_sums_add_the_rewards_that_follow():
-    # R_2 = 4;  R_1 = 2 + 0.5 · 4 = 4;  R_0 = 1 + 0.5 · 4 = 3
-    assert chain(by_sums(gamma=0.5), [1.0, 2.0, 4.0]) == ([3.0, 4.0, 4.0], 3.0)
-
-
-def test_sums_end_in_the_tail():
-    # R_2 = 4 + 0.5 · 8 = 8;  R_1 = 2 + 0.5 · 8 = 6;  R_0 = 1 + 0.5 · 6 = 4
-    assert chain(by_sums(gamma=0.5), [1.0, 2.0, 4.0], 8.0) == ([4.0, 6.0, 8.0], 4.0)
-
-
-def test_means_divide_by_the_weights():
-    # Sums 3, 4, 4 over weights 1 + 0.5 + 0.25 = 1.75, 1 + 0.5 = 1.5 and 1.
-    q, v = chain(by_means(gamma=0.5), [1.0, 2.0, 4.0])
-    assert q == pytest.approx([3 / 1.75, 4 / 1.5, 4.0])
-    assert v == q[0]
-
-
-def test_means_give_the_tail_no_weight():
-    # Sums 4, 6, 8 over the same weights.
-    q, v = chain(by_means(gamma=0.5), [1.0, 2.0, 4.0], 8.0)
-    assert q == pytest.approx([4 / 1.75, 6 / 1.5, 8.0])
-    assert v == q[0]
+@pytest.mark.parametrize(
+    ("backup", "tail", "q"),
+    [
+        # R_2 = 4;  R_1 = 2 + 0.5 · 4 = 4;  R_0 = 1 + 0.5 · 4 = 3
+        (by_sums, 0.0, [3.0, 4.0, 4.0]),
+        # R_2 = 4 + 0.5 · 8 = 8;  R_1 = 2 + 0.5 · 8 = 6;  R_0 = 1 + 0.5 · 6 = 4
+        (by_sums, 8.0, [4.0, 6.0, 8.0]),
+        # The sums over weights 1 + 0.5 + 0.25 = 1.75, 1 + 0.5 = 1.5 and 1: the tail has none.
+        (by_means, 0.0, [3 / 1.75, 4 / 1.5, 4.0]),
+        (by_means, 8.0, [4 / 1.75, 6 / 1.5, 8.0]),
+    ],
+)
+def test_sums_and_means_by_hand(backup, tail, q):
+    found, v = chain(backup(gamma=0.5), [1.0, 2.0, 4.0], tail)
+    assert found == pytest.approx(q)
+    assert v == found[0]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from math import sqrt
 
 import pytest
 
-from llm_planning.search import Edge, Leaf, Node, Step, by_softmax, search, select_by_uct
+from llm_planning.domain import Step
+from llm_planning.search import Edge, Evaluation, Node, by_softmax, search, select_by_uct
 
 
 class Simulated:
@@ -41,7 +42,7 @@ class Simulated:
             state, reward, _ = self.sample(state, walk.rng.choice(self.actions), walk.rng)
             total += weight * reward
             weight *= self.gamma
-        return Leaf(tail=total)
+        return Evaluation(tail=total)
 
 
 async def searched(world, *, simulations, spread, seed):

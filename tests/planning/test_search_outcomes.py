@@ -7,14 +7,13 @@ import random
 import pytest
 from search_worlds import ChanceWorld, backed_up, exported, nodes_of, random_pause, unmarked
 
+from llm_planning.domain import Step
 from llm_planning.search import (
     Draws,
     Node,
-    Step,
     advance,
     by_sums,
     edges_below,
-    format_tree,
     search,
     select_by_puct,
     select_by_uct,
@@ -185,10 +184,7 @@ async def test_priors_are_renormalised_over_what_is_legal():
 
     root = Node()
     world = ChanceWorld(
-        steps,
-        actions=BY_STATE.get,
-        root=scripted("yyxy"),
-        priors={"a": 0.5, "b": 0.3, "c": 0.2},
+        steps, actions=BY_STATE.get, root=scripted("yyxy"), priors={"a": 0.5, "b": 0.3, "c": 0.2}
     )
     await search(
         root, world, select=select_by_puct(c=1.0), backup=by_sums(gamma=1.0), simulations=4
@@ -267,48 +263,6 @@ async def test_a_tree_kept_after_a_real_step_is_searched_on():
     assert edge.outcomes["sb2"] is after
     # Nodes at the depth limit of the first search are expanded by the second.
     assert max(depth for depth, _ in edges_below(after)) == 3
-
-
-async def test_expansion_at_the_second_visit_by_hand():
-    # PUCT with c = 1 and π = 0.5 each, γ = 0.5, evaluations v.
-    # r(a) = 1, r(ab) = 2, others 0; v(a) = 4, v(ab) = 2, v(aba) = 1, others 0.
-    # 1. The root is expanded at once. N = 0, equal π: a, a new node: v(a) = 4.
-    #    R_0 = 1 + 0.5 · 4 = 3: Q(a) = 3.
-    # 2. N = 1: a: 3 + 0.5 / 2 = 3.25, b: 0.5. a is entered for the second time: it is expanded, and
-    #    aa is evaluated: 0. R_1 = 0, R_0 = 1: Q(a) = (3 + 1) / 2 = 2, Q(aa) = 0.
-    # 3. N = 2: a: 2 + 0.5 √2 / 3 = 2.235702, b: 0.707107. In a, N = 1: aa: 0.5 / 2 = 0.25, ab: 0.5.
-    #    ab is new: v(ab) = 2. R_1 = 2 + 0.5 · 2 = 3, R_0 = 1 + 0.5 · 3 = 2.5:
-    #    Q(a) = 2 + 0.5 / 3 = 2.166667, Q(ab) = 3.
-    # 4. N = 3: a: 2.166667 + 0.5 √3 / 4 = 2.383173, b: 0.866025. In a, N = 2: aa: 0.353553,
-    #    ab: 3 + 0.353553. ab is expanded, aba evaluated: 1. R_2 = 0.5, R_1 = 2 + 0.25 = 2.25,
-    #    R_0 = 1 + 1.125 = 2.125: Q(a) = 2.166667 - 0.041667 / 4 = 2.15625, Q(ab) = 2.625.
-    rewards, values = {"a": 1.0, "ab": 2.0}, {"a": 4.0, "ab": 2.0, "aba": 1.0}
-    root = Node()
-    world = ChanceWorld(
-        lambda state, action, rng: Step(state + action, rewards.get(state + action, 0.0)),
-        root=lambda rng: "",
-        value=lambda state: values.get(state, 0.0),
-        priors={"a": 0.5, "b": 0.5},
-    )
-    await search(
-        root,
-        world,
-        select=select_by_puct(c=1.0),
-        backup=by_sums(gamma=0.5),
-        simulations=4,
-        expand_at="second",
-    )
-    assert world.expanded == ["", "a", "ab"]
-    assert world.evaluated == ["a", "aa", "ab", "aba"]
-    assert format_tree(root) == (
-        "ROOT (N:4, Q:2.156)\n"
-        "1. a (N:4, Q:2.156)\n"
-        "1.1. a (N:1, Q:0.000)\n"
-        "1.2. b (N:2, Q:2.625)\n"
-        "1.2.1. a (N:1, Q:0.500)\n"
-        "1.2.2. b (N:0, Q:0.000)\n"
-        "2. b (N:0, Q:0.000)"
-    )
 
 
 async def test_a_dead_end_at_the_second_visit_is_evaluated_where_it_stands():
@@ -439,6 +393,7 @@ async def test_a_cancelled_search_of_a_world_of_chance_leaves_no_trace(width, ex
     # The tree is the same as that of a search that had no more simulations to begin with: what
     # descents have added to nodes is taken off as well.
     root, whole = Node(), Node()
+    others = asyncio.all_tasks()
     stuck = asyncio.Event()
     pause = random_pause(width)
 
@@ -457,9 +412,11 @@ async def test_a_cancelled_search_of_a_world_of_chance_leaves_no_trace(width, ex
         await stuck.wait()
     for _ in range(100):
         await asyncio.sleep(0)  # until nothing goes on
+    assert root.searched
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
+    assert asyncio.all_tasks() == others
     assert unmarked(root)
     assert last <= root.visits < 80
     await search(whole, mixed_world(None), **options, simulations=root.visits, rng=random.Random(5))

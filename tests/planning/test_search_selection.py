@@ -9,7 +9,6 @@ from llm_planning.search import (
     argmax,
     expanded,
     puct,
-    puct_root_of_quotient,
     select_by_puct,
     select_by_ucb,
     select_by_uct,
@@ -34,49 +33,31 @@ def chosen(select, node):
     return node.edges.index(select(node, node.edges))
 
 
-def test_ucb_is_the_formula_of_tree_of_options():
-    # ln 6 = 1.791759; c = 0.7
-    #   5.0 + 0.7 √(1.791759 / (3 + 1)) = 5.0 + 0.7 · 0.669284 = 5.468499
-    #   4.9 + 0.7 √(1.791759 / (2 + 1)) = 4.9 + 0.7 · 0.772822 = 5.440976
-    #   0.0 + 0.7 √(1.791759 / (0 + 1)) = 0.0 + 0.7 · 1.338566 = 0.936996
-    scores = [ucb(q, n, 6, 0.7) for q, n in ((5.0, 3), (4.9, 2), (0.0, 0))]
-    assert scores == pytest.approx([5.468499, 5.440976, 0.936996], abs=1e-6)
-
-
-@pytest.mark.parametrize("parent_n", [0, 1])
-def test_ucb_has_no_bonus_until_the_second_visit(parent_n):
-    # ln 1 = 0, and before the first visit the bonus is 0 by definition.
-    assert [ucb(q, 0, parent_n, 0.7) for q in (1.5, -2.0)] == [1.5, -2.0]
-
-
-def test_uct_divides_by_the_visits_and_tries_everything_once():
-    # ln 5 = 1.609438; c = 2
-    #   0.5 + 2 √(1.609438 / 4) = 0.5 + 2 · 0.634318 = 1.768637
-    #   0.9 + 2 √(1.609438 / 1) = 0.9 + 2 · 1.268636 = 3.437273
-    assert uct(0.5, 4, 5, 2.0) == pytest.approx(1.768637, abs=1e-6)
-    assert uct(0.9, 1, 5, 2.0) == pytest.approx(3.437273, abs=1e-6)
-    assert uct(0.0, 0, 5, 2.0) == uct(0.0, 0, 0, 2.0) == inf
-
-
-def test_puct_is_equation_3_of_mc_dml_and_line_29_of_llm_mcts():
-    # √9 = 3; c = 50
-    #   2.0 + 50 · 0.6 · 3 / (1 + 5) = 2.0 + 15.0 = 17.0
-    #   1.0 + 50 · 0.3 · 3 / (1 + 4) = 1.0 +  9.0 = 10.0
-    #   0.0 + 50 · 0.1 · 3 / (1 + 0) = 0.0 + 15.0 = 15.0
-    edges = ((2.0, 0.6, 5), (1.0, 0.3, 4), (0.0, 0.1, 0))
-    scores = [puct(q, p, n, 9, 50.0) for q, p, n in edges]
-    assert scores == pytest.approx([17.0, 10.0, 15.0])
-    assert [puct(0.0, p, 0, 0, 50.0) for p in (0.9, 0.1)] == [0.0, 0.0]
-
-
-def test_puct_of_mc_dml_algorithm_1_takes_the_root_of_the_quotient():
-    # c = 50
-    #   2.0 + 50 · 0.6 · √(8 / (1 + 1)) = 2.0 + 30 · 2.0      = 62.0
-    #   1.0 + 50 · 0.3 · √(8 / (1 + 7)) = 1.0 + 15 · 1.0      = 16.0
-    #   0.0 + 50 · 0.1 · √(8 / (1 + 0)) = 0.0 +  5 · 2.828427 = 14.142136
-    edges = ((2.0, 0.6, 1), (1.0, 0.3, 7), (0.0, 0.1, 0))
-    scores = [puct_root_of_quotient(q, p, n, 8, 50.0) for q, p, n in edges]
-    assert scores == pytest.approx([62.0, 16.0, 14.142136], abs=1e-6)
+@pytest.mark.parametrize(
+    ("score", "by_hand"),
+    [
+        # UCB of Tree of Options: ln 6 = 1.791759; c = 0.7; 0.7 √(1.791759 / (3 + 1)) = 0.468499.
+        (ucb(5.0, 3, 6, 0.7), 5.468499),
+        (ucb(4.9, 2, 6, 0.7), 5.440976),
+        (ucb(0.0, 0, 6, 0.7), 0.936996),
+        # ln 1 = 0, and before the first visit the bonus is 0 by definition.
+        (ucb(1.5, 0, 1, 0.7), 1.5),
+        (ucb(-2.0, 0, 0, 0.7), -2.0),
+        # UCT divides by the visits and tries everything once: ln 5 = 1.609438; c = 2;
+        # 2 √(1.609438 / 4) = 1.268637.
+        (uct(0.5, 4, 5, 2.0), 1.768637),
+        (uct(0.9, 1, 5, 2.0), 3.437273),
+        (uct(0.0, 0, 5, 2.0), inf),
+        (uct(0.0, 0, 0, 2.0), inf),
+        # PUCT, eq. 3 of MC-DML and line 29 of LLM-MCTS: √9 = 3; 50 · 0.6 · 3 / (1 + 5) = 15.
+        (puct(2.0, 0.6, 5, 9, 50.0), 17.0),
+        (puct(1.0, 0.3, 4, 9, 50.0), 10.0),
+        (puct(0.0, 0.1, 0, 9, 50.0), 15.0),
+        (puct(0.0, 0.9, 0, 0, 50.0), 0.0),
+    ],
+)
+def test_scores_by_hand(score, by_hand):
+    assert score == pytest.approx(by_hand, abs=1e-6)
 
 
 def test_argmax_takes_the_earliest_of_equals():
@@ -147,15 +128,6 @@ def test_puct_selection_sums_the_visits_of_the_edges():
     assert chosen(select_by_puct(c=1.0), node) == 1
     node.edges[1].in_flight = 2
     assert chosen(select_by_puct(c=1.0), node) == 0
-
-
-def test_puct_selection_takes_either_rule():
-    # N(s) = 8.
-    #   eq. 3:             0.5 √8 / 8 = 0.176777   against 0.3 + 0.05 √8 / 2 = 0.370711
-    #   root of quotient:  0.5 √(8 / 8) = 0.5      against 0.3 + 0.05 √(8 / 2) = 0.4
-    node = node_with_edges(9, [{"n": 7, "p": 0.5}, {"q": 0.3, "n": 1, "p": 0.05}])
-    assert chosen(select_by_puct(c=1.0), node) == 1
-    assert chosen(select_by_puct(c=1.0, rule=puct_root_of_quotient), node) == 0
 
 
 def test_puct_selection_renormalises_the_priors_of_the_legal_edges():

@@ -1,20 +1,9 @@
 """Nodes, edges and outcomes, without a search."""
 
-import json
-
 import pytest
 
-from llm_planning.search import (
-    Edge,
-    Node,
-    Step,
-    advance,
-    best_path,
-    edges_below,
-    expanded,
-    format_tree,
-    to_json,
-)
+from llm_planning.domain import Step
+from llm_planning.search import Edge, Node, advance, best_path, edges_below, expanded, format_tree
 
 
 def counted(edge, visits, value):
@@ -176,15 +165,3 @@ def test_format_tree_tells_outcomes_apart_where_there_are_several():
         "1=sun (N:1)\n"
         "1=sun.1. Go (N:1, Q:1.000)"
     )
-
-
-def test_to_json_nests_the_statistics(sheep_tree):
-    exported = json.loads(json.dumps(to_json(sheep_tree, lambda edge: {"option": edge.action})))
-    assert (exported["visits"], exported["value"]) == (3, 8 / 3)
-    wood, iron = exported["edges"]
-    assert wood["action"] == {"option": "Chop 4 wood"}
-    assert [wood[key] for key in ("visits", "value", "first_play", "prior")] == [2, 2.5, 0.0, 0.25]
-    assert iron["first_play"] == 2.0
-    [below] = wood["outcomes"]
-    assert [edge["action"]["option"] for edge in below["edges"]] == ["Craft 1 table", "Find a cow"]
-    assert iron["outcomes"] == []

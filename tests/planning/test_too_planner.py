@@ -5,13 +5,16 @@ import json
 import random
 import re
 from collections import Counter
+from dataclasses import asdict
+from functools import partial
 
 import pytest
+from golden import golden
 
 from llm_planning.environments.minecraft.domain import Minecraft
-from llm_planning.planners.tree_of_options.baselines import SPECS
-from llm_planning.planners.tree_of_options.settings import SearchSettings
-from llm_planning.planners.tree_of_options.world import scalar_reward, weights
+from llm_planning.planners.tree_of_options.planner import scalar_reward, weights
+from llm_planning.planners.tree_of_options.settings import OptionSearchSettings
+from llm_planning.planners.tree_of_options.specs import SPECS
 from llm_planning.roles import Engines
 from llm_planning.specs import Problem
 from llm_serving.errors import ServingError
@@ -97,9 +100,7 @@ def world(request):
     """The scripted world: options by what was done, r̂ by path, done once leather is held."""
     match request.role:
         case "propose":
-            return proposal(
-                *(path[-1] for path in REWARDS if path[:-1] == history_of(request)),
-            )
+            return proposal(*(path[-1] for path in REWARDS if path[:-1] == history_of(request)))
         case "feasibility":
             return compact_json({"reason": "", "action_valid": True})
         case "dynamics":
@@ -113,103 +114,47 @@ def world(request):
     raise AssertionError(request.role)
 
 
-async def plan(name="too", script=world, delay=None, seed=0, **settings):
+def with_obstacles(prerequisites):
+    """The scripted world in which some options are infeasible: option -> its prerequisite."""
+
+    def script(request):
+        option = option_of(request) if "Option: " in said(request) else None
+        match request.role:
+            case "feasibility" if option in prerequisites:
+                return compact_json({"reason": f"no {option} yet", "action_valid": False})
+            case "repair":
+                assert f"Why it cannot be done: no {option} yet" in said(request)
+                return compact_json(as_json(prerequisites[option]))
+            case "reward":
+                return evaluation(REWARDS.get((*history_of(request), option), 0.9))
+            case "decompose":
+                return proposal("find 1 cow", COW)
+        return world(request)
+
+    return script
+
+
+async def plan(name="too", script=world, delay=None, seed=0, engines=Engines, **settings):
     engine = ScriptedEngine(script, delay=delay)
     spec = PLANNERS[name]
+    own = {} if name == "cot" else SETTINGS
     outcome = await spec.run(
-        PROBLEM,
-        engines=Engines(engine),
-        settings=spec.settings.read(SETTINGS | settings),
-        seed=seed,
+        PROBLEM, engines=engines(engine), settings=spec.settings.read(own | settings), seed=seed
     )
     return outcome, engine
 
 
-def statistics(node, path=()):
-    """Path -> (N, Q) of every edge of a trace, and of the root."""
-    found = {} if path else {(): (node["visits"], node["value"])}
-    for edge in node["edges"]:
-        below = (*path, edge["option"])
-        found[below] = (edge["visits"], edge["value"])
-        found |= statistics(edge, below)
-    return found
+def calls_of(engine):
+    return {role: usage.calls for role, usage in engine.counters.roles.items()}
 
 
-async def test_golden_tree_of_the_equations():
-    # Every iteration: wood, table, sword with r̂ = .6, .4, .8; γ = .5.
-    # R of sword: .8; of table: .4 + .5 * .8 = .8; of wood: .6 + .5 * .8 = 1.
-    # With Q = 0 before the first visit nothing else is ever tried: after two visits the bonus of
-    # planks is .5 √ln 2 = .416, that of wood .5 √(ln 2 / 3) = .240 beside its Q of 1.
-    outcome, _ = await plan()
-    assert statistics(outcome.trace["tree"]) == {
-        (): (3, pytest.approx(1.0)),
-        (WOOD,): (3, pytest.approx(1.0)),
-        (PLANKS,): (0, 0.0),
-        (WOOD, STICKS): (0, 0.0),
-        (WOOD, TABLE): (3, pytest.approx(0.8)),
-        (WOOD, TABLE, SWORD): (3, pytest.approx(0.8)),
-        (WOOD, TABLE, AXE): (0, 0.0),
-    }
-    assert outcome.plan == (WOOD, TABLE, SWORD)
-    assert outcome.success is False
-
-
-async def test_golden_tree_of_means_with_reward_as_first_play():
-    # Iterations 1 and 2 walk wood, table, sword: R of sword .8, of table .8 / 1.5 = .5333, of wood
-    # 1 / 1.75 = .5714. Iteration 2 meets N(root) = 1, so no bonus: wood .5714 against r̂ = .5.
-    # Iteration 3: wood .5714 + .5 √(ln 2 / 3) = .8118, planks .5 + .5 √ln 2 = .9163. From planks
-    # the rollout takes the cow (.8 before .3), whose state is terminal: R of the cow .8, of planks
-    # (.5 + .5 * .8) / 1.5 = .6. The root's Q: (.5714 + .5714 + .6) / 3 = .5810.
-    outcome, _ = await plan(**{"return": "mean", "first_play": "reward"})
-    assert statistics(outcome.trace["tree"]) == {
-        (): (3, pytest.approx((2 / 1.75 + 0.6) / 3)),
-        (WOOD,): (2, pytest.approx(1 / 1.75)),
-        (WOOD, STICKS): (0, 0.0),
-        (WOOD, TABLE): (2, pytest.approx(0.8 / 1.5)),
-        (WOOD, TABLE, SWORD): (2, pytest.approx(0.8)),
-        (WOOD, TABLE, AXE): (0, 0.0),
-        (PLANKS,): (1, pytest.approx(0.6)),
-        (PLANKS, COW): (1, pytest.approx(0.8)),
-        (PLANKS, PIG): (0, 0.0),
-    }
-    assert outcome.plan == (PLANKS, COW)
-    # The model thought so; in the world there are no planks without logs, and no cow.
-    assert outcome.success is False
-    assert outcome.metrics == {
-        "success_basis": "executed",
-        "options_executed": 0,
-        "first_failed": PLANKS,
-        "first_obstacle": "needs 1 oak_log, has 0",
-        "reward": 0.0,
-        "predicted_success": True,
-        "options_planned": 2,
-        "nodes": 9,
-        "expansions": 4,
-        "dead_ends": 0,
-        "depth": 3,
-    }
-    assert outcome.text.partition("\n\n")[0] == "\n".join(
-        [
-            "ROOT (N:3, Q:0.581)",
-            "1. mine 1 oak_log (N:2, Q:0.571)",
-            "1.1. craft 4 stick (N:0, Q:0.000)",
-            "1.2. craft 1 crafting_table (N:2, Q:0.533)",
-            "1.2.1. craft 1 wooden_sword (N:2, Q:0.800)",
-            "1.2.2. craft 1 wooden_axe (N:0, Q:0.000)",
-            "2. craft 4 oak_planks (N:1, Q:0.600)",
-            "2.1. kill 1 cow (N:1, Q:0.800)",
-            "2.2. kill 1 pig (N:0, Q:0.000)",
-        ]
-    )
-
-
-@pytest.mark.parametrize(
-    ("returns", "first_play"), [("sum", "reward"), ("mean", "zero"), ("sum", "zero")]
-)
-async def test_other_rules_stay_on_the_first_path(returns, first_play):
-    outcome, _ = await plan(**{"return": returns, "first_play": first_play})
-    visits = {path: n for path, (n, _) in statistics(outcome.trace["tree"]).items() if n}
-    assert visits == {(): 3, (WOOD,): 3, (WOOD, TABLE): 3, (WOOD, TABLE, SWORD): 3}
+@pytest.mark.parametrize("case", golden("too"))
+async def test_golden_plans(case):
+    """Whole outcomes, what was left out and why included, and how often each role was asked."""
+    run = dict(case.run)
+    script = with_obstacles(run.pop("infeasible_options", {}))
+    outcome, engine = await plan(run.pop("planner"), script, **run)
+    case.check({"calls": calls_of(engine), **asdict(outcome), "unrepeatable": None})
 
 
 @pytest.mark.parametrize("width", [1, 3])
@@ -217,83 +162,29 @@ async def test_other_rules_stay_on_the_first_path(returns, first_play):
 async def test_same_tree_at_any_delay(width, rules):
     settings = {"width": width, "iter": 6, "return": rules[0], "first_play": rules[1]}
     immediate, _ = await plan(**settings)
+    assert (await plan(**settings))[0] == immediate
     for seed in range(3):
         rng = random.Random(seed)
         delayed, _ = await plan(delay=lambda _, rng=rng: rng.choice([0, 0.001, 0.003]), **settings)
         assert delayed == immediate
 
 
-async def test_repeated_run_is_equal():
-    first, _ = await plan(seed=3)
-    second, _ = await plan(seed=3)
-    assert first == second
-
-
-async def test_trace_is_json_and_tells_why():
-    outcome, _ = await plan(**{"return": "mean", "first_play": "reward"}, seed=11)
-    trace = json.loads(json.dumps(outcome.trace))
-    assert trace["task"] == TASK
-    assert trace["seed"] == 11
-    assert trace["settings"]["iter"] == 3
-    assert trace["settings"]["return"] == "mean"
-    cow = trace["tree"]["edges"][1]["edges"][0]
-    assert cow["scores"]["reward_estimate"] == 0.8
-    assert "{'oak_planks': 1, 'leather': 1}" in cow["state"]
-    assert cow["done"] is True
-    assert cow["candidate"] == {
-        "option": COW,
-        "proposed": COW,
-        "reasoning": "because",
-        "obstacle": None,
-    }
-
-
-async def test_calls_of_one_iteration():
-    # Expanded: root, wood, (wood, table); asked for termination: the three nodes walked.
-    _, engine = await plan(iter=1)
-    assert {role: usage.calls for role, usage in engine.counters.roles.items()} == {
-        "propose": 3,
-        "feasibility": 6,
-        "dynamics": 6,
-        "reward": 6,
-        "termination": 3,
-    }
-
-
 async def test_termination_is_asked_once_a_node_and_never_of_the_root():
     # Iterations 2 and 3 end at a leaf at depth d, which was asked in iteration 1.
     _, engine = await plan(iter=3)
-    assert engine.counters.roles["termination"].calls == 3
     # No inventory is empty: every state asked about is behind an option.
     asked = [said(request) for request in engine.requests if request.role == "termination"]
+    assert len(asked) == 3
     assert not [text for text in asked if "Inventory (0/36)" in text]
-
-
-@pytest.mark.parametrize(
-    ("name", "calls"),
-    [
-        ("too", {"propose": 2, "feasibility": 4, "dynamics": 4, "reward": 4, "termination": 2}),
-        ("too-no-wm", {"propose": 2, "feasibility": 4, "reward": 4, "termination": 2}),
-        ("too-no-fc", {"propose": 2, "dynamics": 4, "reward": 4, "termination": 2}),
-        ("tot-mcts", {"propose": 2, "reward": 4, "termination": 2}),
-    ],
-)
-async def test_calls_of_the_ablations(name, calls):
-    outcome, engine = await plan(name, iter=1, d=2)
-    assert {role: usage.calls for role, usage in engine.counters.roles.items()} == calls
-    assert outcome.plan == (WOOD, TABLE)
 
 
 @pytest.mark.parametrize("name", ["too-no-wm", "tot-mcts"])
 async def test_without_world_model_every_question_sees_the_start_and_the_options(name):
-    outcome, engine = await plan(name, iter=1, d=2)
+    _, engine = await plan(name, iter=1, d=2)
     assert all("Inventory (0/36): {}" in said(request) for request in engine.requests)
     assert all("at the start" in said(request) for request in engine.requests)
     termination = [request for request in engine.requests if request.role == "termination"]
     assert [history_of(request) for request in termination] == [(WOOD,), (WOOD, TABLE)]
-    tree = outcome.trace["tree"]
-    deepest = tree["edges"][0]["edges"][1]
-    assert deepest["state"] == str(PROBLEM.world.start(0))
 
 
 async def test_world_model_asks_as_its_equations_say():
@@ -310,133 +201,36 @@ async def test_world_model_asks_as_its_equations_say():
         assert "predicted after the option" in said(request)
 
 
-async def test_cot_asks_once():
-    answer = compact_json(
-        {
-            "options": [
-                as_json("find 1 cow", reasoning="cows drop leather"),
-                as_json(COW, reasoning="kill it"),
-            ]
-        }
+@pytest.mark.parametrize(("name", "settings"), [("too", {}), ("cot", {"d": 4})])
+async def test_engines_and_sampling_of_each_role(name, settings):
+    other = ScriptedEngine(world)
+    roles = dict.fromkeys(("dynamics", "reward", "termination"), other)
+    _, engine = await plan(
+        name, with_obstacles({}), engines=partial(Engines, by_role=roles), seed=9, **settings
     )
-    engine = ScriptedEngine({"decompose": answer})
-    spec = PLANNERS["cot"]
-    outcome = await spec.run(
-        PROBLEM, engines=Engines(engine), settings=spec.settings.read({"d": 4}), seed=5
-    )
-    assert outcome.plan == ("find 1 cow", "kill 1 cow")
-    assert outcome.metrics["success_basis"] == "executed"
-    assert outcome.metrics["options_planned"] == 2
-    assert outcome.trace["steps"][0] == {"option": "find 1 cow", "reasoning": "cows drop leather"}
-    said = outcome.text.partition("\n\n")[0]
-    assert said == "1. find 1 cow (cows drop leather)\n2. kill 1 cow (kill it)"
-    (request,) = engine.requests
-    assert request.sampling.temperature == 0.2
-    assert request.sampling.seed == 5
-    assert "At most 4 options" in request.prompt[0].content
-
-
-async def test_engines_and_sampling_of_each_role():
-    options, model = ScriptedEngine(world), ScriptedEngine(world)
-    spec = PLANNERS["too"]
-    await spec.run(
-        PROBLEM,
-        engines=Engines(options, dict.fromkeys(("dynamics", "reward", "termination"), model)),
-        settings=spec.settings.read(SETTINGS),
-        seed=9,
-    )
-    assert set(options.counters.roles) == {"propose", "feasibility"}
-    assert set(model.counters.roles) == {"dynamics", "reward", "termination"}
-    for request in (*options.requests, *model.requests):
-        if request.role == "propose":
+    own = {"propose", "feasibility"} if name == "too" else {"decompose"}
+    assert set(engine.counters.roles) == own
+    assert set(other.counters.roles) == (set(roles) if name == "too" else set())
+    for request in (*engine.requests, *other.requests):
+        if request.role in {"propose", "decompose"}:
             assert (request.sampling.temperature, request.sampling.seed) == (0.2, 9)
         else:
             assert request.sampling.temperature == 0.0
+    if name == "cot":
+        assert "At most 4 options" in engine.requests[0].prompt[0].content
 
 
-def with_obstacles(obstacles, prerequisites):
-    """The scripted world in which some options are infeasible."""
+@pytest.mark.parametrize("first_slow", [False, True])
+async def test_equal_candidates_are_one_edge(first_slow):
+    # Both proposals become the same option; which of them is checked first must not matter.
+    def delay(request):
+        return 0.01 * (request.role == "feasibility" and first_slow == (WOOD in said(request)))
 
-    def script(request):
-        if request.role == "feasibility" and option_of(request) in obstacles:
-            return compact_json({"reason": f"no {option_of(request)} yet", "action_valid": False})
-        if request.role == "repair":
-            assert f"Why it cannot be done: no {option_of(request)} yet" in said(request)
-            return compact_json(as_json(prerequisites[option_of(request)]))
-        if request.role == "reward":
-            return evaluation(REWARDS.get((*history_of(request), option_of(request)), 0.9))
-        return world(request)
-
-    return script
-
-
-async def test_infeasible_option_is_repaired_without_a_second_check():
-    script = with_obstacles({PLANKS}, {PLANKS: "mine 2 birch_log"})
-    outcome, engine = await plan(script=script, iter=1, d=1)
-    assert [child["option"] for child in outcome.trace["tree"]["edges"]] == [
-        WOOD,
-        "mine 2 birch_log",
-    ]
-    assert outcome.trace["tree"]["edges"][1]["candidate"] == {
-        "option": "mine 2 birch_log",
-        "proposed": PLANKS,
-        "reasoning": "because",
-        "obstacle": f"no {PLANKS} yet",
-    }
-    calls = {role: usage.calls for role, usage in engine.counters.roles.items()}
-    assert (calls["feasibility"], calls["repair"], calls["dynamics"]) == (2, 1, 2)
-
-
-async def test_infeasible_option_is_dropped():
-    script = with_obstacles({PLANKS}, {})
-    outcome, engine = await plan(script=script, iter=1, d=1, infeasible="drop")
+    outcome, engine = await plan(script=with_obstacles({PLANKS: WOOD}), iter=1, d=1, delay=delay)
     tree = outcome.trace["tree"]
-    assert [child["option"] for child in tree["edges"]] == [WOOD]
-    assert tree["left_out"] == [
-        {
-            "option": None,
-            "proposed": PLANKS,
-            "reasoning": "because",
-            "obstacle": f"no {PLANKS} yet",
-        }
-    ]
-    calls = {role: usage.calls for role, usage in engine.counters.roles.items()}
-    assert (calls["feasibility"], calls["dynamics"]) == (2, 1)
-
-
-async def test_node_without_feasible_options_is_a_dead_end():
-    script = with_obstacles({STICKS, TABLE}, {})
-    outcome, engine = await plan(script=script, iter=4, infeasible="drop")
-    # Iteration 1 ends at wood with R = .6; nobody asks there again.
-    assert outcome.trace["tree"]["edges"][0]["value"] == pytest.approx(0.6)
-    assert outcome.trace["tree"]["edges"][0]["visits"] == 4
-    assert outcome.metrics["dead_ends"] == 1
-    assert outcome.plan == (WOOD,)
-    assert engine.counters.roles["propose"].calls == 2
-
-
-async def test_root_without_feasible_options_plans_nothing():
-    script = with_obstacles({WOOD, PLANKS}, {})
-    outcome, engine = await plan(script=script, infeasible="drop")
-    assert outcome.plan == ()
-    assert outcome.success is False
-    assert outcome.text.startswith("ROOT (N:3, Q:0.000)\n\n")
-    assert engine.counters.roles["propose"].calls == 1
-
-
-async def test_equal_candidates_are_one_edge():
-    # Both proposals are repaired to what the other, or nobody, proposed: one edge, one valuation.
-    script = with_obstacles({PLANKS}, {PLANKS: WOOD})
-    for first_slow in (False, True):
-
-        def delay(request, slow=first_slow):
-            return 0.01 if request.role == "feasibility" and slow == (WOOD in said(request)) else 0
-
-        outcome, engine = await plan(script=script, iter=1, d=1, delay=delay)
-        tree = outcome.trace["tree"]
-        assert [child["candidate"]["proposed"] for child in tree["edges"]] == [WOOD]
-        assert [left["proposed"] for left in tree["left_out"]] == [PLANKS]
-        assert engine.counters.roles["dynamics"].calls == 1
+    assert [child["candidate"]["proposed"] for child in tree["edges"]] == [WOOD]
+    assert [left["proposed"] for left in tree["left_out"]] == [PLANKS]
+    assert engine.counters.roles["dynamics"].calls == 1
 
 
 async def test_equal_proposals_are_checked_once():
@@ -469,10 +263,7 @@ async def test_candidates_do_not_wait_for_each_other():
         ("reward", WOOD),
     ]
     # The children are in the order of the proposal all the same.
-    assert [child["option"] for child in outcome.trace["tree"]["edges"]] == [
-        WOOD,
-        PLANKS,
-    ]
+    assert [child["option"] for child in outcome.trace["tree"]["edges"]] == [WOOD, PLANKS]
 
 
 async def test_concurrent_plans_do_not_mix():
@@ -486,15 +277,15 @@ async def test_concurrent_plans_do_not_mix():
     assert engine.counters.roles["propose"].calls == 8 * 3
 
 
-async def test_error_of_the_engine_reaches_the_caller_unchanged():
+@pytest.mark.parametrize("width", [1, 2])
+async def test_error_of_the_engine_reaches_the_caller_unchanged(width):
     def script(request):
         if request.role == "dynamics":
             raise ServingError("out of order")
         return world(request)
 
-    for width in (1, 2):
-        with pytest.raises(ServingError, match="out of order"):
-            await plan(script=script, width=width)
+    with pytest.raises(ServingError, match="out of order"):
+        await plan(script=script, width=width)
 
 
 def test_reward_weights_by_hand():
@@ -509,7 +300,7 @@ def test_reward_weights_by_hand():
         "redundancy": 0.3,
     }
     # 1.2 (.2 + .6 + .8 + .4) + 1.0 (.9 + .5 + 1.0) - .3 = 2.4 + 2.4 - .3
-    assert scalar_reward(scores, weights(SearchSettings())) == pytest.approx(4.5)
+    assert scalar_reward(scores, weights(OptionSearchSettings())) == pytest.approx(4.5)
     best = dict.fromkeys(scores, 1.0) | {"redundancy": 0.0}
-    assert scalar_reward(best, weights(SearchSettings())) == pytest.approx(7.8)
-    assert Counter(weights(SearchSettings()).values()) == {1.2: 4, 1.0: 3, -1.0: 1}
+    assert scalar_reward(best, weights(OptionSearchSettings())) == pytest.approx(7.8)
+    assert Counter(weights(OptionSearchSettings()).values()) == {1.2: 4, 1.0: 3, -1.0: 1}

@@ -10,7 +10,7 @@ from llm_planning.environments.minecraft.domain import Minecraft
 from llm_planning.environments.minecraft.option_language import Option
 from llm_planning.environments.minecraft.state import Change
 from llm_planning.environments.minecraft.tasks import TASKS
-from llm_planning.planners.tree_of_options.questions import (
+from llm_planning.planners.tree_of_options.roles import (
     CHANGING,
     NOW,
     PAPER_ORDER,
@@ -20,14 +20,14 @@ from llm_planning.planners.tree_of_options.questions import (
     order,
 )
 from llm_planning.planners.tree_of_options.settings import Layout
-from llm_planning.planners.tree_of_options.trajectory import Trajectory
+from llm_planning.planners.tree_of_options.states import OptionState
 
 LAYOUTS = typing.get_args(Layout)
 TASK = TASKS["craft-a-compass"]
 WOOD, PLANKS = Option("mine", 3, "oak_log"), Option("craft", 4, "oak_planks")
 STONE, IRON = Option("mine", 8, "cobblestone"), Option("mine", 3, "iron_ore")
 MINECRAFT = Minecraft(task=TASK.name)
-START_TRAJECTORY = Trajectory(TASK.goal, TASK.start)
+START_TRAJECTORY = OptionState(TASK.goal, TASK.start)
 
 
 def after(trajectory, option, **change):

@@ -8,9 +8,9 @@ import pytest
 from llm_planning.environments.minecraft.domain import Minecraft
 from llm_planning.environments.minecraft.option_language import Option
 from llm_planning.environments.minecraft.tasks import PLAINS
-from llm_planning.planners.tree_of_options.baselines import SPECS
 from llm_planning.planners.tree_of_options.rules import rules_of
-from llm_planning.planners.tree_of_options.trajectory import Considered, Trajectory, Verdict
+from llm_planning.planners.tree_of_options.specs import SPECS
+from llm_planning.planners.tree_of_options.states import Feasibility, OptionQuestion, OptionState
 from llm_planning.roles import Engines
 from llm_planning.roles.oracles import tell
 from llm_planning.settings import SettingsError
@@ -20,7 +20,7 @@ from llm_serving.encoder_engine import EncoderEngine
 PLANNERS = {spec.name: spec for spec in SPECS}
 TASK = "cook-meat"
 WORLD = Minecraft(task=TASK)
-START = Trajectory(WORLD.goal, PLAINS, str(PLAINS))
+START = OptionState(WORLD.goal, PLAINS, str(PLAINS))
 WOOD, TABLE = Option("mine", 3, "oak_log"), Option("craft", 1, "crafting_table")
 
 
@@ -102,24 +102,26 @@ async def test_a_model_that_nobody_opened_is_no_other_one(tmp_path):
 
 def test_where_no_state_is_predicted_errors_go_with_what_was_done():
     rules = rules_of(WORLD, seed=0)
-    done = Trajectory(WORLD.goal, PLAINS, str(PLAINS), (WOOD,), since=(WOOD,))
+    done = OptionState(WORLD.goal, PLAINS, str(PLAINS), (WOOD,), since=(WOOD,))
     subjects = {rules["termination"].situation(one)[0] for one in (START, done)}
     assert len(subjects) == 2
 
 
 def test_answers_by_hand():
     rules = rules_of(WORLD, seed=0)
-    table = Considered(START, TABLE)
-    assert rules["feasibility"].right(table) == Verdict("needs 1 oak_log or another kind, has 0")
-    assert rules["feasibility"].wrong(table, Random(0)) == Verdict()
-    assert rules["feasibility"].right(Considered(START, WOOD)) == Verdict()
+    table = OptionQuestion(START, TABLE)
+    assert rules["feasibility"].right(table) == Feasibility(
+        "needs 1 oak_log or another kind, has 0"
+    )
+    assert rules["feasibility"].wrong(table, Random(0)) == Feasibility()
+    assert rules["feasibility"].right(OptionQuestion(START, WOOD)) == Feasibility()
     assert rules["repair"].right(table) == rules["propose"].right(START)[0].option
-    after = rules["dynamics"].right(Considered(START, WOOD)).state
+    after = rules["dynamics"].right(OptionQuestion(START, WOOD)).state
     assert after.inventory == {"oak_log": 3}
     assert rules["termination"].right(START) is False
     assert rules["termination"].wrong(START, Random(0)) is True
     judged = rules["reward"].right(
-        Considered(Trajectory(WORLD.goal, after, str(after)), WOOD, before=START)
+        OptionQuestion(OptionState(WORLD.goal, after, str(after)), WOOD, before=START)
     )
     # The plan of six still asks for a fourth log, so nothing is done of it yet.
     assert judged["reachability"] == 1.0
@@ -131,5 +133,5 @@ def test_answers_by_hand():
 
 def test_without_predictions_rules_replay_the_options():
     rules = rules_of(WORLD, seed=0)
-    done = Trajectory(WORLD.goal, PLAINS, str(PLAINS), (WOOD,), since=(WOOD,))
-    assert rules["feasibility"].right(Considered(done, TABLE)) == Verdict()
+    done = OptionState(WORLD.goal, PLAINS, str(PLAINS), (WOOD,), since=(WOOD,))
+    assert rules["feasibility"].right(OptionQuestion(done, TABLE)) == Feasibility()

@@ -1,24 +1,24 @@
 import asyncio
 import gc
-import json
 import pickle
 import weakref
 from random import Random
 
 import pytest
+from golden import golden
+from search_worlds import exported
 
 from llm_planning.domain import Step
 from llm_planning.roles.engines import TracingEngine
 from llm_planning.search import (
     Edge,
-    Leaf,
+    Evaluation,
     Node,
     advance,
     by_sums,
     edges_below,
     search,
     select_by_puct,
-    to_json,
 )
 from llm_planning.trace import IN_FULL, recording, tracing
 from llm_serving.errors import ServingError
@@ -49,7 +49,7 @@ class Words:
         return Step(word, REWARDS.get(word, 0.0), text=f"you write {action}")
 
     async def evaluate(self, node, walk):
-        return Leaf(tail=1.0)
+        return Evaluation(tail=1.0)
 
 
 def least_visited(node, edges):
@@ -69,10 +69,6 @@ def of_type(trace, *types):
 
 def untimed(events):
     return [{key: value for key, value in one.items() if key != "at"} for one in events]
-
-
-def summary(root):
-    return to_json(root, lambda edge: edge.action)
 
 
 # --- the current trace ---------------------------------------------------------------------------
@@ -109,7 +105,7 @@ async def test_trials_at_the_same_time_do_not_hear_each_other():
 
         async def evaluate(self, node, walk):
             request = Request(prompt=f"{self.name} {walk.state}", role=self.name)
-            return Leaf(tail=float(len((await self.engine.generate(request)).text)))
+            return Evaluation(tail=float(len((await self.engine.generate(request)).text)))
 
     async def trial(name):
         with recording() as trace:
@@ -140,85 +136,80 @@ def test_events_of_a_thread_of_the_trial_are_the_trial_s():
     assert untimed(asyncio.run(trial()).events) == [{"type": "belief", "belief": "it is night"}]
 
 
+# --- golden traces -------------------------------------------------------------------------------
+
+
+class Weather(Words):
+    async def step(self, state, action, rng):
+        seen = rng.choice(["sun", "rain"])
+        return Step(state + action, observation=seen, text=f"{seen} today")
+
+
+class Rollout(Words):
+    async def evaluate(self, node, walk):
+        if walk.depth:
+            return Evaluation(note="nothing")
+        edge = node.edges[1]
+        edge.step = Step("b", 4.0)
+        return Evaluation(edges=[edge], tail=2.0, note="went on")
+
+
+def renewed(node, walk):
+    if node.visits == 2:
+        for edge, prior in zip(node.edges, (0.25, 0.75), strict=True):
+            edge.prior = prior
+
+
+async def questions(trace):
+    engine = TracingEngine(
+        ScriptedEngine(
+            {"propose": ["find 1 cow", "dig"], "look": "a cow"},
+            score=lambda _, choices: [-1.0] * len(choices),
+        )
+    )
+    drawn = {"sampling": Sampling(temperature=0.5, seed=1), "role": "propose", "sample": 2}
+    for goal in ("cook meat", "build"):
+        prompt = (Message("system", "You plan."), Message("user", goal))
+        await engine.generate(Request(prompt=prompt, **drawn))
+    await engine.score(engine.encode("Next: "), ("wait", "dig"), role="prior")
+    await engine.score_labels(EncodedPrompt((78,)), ("A",))
+    seen = Message("user", "What is this?", (Image(b"png"),))
+    turns = (seen, Message("assistant", "A cow."), Message("user", "Sure?"))
+    await engine.generate(Request(prompt=turns, role="look"))
+
+
+async def what_planners_tell(trace):
+    belief = {"cow": {"plains": 0.75}}
+    trace.belief(belief)
+    belief["pig"] = {}
+    trace.memory("Take a torch.", kind="reflection")
+    trace.execution("dig", reward=1.5, text="You dig.", obstacle="only 2 of 3", done=True)
+    trace.execution(("go", "north"))
+
+
+SCENES = {
+    "four-simulations": lambda trace: searched(Node(), Words(), simulations=4),
+    "drawn-outcomes": lambda trace: searched(Node(), Weather(), simulations=6),
+    "rollout-in-the-tree": lambda trace: searched(Node(), Rollout(), simulations=2),
+    "priors-anew": lambda trace: searched(Node(), Words(), simulations=3, before_select=renewed),
+    "questions": questions,
+    "what-planners-tell": what_planners_tell,
+}
+
+
+@pytest.mark.parametrize("case", golden("trace"))
+async def test_golden_traces(case):
+    with recording() as trace:
+        await SCENES[case.run["scene"]](trace)
+    events = untimed(trace.events)
+    assert all(one.pop("seconds") >= 0.0 for one in events if one["type"] == "role")
+    case.check(events)
+    if case.run["scene"] != "questions":
+        times = [event["at"] for event in trace.events]
+        assert times == sorted(times)
+
+
 # --- searches ------------------------------------------------------------------------------------
-
-
-GOLDEN = """\
-{"type":"node","tree":0,"id":0,"edge":null,"observation":null,"text":""}
-{"type":"search","tree":0,"root":0}
-{"type":"edges","tree":0,"node":0,"actions":["a","b"],"priors":[0.5,0.5],"first_play":[0,0]}
-{"type":"simulation","tree":0,"number":1,"nodes":[0],"edges":[],"descent":0,"rewards":[],"tail":1,"N":[],"Q":[],"note":null}
-{"type":"node","tree":0,"id":1,"edge":"0.0","observation":"a","text":"you write a"}
-{"type":"edges","tree":0,"node":1,"actions":["a","b"],"priors":[0.5,0.5],"first_play":[0,0]}
-{"type":"simulation","tree":0,"number":2,"nodes":[0,1],"edges":["0.0"],"descent":1,"rewards":[2],"tail":1,"N":[1],"Q":[2.5],"note":null}
-{"type":"node","tree":0,"id":2,"edge":"0.1","observation":"b","text":"you write b"}
-{"type":"edges","tree":0,"node":2,"actions":["a","b"],"priors":[0.5,0.5],"first_play":[0,0]}
-{"type":"simulation","tree":0,"number":3,"nodes":[0,2],"edges":["0.1"],"descent":1,"rewards":[4],"tail":1,"N":[1],"Q":[4.5],"note":null}
-{"type":"node","tree":0,"id":3,"edge":"1.0","observation":"aa","text":"you write a"}
-{"type":"edges","tree":0,"node":3,"actions":["a","b"],"priors":[0.5,0.5],"first_play":[0,0]}
-{"type":"simulation","tree":0,"number":4,"nodes":[0,1,3],"edges":["0.0","1.0"],"descent":2,"rewards":[2,1],"tail":1,"N":[2,1],"Q":[2.625,1.5],"note":null}
-{"type":"decision","tree":0,"root":0,"simulations":4,"left_out":0,"visits":4,"value":2.6875,"edges":["0.0","0.1"],"N":[2,1],"Q":[2.625,4.5]}
-"""
-
-
-async def test_golden_events_of_four_simulations():
-    # γ = 0.5, a leaf is worth 1, the least visited edge is taken, of equals the first.
-    # 1. The root: R_0 = 1.
-    # 2. a, reward 2: R_0 = 2 + 0.5 · 1 = 2.5.
-    # 3. b, reward 4: R_0 = 4 + 0.5 · 1 = 4.5.
-    # 4. a, then aa, reward 1: R_1 = 1 + 0.5 · 1 = 1.5, R_0 = 2 + 0.5 · 1.5 = 2.75;
-    #    Q(a) = (2.5 + 2.75) / 2 = 2.625. V = (1 + 2.5 + 4.5 + 2.75) / 4 = 2.6875.
-    with recording() as trace:
-        await searched(Node(), Words(), simulations=4)
-    assert untimed(trace.events) == [json.loads(line) for line in GOLDEN.splitlines()]
-    times = [event["at"] for event in trace.events]
-    assert times == sorted(times)
-
-
-async def test_what_is_drawn_leads_to_nodes_of_its_own():
-    class Weather(Words):
-        async def step(self, state, action, rng):
-            seen = rng.choice(["sun", "rain"])
-            return Step(state + action, observation=seen, text=f"{seen} today")
-
-    with recording() as trace:
-        root = await searched(Node(), Weather(), simulations=20)
-    for edge in root.edges:
-        assert set(edge.outcomes) == {"sun", "rain"}
-    below = [one for one in of_type(trace, "node") if one["edge"] in {"0.0", "0.1"}]
-    assert sorted((one["edge"], one["observation"], one["text"]) for one in below) == [
-        (edge, seen, f"{seen} today") for edge in ("0.0", "0.1") for seen in ("rain", "sun")
-    ]
-
-
-async def test_what_an_evaluation_walks_and_notes_is_told():
-    class Rollout(Words):
-        async def evaluate(self, node, walk):
-            if walk.depth:
-                return Leaf(note="nothing")
-            edge = node.edges[1]
-            edge.step = Step("b", 4.0)
-            return Leaf(edges=[edge], tail=2.0, note="went on")
-
-    with recording() as trace:
-        await searched(Node(), Rollout(), simulations=2)
-    first, second = of_type(trace, "simulation")
-    assert (first["nodes"], first["edges"], first["descent"]) == ([0, 1], ["0.1"], 0)
-    assert (first["rewards"], first["tail"], first["note"]) == ([4.0], 2.0, "went on")
-    assert (second["nodes"], second["edges"], second["descent"]) == ([0, 2], ["0.0"], 1)
-    assert second["note"] == "nothing"
-
-
-async def test_edges_are_told_again_when_their_priors_change():
-    def renew(node, walk):
-        if node.visits == 2:
-            for edge, prior in zip(node.edges, (0.25, 0.75), strict=True):
-                edge.prior = prior
-
-    with recording() as trace:
-        await searched(Node(), Words(), simulations=3, before_select=renew)
-    told = [one["priors"] for one in of_type(trace, "edges") if one["node"] == 0]
-    assert told == [[0.5, 0.5], [0.25, 0.75]]
 
 
 async def test_long_observations_say_that_they_were_cut():
@@ -236,7 +227,7 @@ async def test_every_id_is_told_before_it_is_used(width):
     class Chance(Words):
         async def evaluate(self, node, walk):
             await asyncio.sleep(0)
-            return Leaf(tail=Random(walk.state).random())
+            return Evaluation(tail=Random(walk.state).random())
 
     with recording() as trace:
         root = await searched(
@@ -292,7 +283,7 @@ async def test_a_run_without_questions_is_told_in_less_and_less_detail():
             if self.asks:
                 self.asks = False
                 await self.engine.generate(Request(prompt="?", role="value"))
-            return Leaf()
+            return Evaluation()
 
     async def told(model):
         with recording() as trace:
@@ -370,7 +361,7 @@ async def test_a_search_that_fails_is_told_up_to_there():
         async def evaluate(self, node, walk):
             if walk.state == "b":
                 raise ValueError("no b")
-            return Leaf(tail=1.0)
+            return Evaluation(tail=1.0)
 
     with recording() as trace, pytest.raises(ValueError, match="no b"):
         await searched(Node(), Failing(), simulations=9)
@@ -386,7 +377,7 @@ async def test_a_search_does_the_same_whether_or_not_it_is_told(width):
     told = []
     with recording():
         traced = await searched(Node(), Words(), **options, on_backup=told.append)
-    assert summary(traced) == summary(plain)
+    assert exported(traced) == exported(plain)
     assert len(seen) == len(told) == 300
     assert sum(1 for _ in edges_below(plain)) > 50
 
@@ -405,59 +396,6 @@ class Full:
         return EngineLoad(running=12, waiting=3, capacity=64, preempted=0, kv_usage=0.5)
 
 
-async def test_a_question_is_told_in_its_parts():
-    engine = TracingEngine(ScriptedEngine({"propose": ["find 1 cow", "dig"]}))
-    system = Message("system", "You plan.")
-    with recording() as trace:
-        for goal in ("cook meat", "build"):
-            request = Request(
-                prompt=(system, Message("user", goal)),
-                sampling=Sampling(temperature=0.5, seed=1),
-                role="propose",
-                sample=2,
-            )
-            await engine.generate(request)
-    prompt, first, second = trace.events
-    # Of the scripted engine, a message is its bytes between two marks; the user's mark and the
-    # first of its bytes that differ follow.
-    assert prompt["tokens"] == len("You plan.") + 2 + 1
-    assert (prompt["type"], prompt["text"], prompt["model"]) == ("prompt", "You plan.", "scripted")
-    assert first["seconds"] >= 0.0
-    del first["at"], first["seconds"]
-    assert first == {
-        "type": "role",
-        "role": "propose",
-        "model": "scripted",
-        "asked": "generate",
-        "system": prompt["id"],
-        "turns": [{"role": "user", "text": "cook meat"}],
-        "temperature": 0.5,
-        "sample": 2,
-        "answer": "find 1 cow",
-        "finish": "stop",
-        "prompt_tokens": len("You plan.cook meat") + 5,
-        "cached_tokens": 0,
-        "completion_tokens": len("find 1 cow") + 1,
-        "replayed": 0,
-    }
-    assert (second["system"], second["answer"]) == (prompt["id"], "dig")
-    assert engine.counters.total.calls == 2
-
-
-async def test_scores_are_told_with_the_text_that_was_encoded_before():
-    engine = TracingEngine(ScriptedEngine({}, score=lambda _, choices: [-1.0] * len(choices)))
-    with recording() as trace:
-        encoded = engine.encode("Next: ")
-        await engine.score(encoded, ("wait", "dig"), role="prior")
-        await engine.score_labels(EncodedPrompt((78,)), ("A",))
-    known, unknown = trace.events
-    assert known["turns"] == [{"role": None, "text": "Next: "}]
-    assert (known["asked"], known["role"], known["system"]) == ("score", "prior", None)
-    assert (known["choices"], known["logprobs"]) == (["wait", "dig"], [-1.0, -1.0])
-    assert (unknown["asked"], unknown["turns"]) == ("score_labels", [])
-    assert unknown["prompt_tokens"] == 1
-
-
 async def test_the_texts_of_encoded_prompts_are_remembered_for_a_while():
     engine = TracingEngine(ScriptedEngine({}, score=lambda _, choices: [0.0]))
     with recording() as trace:
@@ -465,23 +403,6 @@ async def test_the_texts_of_encoded_prompts_are_remembered_for_a_while():
         for prompt in (old, new):
             await engine.score(prompt, ("x",))
     assert [one["turns"] for one in trace.events] == [[], [{"role": None, "text": "prompt 199"}]]
-
-
-async def test_turns_and_their_images_are_told():
-    engine = TracingEngine(ScriptedEngine({"look": "a cow"}))
-    turns = (
-        Message("user", "What is this?", (Image(b"png"),)),
-        Message("assistant", "A cow."),
-        Message("user", "Sure?"),
-    )
-    with recording() as trace:
-        await engine.generate(Request(prompt=turns, role="look"))
-    assert trace.events[0]["system"] is None
-    assert trace.events[0]["turns"] == [
-        {"role": "user", "text": "What is this?", "images": 1},
-        {"role": "assistant", "text": "A cow."},
-        {"role": "user", "text": "Sure?"},
-    ]
 
 
 async def test_an_engine_that_cannot_encode_has_no_fixed_tokens():
@@ -510,39 +431,6 @@ async def test_the_load_of_the_engines_is_looked_at_now_and_then():
     (load,) = untimed(of_type(trace, "load"))
     assert load == {"type": "load", "batch": 12, "waiting": 3, "capacity": 64}
     assert full.looks == 1
-
-
-# --- what planners tell --------------------------------------------------------------------------
-
-
-def test_beliefs_memories_and_executions():
-    belief = {"cow": {"plains": 0.75}}
-    with recording() as trace:
-        trace.belief(belief)
-        belief["pig"] = {}
-        trace.memory("Take a torch.", kind="reflection")
-        trace.execution("dig", reward=1.5, text="You dig.", obstacle="only 2 of 3", done=True)
-        trace.execution(("go", "north"))
-    assert untimed(trace.events) == [
-        {"type": "belief", "belief": {"cow": {"plains": 0.75}}},
-        {"type": "memory", "kind": "reflection", "text": "Take a torch."},
-        {
-            "type": "execution",
-            "action": "dig",
-            "reward": 1.5,
-            "text": "You dig.",
-            "obstacle": "only 2 of 3",
-            "done": True,
-        },
-        {
-            "type": "execution",
-            "action": "('go', 'north')",
-            "reward": 0.0,
-            "text": "",
-            "obstacle": None,
-            "done": False,
-        },
-    ]
 
 
 async def test_events_can_go_to_another_process():

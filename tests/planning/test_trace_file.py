@@ -5,13 +5,7 @@ import numpy as np
 import pytest
 
 from llm_planning.trace import recording
-from llm_planning.trace_file import (
-    TraceError,
-    decode_trace,
-    encode_trace,
-    summary_of,
-    write_trace,
-)
+from llm_planning.trace_file import TraceError, decode_trace, encode_trace, summary_of, write_trace
 
 SUMMARY = {
     "goal": "cook meat",

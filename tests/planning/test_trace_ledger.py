@@ -15,7 +15,7 @@ from llm_planning.domain import Step
 from llm_planning.experiments.ledger import Ledger, LedgerError
 from llm_planning.experiments.traces import repeatable_digest
 from llm_planning.roles.engines import TracingEngine
-from llm_planning.search import Edge, Leaf, Node, by_sums, search, select_by_puct
+from llm_planning.search import Edge, Evaluation, Node, by_sums, search, select_by_puct
 from llm_planning.trace import recording
 from llm_planning.trace_file import decode_trace, encode_trace
 from llm_serving.request import Message, Request
@@ -59,7 +59,7 @@ class Asking:
             prompt=(Message("system", f"Values of {self.name}."), Message("user", walk.state)),
             role="value",
         )
-        return Leaf(tail=float((await self.engine.generate(request)).text))
+        return Evaluation(tail=float((await self.engine.generate(request)).text))
 
 
 async def lived(*, delays, worth=0.5, batch=4):

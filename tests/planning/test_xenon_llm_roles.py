@@ -7,7 +7,7 @@ import pytest
 
 from llm_planning.environments.minecraft.goals import GOALS_120
 from llm_planning.environments.minecraft.rulebook import RuleBook
-from llm_planning.environments.minecraft.verbs import action_set
+from llm_planning.environments.minecraft.text_world import action_set
 from llm_planning.planners.xenon.answers import Analysis, requirement_list, written
 from llm_planning.planners.xenon.llm_roles import LATEST, SHOWN, llm_roles
 from llm_planning.planners.xenon.roles import (

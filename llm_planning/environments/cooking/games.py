@@ -22,7 +22,7 @@ from llm_planning.environments.textgame.textworld_making import (
     make_once,
     opening_made,
 )
-from llm_planning.roles import together
+from llm_planning.roles import gather
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -137,4 +137,4 @@ async def open_kitchens(specs: Sequence[GameSpec]) -> list[Kitchen]:
         async with free:
             return await asyncio.to_thread(open_kitchen, spec)
 
-    return await together(map(opened, specs))
+    return await gather(map(opened, specs))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from llm_planning.environments.minecraft.text_world import TextWorld
 
 LABEL: Final = "simulated controller"
-"""What tables made with such a world say."""
+"""The label of tables that were made with such a world."""
 
 _AT_ONCE = frozenset({"craft", "smelt"})
 

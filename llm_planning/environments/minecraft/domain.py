@@ -7,14 +7,13 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from llm_planning.domain import Domain, Step
-from llm_planning.environments.minecraft.option_advice import needed
 from llm_planning.environments.minecraft.option_language import (
     ChangeModel,
     Option,
     OptionGrammar,
     Vocabulary,
 )
-from llm_planning.environments.minecraft.option_rules import OptionRules, Reading
+from llm_planning.environments.minecraft.option_rules import OptionRules, Reading, needed
 from llm_planning.environments.minecraft.option_world import OptionWorld
 from llm_planning.environments.minecraft.rulebook import game_rules
 from llm_planning.environments.minecraft.state import State
@@ -33,8 +32,8 @@ EVERY_TASK: Mapping[str, Task] = {**TASKS, MINE_A_DIAMOND.name: MINE_A_DIAMOND}
 """The eight tasks of Tree of Options, and that of DRIP."""
 
 QUANTITIES = (1, 3, 8)
-"""How many an action takes of one thing, for planners that choose among actions; our choice: one,
-what a recipe of tools needs, and what a furnace needs."""
+"""The quantities of actions, for planners that choose among actions (our choice): one, what a
+recipe of tools needs, and what a furnace needs."""
 
 
 class MinecraftSettings(Settings):

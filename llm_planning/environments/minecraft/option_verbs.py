@@ -1,9 +1,11 @@
-"""What each verb needs and does, and when its effect holds already.
+"""The verbs of options: what each needs and does, and when its effect holds already.
 
 A verb looks at a state and an option and answers with the obstacle in words, or with an attempt:
 the option is feasible then, and carrying it out takes only the draws. Items stay in the inventory
 while they are worn or in hand, and whatever is held can be used without equipping it first; tools
-do not wear out.
+do not wear out. Whoever takes something that is near goes to the nearest of its kind and comes back
+to where they stood. What is taken is near no longer; the nearest that is left is as far as the
+nearest was.
 
 That an effect holds is the first of the three answers of DRIP's check (*DRIP*, Table 11): done,
 executable, or not. As there, the item that results is what counts, not the verb: planks that were
@@ -13,35 +15,26 @@ once more.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from llm_planning.environments.minecraft.option_crafting import cook, craft, smelt, smelted
-from llm_planning.environments.minecraft.option_effects import Attempt, Effect
-from llm_planning.environments.minecraft.option_gathering import (
-    FLUID_IN,
-    MILK,
-    MILK_WORDS,
-    MINE_TICKS,
-    SHEAR_WORDS,
-    SHEARS,
-    collect,
-    kill,
-    milk,
-    mine,
-    shear,
-)
-from llm_planning.environments.minecraft.option_loot import FLUIDS, KILLED, SHEARED
 from llm_planning.environments.minecraft.option_rules import (
+    FLUID_IN,
     GROUPS,
     OptionRules,
+    article,
     has_tool,
     holds,
     unknown,
 )
+from llm_planning.environments.minecraft.option_tables import FLUIDS, KILLED, SHEARED
 from llm_planning.environments.minecraft.rulebook import STATIONS
-from llm_planning.environments.minecraft.state import Change, Sighting, State
+from llm_planning.environments.minecraft.state import Attempt, Change, Effect, Sighting, State
 from llm_planning.environments.minecraft.surroundings import (
+    BLOCK_TICKS,
+    DIG_EXHAUSTION,
     DIG_TICKS,
     LEVELS,
     ON_SURFACE,
@@ -53,10 +46,11 @@ from llm_planning.environments.minecraft.surroundings import (
 from llm_planning.environments.minecraft.vocabulary import BLOCKS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from random import Random
 
     from llm_planning.environments.minecraft.option_language import Option
+    from llm_planning.environments.minecraft.option_tables import Drop
 
 Verb: TypeAlias = "Callable[[OptionRules, State, Option], Attempt | str]"
 Test: TypeAlias = "Callable[[OptionRules, State, Option], bool]"
@@ -65,7 +59,136 @@ HAND_TICKS: Final = 20
 """Time to equip something, or to place one block, in ticks."""
 
 ANYTHING: Final = ("", "surroundings")
-"""What is explored when nothing in particular is looked for."""
+"""The items of an option that explores without a target."""
+
+
+MINE_TICKS: Final = 40
+"""Time to break one block and pick up what it gives, in ticks."""
+
+KILL_TICKS: Final = 100
+ANIMAL_TICKS: Final = 60
+FILL_TICKS: Final = 20
+"""Time to kill one animal or monster, to shear or milk one, and to fill one bucket."""
+
+KILL_EXHAUSTION: Final = 0.5
+"""Exhaustion of one kill: five blows of 0.1."""
+
+SHEEP: Final = "sheep"
+SHEARS: Final = "shears"
+SHEAR_WORDS: Final = (SHEEP, SHEARED[0])
+"""The items that mean shearing a sheep."""
+
+COW: Final = "cow"
+MILK: Final = "milk_bucket"
+MILK_WORDS: Final = (COW, "milk", MILK)
+"""The items that mean milking a cow."""
+
+_BUCKET = "bucket"
+_REFILLS = "water"
+
+
+def mine(rules: OptionRules, state: State, option: Option) -> Attempt | str:
+    """Breaks blocks in view until so many of the item are gained, or so many of the block broken.
+
+    Only what the option names is picked up. Where several kinds of block give it, one kind is
+    broken after the other; those for which the tool is missing are left alone. When the blocks in
+    view run out first, the option falls short.
+    """
+    drops = rules.drops.get(option.item)
+    if drops is None:
+        return unknown(option.item, "no block gives {}")
+    seen = [drop for drop in drops if drop.block in state.nearby_blocks]
+    if not seen:
+        return f"no {' or '.join(dict.fromkeys(drop.block for drop in drops))} nearby"
+    fitting = [drop for drop in seen if has_tool(rules, state, drop.block)]
+    if fitting:
+        return lambda draw: _mined(state, fitting, option, draw)
+    least, *better = rules.tools[seen[0].block]
+    return f"{seen[0].block} needs {article(least)}{' or better' if better else ''}"
+
+
+def kill(rules: OptionRules, state: State, option: Option) -> Attempt | str:  # noqa: ARG001
+    """Kills so many of a kind, at most as many as are near, and takes what they leave."""
+    kind = option.item
+    if kind not in KILLED:
+        return unknown(kind, "{} is neither an animal nor a monster")
+    if kind not in state.nearby_entities:
+        return f"no {kind} nearby"
+
+    def attempt(draw: Random) -> Effect:
+        killed = min(option.quantity, sighting(state, kind).number)
+        loot: Counter[str] = Counter()
+        for _ in range(killed):
+            for item, least, most in KILLED[kind]:
+                loot[item] += _number(least, most, draw)
+        return Effect(
+            change=Change(gained=_positive(loot), near=_fewer(state, kind, killed)),
+            ticks=_way(state, kind) + KILL_TICKS * killed,
+            exhaustion=KILL_EXHAUSTION * killed,
+            shortfall=_too_few(killed, option.quantity, kind),
+        )
+
+    return attempt
+
+
+def shear(rules: OptionRules, state: State, option: Option) -> Attempt | str:  # noqa: ARG001
+    """Shears so many sheep, each once: a shorn sheep runs off and is near no longer."""
+    if option.item not in SHEAR_WORDS:
+        return f"{option.item} cannot be shorn"
+    if not holds(state, SHEARS):
+        return f"needs {SHEARS}"
+    if SHEEP not in state.nearby_entities:
+        return f"no {SHEEP} nearby"
+
+    def attempt(draw: Random) -> Effect:
+        shorn = min(option.quantity, sighting(state, SHEEP).number)
+        item, least, most = SHEARED
+        wool = sum(_number(least, most, draw) for _ in range(shorn))
+        return Effect(
+            change=Change(gained=_positive({item: wool}), near=_fewer(state, SHEEP, shorn)),
+            ticks=_way(state, SHEEP) + ANIMAL_TICKS * shorn,
+            shortfall=_too_few(shorn, option.quantity, SHEEP),
+        )
+
+    return attempt
+
+
+def milk(rules: OptionRules, state: State, option: Option) -> Attempt | str:  # noqa: ARG001
+    """Fills so many buckets with milk; one cow gives any number."""
+    if option.item not in MILK_WORDS:
+        return f"{option.item} cannot be milked"
+    if COW not in state.nearby_entities:
+        return f"no {COW} nearby"
+    obstacle = _too_few_buckets(state, option.quantity)
+    if obstacle is not None:
+        return obstacle
+    change = Change(gained={MILK: option.quantity}, lost={_BUCKET: option.quantity})
+    ticks = _way(state, COW) + ANIMAL_TICKS * option.quantity
+    return lambda _: Effect(change=change, ticks=ticks)
+
+
+def collect(rules: OptionRules, state: State, option: Option) -> Attempt | str:  # noqa: ARG001
+    """Fills so many buckets with water, which flows back, or with lava, which does not."""
+    full = FLUIDS.get(option.item, option.item)
+    fluid = FLUID_IN.get(full)
+    if fluid is None:
+        return f"buckets collect {' or '.join(FLUIDS)}, not {option.item}"
+    if fluid not in state.nearby_blocks:
+        return f"no {fluid} nearby"
+    obstacle = _too_few_buckets(state, option.quantity)
+    if obstacle is not None:
+        return obstacle
+    filled = min(option.quantity, sighting(state, fluid).number)
+    effect = Effect(
+        change=Change(
+            gained=_positive({full: filled}),
+            lost=_positive({_BUCKET: filled}),
+            near={} if fluid == _REFILLS else _fewer(state, fluid, filled),
+        ),
+        ticks=_way(state, fluid) + FILL_TICKS * filled,
+        shortfall=_too_few(filled, option.quantity, fluid),
+    )
+    return lambda _: effect
 
 
 def equip(rules: OptionRules, state: State, option: Option) -> Attempt | str:  # noqa: ARG001
@@ -128,7 +251,69 @@ def find(rules: OptionRules, state: State, option: Option) -> Attempt | str:
     return attempt
 
 
-VERBS: Final[Mapping[str, Verb]] = {
+def _mined(state: State, drops: Sequence[Drop], option: Option, draw: Random) -> Effect:
+    """Breaks blocks of the first kind, then of the next.
+
+    Args:
+        state: before.
+        drops: all of the same item, of different blocks; at least one.
+        option: names the item, or the only block.
+        draw: the source of chance.
+    """
+    item = drops[0].item
+    by_block = option.item != item
+    broken = gained = reached = 0
+    ticks = 0.0
+    near: dict[str, Sighting] = {}
+    for drop in drops:
+        stock, taken = sighting(state, drop.block).number, 0
+        while reached < option.quantity and taken < stock:
+            taken += 1
+            number = 0
+            if drop.chance == 1 or draw.random() < drop.chance:
+                number = _number(drop.least, drop.most, draw)
+            gained += number
+            reached += 1 if by_block else number
+        if taken:
+            broken += taken
+            ticks += _way(state, drop.block) + MINE_TICKS * taken
+            near |= _fewer(state, drop.block, taken)
+    return Effect(
+        change=Change(gained=_positive({item: gained}), near=near),
+        ticks=ticks,
+        exhaustion=DIG_EXHAUSTION * broken,
+        shortfall=_too_few(reached, option.quantity, option.item),
+    )
+
+
+def _number(least: int, most: int, draw: Random) -> int:
+    return least if least == most else draw.randint(least, most)
+
+
+def _positive(counts: Mapping[str, int]) -> dict[str, int]:
+    return {item: count for item, count in counts.items() if count > 0}
+
+
+def _way(state: State, kind: str) -> float:
+    """Time to get to the nearest of a kind and back, in ticks."""
+    return 2 * BLOCK_TICKS * sighting(state, kind).distance
+
+
+def _fewer(state: State, kind: str, taken: int) -> dict[str, Sighting]:
+    count, distance = sighting(state, kind)
+    return {kind: Sighting(count - taken, distance)}
+
+
+def _too_few(done: int, wanted: int, thing: str) -> str | None:
+    return None if done >= wanted else f"only {done} of {wanted} {thing} nearby"
+
+
+def _too_few_buckets(state: State, count: int) -> str | None:
+    held = state.inventory.get(_BUCKET, 0)
+    return None if held >= count else f"needs {count} {_BUCKET}, has {held}"
+
+
+ATTEMPTS: Final[Mapping[str, Verb]] = {
     "mine": mine,
     "craft": craft,
     "smelt": smelt,
@@ -142,14 +327,14 @@ VERBS: Final[Mapping[str, Verb]] = {
     "explore": find,
     "find": find,
 }
-"""Every verb by its name."""
+"""Verb -> what it needs and does."""
 
 
 def _has(state: State, item: str, count: int) -> bool:
     return max(state.inventory.get(item, 0), item in state.equipment) >= count
 
 
-def _mined(rules: OptionRules, state: State, option: Option) -> bool:
+def _mining_done(rules: OptionRules, state: State, option: Option) -> bool:
     """So many of the item are held; or, of a block, what so many give at least."""
     drops = rules.drops.get(option.item)
     if drops is None:
@@ -189,7 +374,7 @@ def _found(_: OptionRules, state: State, option: Option) -> bool:
 
 
 DONE: Final[Mapping[str, Test]] = {
-    "mine": _mined,
+    "mine": _mining_done,
     "craft": lambda rules, state, option: (
         option.item in rules.crafts and _has(state, option.item, option.quantity)
     ),
@@ -215,6 +400,6 @@ DONE: Final[Mapping[str, Test]] = {
     "explore": _found,
     "find": _found,
 }
-"""Verb -> whether an option with it is done: so many of what it results in are held, or in view."""
+"""Verb -> whether an option is done: so many of what it results in are held, or in view."""
 
 _PLACEABLE: Final = frozenset((*BLOCKS, *GROUPS["planks"])) - FLUIDS.keys()

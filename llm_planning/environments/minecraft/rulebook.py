@@ -25,7 +25,7 @@ Quantities: TypeAlias = Mapping[str, int]
 """item -> count, above 0."""
 
 STATIONS: Final = ("crafting_table", "furnace")
-"""What is placed, used and picked up again."""
+"""Items that are placed, used and picked up again."""
 
 MATERIAL_TIERS: Final = {"wooden": 1, "golden": 1, "stone": 2, "iron": 3, "diamond": 4}
 """Material of a tool -> its tier. In the game a golden pickaxe mines what a wooden one mines."""
@@ -34,7 +34,7 @@ PICKAXE_TIERS: Final = {f"{material}_pickaxe": tier for material, tier in MATERI
 """Pickaxe -> its tier."""
 
 GRADED_TOOLS: Final = ("pickaxe", "shovel")
-"""Kinds of tool whose better ones do the work of the lesser."""
+"""Kinds of tool of which a better one does the work of a lesser one."""
 
 
 class UnknownItemError(ValueError):

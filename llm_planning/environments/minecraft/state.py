@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping  # noqa: TC003 (pydantic reads the annotations)
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from math import inf
+from random import Random
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from pydantic import ConfigDict, TypeAdapter
@@ -220,3 +221,26 @@ def _equipped(equipment: Equipment, item: str | None) -> Equipment:
 
 
 _RECORD = TypeAdapter(State)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """What an attempt does, time, hunger and monsters left aside.
+
+    Attributes:
+        change: to the state, x and z left aside.
+        ticks: time it takes; a second has 20.
+        exhaustion: as the game counts it; 4 take half a drumstick.
+        position: where the player got; None where they stayed.
+        shortfall: why less was reached than the option says; None if all of it was.
+    """
+
+    change: Change = field(default_factory=Change)
+    ticks: float
+    exhaustion: float = 0.0
+    position: tuple[float, float, float] | None = None
+    shortfall: str | None = None
+
+
+Attempt: TypeAlias = Callable[[Random], Effect]
+"""A feasible option, ready to be carried out with its draws."""

@@ -1,9 +1,9 @@
 """Exploring: where one gets, and what comes into view there.
 
 Exploring goes in legs of 50 blocks, each of which shows what is within 32 blocks, the radius of a
-record of the state (Tree of Options, Appendix A.1). `surroundings_tables` has what is met where,
-`option_loot` how much of it lies together. Both are drawn when it is seen; from then on the state
-says how many there are and how far they are.
+record of the state (Tree of Options, Appendix A.1). What is met where, and how much of it lies
+together (`option_tables`), is drawn when it is seen; from then on the state says how many there are
+and how far they are.
 """
 
 from __future__ import annotations
@@ -12,30 +12,30 @@ from dataclasses import dataclass
 from math import cos, exp, pi, sin
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from llm_planning.environments.minecraft.option_loot import STOCK
-from llm_planning.environments.minecraft.state import Change, Sighting
-from llm_planning.environments.minecraft.surroundings_tables import (
+from llm_planning.environments.minecraft.option_tables import (
     BIOMES,
     DEEP,
     LAVA_LEVEL,
     LEG,
     ORES,
     STAY,
+    STOCK,
     STONES,
 )
+from llm_planning.environments.minecraft.state import Change, Sighting
 from llm_planning.environments.minecraft.vocabulary import ENTITIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from random import Random
 
+    from llm_planning.environments.minecraft.option_tables import Chances
     from llm_planning.environments.minecraft.state import State
-    from llm_planning.environments.minecraft.surroundings_tables import Chances
 
 Position: TypeAlias = tuple[float, float, float]
 
 MOST_LEGS: Final = 4
-"""Legs of one option: what it looks for is found by then, or it gives up."""
+"""The most legs of one option. It gives up if it has not found its target by then."""
 
 SURFACE: Final = 64.0
 """The y coordinate of open ground, in blocks."""
@@ -53,7 +53,7 @@ WALK_TICKS: Final = LEG * BLOCK_TICKS
 """Time of a leg on the surface, in ticks."""
 
 WALK_EXHAUSTION: Final = 10 * 0.05
-"""Of a leg on the surface: a jump every five blocks; walking itself exhausts nobody."""
+"""Exhaustion of a leg on the surface: a jump every five blocks. Walking itself exhausts nobody."""
 
 DIG_TICKS: Final[Mapping[str, int]] = {
     "golden_pickaxe": 4,
@@ -65,7 +65,7 @@ DIG_TICKS: Final[Mapping[str, int]] = {
 """Pickaxe -> time it takes to break stone, in ticks; the fastest first."""
 
 DIG_EXHAUSTION: Final = 0.005
-"""Of breaking one block."""
+"""Exhaustion of breaking one block."""
 
 TUNNEL_HEIGHT: Final = 2
 """Blocks to break for each block of tunnel or stairs."""
@@ -93,8 +93,8 @@ class View:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Walk:
-    """Some legs.
+class Exploration:
+    """Some legs of exploring.
 
     Attributes:
         end: what the last of them shows.
@@ -140,7 +140,7 @@ def arrival(before: State, there: View) -> Change:
     )
 
 
-def explore(state: State, target: str, *, pickaxe: str | None, draw: Random) -> Walk:
+def explore(state: State, target: str, *, pickaxe: str | None, draw: Random) -> Exploration:
     """Goes on in one direction until something is in view, or for `MOST_LEGS` legs.
 
     Ores, and other things that are commoner below ground, are looked for in a tunnel on their own
@@ -176,7 +176,7 @@ def explore(state: State, target: str, *, pickaxe: str | None, draw: Random) -> 
             exhaustion += WALK_EXHAUSTION
         if end.shows(target):
             break
-    return Walk(end=end, ticks=ticks, exhaustion=exhaustion)
+    return Exploration(end=end, ticks=ticks, exhaustion=exhaustion)
 
 
 def _next_biome(biome: str, draw: Random) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from llm_planning.environments.minecraft.option_loot import MEAT
+from llm_planning.environments.minecraft.option_tables import MEAT
 from llm_planning.environments.minecraft.state import Sighting, State
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ PLAINS = State(
     nearby_entities=tuple(_ANIMALS),
     near={**_BLOCKS, **_ANIMALS},
 )
-"""Where every task begins. Counts are the middle of what exploring shows (`option_loot`)."""
+"""Where every task begins. Counts are the middle of what exploring shows (`option_tables`)."""
 
 _EIGHT: Mapping[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
     "obtain-leather": ("Obtain 1 leather.", (("leather",),)),

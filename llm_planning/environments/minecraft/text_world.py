@@ -8,17 +8,120 @@ clones share that layout.
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from llm_planning.environments.minecraft.goals import GOALS_67
 from llm_planning.environments.minecraft.rulebook import servants
-from llm_planning.environments.minecraft.verbs import VERBS
 from llm_planning.names import remedy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from llm_planning.environments.minecraft.rulebook import Rule, RuleBook
+
+
+ACTIONS: Final = (
+    "mine",
+    "craft",
+    "smelt",
+    "harvest",
+    "hunt",
+    "place",
+    "collect",
+    "gather",
+    "dig",
+    "chop",
+    "cook",
+    "brew",
+    "trade",
+    "fish",
+    "forge",
+    "build",
+    "plant",
+    "shear",
+    "milk",
+    "kill",
+    "tame",
+    "breed",
+    "enchant",
+    "repair",
+    "equip",
+    "drop",
+    "throw",
+    "eat",
+    "drink",
+    "use",
+    "open",
+    "search",
+    "explore",
+    "find",
+    "pick",
+    "cut",
+    "burn",
+    "melt",
+    "carve",
+    "weave",
+    "grind",
+    "fill",
+    "pour",
+    "attach",
+    "combine",
+)
+"""The verbs of XENON's scalability study (Appendix K.9, K.10); each smaller set begins the larger.
+
+The paper names mine, craft and smelt, and gives harvest, hunt and place as examples of the others,
+none of which obtains anything. The rest of the verbs are chosen here.
+"""
+
+ACTION_SET_SIZES: Final = (3, 15, 30, 45)
+"""The sizes in Figures 24 and 25."""
+
+
+def action_set(size: int) -> tuple[str, ...]:
+    """The action set 𝒜 of this size, beginning with mine, craft and smelt.
+
+    Raises:
+        ValueError: the size is none of `ACTION_SET_SIZES`.
+    """
+    if size not in ACTION_SET_SIZES:
+        sizes = ", ".join(map(str, ACTION_SET_SIZES))
+        raise ValueError(f"there is no set of {size} actions; sizes: {sizes}")
+    return ACTIONS[:size]
+
+
+class World(Protocol):
+    """A world in which one action obtains one kind of item (XENON, Appendix J.4.1).
+
+    Attributes:
+        items: every name of this world, in a fixed order.
+        verbs: the action set 𝒜.
+        steps: environment steps since the episode began.
+        inventory: item -> count above 0; read it, never write it.
+    """
+
+    items: tuple[str, ...]
+    verbs: tuple[str, ...]
+    steps: int
+    inventory: Mapping[str, int]
+
+    def reset(self) -> None:
+        """Begins an episode: empty inventory, step 0."""
+        ...
+
+    def step(self, action: str, item: str) -> Mapping[str, int] | None:
+        """Tries to obtain an item once.
+
+        Args:
+            action: one of the verbs.
+            item: any name; one that the world does not know cannot be obtained.
+
+        Returns:
+            None if it failed: nothing has changed but the clock. Otherwise what left the inventory
+            meanwhile, item -> count: the materials, and the crafting table or furnace that was
+            placed and picked up again. Empty when nothing did, as for most mining: which tool was
+            necessary is not told.
+        """
+        ...
 
 
 class UnknownActionError(ValueError):
@@ -65,7 +168,7 @@ class TextWorld:
         book: RuleBook,
         *,
         goals: Iterable[str] = GOALS_67,
-        verbs: Iterable[str] = VERBS[:3],
+        verbs: Iterable[str] = ACTIONS[:3],
     ) -> None:
         """Begins an episode: empty inventory, step 0.
 

@@ -7,8 +7,8 @@ things that exist and that could plausibly matter. Some names are both an animal
 
 from __future__ import annotations
 
-from llm_planning.environments.minecraft import surroundings_tables
-from llm_planning.environments.minecraft.option_loot import FLUIDS, KILLED, WOODS
+from llm_planning.environments.minecraft import option_tables
+from llm_planning.environments.minecraft.option_tables import FLUIDS, KILLED, WOODS
 
 VERBS = (
     "mine",
@@ -25,7 +25,7 @@ VERBS = (
 )
 """What an option does; the first five are those of the paper's prompt (Appendix A.2)."""
 
-BIOMES = tuple(surroundings_tables.BIOMES)
+BIOMES = tuple(option_tables.BIOMES)
 
 TIMES = ("sunrise", "day", "noon", "sunset", "night", "midnight")
 
@@ -128,10 +128,10 @@ _FOOD = (
 )
 
 ENTITIES = tuple(KILLED)
-"""Who may be near."""
+"""The animals and monsters that may be near."""
 
 BLOCKS = (*_LOGS, *_PLANTS, *_GROUND, *_ORES, *FLUIDS, *_STATIONS)
-"""What may be seen in the world."""
+"""The blocks that may be seen."""
 
 ITEMS = (
     *_LOGS,
@@ -147,7 +147,7 @@ ITEMS = (
     *_ARMOUR,
     *_FOOD,
 )
-"""What an inventory may hold."""
+"""The items that an inventory may hold."""
 
 OBJECTS = tuple(dict.fromkeys((*ITEMS, *FLUIDS, *ENTITIES)))
-"""What the last word of an option may be."""
+"""The words that may end an option."""

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from llm_planning.domain import settled
+from llm_planning.domain import Step, settled
 from llm_planning.execution import Episode
 from llm_planning.planners.any_domain.decisions import Decision, Option, episode_outcome
 from llm_planning.planners.any_domain.searching import EpisodeSettings
 from llm_planning.planners.any_domain.wording import ActWording, Situation, Turn, seen
 from llm_planning.priors import ROLE, PriorSettings, make_prior
-from llm_planning.search import Step, argmax
+from llm_planning.search import argmax
 from llm_serving.answers import Constraint
 from llm_serving.patterns import finite_regex
 from llm_serving.request import Request, Sampling

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, Protocol
 
-from llm_planning.domain import observed, settled
+from llm_planning.domain import A, S, observed, settled
 from llm_planning.planners.any_domain.wording import Situation, Turn, seen
-from llm_planning.search import Edge, Leaf
-from llm_planning.search.tree import A, S
+from llm_planning.search import Edge, Evaluation
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
     from random import Random
 
-    from llm_planning.domain import Domain, History
-    from llm_planning.search import Node, Step, Walk
+    from llm_planning.domain import Domain, History, Step
+    from llm_planning.search import Node, Walk
 
 
 class AskPrior(Protocol):
@@ -96,10 +95,10 @@ class DomainModel(Generic[S, A]):
             edge.prior = p
         return edges[len(known) :]
 
-    async def evaluate(self, node: Node[S, A], walk: Walk[S, A]) -> Leaf[S, A]:  # noqa: ARG002
+    async def evaluate(self, node: Node[S, A], walk: Walk[S, A]) -> Evaluation[S, A]:  # noqa: ARG002
         """The domain's score of the state; without one, a rollout with uniform actions."""
         if self._score is not None:
-            return Leaf(tail=await settled(self._score(walk.state)))
+            return Evaluation(tail=await settled(self._score(walk.state)))
         domain, rng, state = self._domain, walk.rng, walk.state
         value = 0.0
         weight = 1.0
@@ -114,7 +113,7 @@ class DomainModel(Generic[S, A]):
             if step.done:
                 break
             state = step.state
-        return Leaf(tail=value)
+        return Evaluation(tail=value)
 
     async def _pi(self, walk: Walk[S, A], actions: list[A]) -> Sequence[float]:
         if self._prior is None:

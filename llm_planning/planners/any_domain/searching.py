@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from llm_planning.domain import settled
+from llm_planning.domain import Step, settled
 from llm_planning.execution import Episode
 from llm_planning.planners.any_domain.decisions import decision_of, episode_outcome
 from llm_planning.planners.any_domain.domain_model import DomainModel
@@ -20,7 +20,6 @@ from llm_planning.planners.any_domain.wording import ActWording, Turn, seen
 from llm_planning.priors import ROLE, PriorSettings, make_prior
 from llm_planning.search import (
     Node,
-    Step,
     advance,
     by_sums,
     search,

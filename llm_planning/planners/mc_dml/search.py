@@ -14,9 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from llm_planning.domain import Step
 from llm_planning.environments.textgame.game import Ending, Observation, Transition
 from llm_planning.planners.mc_dml.roles import Situation, Trajectory, Turn
-from llm_planning.search import Edge, Leaf, Node, Step, Walk, by_sums, search
+from llm_planning.search import Edge, Evaluation, Node, Walk, by_sums, search
 from llm_planning.trace import tracing
 
 if TYPE_CHECKING:
@@ -221,7 +222,7 @@ class _Model:
         made = await self.world.play(state, action, rng)
         return Step(made, made.reward, text=made.text)
 
-    async def evaluate(self, node: GameNode, walk: GameWalk) -> Leaf[Transition, str]:  # noqa: ARG002
+    async def evaluate(self, node: GameNode, walk: GameWalk) -> Evaluation[Transition, str]:  # noqa: ARG002
         """ROLLOUT: uniform actions until the game ends or t = H (lines 43 to 56).
 
         Returns:
@@ -244,7 +245,7 @@ class _Model:
             value += weight * here.reward
             weight *= gamma
         failed = here.ending is Ending.FAILURE
-        return Leaf(tail=value, note=await self._reflect(walk, walked) if failed else None)
+        return Evaluation(tail=value, note=await self._reflect(walk, walked) if failed else None)
 
     async def _reflect(self, walk: GameWalk, walked: list[tuple[str, Transition]]) -> Lesson | None:
         """Reflects on a failed trajectory (lines 10 to 13 and 44 to 47)."""

@@ -1,49 +1,165 @@
-"""Tree of Options: Monte Carlo tree search over options (Section 3.1, Algorithm 1)."""
+"""Tree of Options: Monte Carlo tree search over options (Section 3.1, Algorithm 1).
+
+SEARCH and SIMULATE (lines 3 to 21) are `llm_planning.search.search`. What is ToO's own is here: how
+a node gets its options (lines 25, 26 and 28 to 31) and ROLLOUT, which follows the best of them.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
-from llm_planning.planners.tree_of_options.trajectory import Candidate, Considered, Trajectory
-from llm_planning.planners.tree_of_options.world import scalar_reward, weights
-from llm_planning.roles import together
+from llm_planning.domain import A, S, Step, settled
+from llm_planning.planners.tree_of_options.roles import NOW, PREDICTED, START
+from llm_planning.planners.tree_of_options.states import Candidate, OptionQuestion, OptionState
+from llm_planning.roles import gather
 from llm_planning.search import (
     Edge,
-    Leaf,
+    Evaluation,
     Node,
-    Step,
     by_means,
     by_sums,
     search,
     select_by_ucb,
 )
-from llm_planning.search.tree import A, S
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from random import Random
 
-    from llm_planning.planners.tree_of_options.settings import SearchSettings
-    from llm_planning.planners.tree_of_options.world import Check, Dynamics
-    from llm_planning.roles import Role
+    from llm_planning.planners.tree_of_options.roles import OptionRoles
+    from llm_planning.planners.tree_of_options.settings import (
+        FeasibleSearchSettings,
+        OptionSearchSettings,
+    )
     from llm_planning.search import Walk
+
+Dynamics: TypeAlias = (
+    "Callable[[OptionQuestion[S, A]], Awaitable[tuple[OptionState[S, A], Mapping[str, int]]]]"
+)
+"""Maps τ_i and ω to τ_{i+1}, and to the item -> count that ω takes away although it is missing."""
+
+Check: TypeAlias = "Callable[[OptionQuestion[S, A]], Awaitable[tuple[A | None, str | None]]]"
+"""Maps τ and ω̃ to the ω that expands the tree, if any, and to the obstacle of ω̃, if any."""
+
+OptionNode: TypeAlias = "Node[SearchState[S, A], A]"
+OptionEdge: TypeAlias = "Edge[SearchState[S, A], A]"
+OptionWalk: TypeAlias = "Walk[SearchState[S, A], A]"
 
 _BACKUPS = {"sum": by_sums, "mean": by_means}
 
+PRIMARY = ("reward_estimate", "reachability", "relativity", "consistency")
+MODERATE = ("feasibility", "success_probability", "task_specificity")
+PENALTY = ("redundancy",)
+"""The groups of questions that share a weight (Appendix A.6 and Table 3)."""
+
+
+def weights(settings: OptionSearchSettings) -> dict[str, float]:
+    """c_q of every question q (eq. 6)."""
+    return {
+        **dict.fromkeys(PRIMARY, settings.primary_weight),
+        **dict.fromkeys(MODERATE, settings.moderate_weight),
+        **dict.fromkeys(PENALTY, settings.penalty_weight),
+    }
+
+
+def scalar_reward(scores: Mapping[str, float], c: Mapping[str, float]) -> float:
+    """r̂ = Σ_q c_q r_q (eq. 6)."""
+    return sum(c_q * scores[q] for q, c_q in c.items())
+
+
+def predicted(ask: OptionRoles[S, A]) -> Dynamics[S, A]:
+    """A role predicts ŝ_{i+1} (eq. 1)."""
+    predict = ask.dynamics()
+
+    async def dynamics(
+        question: OptionQuestion[S, A],
+    ) -> tuple[OptionState[S, A], Mapping[str, int]]:
+        tau = question.tau
+        found = await predict(question)
+        described = await settled(ask.domain.describe(found.state))
+        options = (*tau.options, question.option)
+        return OptionState(tau.goal, found.state, described, options), found.clipped
+
+    return dynamics
+
+
+def unpredicted(ask: OptionRoles[S, A]) -> Dynamics[S, A]:  # noqa: ARG001 - nobody is asked
+    """Nodes are [s_0, ω_1, ..., ω_i], as in ToT (Section 4.4)."""
+
+    async def dynamics(
+        question: OptionQuestion[S, A],
+    ) -> tuple[OptionState[S, A], Mapping[str, int]]:
+        tau, option = question.tau, question.option
+        following = replace(tau, options=(*tau.options, option), since=(*tau.since, option))
+        return following, {}
+
+    return dynamics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorldModel:
+    """What is known of the states after the first option.
+
+    Attributes:
+        dynamics: makes the dynamics of a run.
+        moment: what the state in a question about τ is of.
+        judged: what the state is of by which an option is judged.
+    """
+
+    dynamics: Callable[[OptionRoles[Any, Any]], Dynamics[Any, Any]]
+    moment: str
+    judged: str
+
+
+WORLD_MODEL = WorldModel(dynamics=predicted, moment=NOW, judged=PREDICTED)
+NO_WORLD_MODEL = WorldModel(dynamics=unpredicted, moment=START, judged=START)
+
+
+def checked(ask: OptionRoles[S, A], settings: FeasibleSearchSettings, moment: str) -> Check[S, A]:
+    """Leaves an infeasible ω̃ out (line 26), or puts a prerequisite in its place (eq. 3).
+
+    A prerequisite is not checked in its turn.
+    """
+    feasibility, repair = ask.feasibility(moment), None
+    if settings.infeasible == "repair":
+        repair = ask.repair(moment)
+
+    async def check(question: OptionQuestion[S, A]) -> tuple[A | None, str | None]:
+        obstacle = (await feasibility(question)).obstacle
+        if obstacle is None:
+            return question.option, None
+        option = None if repair is None else await repair(replace(question, obstacle=obstacle))
+        return option, obstacle
+
+    return check
+
+
+def unchecked(
+    ask: OptionRoles[S, A],  # noqa: ARG001 - nobody is asked
+    settings: OptionSearchSettings,  # noqa: ARG001
+    moment: str,  # noqa: ARG001
+) -> Check[S, A]:
+    """Takes every option as it is proposed."""
+
+    async def check(question: OptionQuestion[S, A]) -> tuple[A | None, str | None]:
+        return question.option, None
+
+    return check
+
 
 @dataclass(frozen=True, slots=True)
-class Reached(Generic[S, A]):
+class SearchState(Generic[S, A]):
     """A state of the search: τ_i, and how ω_i came about.
 
     Attributes:
-        trajectory: τ_i.
+        tau: τ_i.
         candidate: ω_i; None at the root.
         scores: r_q(τ_{i-1}, ω_i) by question; empty at the root.
         clipped: item -> count that ω_i takes away although it was not there.
     """
 
-    trajectory: Trajectory[S, A]
+    tau: OptionState[S, A]
     candidate: Candidate[A] | None = None
     scores: Mapping[str, float] = field(default_factory=dict, hash=False)
     clipped: Mapping[str, int] = field(default_factory=dict, hash=False)
@@ -51,7 +167,7 @@ class Reached(Generic[S, A]):
 
 @dataclass(slots=True)
 class Memo(Generic[A]):
-    """What is kept at a node.
+    """What ToO keeps at a node of the tree.
 
     Attributes:
         done: whether ŝ_i is terminal; None until somebody asks.
@@ -64,48 +180,49 @@ class Memo(Generic[A]):
     left_out: list[Candidate[A]] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TreeOfOptions(Generic[S, A]):
-    """One search, as a composition of roles.
+    """ToO as a model of `llm_planning.search`; nothing in it is drawn.
 
     Depth is counted in options from the root, and d is the most there can be: Section 3.1 iii ends
-    a rollout at L = d. (The condition l ≤ L of Algorithm 1 would let a trajectory grow to L + 1
-    options, one more than the τ_L that the algorithm returns.)
+    a rollout at L = d. (The condition l ≤ L of Algorithm 1 would let τ grow to L + 1 options, one
+    more than the τ_L that the algorithm returns.)
 
     The candidates of a node are a set, as in Algorithm 1: Q(τ, ω) and N(τ, ω) belong to an option,
     so where two of the k candidates are the same option, or become so by repair, there is one edge.
 
-    Attributes:
-        propose: names k candidates (eq. 2).
-        check: what each of them becomes (eq. 3).
-        dynamics: where an option leads (eq. 1).
-        reward: the scores r_q of an option and the state it leads to (eq. 6).
-        termination: whether a trajectory's state is terminal (eq. 4).
+    Args:
+        start: τ_0. Its state is not asked whether it is terminal (Algorithm 1, line 5).
+        ask: makes the roles.
         settings: of the search.
+        world_model: `WORLD_MODEL` or `NO_WORLD_MODEL`.
+        check: `checked` or `unchecked`.
     """
 
-    propose: Role[Trajectory[S, A], Sequence[Candidate[A]]]
-    check: Check[S, A]
-    dynamics: Dynamics[S, A]
-    reward: Role[Considered[S, A], Mapping[str, float]]
-    termination: Role[Trajectory[S, A], bool]
-    settings: SearchSettings
+    def __init__(
+        self,
+        start: OptionState[S, A],
+        ask: OptionRoles[S, A],
+        settings: Any,  # noqa: ANN401 - what the check reads: those of the spec
+        *,
+        world_model: WorldModel = WORLD_MODEL,
+        check: Callable[[OptionRoles[S, A], Any, str], Check[S, A]] = checked,
+    ) -> None:
+        self.settings: OptionSearchSettings = settings
+        self._start = SearchState(start)
+        self._propose = ask.propose(settings.k, world_model.moment)
+        self._check = check(ask, settings, world_model.moment)
+        self._dynamics: Dynamics[S, A] = world_model.dynamics(ask)
+        self._reward = ask.reward(world_model.judged)
+        self._termination = ask.termination(world_model.moment)
 
-    async def plan(self, start: Trajectory[S, A]) -> Node[Reached[S, A], A]:
-        """SEARCH: runs the iterations.
-
-        Args:
-            start: τ_0. Its state is not asked whether it is terminal (Algorithm 1, line 5).
-
-        Returns:
-            The root of the tree.
-        """
+    async def search(self) -> OptionNode[S, A]:
+        """SEARCH (lines 3 to 6): runs the iterations and gives the root."""
         settings = self.settings
-        root: Node[Reached[S, A], A] = Node()
+        root: OptionNode[S, A] = Node()
         root.memo = Memo(done=False)
         await search(
             root,
-            _Model(self, Reached(start)),
+            self,
             select=select_by_ucb(c=settings.c),
             backup=_BACKUPS[settings.return_](gamma=settings.gamma),
             simulations=settings.iterations,
@@ -113,10 +230,58 @@ class TreeOfOptions(Generic[S, A]):
         )
         return root
 
+    def draw_root(self, walk: OptionWalk[S, A]) -> SearchState[S, A]:  # noqa: ARG002
+        """τ_0."""
+        return self._start
+
+    async def legal(self, state: SearchState[S, A]) -> Sequence[A]:
+        """Never asked: a predicted state is a function of the options, so all edges are legal."""
+        raise RuntimeError(f"a predicted state is certain, but {state.tau.history} is not")
+
     async def expand(
-        self, node: Node[Reached[S, A], A], here: Reached[S, A], depth: int
-    ) -> list[Edge[Reached[S, A], A]]:
-        """Proposes k options and returns edges for those that pass, states and rewards known.
+        self, node: OptionNode[S, A], walk: OptionWalk[S, A]
+    ) -> Sequence[OptionEdge[S, A]]:
+        """Ω(τ_l) of a leaf (line 11)."""
+        return await self.options(node, walk.state, walk.depth)
+
+    async def evaluate(
+        self, node: OptionNode[S, A], walk: OptionWalk[S, A]
+    ) -> Evaluation[SearchState[S, A], A]:
+        """ROLLOUT (lines 22 to 35): follows argmax r̂ until ŝ is terminal, or to depth d.
+
+        What is walked stays in the tree with its siblings (Appendix A.7).
+        """
+        walked: list[OptionEdge[S, A]] = []
+        while node.edges:
+            edge = max(node.edges, key=_reward_of)  # eq. 5
+            walked.append(edge)
+            step = _certain(edge)
+            node = edge.follow(step)
+            node.edges = await self.options(node, step.state, walk.depth + len(walked))
+        return Evaluation(walked)
+
+    async def step(
+        self,
+        state: SearchState[S, A],
+        action: A,
+        rng: Random,  # noqa: ARG002
+    ) -> Step[SearchState[S, A]]:
+        """Predicts an option."""
+        return await self.predict(state, action)
+
+    async def predict(self, here: SearchState[S, A], option: A) -> Step[SearchState[S, A]]:
+        """Where an option leads (eq. 1), then its scores in the light of that (eq. 6)."""
+        tau = here.tau
+        following, clipped = await self._dynamics(OptionQuestion(tau, option))
+        judged = replace(following, options=tau.options)
+        scores = await self._reward(OptionQuestion(judged, option, before=tau))
+        reached = SearchState(following, Candidate(option, option), scores, clipped)
+        return Step(reached, scalar_reward(scores, weights(self.settings)))
+
+    async def options(
+        self, node: OptionNode[S, A], here: SearchState[S, A], depth: int
+    ) -> list[OptionEdge[S, A]]:
+        """Ω(τ_i): edges for the candidates that pass, with their states and rewards.
 
         Each candidate goes its own way through check (eq. 3), dynamics (eq. 1) and reward (eq. 6)
         and waits for no other. The edges are in the order of the proposal (eq. 2). A node that gets
@@ -126,15 +291,14 @@ class TreeOfOptions(Generic[S, A]):
             node.memo = Memo()
         memo: Memo[A] = node.memo
         if memo.done is None:
-            memo.done = await self.termination(here.trajectory)
+            memo.done = await self._termination(here.tau)  # line 30
         if memo.done or depth >= self.settings.d:
             return []
-        steps: dict[A, Step[Reached[S, A]]] = {}
+        steps: dict[A, Step[SearchState[S, A]]] = {}
         claimed: set[A] = set()
 
         async def consider(proposed: Candidate[A]) -> Candidate[A]:
-            question = Considered(here.trajectory, proposed.proposed)
-            option, obstacle = await self.check(question)
+            option, obstacle = await self._check(OptionQuestion(here.tau, proposed.proposed))
             if option is not None and option not in claimed:
                 claimed.add(option)
                 steps[option] = await self.predict(here, option)
@@ -142,11 +306,11 @@ class TreeOfOptions(Generic[S, A]):
 
         memo.left_out = []
         first: dict[A, Candidate[A]] = {}
-        for proposed in await self.propose(here.trajectory):
+        for proposed in await self._propose(here.tau):  # line 25
             if first.setdefault(proposed.proposed, proposed) is not proposed:
                 memo.left_out.append(proposed)
         edges = []
-        for candidate in await together(map(consider, first.values())):
+        for candidate in await gather(map(consider, first.values())):
             step = None if candidate.option is None else steps.pop(candidate.option, None)
             if candidate.option is None or step is None:
                 memo.left_out.append(candidate)
@@ -157,64 +321,12 @@ class TreeOfOptions(Generic[S, A]):
         memo.dead_end = not edges
         return edges
 
-    async def predict(self, here: Reached[S, A], option: A) -> Step[Reached[S, A]]:
-        """Where an option leads (eq. 1), then its scores in the light of that (eq. 6)."""
-        before = here.trajectory
-        following, clipped = await self.dynamics(Considered(before, option))
-        judged = replace(following, options=before.options)
-        scores = await self.reward(Considered(judged, option, before=before))
-        reached = Reached(following, Candidate(option, option), scores, clipped)
-        return Step(reached, scalar_reward(scores, weights(self.settings)))
 
-
-@dataclass(frozen=True, slots=True)
-class _Model(Generic[S, A]):
-    """The predicted world as the search asks for it; nothing in it is drawn."""
-
-    planner: TreeOfOptions[S, A]
-    start: Reached[S, A]
-
-    def draw_root(self, walk: Walk[Reached[S, A], A]) -> Reached[S, A]:  # noqa: ARG002
-        """τ_0."""
-        return self.start
-
-    async def legal(self, state: Reached[S, A]) -> Sequence[A]:
-        """Never asked: a predicted state is a function of the options, so all edges are legal."""
-        raise RuntimeError(f"a predicted state is certain, but {state.trajectory.history} is not")
-
-    async def expand(
-        self, node: Node[Reached[S, A], A], walk: Walk[Reached[S, A], A]
-    ) -> Sequence[Edge[Reached[S, A], A]]:
-        """Expands a leaf."""
-        return await self.planner.expand(node, walk.state, walk.depth)
-
-    async def evaluate(
-        self, node: Node[Reached[S, A], A], walk: Walk[Reached[S, A], A]
-    ) -> Leaf[Reached[S, A], A]:
-        """ROLLOUT: follows the best immediate reward until terminal or at depth d.
-
-        What is walked stays in the tree with its siblings (Appendix A.7).
-        """
-        walked: list[Edge[Reached[S, A], A]] = []
-        while node.edges:
-            edge = max(node.edges, key=_reward_of)  # eq. 5
-            walked.append(edge)
-            step = _certain(edge)
-            node = edge.follow(step)
-            depth = walk.depth + len(walked)
-            node.edges = await self.planner.expand(node, step.state, depth)
-        return Leaf(walked)
-
-    async def step(self, state: Reached[S, A], action: A, rng: Random) -> Step[Reached[S, A]]:  # noqa: ARG002
-        """Predicts an option."""
-        return await self.planner.predict(state, action)
-
-
-def _certain(edge: Edge[Reached[S, A], A]) -> Step[Reached[S, A]]:
+def _certain(edge: OptionEdge[S, A]) -> Step[SearchState[S, A]]:
     if edge.step is None:
         raise RuntimeError(f"{edge!r} was made without a prediction")
     return edge.step
 
 
-def _reward_of(edge: Edge[Reached[S, A], A]) -> float:
+def _reward_of(edge: OptionEdge[S, A]) -> float:
     return _certain(edge).reward

@@ -1,8 +1,8 @@
-"""ToO's questions answered by a domain's rules: what its oracles are made of.
+"""A domain's rules as the answers to ToO's questions; its oracles are made of them.
 
-A right answer is what somebody who knows the rules would say; chance is drawn once for each
-question from the run's seed, so that a prediction is that of one world, and the real one differs. A
-wrong answer is a useless option, a flipped verdict, the outcome of another option, or scores turned
+A right answer is what somebody who knows the rules would say. Chance is drawn once for each
+question from the run's seed, so a prediction is right for one world, and the real world differs. A
+wrong answer is a useless option, the opposite, the outcome of another option, or the scores turned
 around.
 """
 
@@ -12,25 +12,25 @@ import inspect
 from random import Random
 from typing import TYPE_CHECKING, Any, Generic, Protocol
 
-from llm_planning.planners.tree_of_options.trajectory import (
+from llm_planning.domain import A, S, Step
+from llm_planning.planners.tree_of_options.states import (
     Candidate,
-    Considered,
-    Trajectory,
-    Transition,
-    Verdict,
+    Feasibility,
+    OptionQuestion,
+    OptionState,
+    PredictedState,
 )
 from llm_planning.roles import Rule
-from llm_planning.search.tree import A, S, Step
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 PROPOSED = 8
-"""Options of a right proposal at most; the planner takes the first k."""
+"""The most options of a right proposal. The planner takes the first k."""
 
 
-class Ruled(Protocol[S, A]):
-    """A domain that knows what its goal still takes; all of it by plain functions."""
+class DomainWithRules(Protocol[S, A]):
+    """A domain that knows what its goal still takes. All of its methods are plain functions."""
 
     def actions(self, state: S) -> Sequence[A]:
         """What can be done."""
@@ -62,11 +62,11 @@ class Ruled(Protocol[S, A]):
 
 
 MEMBERS = ("actions", "step", "feasible", "advise", "describe", "success", "score")
-"""Of `Ruled`."""
+"""The members of `DomainWithRules`."""
 
 
 def missing_for_rules(domain: object) -> list[str]:
-    """The members of `Ruled` that a domain lacks, or has as coroutine functions."""
+    """The members of `DomainWithRules` that a domain lacks, or has as coroutine functions."""
     members = {name: getattr(domain, name, None) for name in MEMBERS}
     return [
         f"`{name}`"
@@ -76,10 +76,10 @@ def missing_for_rules(domain: object) -> list[str]:
 
 
 def rules_of(domain: Any, *, seed: int) -> Mapping[str, Rule[Any, Any]]:  # noqa: ANN401
-    """Role -> how the domain's rules answer it; empty for a domain that is not `Ruled`.
+    """Maps each role to how the domain's rules answer it.
 
     Args:
-        domain: any.
+        domain: any. One that is no `DomainWithRules` answers no role.
         seed: of what chance decides.
     """
     if missing_for_rules(domain):
@@ -117,30 +117,30 @@ def rules_of(domain: Any, *, seed: int) -> Mapping[str, Rule[Any, Any]]:  # noqa
 class _Answers(Generic[S, A]):
     """Right and wrong answers of one run."""
 
-    def __init__(self, domain: Ruled[S, A], seed: int) -> None:
+    def __init__(self, domain: DomainWithRules[S, A], seed: int) -> None:
         self._domain = domain
         self._seed = seed
 
-    def situation(self, question: Trajectory[S, A]) -> tuple[str, ...]:
-        """What an answer about a trajectory depends on; it is about where that has led."""
+    def situation(self, question: OptionState[S, A]) -> tuple[str, ...]:
+        """What an answer about τ depends on; it is about where τ has led."""
         here = "\n".join((question.described, *map(str, question.since)))
         return (here, question.history)
 
-    def situation_of_option(self, question: Considered[S, A]) -> tuple[str, ...]:
+    def situation_of_option(self, question: OptionQuestion[S, A]) -> tuple[str, ...]:
         """What an answer about an option depends on; it is about the option."""
-        return (str(question.option), *self.situation(question.trajectory))
+        return (str(question.option), *self.situation(question.tau))
 
-    def propose(self, question: Trajectory[S, A]) -> list[Candidate[A]] | None:
+    def propose(self, question: OptionState[S, A]) -> list[Candidate[A]] | None:
         """What is advised and feasible, in order; None where nothing is."""
         state = self._state(question)
         advised = [one for one in self._advised(state) if self._domain.feasible(state, one) is None]
         return [Candidate(one, one, "the rules ask for it") for one in advised[:PROPOSED]] or None
 
-    def decompose(self, question: Trajectory[S, A]) -> list[Candidate[A]]:
+    def decompose(self, question: OptionState[S, A]) -> list[Candidate[A]]:
         """All that is advised."""
         return [Candidate(one, one, "needed") for one in self._advised(self._state(question))]
 
-    def useless(self, question: Trajectory[S, A], rng: Random) -> list[Candidate[A]]:
+    def useless(self, question: OptionState[S, A], rng: Random) -> list[Candidate[A]]:
         """Options that nobody advises, in random order."""
         state = self._state(question)
         advised = self._advised(state)
@@ -148,40 +148,40 @@ class _Answers(Generic[S, A]):
         chosen = rng.sample(pool, min(PROPOSED, len(pool)))
         return [Candidate(one, one, "a guess") for one in chosen]
 
-    def feasible(self, question: Considered[S, A]) -> Verdict:
+    def feasible(self, question: OptionQuestion[S, A]) -> Feasibility:
         """Whether an option can be carried out."""
-        return Verdict(self._domain.feasible(self._state(question.trajectory), question.option))
+        return Feasibility(self._domain.feasible(self._state(question.tau), question.option))
 
-    def misjudge(self, question: Considered[S, A], rng: Random) -> Verdict:  # noqa: ARG002
+    def misjudge(self, question: OptionQuestion[S, A], rng: Random) -> Feasibility:  # noqa: ARG002
         """The opposite."""
         right = self.feasible(question).obstacle
-        return Verdict("something is missing" if right is None else None)
+        return Feasibility("something is missing" if right is None else None)
 
-    def repair(self, question: Considered[S, A]) -> A | None:
+    def repair(self, question: OptionQuestion[S, A]) -> A | None:
         """The first option that is advised and feasible."""
-        proposed = self.propose(question.trajectory)
+        proposed = self.propose(question.tau)
         return proposed[0].proposed if proposed else None
 
-    def useless_one(self, question: Considered[S, A], rng: Random) -> A:
+    def useless_one(self, question: OptionQuestion[S, A], rng: Random) -> A:
         """An option that nobody advises."""
-        useless = self.useless(question.trajectory, rng)
+        useless = self.useless(question.tau, rng)
         return useless[0].proposed if useless else question.option
 
-    def predict(self, question: Considered[S, A]) -> Transition[S]:
+    def predict(self, question: OptionQuestion[S, A]) -> PredictedState[S]:
         """What the option does in the world of the run's seed."""
         return self._outcome(question, question.option)
 
-    def mispredict(self, question: Considered[S, A], rng: Random) -> Transition[S]:
+    def mispredict(self, question: OptionQuestion[S, A], rng: Random) -> PredictedState[S]:
         """What another option does."""
-        state = self._state(question.trajectory)
+        state = self._state(question.tau)
         others = [one for one in self._domain.actions(state) if one != question.option]
         return self._outcome(question, rng.choice(others) if others else question.option)
 
-    def judge(self, question: Considered[S, A]) -> dict[str, float]:
+    def judge(self, question: OptionQuestion[S, A]) -> dict[str, float]:
         """The eight scores, by how much nearer the goal an option brings."""
         domain = self._domain
-        before = self._state(question.before or question.trajectory)
-        after = self._state(question.trajectory)
+        before = self._state(question.before or question.tau)
+        after = self._state(question.tau)
         score = domain.score(after)
         possible = float(domain.feasible(before, question.option) is None)
         useful = float(score > domain.score(before))
@@ -196,22 +196,22 @@ class _Answers(Generic[S, A]):
             "redundancy": 1.0 - useful,
         }
 
-    def is_terminal(self, question: Trajectory[S, A]) -> bool:
+    def is_terminal(self, question: OptionState[S, A]) -> bool:
         """Whether the goal is reached."""
         return self._domain.success(self._state(question))
 
     def _advised(self, state: S) -> list[A]:
         return list(self._domain.advise(state))
 
-    def _state(self, trajectory: Trajectory[S, A]) -> S:
+    def _state(self, tau: OptionState[S, A]) -> S:
         """ŝ; where no state was predicted, what the options since then have made of it."""
-        state = trajectory.state
-        for number, option in enumerate(trajectory.since):
+        state = tau.state
+        for number, option in enumerate(tau.since):
             draws = Random(f"{self._seed} replayed {number} {option}")
             state = self._domain.step(state, option, draws).state
         return state
 
-    def _outcome(self, question: Considered[S, A], option: A) -> Transition[S]:
-        trajectory = question.trajectory
-        draws = Random(f"{self._seed} predicted {trajectory.described} {option}")
-        return Transition(self._domain.step(trajectory.state, option, draws).state)
+    def _outcome(self, question: OptionQuestion[S, A], option: A) -> PredictedState[S]:
+        tau = question.tau
+        draws = Random(f"{self._seed} predicted {tau.described} {option}")
+        return PredictedState(self._domain.step(tau.state, option, draws).state)

@@ -15,7 +15,7 @@ Layout: TypeAlias = Literal["cached", "paper"]
 
 
 class PromptSettings(RoleSettings):
-    """How questions are put, and who answers them.
+    """Settings of how questions are put and who answers them.
 
     Attributes:
         d: most options in a plan: the rollout depth d and the maximum rollout length L, which are
@@ -30,7 +30,7 @@ class PromptSettings(RoleSettings):
     layout: Layout = "cached"
 
 
-class SearchSettings(PromptSettings):
+class OptionSearchSettings(PromptSettings):
     """Settings of the tree search.
 
     Attributes:
@@ -60,7 +60,7 @@ class SearchSettings(PromptSettings):
     first_play: Literal["zero", "reward"] = "zero"
 
 
-class FeasibleSearchSettings(SearchSettings):
+class FeasibleSearchSettings(OptionSearchSettings):
     """Settings of a search with a feasibility check.
 
     Attributes:

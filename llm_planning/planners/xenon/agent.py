@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from random import Random
 
-    from llm_planning.environments.minecraft.world import World
+    from llm_planning.environments.minecraft.text_world import World
     from llm_planning.planners.xenon.choosing import ActionPolicy
     from llm_planning.planners.xenon.failure_notes import FailureNotes
     from llm_planning.planners.xenon.goals import SelectGoal

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from llm_planning.environments.minecraft.rulebook import RuleBook
-    from llm_planning.environments.minecraft.world import World
+    from llm_planning.environments.minecraft.text_world import World
     from llm_planning.planners.xenon.choosing import ActionPolicy
     from llm_planning.settings import Settings
 

@@ -21,7 +21,7 @@ from llm_planning.environments.cooking.recipes import TOOLS
 from llm_planning.planners.xenon.choosing import Asking, FailureAware, SuccessOnly
 from llm_planning.planners.xenon.cooking_roles import ToolQuestion
 from llm_planning.planners.xenon.roles import Attempt
-from llm_planning.roles import together
+from llm_planning.roles import gather
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -122,7 +122,7 @@ class PredictedTools:
         """Predicts, before an episode, the tools that are not yet believed in, all at once."""
         tools = self._knowledge.tools
         new = [v for v in dict.fromkeys(cookbook_actions) if v not in tools]
-        predicted = await together(self.ask(v) for v in new)
+        predicted = await gather(self.ask(v) for v in new)
         tools.update(zip(new, predicted, strict=True))
 
     async def revise(self, cookbook_action: str) -> None:

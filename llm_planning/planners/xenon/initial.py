@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from llm_planning.planners.xenon.knowledge import experienced
 from llm_planning.planners.xenon.roles import NeedsQuestion
-from llm_planning.roles import together
+from llm_planning.roles import gather
 from llm_planning.settings import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from llm_planning.environments.minecraft.world import World
+    from llm_planning.environments.minecraft.text_world import World
     from llm_planning.planners.xenon.choosing import ActionPolicy
     from llm_planning.planners.xenon.knowledge import Knowledge
     from llm_planning.planners.xenon.plans import HumanPlan
@@ -109,7 +109,7 @@ async def predict_requirements(
     while waiting and len(predicted) < most:
         batch = [waiting.popleft() for _ in range(min(len(waiting), most - len(predicted)))]
         await similar.learn((*batch, *experienced_items))
-        for v, requirements in await together([ask(v) for v in batch]):
+        for v, requirements in await gather([ask(v) for v in batch]):
             predicted[v] = requirements
             mentioned = [u for u in requirements if u not in known]
             if known.makes_cycle(v, requirements):

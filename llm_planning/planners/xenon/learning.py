@@ -14,8 +14,7 @@ from llm_planning.environments.minecraft.controller import SimulatedWorld
 from llm_planning.environments.minecraft.goals import goal_set
 from llm_planning.environments.minecraft.perturbation import perturb
 from llm_planning.environments.minecraft.rulebook import game_rules
-from llm_planning.environments.minecraft.text_world import TextWorld
-from llm_planning.environments.minecraft.verbs import action_set
+from llm_planning.environments.minecraft.text_world import TextWorld, action_set
 from llm_planning.planners.xenon.agent import Agent
 from llm_planning.planners.xenon.agents import ACTIONS, DEPENDENCIES, GOALS, Ingredients
 from llm_planning.planners.xenon.failure_notes import FailureNotes
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from llm_planning.environments.minecraft.perturbation import Perturbed
-    from llm_planning.environments.minecraft.world import World
+    from llm_planning.environments.minecraft.text_world import World
     from llm_planning.outcome import Outcome
     from llm_planning.planners.xenon.agents import Composition
     from llm_planning.planners.xenon.settings import LearningSettings

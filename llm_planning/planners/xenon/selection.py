@@ -21,8 +21,7 @@ from pydantic import Field
 
 from llm_planning.environments.minecraft.goals import GOAL_GROUPS_67
 from llm_planning.environments.minecraft.rulebook import game_rules
-from llm_planning.environments.minecraft.text_world import TextWorld
-from llm_planning.environments.minecraft.verbs import action_set
+from llm_planning.environments.minecraft.text_world import TextWorld, action_set
 from llm_planning.planners.xenon.benchmark import Repeat, play
 from llm_planning.planners.xenon.choosing import Asking, Remembering
 from llm_planning.planners.xenon.memory import ActionMemory

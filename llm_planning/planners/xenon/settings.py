@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import AfterValidator, Field, model_validator
 
 from llm_planning.environments.minecraft.perturbation import Pool  # noqa: TC001 (pydantic)
-from llm_planning.environments.minecraft.verbs import action_set
+from llm_planning.environments.minecraft.text_world import action_set
 from llm_planning.settings import Settings
 
 Prior: TypeAlias = Literal["model", "table12"]

@@ -1,19 +1,27 @@
-"""The objects ToO plans with: trajectories τ, what is asked about them, and what is answered."""
+"""What ToO plans with: τ, what is asked about it, and what is answered."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic
 
-from llm_planning.search.tree import A, S
+from llm_planning.domain import A, S
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from llm_planning.domain import Domain, Grammar, StateModel
+
+    class OptionDomain(Domain[S, A]):
+        """A domain that names its options and has a model of its state."""
+
+        grammar: Grammar[A]
+        state_model: StateModel[S]
+
 
 @dataclass(frozen=True, slots=True)
-class Trajectory(Generic[S, A]):
-    """τ_i = [ŝ_i, ω_1, ..., ω_i] on the way to a goal.
+class OptionState(Generic[S, A]):
+    """The option-level state τ_i = [ŝ_i, ω_1, ..., ω_i] (Section 3.1), on the way to a goal.
 
     Attributes:
         goal: what is asked for.
@@ -37,21 +45,21 @@ class Trajectory(Generic[S, A]):
 
 
 @dataclass(frozen=True, slots=True)
-class Considered(Generic[S, A]):
+class OptionQuestion(Generic[S, A]):
     """A question about an option.
 
     Attributes:
-        trajectory: τ, after which it would come.
+        tau: τ, after which the option would come.
         option: ω̃ or ω.
         obstacle: why it is infeasible, where that is known.
-        before: where the trajectory's state is the one that the option leads to, the τ before it.
-            Rules compare the two; no prompt shows it.
+        before: the τ before the option, where `tau` has the state that it leads to. Rules compare
+            the two; no prompt shows it.
     """
 
-    trajectory: Trajectory[S, A]
+    tau: OptionState[S, A]
     option: A
     obstacle: str = ""
-    before: Trajectory[S, A] | None = None
+    before: OptionState[S, A] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +80,7 @@ class Candidate(Generic[A]):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Feasibility:
     """Whether an option can be carried out.
 
     Attributes:
@@ -83,7 +91,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Transition(Generic[S]):
+class PredictedState(Generic[S]):
     """Where an option leads.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""ToO's roles: which texts each of them reads, in which order, who answers it, and how.
+"""ToO's roles: which texts each of them reads, in which order, who answers it, and in what form.
 
 The texts are the blocks of `templates/`, in which a domain's own `wording` replaces what it says
 better. Two layouts order the same blocks. `cached` puts whatever does not change into the system
@@ -14,36 +14,40 @@ from __future__ import annotations
 import re
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeAlias, TypeVar
 
-from llm_planning.planners.tree_of_options import answers
+from pydantic import BaseModel, Field, create_model
+
+from llm_planning.domain import A, S
 from llm_planning.planners.tree_of_options.rules import missing_for_rules, rules_of
-from llm_planning.planners.tree_of_options.trajectory import Candidate, Transition, Verdict
+from llm_planning.planners.tree_of_options.states import (
+    Candidate,
+    Feasibility,
+    OptionQuestion,
+    PredictedState,
+)
 from llm_planning.roles import Errors, LlmRole, Oracle, OwnModel, Prompt
-from llm_planning.search.tree import A, S
 from llm_planning.settings import SettingsError
 from llm_serving.request import Sampling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from pydantic import BaseModel
-
+    from llm_planning.domain import Grammar
     from llm_planning.planners.tree_of_options.settings import Layout, PromptSettings
-    from llm_planning.planners.tree_of_options.trajectory import Considered, Trajectory
-    from llm_planning.planners.tree_of_options.world import OptionDomain
+    from llm_planning.planners.tree_of_options.states import OptionDomain, OptionState
     from llm_planning.roles import Engines, Role
 
 QuestionT = TypeVar("QuestionT")
 AnswerT = TypeVar("AnswerT")
 
 PROPOSER_TEMPERATURE = 0.2
-"""Of the option proposer; every other role is greedy (Section 4.1)."""
+"""The temperature of the option proposer. Every other role is greedy (Section 4.1)."""
 
 NOW = "now"
 PREDICTED = "predicted after the option"
 START = "at the start, before any option"
-"""The moment that the state in a prompt is of."""
+"""The moments that the state in a prompt can be of."""
 
 _GREEDY = Sampling(temperature=0.0)
 
@@ -60,22 +64,23 @@ PAPER_ORDER = {
     "termination-from-start": (*_STATE, "goal", "history", "rules", "format"),
     "decompose": (*_STATE, "goal", "options", *_INSTRUCTIONS),
 }
-"""Blocks of each prompt after the speaker's, as in Appendix A; CoT's and repair's by analogy.
+"""Role -> the blocks of its prompt after the speaker's, as in Appendix A.
 
-Dynamics and termination see what their equations condition on (eqs. 1 and 4; a termination needs
-the goal besides), feasibility and repair the whole τ of eq. 3. Where no state is predicted, only
-the options done tell how far the plan is, and termination sees them too.
+The paper prints no prompt of CoT and repair; theirs are made by analogy. Dynamics and termination
+see what their equations condition on (eqs. 1 and 4). A termination sees the goal as well.
+Feasibility and repair see the whole τ of eq. 3. Without a world model only the options done say
+how far the plan is, so termination sees them too.
 """
 
 OPTIONAL = ("background", "game")
-"""Blocks that are said only where a domain words them."""
+"""Blocks that a prompt has only where the domain words them."""
 
 CHANGING = ("goal", "background", "history", "state", "option", "obstacle")
-"""What differs between questions, from rarely to always."""
+"""Blocks that differ between questions, in the order of how often they do."""
 
 
 def order(blocks: Sequence[str], layout: Layout) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The blocks of a prompt's system message and of its user message."""
+    """Returns the blocks of a prompt's system message and of its user message, in order."""
     if layout == "paper":
         return ("role",), tuple(blocks)
     fixed = tuple(block for block in blocks if block not in CHANGING)
@@ -85,7 +90,7 @@ def order(blocks: Sequence[str], layout: Layout) -> tuple[tuple[str, ...], tuple
 def compose(
     name: str, domain: OptionDomain[Any, Any], layout: Layout, *, moment: str, count: int = 1
 ) -> Prompt:
-    """The prompt of one role, compiled.
+    """Compiles the prompt of one role.
 
     Args:
         name: a key of `PAPER_ORDER`.
@@ -129,7 +134,57 @@ def _template(name: str) -> str:
     return (files(__package__) / "templates" / f"{name}.j2").read_text("utf-8")
 
 
-class Questions(Generic[S, A]):
+Reason: TypeAlias = Annotated[str, Field(max_length=60)]
+Score: TypeAlias = Annotated[float, Field(ge=0.0, le=1.0, multiple_of=0.1)]
+
+
+class OptionsAnswer(BaseModel):
+    """Several options. The reason of each is written before it."""
+
+    options: list[Any]
+
+
+class FeasibilityAnswer(BaseModel):
+    """Whether an option can be carried out. The reason is written first (Appendix A.5)."""
+
+    reason: Reason
+    action_valid: bool
+
+
+class RewardAnswer(BaseModel):
+    """The eight scores r_q of the reward predictor (Appendix A.4), each from 0 to 1."""
+
+    success_probability: Score
+    reward_estimate: Score
+    feasibility: Score
+    consistency: Score
+    relativity: Score
+    reachability: Score
+    task_specificity: Score
+    redundancy: Score
+
+
+class TerminationAnswer(BaseModel):
+    """Whether a state is terminal (eq. 4)."""
+
+    done: bool
+
+
+def several_options(grammar: Grammar[Any], least: int, most: int) -> type[OptionsAnswer]:
+    """Makes the answer model of `least` to `most` options with their reasons (eq. 2)."""
+    fields: dict[str, Any] = {name: (kind, ...) for name, kind in grammar.fields.items()}
+    reasoned: Any = create_model("ReasonedOption", reasoning=(Reason, ...), **fields)
+    several: Any = Annotated[list[reasoned], Field(min_length=least, max_length=most)]
+    return create_model("SeveralOptions", __base__=OptionsAnswer, options=(several, ...))
+
+
+def one_option(grammar: Grammar[Any]) -> type[BaseModel]:
+    """Makes the answer model of a prerequisite (eq. 3)."""
+    fields: dict[str, Any] = {name: (kind, ...) for name, kind in grammar.fields.items()}
+    return create_model("PlainOption", __doc__="An option as the domain writes it.", **fields)
+
+
+class OptionRoles(Generic[S, A]):
     """Makes the roles of one run.
 
     Every node is expanded once and siblings differ in their option, so no prompt is asked twice and
@@ -142,6 +197,9 @@ class Questions(Generic[S, A]):
         seed: of the run.
 
     Attributes:
+        domain: as given.
+        settings: as given.
+        seed: as given.
         oracles: who answers in a model's place, JSON-able.
 
     Raises:
@@ -156,84 +214,84 @@ class Questions(Generic[S, A]):
         *,
         seed: int,
     ) -> None:
-        self._domain = domain
+        self.domain = domain
         self._engines = engines
-        self._settings = settings
-        self._seed = seed
+        self.settings = settings
+        self.seed = seed
         self._drawn = Sampling(temperature=PROPOSER_TEMPERATURE, seed=seed)
         self._who = settings.assignment
         self._rules = rules_of(domain, seed=seed)
         self.oracles: list[dict[str, object]] = []
 
-    def propose(self, k: int, moment: str) -> Role[Trajectory[S, A], Sequence[Candidate[A]]]:
-        """Names k candidates ω̃ from τ (eq. 2): goal, state, history."""
+    def propose(self, k: int, moment: str) -> Role[OptionState[S, A], Sequence[Candidate[A]]]:
+        """Names k candidates ω̃ after τ (eq. 2). Sees goal, state and history."""
         return self._options("propose", moment, least=k, most=k)
 
-    def decompose(self) -> Role[Trajectory[S, A], Sequence[Candidate[A]]]:
-        """A whole plan of at most d options from s_0: goal, state."""
-        return self._options("decompose", NOW, least=1, most=self._settings.d)
+    def decompose(self) -> Role[OptionState[S, A], Sequence[Candidate[A]]]:
+        """Writes a whole plan of at most d options from s_0. Sees goal and state."""
+        return self._options("decompose", NOW, least=1, most=self.settings.d)
 
-    def feasibility(self, moment: str) -> Role[Considered[S, A], Verdict]:
-        """Whether ω̃ can be carried out after τ: goal, state, history, option."""
+    def feasibility(self, moment: str) -> Role[OptionQuestion[S, A], Feasibility]:
+        """Says whether ω̃ can be carried out after τ. Sees goal, state, history and option."""
 
-        def read(_: Considered[S, A], said: answers.Feasibility) -> Verdict:
-            return Verdict(None if said.action_valid else said.reason)
+        def read(_: OptionQuestion[S, A], said: FeasibilityAnswer) -> Feasibility:
+            return Feasibility(None if said.action_valid else said.reason)
 
-        return self._role("feasibility", moment, answers.Feasibility, read)
+        return self._role("feasibility", moment, FeasibilityAnswer, read)
 
-    def repair(self, moment: str) -> Role[Considered[S, A], A]:
-        """The prerequisite ω of an infeasible ω̃ (eq. 3): goal, state, history, option, reason."""
-        grammar = self._domain.grammar
+    def repair(self, moment: str) -> Role[OptionQuestion[S, A], A]:
+        """Names a prerequisite ω of an infeasible ω̃ (eq. 3). Sees all of τ, ω̃ and the reason."""
+        grammar = self.domain.grammar
 
-        def read(_: Considered[S, A], said: BaseModel) -> A:
+        def read(_: OptionQuestion[S, A], said: BaseModel) -> A:
             return grammar.read(said.model_dump())
 
-        return self._role("repair", moment, answers.one_option(grammar), read)
+        return self._role("repair", moment, one_option(grammar), read)
 
-    def dynamics(self) -> Role[Considered[S, A], Transition[S]]:
-        """What ω makes of ŝ (eq. 1): state, option."""
-        model = self._domain.state_model
+    def dynamics(self) -> Role[OptionQuestion[S, A], PredictedState[S]]:
+        """Predicts what ω makes of ŝ (eq. 1). Sees state and option."""
+        model = self.domain.state_model
 
-        def read(asked: Considered[S, A], said: BaseModel) -> Transition[S]:
-            return Transition(*model.read(asked.trajectory.state, said))
+        def read(asked: OptionQuestion[S, A], said: BaseModel) -> PredictedState[S]:
+            return PredictedState(*model.read(asked.tau.state, said))
 
         return self._role("dynamics", NOW, model.answer, read)
 
-    def reward(self, moment: str) -> Role[Considered[S, A], Mapping[str, float]]:
-        """The scores r_q of ω after τ (eq. 6): goal, state that ω leads to, history, option."""
+    def reward(self, moment: str) -> Role[OptionQuestion[S, A], Mapping[str, float]]:
+        """Scores ω after τ (eq. 6). Sees goal, the state that ω leads to, history and option."""
 
-        def read(_: Considered[S, A], said: answers.Evaluation) -> Mapping[str, float]:
+        def read(_: OptionQuestion[S, A], said: RewardAnswer) -> Mapping[str, float]:
             return said.model_dump()
 
-        return self._role("reward", moment, answers.Evaluation, read)
+        return self._role("reward", moment, RewardAnswer, read)
 
-    def termination(self, moment: str) -> Role[Trajectory[S, A], bool]:
-        """Whether ŝ is terminal (eq. 4): goal, state; without a world model, the history as well.
+    def termination(self, moment: str) -> Role[OptionState[S, A], bool]:
+        """Says whether ŝ is terminal (eq. 4). Sees goal and state, from s_0 the history as well.
 
         Args:
             moment: `NOW`, or `START` where no state is predicted.
         """
 
-        def read(_: Trajectory[S, A], said: answers.Termination) -> bool:
+        def read(_: OptionState[S, A], said: TerminationAnswer) -> bool:
             return said.done
 
         name = "termination" if moment == NOW else "termination-from-start"
-        return self._role(name, moment, answers.Termination, read)
+        return self._role(name, moment, TerminationAnswer, read)
 
     def _options(
         self, name: str, moment: str, *, least: int, most: int
-    ) -> Role[Trajectory[S, A], Sequence[Candidate[A]]]:
-        grammar = self._domain.grammar
+    ) -> Role[OptionState[S, A], Sequence[Candidate[A]]]:
+        grammar = self.domain.grammar
 
-        def read(_: Trajectory[S, A], said: answers.Options) -> Sequence[Candidate[A]]:
+        def read(_: OptionState[S, A], said: OptionsAnswer) -> Sequence[Candidate[A]]:
             written = [one.model_dump() for one in said.options]
             chosen = [(grammar.read(one), one["reasoning"]) for one in written]
             return [Candidate(option, option, reasoning) for option, reasoning in chosen]
 
-        model = answers.options(grammar, least, most)
+        model = several_options(grammar, least, most)
         role = self._role(name, moment, model, read, count=most, sampling=self._drawn)
 
-        async def ask(question: Trajectory[S, A], /) -> Sequence[Candidate[A]]:
+        async def ask(question: OptionState[S, A], /) -> Sequence[Candidate[A]]:
             # Rules advise as many as there are.
             return (await role(question))[:most]
 
@@ -254,24 +312,24 @@ class Questions(Generic[S, A]):
         who = self._who.of(role)
         if isinstance(who, OwnModel) and role not in self._engines.by_role:
             raise SettingsError(
-                f"roles={self._settings.roles}: nobody opened {who.model} for {role!r}: give the "
+                f"roles={self.settings.roles}: nobody opened {who.model} for {role!r}: give the "
                 "planner Engines(engine, {role: another engine})"
             )
         if isinstance(who, Errors):
             if role not in self._rules:
                 raise SettingsError(
-                    f"roles={self._settings.roles}: this domain has no rules that answer {role!r}: "
-                    f"add {', '.join(missing_for_rules(self._domain))} as plain methods, or let a "
+                    f"roles={self.settings.roles}: this domain has no rules that answer {role!r}: "
+                    f"add {', '.join(missing_for_rules(self.domain))} as plain methods, or let a "
                     "model answer it"
                 )
             oracle: Oracle[QuestionT, AnswerT] = Oracle(
-                role, self._rules[role], errors=who, seed=self._seed
+                role, self._rules[role], errors=who, seed=self.seed
             )
             self.oracles.append(oracle.describe())
             return oracle
         asked: LlmRole[QuestionT, Any] = LlmRole(
             role,
-            prompt=compose(name, self._domain, self._settings.layout, moment=moment, count=count),
+            prompt=compose(name, self.domain, self.settings.layout, moment=moment, count=count),
             answer=answer,
             engine=self._engines.of(role),
             sampling=sampling,
@@ -280,14 +338,14 @@ class Questions(Generic[S, A]):
         return asked.read(read)
 
 
-def _told(question: Any) -> dict[str, object]:  # noqa: ANN401 - a trajectory, or about an option
+def _told(question: Any) -> dict[str, object]:  # noqa: ANN401 - an `OptionState` or about an option
     """What a template is given."""
-    trajectory = getattr(question, "trajectory", question)
+    tau = question.tau if isinstance(question, OptionQuestion) else question
     return {
-        "goal": trajectory.goal,
-        "state": trajectory.state,
-        "described": trajectory.described,
-        "history": trajectory.history,
+        "goal": tau.goal,
+        "state": tau.state,
+        "described": tau.described,
+        "history": tau.history,
         "option": getattr(question, "option", None),
         "reason": getattr(question, "obstacle", ""),
     }
