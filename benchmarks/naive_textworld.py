@@ -53,6 +53,10 @@ class NaiveGame:
         self._seen: dict[str, tuple[str, str]] = {}
         self._scores = {"": int(first["score"])}
 
+    def knows(self, state: str) -> bool:
+        """Whether somebody was told of this state."""
+        return state in self._actions
+
     async def start(self) -> Transition:
         """The beginning; a state is named by the actions that led to it."""
         return self._start

@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     stay_ended()
     # No Python started below here, by us, vLLM, torch or Ray, imports from the working directory.
     os.environ["PYTHONSAFEPATH"] = "1"
-    from llm_planning.streams import take_streams
+    from llm_planning.endings import take_streams
 
     if not take_streams():
         sys.stderr.write("error: standard output is closed: give it somewhere to go\n")

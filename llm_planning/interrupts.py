@@ -1,4 +1,4 @@
-"""Ctrl-C, at any moment: what SIGINT does before a command begins, and how its end is known.
+"""Ctrl-C, at any moment: before a command begins, while it loads, and how its end is known.
 
 Light on purpose: the handler is in place before anything else is imported.
 """
@@ -9,13 +9,18 @@ import atexit
 import os
 import signal
 import sys
+from contextlib import contextmanager
 
 TYPE_CHECKING = False  # what `typing` has, without its import
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import FrameType
 
 INTERRUPTED = 130
 """The exit code of whatever SIGINT ended, as shells have it."""
+
+_GRACE = 5.0
+"""Seconds that loading has to end by itself, once it is interrupted."""
 
 _noted: list[int] = []
 
@@ -27,7 +32,7 @@ def end_at_once() -> None:
     callback, and a traceback elsewhere. Before a command begins and after it ended there is nothing
     to clean up.
     """
-    replace(signal.default_int_handler, end)
+    _replace(signal.default_int_handler, _end)
 
 
 def stay_ended() -> None:
@@ -48,7 +53,46 @@ def leave_interrupted() -> int:
 
 def raise_again() -> None:
     """Lets SIGINT raise KeyboardInterrupt, which commands and asyncio clean up after."""
-    replace(end, signal.default_int_handler)
+    _replace(_end, signal.default_int_handler)
+
+
+@contextmanager
+def heard_while_loading() -> Iterator[None]:
+    """Makes sure that SIGINT ends what is done inside, even where libraries swallow it.
+
+    The first SIGINT raises KeyboardInterrupt as ever, so that what was begun is cleaned up. If that
+    leads nowhere within a few seconds, or SIGINT comes again, the process ends where it stands.
+
+    Raises:
+        KeyboardInterrupt: at the end, if one was swallowed.
+    """
+    import threading
+
+    heard, ended = threading.Event(), threading.Event()
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if heard.is_set():
+            _end(number, frame)
+        heard.set()
+        raise KeyboardInterrupt
+
+    def watch() -> None:
+        heard.wait()
+        if not ended.wait(_GRACE):
+            _end(signal.SIGINT, None)
+
+    # Started now: a handler may come where the threads' own lock is held.
+    threading.Thread(target=watch, name="interrupts", daemon=True).start()
+    replaced = _replace(signal.default_int_handler, note)
+    try:
+        yield
+        if heard.is_set():
+            raise KeyboardInterrupt
+    finally:
+        if replaced:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        ended.set()
+        heard.set()
 
 
 def was_interrupted(error: BaseException) -> bool:
@@ -68,7 +112,7 @@ def was_interrupted(error: BaseException) -> bool:
     return False
 
 
-def replace(old: object, new: signal._HANDLER) -> bool:
+def _replace(old: object, new: signal._HANDLER) -> bool:
     """Changes what SIGINT does, unless somebody else decided: a shell for its background jobs."""
     if signal.getsignal(signal.SIGINT) is not old:
         return False
@@ -88,6 +132,6 @@ def _leave() -> None:
             os._exit(INTERRUPTED)
 
 
-def end(_number: int, _frame: FrameType | None) -> None:
+def _end(_number: int, _frame: FrameType | None) -> None:
     """Ends the process where it stands."""
     os._exit(INTERRUPTED)

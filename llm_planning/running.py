@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -70,7 +71,7 @@ class Prepared:
         return name_of(self.spec, self.domain)
 
     async def run(self, engines: Engines, seed: int) -> Outcome:
-        """Opens the domain and plans.
+        """Opens the domain, plans, and closes it where it can be closed.
 
         Args:
             engines: who answers.
@@ -79,13 +80,17 @@ class Prepared:
         Raises:
             Exception: whatever the domain or the planner raises.
         """
-        world: Domain[Any, Any] | None = None
-        if self.domain is not None:
-            world = await settled(self.domain.open(self.task, self.chosen.domain))
-        problem: Problem[Any] = Problem(domain=self.domain_name, task=self.task, world=world)
-        return await self.spec.run(
-            problem, engines=engines, settings=self.chosen.planner, seed=seed
-        )
+        async with AsyncExitStack() as opened:
+            world = None
+            if self.domain is not None:
+                world = self.domain.open(self.task, self.chosen.domain)
+                if isinstance(world, AbstractAsyncContextManager) and not isinstance(world, Domain):
+                    world = await opened.enter_async_context(world)
+                world = await settled(world)
+            problem: Problem[Any] = Problem(domain=self.domain_name, task=self.task, world=world)
+            return await self.spec.run(
+                problem, engines=engines, settings=self.chosen.planner, seed=seed
+            )
 
 
 def prepare(

@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from llm_planning.domain import Domain
-from llm_planning.environments.textgame.transition_store import off_disk
+from llm_planning.environments.textgame.open_games import off_disk, share_games
 from llm_planning.model_configs import configuration, serve
 from llm_planning.roles import Engines, metered
 from llm_planning.running import prepare, prepare_with
@@ -38,6 +38,7 @@ def open_engine(model: str) -> Iterator[Engine]:
     with (
         closing(ResponseCache(response_cache_path())) as answers,
         closing(TextEncoder()) as encoder,
+        share_games(),
         serve(configuration(model), encoder, limits={}) as engine,
     ):
         yield CachedEngine(engine, answers)
@@ -46,7 +47,7 @@ def open_engine(model: str) -> Iterator[Engine]:
 @contextlib.contextmanager
 def open_uncached_engine(model: str) -> Iterator[Engine]:
     """The same, with every question put to the model anew, and every vector and game computed."""
-    with off_disk(), serve(configuration(model), None, limits={}) as engine:
+    with off_disk(), share_games(), serve(configuration(model), None, limits={}) as engine:
         yield engine
 
 

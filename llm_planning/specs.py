@@ -12,6 +12,7 @@ from llm_planning.settings import NoSettings, Settings, SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from llm_planning.outcome import Outcome
     from llm_planning.own_code import Source
@@ -113,7 +114,7 @@ class DomainSpec:
         kind: its class.
         tasks: names of its tasks, at least one.
         settings: the model of its settings.
-        open: makes the domain for a task.
+        open: makes the domain for a task; an asynchronous context manager also closes it.
         source: where it comes from; None for this project's.
     """
 
@@ -122,7 +123,10 @@ class DomainSpec:
     kind: type[Domain[Any, Any]]
     tasks: tuple[str, ...]
     settings: type[Settings]
-    open: Callable[[str, Any], Awaitable[Domain[Any, Any]] | Domain[Any, Any]]
+    open: Callable[
+        [str, Any],
+        Awaitable[Domain[Any, Any]] | Domain[Any, Any] | AbstractAsyncContextManager[Any],
+    ]
     source: Source | None = None
 
 

@@ -13,7 +13,7 @@ import typer
 from rich.filesize import decimal
 from rich.table import Table
 
-from llm_planning.environments.textgame.transition_files import (
+from llm_planning.environments.textgame.transition_store import (
     GameShare,
     TransitionStats,
     remove_transitions,

@@ -1,41 +1,28 @@
-"""`llm-planning index`: texts that are searched by meaning: building, searching, timing."""
+"""`llm-planning index`: texts that are searched by meaning: building and searching."""
 
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import time
 from contextlib import closing, contextmanager
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
-
-from rich.table import Table
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from llm_kernels import EmbeddingIndex
-from llm_planning.commands.folders import check_writable_folder
-from llm_planning.commands.index_bench import (
-    Measurement,
-    bench_folder,
-    bench_sizes,
-    refuse_sizes,
-    timed_backends,
-)
-from llm_planning.commands.index_entries import (
-    JSONL_SUFFIXES,
-    EntryFile,
-    read_jsonl_entries,
-    read_text_entries,
-)
+from llm_kernels.files import open_regular
 from llm_planning.endings import UsageError
-from llm_planning.loading import heard_while_loading
+from llm_planning.fronts.options import check_writable_folder
+from llm_planning.interrupts import heard_while_loading
 from llm_serving.encoder import DEFAULT_ENCODER, TextEncoder
+from llm_serving.errors import shown
 from llm_serving.models import CATALOGUE
 from llm_serving.models.progress import progress
 from llm_serving.terminal import SafeConsole, literal, say
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     import numpy as np
@@ -44,12 +31,46 @@ if TYPE_CHECKING:
     from llm_kernels import Match
     from llm_serving.vector_store import EncoderIdentity
 
-_DIMENSION = 384
-"""Of the random vectors that are timed; the bundled encoder's."""
+_LONGEST_LINE = 1 << 24
+"""Bytes: a file without line breaks, an image of a disk for one, is not read to its end."""
+
+_JSONL_SUFFIXES = frozenset({".jsonl", ".ndjson"})
 
 
 class UnfitIndexError(Exception):
     """An index that cannot be searched as the command line asks."""
+
+
+class EntryFileError(ValueError):
+    """A file of entries that cannot be read, or a line of it; nothing is made of the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """One entry of a file.
+
+    Attributes:
+        key: unlike every other's.
+        text: what is embedded.
+        payload: the whole JSON object; None in a text file.
+    """
+
+    key: str
+    text: str
+    payload: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class EntryFile:
+    """What a file holds.
+
+    Attributes:
+        entries: in the order of their lines.
+        blank_lines: how many were skipped.
+    """
+
+    entries: tuple[FileEntry, ...]
+    blank_lines: int
 
 
 def build(
@@ -64,7 +85,7 @@ def build(
     as_json: bool,
 ) -> None:
     """Embeds the entries of a file and saves them as an index."""
-    is_jsonl = file.suffix.lower() in JSONL_SUFFIXES
+    is_jsonl = file.suffix.lower() in _JSONL_SUFFIXES
     if not is_jsonl and (field is not None or key is not None):
         option = "--field" if field is not None else "--key"
         raise UsageError(
@@ -151,47 +172,101 @@ def search(
         _print_matches(text, matches, field=field if isinstance(field, str) else None)
 
 
-def bench(
-    folder: Path | None,
-    *,
-    rows: Sequence[int],
-    queries: Sequence[int],
-    k: int,
-    device: str,
-    dtype: str,
-    as_json: bool,
-) -> None:
-    """Times the search backends of this machine, and says which one `auto` takes."""
-    refuse_sizes([] if folder else rows, queries=queries, dimension=_DIMENSION, k=k)
-    measured: list[Measurement] = []
-    with progress() as bars:
-        backends = len(timed_backends(device))
-        if folder is None:
-            steps = len(rows) * len(queries) * backends
-            running = bench_sizes(
-                rows, queries=queries, dimension=_DIMENSION, dtype=dtype, k=k, device=device
+def read_text_entries(path: Path) -> EntryFile:
+    """Reads a text file: each line is an entry's text and its key, without blanks at its ends.
+
+    Raises:
+        EntryFileError: unreadable, not UTF-8, no entry at all, or a line that comes twice.
+    """
+    return _read(path, lambda line: FileEntry(line, line, None))
+
+
+def read_jsonl_entries(path: Path, *, field: str, key: str | None) -> EntryFile:
+    """Reads a file of JSON objects, one per line; each becomes the payload of its entry.
+
+    Args:
+        path: of the file.
+        field: of an object, its text.
+        key: of an object, its key, a string or a whole number; None takes the text.
+
+    Raises:
+        EntryFileError: unreadable, not UTF-8, no entry at all, a line that is no JSON object, a
+            missing or unusable field, or a key that comes twice.
+    """
+
+    def entry(line: str) -> FileEntry:
+        value = json.loads(line, object_pairs_hook=_object)
+        # Python reads NaN, and numbers that are too large, as what JSON cannot write.
+        json.dumps(value, allow_nan=False)
+        if not isinstance(value, dict):
+            raise ValueError(f"a JSON object is needed, and this is {shown(value)}")
+        text = _field(value, field)
+        if not isinstance(text, str) or not text.strip():
+            raise ValueError(
+                f"the field {field!r} must be a text that is not empty, and is {shown(text)}"
             )
-        else:
-            steps = len(queries) * backends
-            running = bench_folder(folder, queries=queries, k=k, device=device)
-        task = bars.add_task("timing", total=steps)
-        for measurement in running:
-            measured.append(measurement)
-            bars.advance(task)
-    if as_json:
-        say(
-            json.dumps(
-                {
-                    "folder": None if folder is None else str(folder),
-                    "device": device,
-                    "cores": os.cpu_count(),
-                    "k": k,
-                    "measurements": [asdict(one) for one in measured],
-                }
+        named = text if key is None else _field(value, key)
+        if type(named) not in {str, int}:
+            raise ValueError(
+                f"the field {key!r} must be a string or a whole number, and is {shown(named)}"
             )
-        )
-        return
-    _print_measurements(measured)
+        return FileEntry(str(named), text, value)
+
+    return _read(path, entry)
+
+
+def _read(path: Path, parse: Callable[[str], FileEntry]) -> EntryFile:
+    entries: dict[str, FileEntry] = {}
+    lines: dict[str, int] = {}
+    blank = 0
+    try:
+        with _opened(path) as file:
+            for number, raw in enumerate(iter(partial(file.readline, _LONGEST_LINE + 1), b""), 1):
+                try:
+                    if len(raw) > _LONGEST_LINE:
+                        raise ValueError(f"it is longer than {_LONGEST_LINE} bytes")
+                    line = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+                    if not line:
+                        blank += 1
+                        continue
+                    entry = parse(line)
+                    # A lone surrogate can be escaped in JSON, but nothing can be made of it.
+                    f"{entry.key}{entry.text}".encode()
+                except (ValueError, RecursionError) as error:
+                    raise EntryFileError(f"{path}, line {number}: {error}") from error
+                if entry.key in lines:
+                    raise EntryFileError(
+                        f"{path}, line {number}: the key {shown(entry.key)} is that of line "
+                        f"{lines[entry.key]}: keep one of them, or name another field with --key "
+                        "(JSONL)"
+                    )
+                lines[entry.key] = number
+                entries[entry.key] = entry
+    except OSError as error:
+        raise EntryFileError(f"{path} cannot be read: {error.strerror}") from error
+    if not entries:
+        raise EntryFileError(f"{path} has no entry: it needs a line that is not blank")
+    return EntryFile(tuple(entries.values()), blank)
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return open_regular(path)
+    except ValueError as error:
+        raise EntryFileError(f"{str(path)!r} is the name of no file: {error}") from error
+
+
+def _field(value: dict[str, Any], name: str) -> object:
+    if name not in value:
+        raise ValueError(f"there is no field {name!r}, only {shown(sorted(value))}")
+    return value[name]
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        raise ValueError(f"an object has a field twice: {shown([name for name, _ in pairs])}")
+    return value
 
 
 @contextmanager
@@ -275,19 +350,3 @@ def _text_of(payload: Any, field: str | None) -> str | None:  # noqa: ANN401 - a
     if field is None or not isinstance(payload, dict):
         return None
     return str(payload.get(field))
-
-
-def _print_measurements(measured: list[Measurement]) -> None:
-    table = Table("rows", "queries", "backend", "milliseconds", "queries/s", "auto")
-    for column in (table.columns[i] for i in (0, 1, 3, 4)):
-        column.justify = "right"
-    for one in sorted(measured, key=lambda one: (one.rows, one.queries, one.milliseconds)):
-        table.add_row(
-            f"{one.rows:,}",
-            str(one.queries),
-            literal(one.backend),
-            f"{one.milliseconds:.3f}",
-            f"{one.queries * 1000 / one.milliseconds:,.0f}",
-            "<-" if one.chosen else "",
-        )
-    SafeConsole().print(table)

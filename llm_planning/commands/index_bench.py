@@ -1,17 +1,22 @@
-"""Times the search backends of this machine on an index, after comparing their answers."""
+"""`llm-planning index bench`: times the search backends, after comparing their answers."""
 
 from __future__ import annotations
 
+import json
+import os
 import statistics
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from rich.table import Table
 
 from llm_kernels import EmbeddingIndex, available_backends, choose_backend
 from llm_kernels.memory import free_memory
 from llm_planning.endings import UsageError
+from llm_serving.models.progress import progress
+from llm_serving.terminal import SafeConsole, literal, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +30,8 @@ if TYPE_CHECKING:
 _SEARCHES = 30
 _SECONDS = 0.5
 _SCORE_ERROR = 1e-6
+_DIMENSION = 384
+"""Of the random vectors that are timed; the bundled encoder's."""
 
 # Copies of the vectors at one time: those that were drawn, the index's, a backend's own and what
 # that needs to make it.
@@ -54,6 +61,65 @@ class Measurement:
     backend: str
     milliseconds: float
     chosen: bool
+
+
+def bench(
+    folder: Path | None,
+    *,
+    rows: Sequence[int],
+    queries: Sequence[int],
+    k: int,
+    device: str,
+    dtype: str,
+    as_json: bool,
+) -> None:
+    """Times the search backends of this machine, and says which one `auto` takes."""
+    refuse_sizes([] if folder else rows, queries=queries, dimension=_DIMENSION, k=k)
+    measured: list[Measurement] = []
+    with progress() as bars:
+        backends = len(timed_backends(device))
+        if folder is None:
+            steps = len(rows) * len(queries) * backends
+            running = bench_sizes(
+                rows, queries=queries, dimension=_DIMENSION, dtype=dtype, k=k, device=device
+            )
+        else:
+            steps = len(queries) * backends
+            running = bench_folder(folder, queries=queries, k=k, device=device)
+        task = bars.add_task("timing", total=steps)
+        for measurement in running:
+            measured.append(measurement)
+            bars.advance(task)
+    if as_json:
+        say(
+            json.dumps(
+                {
+                    "folder": None if folder is None else str(folder),
+                    "device": device,
+                    "cores": os.cpu_count(),
+                    "k": k,
+                    "measurements": [asdict(one) for one in measured],
+                }
+            )
+        )
+        return
+    _print_measurements(measured)
+
+
+def _print_measurements(measured: list[Measurement]) -> None:
+    table = Table("rows", "queries", "backend", "milliseconds", "queries/s", "auto")
+    for column in (table.columns[i] for i in (0, 1, 3, 4)):
+        column.justify = "right"
+    for one in sorted(measured, key=lambda one: (one.rows, one.queries, one.milliseconds)):
+        table.add_row(
+            f"{one.rows:,}",
+            str(one.queries),
+            literal(one.backend),
+            f"{one.milliseconds:.3f}",
+            f"{one.queries * 1000 / one.milliseconds:,.0f}",
+            "<-" if one.chosen else "",
+        )
+    SafeConsole().print(table)
 
 
 def timed_backends(device: str) -> tuple[str, ...]:

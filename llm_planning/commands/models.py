@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rich.filesize import decimal
 from rich.table import Table
 
-from llm_planning.loading import heard_while_loading
+from llm_planning.interrupts import heard_while_loading
 from llm_serving.errors import UnknownModelError
 from llm_serving.models import CATALOGUE, cache_folder, fetch, fetch_verified, locate
 from llm_serving.terminal import SafeConsole, say

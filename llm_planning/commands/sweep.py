@@ -11,7 +11,6 @@ from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llm_planning.commands.folders import check_writable_folder
 from llm_planning.commands.sweep_plan import list_trials, run_samples
 from llm_planning.endings import UsageError, is_ours, refusing
 from llm_planning.experiments.display import clock, display_on
@@ -31,8 +30,8 @@ from llm_planning.experiments.provenance import gather
 from llm_planning.experiments.sweep_files import find_sweep
 from llm_planning.experiments.trial import Trial
 from llm_planning.experiments.trust import UntrustedError
-from llm_planning.fronts.options import Where
-from llm_planning.loading import heard_while_loading
+from llm_planning.fronts.options import Where, check_writable_folder
+from llm_planning.interrupts import heard_while_loading
 from llm_serving.terminal import SafeConsole, complain, say
 
 if TYPE_CHECKING:

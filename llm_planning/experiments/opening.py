@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from pydantic import ValidationError
 
-from llm_planning.environments.textgame.transition_store import off_disk
+from llm_planning.environments.textgame.open_games import off_disk, share_games
 from llm_planning.experiments.local_pool import LocalPool
 from llm_planning.experiments.scheduler import Progress, run_sweep
 from llm_planning.model_configs import serve
@@ -130,6 +130,7 @@ def open_pool(models: Models, *, answers: Answers, most: int | None) -> Iterator
     alone = answers is Answers.DETERMINISTIC and not use_invariant_kernels()
     limits = {"max_batch": 1} if alone else {}
     with ExitStack() as opened:
+        opened.enter_context(share_games())
         encoder = answers_cache = None
         if answers is Answers.CACHED:
             answers_cache = opened.enter_context(closing(ResponseCache(response_cache_path())))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import contextvars
 import os
 import platform
 from collections.abc import Callable
@@ -55,6 +57,8 @@ class Worker:
     def __init__(self, recipe: WorkerRecipe) -> None:
         self._recipe = recipe
         self._stack = contextlib.ExitStack()
+        # What the recipe sets for whoever runs within it, such as the games that trials share.
+        self._context = contextvars.copy_context()
         self._pool: TrialPool | None = None
 
     async def start(self) -> Report:
@@ -64,7 +68,7 @@ class Worker:
             WorkerStartError: the recipe raised.
         """
         try:
-            self._pool = self._stack.enter_context(self._recipe())
+            self._pool = self._context.run(self._stack.enter_context, self._recipe())
         except Exception as error:
             # By its text: not every error can be unpickled.
             raise WorkerStartError(f"{type(error).__name__}: {error}") from None
@@ -77,12 +81,14 @@ class Worker:
 
     async def run(self, trial: Trial) -> TrialResult:
         """Runs one trial, as `TrialPool.run`."""
-        return await self._opened.run(trial)
+        return await asyncio.create_task(self._opened.run(trial), context=self._context.copy())
 
     async def close(self) -> None:
         """Closes the pool and the engines; the last call of all."""
-        with self._stack:
+        try:
             await self._opened.aclose()
+        finally:
+            self._context.run(self._stack.close)
         end_workers()
 
     @property

@@ -163,7 +163,7 @@ def bench(
     one, `--rows` and `--dtype` are the index's own. Exits with 1 if the answers differ or the index
     cannot be used, with 2 for sizes that do not fit in the memory, with 130 when interrupted.
     """
-    from llm_planning.commands import index as commands
+    from llm_planning.commands import index_bench as commands
 
     return partial(
         commands.bench,

@@ -10,6 +10,8 @@ from typing import Annotated, Final, TypeAlias
 
 import typer
 
+from llm_planning.endings import UsageError
+
 Work: TypeAlias = Callable[[], None]
 """What a front returns: the command with its options, ready to run."""
 
@@ -40,6 +42,21 @@ def name(text: str) -> str:
     except UnicodeEncodeError:
         pass
     raise typer.BadParameter("no file can have this name")
+
+
+def check_writable_folder(out: Path) -> None:
+    """Finds out before minutes of work whether a folder can be made and written.
+
+    Raises:
+        UsageError: it cannot; says why.
+    """
+    from llm_kernels.files import LONGEST_NAME
+
+    existing = next(path for path in (out, *out.absolute().parents) if os.path.lexists(path))
+    if not (os.path.isdir(existing) and os.access(existing, os.W_OK | os.X_OK)):
+        raise UsageError(f"--out {out}: {existing} is not a folder that can be written")
+    if any(len(os.fsencode(name)) > LONGEST_NAME for name in out.parts):
+        raise UsageError(f"--out {out}: a name in it is longer than {LONGEST_NAME} bytes")
 
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")]

@@ -5,10 +5,12 @@ object, `r` tells a random number, `d` and `w` end the game, `z` is an instructi
 has, which `v` meets after it won; everything else is answered by "ok".
 """
 
+import shutil
 from hashlib import md5
 from pathlib import Path
 
-from llm_planning.environments.textgame.jericho_games import Story
+from llm_planning.environments.cooking.games import GameSpec, make_game
+from llm_planning.environments.textgame.jericho_machine import Story
 
 _BUFFER, _GLOBALS, _OBJECTS = 0x40, 0xC0, 0x2A0
 _STATIC, _CODE = 0x330, 0x340
@@ -29,6 +31,15 @@ def write_toy(folder: Path) -> Story:
         grammar="s;t;zap;nothing;greet OBJ;transcript",
         word_length=9,
     )
+
+
+def write_kitchen(folder: Path) -> Story:
+    """A game of TextWorld's: by such a file name Jericho knows how its score is read."""
+    file = folder / "tw-kitchen.z8"
+    shutil.copy(make_game(GameSpec(seed=1, ingredients=2)), file)
+    grammar = "take/carry OBJ;discard/drop OBJ;drop OBJ;look;quit;put OBJ on OBJ"
+    digest = md5(file.read_bytes(), usedforsecurity=False).hexdigest()
+    return Story(file, digest, "kitchen", seed=1, grammar=grammar, word_length=9)
 
 
 def _assembled():

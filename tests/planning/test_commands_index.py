@@ -1,6 +1,7 @@
 """`llm-planning index`, with the real encoder."""
 
 import json
+import shutil
 import sqlite3
 from dataclasses import replace
 
@@ -12,12 +13,6 @@ from llm_kernels import EmbeddingIndex
 from llm_planning.commands import index as index_command
 from llm_planning.commands import index_bench
 from llm_planning.commands.index_bench import BenchError, bench_sizes
-from llm_planning.commands.index_entries import (
-    EntryFileError,
-    FileEntry,
-    read_jsonl_entries,
-    read_text_entries,
-)
 from llm_serving import encoder as encoder_module
 from llm_serving.models import resolve
 from llm_serving.models.catalogue import CATALOGUE
@@ -36,7 +31,7 @@ def folder(tmp_path, monkeypatch):
     return kept
 
 
-@pytest.fixture(autouse=True, scope="module")
+@pytest.fixture(scope="module", autouse=True)
 def one_model():
     """The model is loaded once for all commands of this module."""
     load = encoder_module._load
@@ -59,11 +54,23 @@ def places(tmp_path):
     return path
 
 
+@pytest.fixture(scope="module")
+def template():
+    """Where an index of the places is kept for all tests, and its vectors; at first nowhere."""
+    return {}
+
+
 @pytest.fixture
-def built(places, tmp_path):
-    result, _ = ask("build", places, "--out", tmp_path / "built")
-    assert result.exit_code == 0, result.stderr
-    return tmp_path / "built"
+def built(template, places, folder, tmp_path, tmp_path_factory):
+    """An index of the places, and the vectors of its entries in the cache."""
+    if not template:
+        kept = tmp_path_factory.mktemp("template")
+        result, _ = ask("build", places, "--out", kept / "built")
+        assert result.exit_code == 0, result.stderr
+        shutil.copy(folder / "vectors.sqlite", kept)
+        template["kept"] = kept
+    shutil.copy(template["kept"] / "vectors.sqlite", folder)
+    return shutil.copytree(template["kept"] / "built", tmp_path / "built")
 
 
 def ask(*arguments):
@@ -76,93 +83,6 @@ def lines(tmp_path, *rows, name="items.jsonl"):
     path = tmp_path / name
     path.write_text("".join(row + "\n" for row in rows), encoding="utf-8")
     return path
-
-
-# --- reading files -------------------------------------------------------------------------------
-
-
-def test_a_text_file_has_an_entry_per_line(places):
-    read = read_text_entries(places)
-    assert [entry.key for entry in read.entries] == [
-        "kitchen table",
-        "fridge",
-        "coffee table",
-        "sofa",
-        "bathroom cabinet",
-    ]
-    assert read.entries[1] == FileEntry("fridge", "fridge", None)
-    assert read.blank_lines == 2
-
-
-def test_byte_order_mark_and_line_ends_do_not_count(tmp_path):
-    path = tmp_path / "names.txt"
-    path.write_bytes("\ufefffridge\r\noven\r\n\r\nsink with\u2028two lines".encode())
-    read = read_text_entries(path)
-    assert [entry.text for entry in read.entries] == ["fridge", "oven", "sink with\u2028two lines"]
-    assert read.blank_lines == 1
-
-
-def test_a_jsonl_file_keeps_whole_objects(tmp_path):
-    path = lines(
-        tmp_path, '{"id": 7, "name": "iron ingot", "of": ["ore"]}', "", '{"id":"x","name":"log"}'
-    )
-    read = read_jsonl_entries(path, field="name", key="id")
-    assert read.entries == (
-        FileEntry("7", "iron ingot", {"id": 7, "name": "iron ingot", "of": ["ore"]}),
-        FileEntry("x", "log", {"id": "x", "name": "log"}),
-    )
-    assert read.blank_lines == 1
-    assert read_jsonl_entries(path, field="name", key=None).entries[0].key == "iron ingot"
-
-
-@pytest.mark.parametrize(
-    ("second", "said"),
-    [
-        ("{not json}", "line 2: Expecting property name"),
-        ('{"text": "log"} {}', "line 2: Extra data"),
-        ('["log"]', r"line 2: a JSON object is needed, and this is \['log'\]"),
-        ('{"name": "log"}', r"line 2: there is no field 'text', only \['name'\]"),
-        ('{"text": 3, "id": 1}', "line 2: the field 'text' must be a text that is not empty"),
-        ('{"text": " ", "id": 1}', "line 2: the field 'text' must be a text that is not empty"),
-        ('{"text": "log"}', "line 2: there is no field 'id'"),
-        ('{"text": "log", "id": 1.5}', "line 2: the field 'id' must be a string or a whole number"),
-        ('{"text": "log", "id": true}', "line 2: the field 'id' must be a string or a whole"),
-        ('{"text": "log", "id": "0"}', "line 2: the key '0' is that of line 1"),
-        ('{"text": "log", "id": 2, "n": NaN}', "line 2: Out of range float"),
-        ('{"text": "log", "id": 2, "n": 1e999}', "line 2: Out of range float"),
-        ('{"text": "log", "id": 2, "id": 3}', "line 2: an object has a field twice"),
-        ('{"text": "\\ud800", "id": 2}', "line 2: 'utf-8' codec can't encode"),
-    ],
-)
-def test_a_bad_line_is_named_and_nothing_is_made(tmp_path, second, said):
-    path = lines(tmp_path, '{"text": "planks", "id": 0}', second)
-    with pytest.raises(EntryFileError, match=said) as caught:
-        read_jsonl_entries(path, field="text", key="id")
-    assert str(caught.value).startswith(str(path))
-    result, _ = ask("build", path, "--key", "id", "--out", tmp_path / "out")
-    assert result.exit_code == 1
-    assert f"error: {path}, line 2: " in result.stderr
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (b"fridge\nsofa\nfridge\n", r"line 3: the key 'fridge' is that of line 1"),
-        (b"fridge\n\xff\n", "line 2: 'utf-8' codec can't decode"),
-        (b"\n \n", "has no entry"),
-        (None, "cannot be read: No such file"),
-    ],
-)
-def test_a_bad_text_file_is_named(tmp_path, content, said):
-    path = tmp_path / "names.txt"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(EntryFileError, match=said):
-        read_text_entries(path)
-    result, _ = ask("build", path, "--out", tmp_path / "out")
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert f"error: {path}" in result.stderr
 
 
 # --- building ------------------------------------------------------------------------------------
@@ -222,11 +142,19 @@ def test_jsonl_payloads_come_back(tmp_path):
     assert "2: an iron ingot" in ask("search", tmp_path / "out", "metal")[0].stdout
 
 
-@pytest.mark.parametrize("option", ["--field", "--key"])
-def test_a_text_file_has_no_fields(places, tmp_path, option):
-    result, _ = ask("build", places, option, "name", "--out", tmp_path / "out")
-    assert result.exit_code == 2
-    assert "text file" in result.stderr
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (("--field", "name"), 2, "--field: "),
+        (("--key", "name"), 2, "--key: "),
+        (("--model", "all-minilm"), 1, "did you mean all-minilm-l6-v2"),
+    ],
+)
+def test_what_cannot_be_built_is_told(places, tmp_path, options, code, said):
+    result, _ = ask("build", places, *options, "--out", tmp_path / "out")
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert said in result.stderr
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_place_that_cannot_hold_an_index_is_told_first(places, tmp_path, monkeypatch):
@@ -246,13 +174,6 @@ def test_a_folder_with_an_index_json_of_something_else_is_left(places, tmp_path)
     assert result.exit_code == 1
     assert "index.json is not an embedding index" in result.stderr
     assert (tmp_path / "index.json").read_text() == "{}"
-
-
-def test_an_encoder_that_does_not_exist_is_told(places, tmp_path):
-    result, _ = ask("build", places, "--out", tmp_path / "out", "--model", "all-minilm")
-    assert result.exit_code == 1
-    assert "did you mean all-minilm-l6-v2" in result.stderr
-    assert not (tmp_path / "out").exists()
 
 
 def test_an_interrupt_is_no_error_and_keeps_the_old_index(places, built, monkeypatch):
@@ -327,47 +248,43 @@ def test_a_moved_encoder_is_found_with_model(places, tmp_path):
     assert (result.exit_code, str(before) in result.stderr) == (1, True)
 
 
-def test_an_index_without_an_encoder_is_refused(tmp_path):
+@pytest.fixture
+def bare(tmp_path):
+    """An index that says nothing of an encoder."""
     index = EmbeddingIndex(3)
     index.add(["a"], np.eye(3)[:1])
     index.save(tmp_path / "bare")
-    result, _ = ask("search", tmp_path / "bare", "sofa")
-    assert result.exit_code == 1
-    assert "does not say which encoder" in result.stderr
+    return tmp_path / "bare"
 
 
-def test_a_damaged_index_is_told(built):
+@pytest.fixture
+def altered(built):
+    """An index of whose vectors a bit was changed."""
     (vectors,) = built.glob("*.safetensors")
     content = bytearray(vectors.read_bytes())
     content[-1] ^= 1
     vectors.write_bytes(content)
-    result, _ = ask("search", built, "sofa")
-    assert result.exit_code == 1
-    assert "was altered" in result.stderr
-    result, _ = ask("search", built.parent / "nowhere", "sofa")
-    assert (result.exit_code, "there is no folder" in result.stderr) == (1, True)
+    return built
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("folder", "arguments", "code", "said"),
     [
-        (("--device", "tpu"), 1, "no device is called 'tpu'"),
-        (("--backend", "triton"), 1, "backend 'triton' cannot search here"),
-        (("--backend", "magic"), 2, "magic"),
-        (("-k", "0"), 2, "invalid value"),
+        ("bare", ("sofa",), 1, "does not say which encoder"),
+        ("altered", ("sofa",), 1, "was altered"),
+        ("places", ("sofa",), 1, "there is no folder"),
+        ("built", (" ",), 1, "text 0 is empty"),
+        ("built", ("sofa", "--device", "tpu"), 1, "no device is called 'tpu'"),
+        ("built", ("sofa", "--backend", "triton"), 1, "backend 'triton' cannot search here"),
+        ("built", ("sofa", "--backend", "magic"), 2, "magic"),
+        ("built", ("sofa", "-k", "0"), 2, "invalid value"),
     ],
 )
-def test_impossible_searches_are_told(built, monkeypatch, arguments, code, said):
+def test_what_cannot_be_searched_is_told(request, monkeypatch, folder, arguments, code, said):
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    result, _ = ask("search", built, "sofa", *arguments)
-    assert result.exit_code == code
+    result, _ = ask("search", request.getfixturevalue(folder), *arguments)
+    assert (result.exit_code, result.stdout) == (code, "")
     assert said in result.stderr
-
-
-def test_an_empty_text_is_told(built):
-    result, _ = ask("search", built, " ")
-    assert result.exit_code == 1
-    assert "text 0 is empty" in result.stderr
 
 
 def test_a_damaged_vector_cache_names_the_remedy(built, folder):
@@ -400,7 +317,6 @@ def test_a_text_searched_before_needs_no_model(built, folder, monkeypatch):
 def quick(monkeypatch):
     monkeypatch.setattr(index_bench, "_SEARCHES", 3)
     monkeypatch.setattr(index_bench, "timed_backends", lambda device: ("torch", "numpy"))
-    monkeypatch.setattr(index_command, "timed_backends", lambda device: ("torch", "numpy"))
 
 
 def test_bench_times_every_backend_and_names_the_chosen_one(quick):
@@ -422,11 +338,10 @@ def test_bench_of_an_index(quick, built):
     assert result.exit_code == 0
     assert told["folder"] == str(built)
     assert {(one["rows"], one["queries"]) for one in told["measurements"]} == {(5, 1), (5, 16)}
-    result, _ = ask("bench", built.parent / "nowhere")
-    assert result.exit_code == 1
 
 
 def test_bench_of_an_empty_index_is_refused(quick, tmp_path):
+    assert ask("bench", tmp_path / "nowhere")[0].exit_code == 1
     EmbeddingIndex(3).save(tmp_path / "empty")
     result, _ = ask("bench", tmp_path / "empty")
     assert result.exit_code == 1

@@ -2,34 +2,32 @@
 
 import importlib.util
 import os
-import shutil
 import socket
 import sys
 from functools import partial
-from hashlib import md5
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from jericho_toy import write_toy
+from jericho_toy import write_kitchen, write_toy
 
-from llm_planning.environments.cooking.games import GameSpec, make_game
-from llm_planning.environments.textgame import jericho_actions
+from llm_planning.environments.textgame import jericho_interpreter
 from llm_planning.environments.textgame.game import TextGameError
 from llm_planning.environments.textgame.jericho_actions import (
     Finder,
     Vocabulary,
     Word,
-    find_valid_actions,
-    without_crashes,
 )
 from llm_planning.environments.textgame.jericho_games import (
     JERICHO_GAMES,
-    Story,
     find_story,
     read_story,
 )
-from llm_planning.environments.textgame.jericho_interpreter import JerichoInterpreter
+from llm_planning.environments.textgame.jericho_interpreter import (
+    JerichoInterpreter,
+    find_valid_actions,
+    without_crashes,
+)
 from llm_planning.environments.textgame.jericho_machine import Machine
 from llm_planning.worker_processes import WorkerLostError, end_workers
 
@@ -41,7 +39,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*is not fully supported"),
 ]
 STORIES = os.environ.get("LLM_PLANNING_STORIES", "")
-GRAMMAR = "take/carry OBJ;discard/drop OBJ;drop OBJ;look;quit;put OBJ on OBJ"
 
 
 @pytest.fixture
@@ -59,10 +56,7 @@ def offline(monkeypatch):
 
 @pytest.fixture(scope="module")
 def kitchen(tmp_path_factory):
-    file = tmp_path_factory.mktemp("kitchen") / "tw-kitchen.z8"
-    shutil.copy(make_game(GameSpec(seed=1, ingredients=2)), file)
-    digest = md5(file.read_bytes(), usedforsecurity=False).hexdigest()
-    return Story(file, digest, "kitchen", seed=1, grammar=GRAMMAR, word_length=9)
+    return write_kitchen(tmp_path_factory.mktemp("kitchen"))
 
 
 def word(text, *, is_noun=False, is_adj=False):
@@ -141,7 +135,7 @@ async def test_commands_that_end_their_process_are_found_by_halving(monkeypatch)
         if set(commands) & {"B", "E"}:
             raise WorkerLostError("gone")
 
-    monkeypatch.setattr(jericho_actions, "in_lone_worker", alone)
+    monkeypatch.setattr(jericho_interpreter, "in_lone_worker", alone)
     assert await without_crashes(partial(print), tuple("aBcdE")) == ("a", "c", "d")
     assert tried == ["aBcdE", "aB", "a", "B", "cdE", "c", "dE", "d", "E"]
 
@@ -157,25 +151,23 @@ async def test_a_state_whose_search_crashes_is_searched_apart(tmp_path, monkeypa
         # Whole searches crash, and trials of anything that contains `take all`.
         told = (*function.args, *args)
         commands = told[-1] if isinstance(told[-1], tuple) else ()
-        if jericho_actions.valid_actions in told or "take all" in commands:
+        if jericho_interpreter.valid_actions in told or "take all" in commands:
             raise WorkerLostError("gone")
         return function(*args)
 
-    monkeypatch.setattr(jericho_actions, "in_worker", lost)
-    monkeypatch.setattr(jericho_actions, "in_lone_worker", alone)
+    monkeypatch.setattr(jericho_interpreter, "in_worker", lost)
+    monkeypatch.setattr(jericho_interpreter, "in_lone_worker", alone)
     for commands, safe in {("s", "t", "w"): ("s", "t", "w"), ("s", "take all"): ("s",)}.items():
-        monkeypatch.setattr(jericho_actions, "candidates", partial(given, commands))
+        monkeypatch.setattr(jericho_interpreter, "candidates", partial(given, commands))
         assert await find_valid_actions(story, first) == safe
 
 
 async def test_a_state_that_is_too_much_is_told_with_its_remedy(tmp_path, monkeypatch):
     """No processor time at all: every process is ended before it has found anything."""
     story = write_toy(tmp_path)
-    monkeypatch.setattr(jericho_actions, "MOST_SECONDS", 0.001)
+    monkeypatch.setattr(jericho_interpreter, "MOST_SECONDS", 0.001)
     with pytest.raises(TextGameError, match=r"a state of toy cannot be found: .* another story"):
         await find_valid_actions(story, Machine(story).first)
-    monkeypatch.undo()
-    assert len(await find_valid_actions(story, Machine(story).first)) == 4
     end_workers()
 
 
@@ -200,11 +192,11 @@ def test_walkthroughs_of_supported_stories(name):
     played = game.begin()
     score, met, changing = played.reward, 0, 0
     for step, told in enumerate(game.walkthrough):
-        after = game.step(played.snapshot, told)
-        key = game.key(after.snapshot)
-        if step < 12 and key != game.key(played.snapshot):
-            commands = finder.chosen(played.snapshot, finder.candidates(played.snapshot))
-            reached = {game.key(game.step(played.snapshot, action).snapshot) for action in commands}
+        after = game.step(played.state, told)
+        key = game.key(after.state)
+        if step < 12 and key != game.key(played.state):
+            commands = finder.chosen(played.state, finder.candidates(played.state))
+            reached = {game.key(game.step(played.state, action).state) for action in commands}
             changing += 1
             met += key in reached
         score += after.reward

@@ -27,38 +27,41 @@ def test_a_game_is_found_by_its_name(tmp_path, file):
     assert find_story("zork1", str(tmp_path)) == tmp_path / file
 
 
-def test_what_is_not_found_is_told_with_its_remedy(tmp_path):
-    with pytest.raises(TextGameError, match="did you mean zork1"):
-        find_story("zork", str(tmp_path))
-    with pytest.raises(TextGameError, match=r"set games=FOLDER .* or game=FILE"):
-        find_story("zork1", "")
-    with pytest.raises(TextGameError, match="games=/nowhere is no folder"):
-        find_story("zork1", "/nowhere")
-    with pytest.raises(TextGameError, match=r"no ztuu\.z3 or ztuu\.z5 or ztuu\.z8 in games="):
-        find_story("ztuu", str(tmp_path))
-    for suffix in ("z3", "Z5"):
-        (tmp_path / f"temple.{suffix}").touch()
-    with pytest.raises(TextGameError, match=r"several files of 'temple' \(temple.Z5, temple.z3\)"):
-        find_story("temple", str(tmp_path))
+@pytest.mark.parametrize(
+    ("name", "folder", "said"),
+    [
+        ("zork", "", "did you mean zork1"),
+        ("zork1", "", r"set games=FOLDER .* or game=FILE"),
+        ("zork1", "/nowhere", "games=/nowhere is no folder"),
+        ("ztuu", None, r"no ztuu\.z3 or ztuu\.z5 or ztuu\.z8 in games="),
+        ("temple", None, r"several files of 'temple' \(temple.Z5, temple.z3\)"),
+    ],
+)
+def test_what_is_not_found_is_told_with_its_remedy(tmp_path, name, folder, said):
+    for file in ("temple.z3", "temple.Z5"):
+        (tmp_path / file).touch()
+    with pytest.raises(TextGameError, match=said):
+        find_story(name, str(tmp_path) if folder is None else folder)
 
 
-@pytest.mark.parametrize("content", [b"", b"\x05" * 63, b"PK" + bytes(100), b"\x09" + bytes(100)])
-def test_a_file_that_is_no_story_is_refused(tmp_path, content):
-    file = tmp_path / "library.z5"
-    file.write_bytes(content)
-    with pytest.raises(TextGameError, match=r"library\.z5 is no Z-machine story"):
-        read_story(file)
-
-
-def test_what_cannot_be_read_is_refused(tmp_path):
-    with pytest.raises(TextGameError, match="does not exist: set game=FILE"):
-        read_story(tmp_path / "lost.z5")
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        *(
+            (content, r"story\.z5 is no Z-machine story")
+            for content in (b"", b"\x05" * 63, b"PK" + bytes(100), b"\x09" + bytes(100))
+        ),
+        (b"FORM" + bytes(100), "Blorb archive: unpack"),
+        (None, "does not exist: set game=FILE"),
+    ],
+)
+def test_a_file_that_is_no_story_is_refused(tmp_path, content, said):
+    if content is not None:
+        (tmp_path / "story.z5").write_bytes(content)
+    with pytest.raises(TextGameError, match=said):
+        read_story(tmp_path / "story.z5")
     with pytest.raises(TextGameError, match=r"cannot be read \(Is a directory\)"):
         read_story(tmp_path)
-    archive = tmp_path / "story.zblorb"
-    archive.write_bytes(b"FORM" + bytes(100))
-    with pytest.raises(TextGameError, match="Blorb archive: unpack"):
-        read_story(archive)
 
 
 @needs_jericho

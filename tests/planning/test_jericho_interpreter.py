@@ -2,22 +2,18 @@
 
 import importlib.util
 import random
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
-from hashlib import md5
 from types import SimpleNamespace
 
 import pytest
 from cooking_kitchens import solution
-from jericho_toy import write_toy
+from jericho_toy import write_kitchen, write_toy
 
-from llm_planning.environments.cooking.games import GameSpec, make_game
 from llm_planning.environments.cooking.recipes import command, read_cookbook
 from llm_planning.environments.textgame import jericho_machine
 from llm_planning.environments.textgame.game import Ending, TextGameError
-from llm_planning.environments.textgame.jericho_games import Story
 from llm_planning.environments.textgame.jericho_interpreter import JerichoInterpreter
 from llm_planning.environments.textgame.jericho_machine import MissingJerichoError
 
@@ -29,8 +25,6 @@ pytestmark = [
     # Jericho knows published stories by heart, and says of all others that it does not.
     pytest.mark.filterwarnings("ignore:.*is not fully supported"),
 ]
-SPEC = GameSpec(seed=1, ingredients=2)
-GRAMMAR = "take/carry OBJ;drop OBJ;eat OBJ;look;quit"
 
 
 @pytest.fixture(scope="module")
@@ -40,11 +34,7 @@ def toy(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def kitchen_story(tmp_path_factory):
-    """A game of TextWorld's: by such a file name Jericho knows how its score is read."""
-    file = tmp_path_factory.mktemp("kitchen") / "tw-kitchen.z8"
-    shutil.copy(make_game(SPEC), file)
-    digest = md5(file.read_bytes(), usedforsecurity=False).hexdigest()
-    return Story(file, digest, "kitchen", seed=1, grammar=GRAMMAR, word_length=9)
+    return write_kitchen(tmp_path_factory.mktemp("kitchen"))
 
 
 @pytest.fixture(scope="module")
@@ -53,13 +43,13 @@ def kitchen(kitchen_story):
 
 
 def outcome(interpreter, played):
-    return played.text, played.reward, played.ending, interpreter.key(played.snapshot)
+    return played.text, played.reward, played.ending, interpreter.key(played.state)
 
 
 def test_a_step_is_a_function_of_snapshot_and_action(toy):
     commands = ["look", "s", "t", "random", "nothing", "zap", "down", "west"]
     draw = random.Random(4)
-    living = [toy.begin().snapshot]
+    living = [toy.begin().state]
     answers = {}
     for _ in range(300):
         snapshot, action = draw.choice(living), draw.choice(commands)
@@ -67,7 +57,7 @@ def test_a_step_is_a_function_of_snapshot_and_action(toy):
         answer = outcome(toy, played)
         assert answers.setdefault((toy.key(snapshot), action), answer) == answer
         if played.ending is None:
-            living.append(played.snapshot)
+            living.append(played.state)
     again = JerichoInterpreter(toy._story, state="exact")
     assert outcome(again, again.begin()) == outcome(toy, toy.begin())
     by_key = {toy.key(snapshot): snapshot for snapshot in living}
@@ -80,57 +70,47 @@ def test_a_game_begins_with_its_first_score_as_reward(tmp_path):
     game = JerichoInterpreter(write_toy(tmp_path), state="exact")
     game._machine.first = replace(game._machine.first, score=10)
     first = game.begin()
-    after = game.step(first.snapshot, "nothing")
+    after = game.step(first.state, "nothing")
     assert first.reward == 10.0
-    assert first.reward + after.reward == after.snapshot.score == 0
-
-
-def test_random_numbers_are_part_of_the_state(toy):
-    first = toy.begin().snapshot
-    numbers = [toy.step(first, "random").text for _ in range(3)]
-    assert len(set(numbers)) == 1
-    after = toy.step(first, "random").snapshot
-    assert toy.step(after, "random").text not in numbers
+    assert first.reward + after.reward == after.state.score == 0
 
 
 def test_looking_takes_no_turn(toy):
-    first = toy.begin().snapshot
-    key = toy.key(first)
+    first = toy.begin().state
+    second = toy.step(first, "nothing").state
     assert toy.look(first) == ("turn 1", "turn 1")
-    second = toy.step(first, "nothing").snapshot
     assert toy.look(second) == ("turn 2", "turn 2")
     assert toy.look(first) == ("turn 1", "turn 1")
-    assert toy.key(first) == key
 
 
 def test_snapshots_cannot_be_written_to(toy):
-    memory, stack, *_ = toy.begin().snapshot.parts
+    memory, stack, *_ = toy.begin().state.parts
     for array in (memory, stack):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1
 
 
 def test_endings(toy):
-    first = toy.begin().snapshot
+    first = toy.begin().state
     assert toy.begin().ending is None
     won, died = toy.step(first, "west"), toy.step(first, "down")
     assert won.ending is Ending.VICTORY
     assert died.ending is Ending.FAILURE
-    assert toy.look(died.snapshot) == ("", "")
-    assert len({toy.key(each.snapshot) for each in (toy.begin(), won, died)}) == 3
+    assert toy.look(died.state) == ("", "")
+    assert len({toy.key(each.state) for each in (toy.begin(), won, died)}) == 3
 
 
 def test_a_story_that_stops_its_machine_has_failed_and_the_machine_goes_on(toy):
-    first = toy.begin().snapshot
+    first = toy.begin().state
     stopped = toy.step(first, "zap")
     assert stopped.ending is Ending.FAILURE
     assert "stopped" in stopped.text
-    assert toy.key(stopped.snapshot) != toy.key(first)
+    assert toy.key(stopped.state) != toy.key(first)
     assert toy.step(first, "nothing").text == "ok"
 
 
 def test_a_story_that_is_won_and_then_stops_is_won(toy, monkeypatch):
-    first = toy.begin().snapshot
+    first = toy.begin().state
     won = toy.step(first, "victory")
     assert won.ending is Ending.VICTORY
     assert won.text == "****  You have won  ****"
@@ -160,27 +140,30 @@ def test_things_nearby_are_found_whatever_the_package_calls_util(toy, monkeypatc
         "get_world_objects": things,
     }.items():
         monkeypatch.setattr(toy._machine._env, name, lambda found=found: found)
-    assert toy._machine.nearby(toy.begin().snapshot) == ["key", "box"]
+    assert toy._machine.nearby(toy.begin().state) == ["key", "box"]
 
 
-OUTSIDE = ["undo", "SAVE", "look. restore", "quit", "take all, undo", "look: save"]
-OUTSIDE += ["take all then undo", "look and quit", "look.save"]
-
-
-@pytest.mark.parametrize("action", OUTSIDE)
-def test_what_is_outside_a_snapshot_is_not_reached(toy, action):
-    with pytest.raises(TextGameError, match="outside the game's memory"):
-        toy.step(toy.begin().snapshot, action)
-
-
-def test_a_command_that_the_machine_would_cut_off_is_refused(toy):
-    with pytest.raises(TextGameError, match="199 bytes"):
-        toy.step(toy.begin().snapshot, "a" * 199)
+@pytest.mark.parametrize(
+    ("action", "said"),
+    [
+        *(
+            (action, "outside the game's memory")
+            for action in (
+                *("undo", "SAVE", "look. restore", "quit", "take all, undo", "look: save"),
+                *("take all then undo", "look and quit", "look.save"),
+            )
+        ),
+        ("a" * 199, "199 bytes"),
+    ],
+)
+def test_what_no_snapshot_holds_is_not_reached(toy, action, said):
+    with pytest.raises(TextGameError, match=said):
+        toy.step(toy.begin().state, action)
 
 
 def test_the_key_leaves_out_what_decides_nothing(kitchen):
     """What was said last, and what lies beyond the stack's end."""
-    first = kitchen.begin().snapshot
+    first = kitchen.begin().state
     memory, stack, counter, top, *others, _ = first.parts
     changed = stack.copy()
     changed[: 2 * top] ^= 255
@@ -193,22 +176,22 @@ def test_the_key_leaves_out_what_decides_nothing(kitchen):
 
 
 def test_games_of_one_process_are_apart(toy, kitchen):
-    toys, kitchens = toy.begin().snapshot, kitchen.begin().snapshot
+    toys, kitchens = toy.begin().state, kitchen.begin().state
     for _ in range(3):
         assert toy.step(toys, "look").text == "turn 1"
         assert kitchen.step(kitchens, "take knife").text.startswith("You take the knife")
 
 
 def test_a_recipe_is_played_to_its_end_for_its_points(kitchen, kitchen_story):
-    recipe = read_cookbook(kitchen.step(kitchen.begin().snapshot, "examine cookbook").text)
-    played = kitchen.step(kitchen.begin().snapshot, "take knife")
+    recipe = read_cookbook(kitchen.step(kitchen.begin().state, "examine cookbook").text)
+    played = kitchen.step(kitchen.begin().state, "take knife")
     rewards = []
     for direction in recipe:
         told = command(direction, solution(direction)[2])
         # What was played in between, here a raw meal that ends the game, changes nothing.
-        lost = kitchen.step(kitchen.begin().snapshot, "eat yellow bell pepper")
+        lost = kitchen.step(kitchen.begin().state, "eat yellow bell pepper")
         assert (lost.ending, lost.reward) == (Ending.FAILURE, 0.0)
-        played = kitchen.step(played.snapshot, told)
+        played = kitchen.step(played.state, told)
         rewards.append(played.reward)
     assert played.ending is Ending.VICTORY
     assert sum(rewards) == kitchen.max_score == len(recipe)
@@ -218,11 +201,11 @@ def test_a_recipe_is_played_to_its_end_for_its_points(kitchen, kitchen_story):
 def test_the_world_hash_forgets_turns_and_keeps_things(kitchen, kitchen_story):
     worlds = JerichoInterpreter(kitchen_story, state="world")
     assert worlds.revision != kitchen.revision
-    first = worlds.begin().snapshot
+    first = worlds.begin().state
     # TextWorld's parser marks what was named: the first look and the first drop make a difference.
-    held = worlds.step(worlds.step(first, "take knife").snapshot, "drop knife").snapshot
-    taken = worlds.step(held, "take knife").snapshot
-    back = worlds.step(taken, "drop knife").snapshot
+    held = worlds.step(worlds.step(first, "take knife").state, "drop knife").state
+    taken = worlds.step(held, "take knife").state
+    back = worlds.step(taken, "drop knife").state
     assert worlds.key(back) == worlds.key(held) != worlds.key(taken)
     assert kitchen.key(back) != kitchen.key(held)
 
@@ -244,7 +227,7 @@ from llm_planning.environments.textgame.jericho_interpreter import JerichoInterp
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     toy = JerichoInterpreter(write_toy(pathlib.Path({str(tmp_path)!r})), state="exact")
-    found = asyncio.run(toy.valid_actions(toy.begin().snapshot))
+    found = asyncio.run(toy.valid_actions(toy.begin().state))
     print(len(found), "spacy" in sys.modules)
 """
     script = tmp_path / "script.py"

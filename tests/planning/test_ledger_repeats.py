@@ -1,11 +1,9 @@
 """Sweeps that give the same answers have the same digest, whatever was remembered before."""
 
-from weakref import WeakValueDictionary
-
 import pytest
 from ledger_samples import PROVENANCE, result_of, sweep_of_seeds, trial_number
 
-from llm_planning.environments.textgame import opening as games
+from llm_planning.environments.textgame.open_games import share_games
 from llm_planning.experiments.grid import load_sweep
 from llm_planning.experiments.ledger import Ledger
 from llm_planning.experiments.opening import Answers, LocalExecutor, run_groups
@@ -24,11 +22,8 @@ WORK = {"seconds_engine", "seconds_valid_actions", "seconds_simulation", "interp
 
 @pytest.fixture
 def played(tmp_path, monkeypatch):
-    """Plays a sweep of a game; nothing of it is in memory or on disk at first."""
+    """Plays a sweep of a game; nothing of it is on disk at first."""
     monkeypatch.setenv("LLM_PLANNING_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(games, "_snapshots", WeakValueDictionary())
-    monkeypatch.setattr(games, "_memories", WeakValueDictionary())
-    monkeypatch.setattr(games, "_held", [])
 
     def play(name, seed=0):
         (tmp_path / "games.yaml").write_text(SWEEP.format(seed=seed))
@@ -43,14 +38,13 @@ def played(tmp_path, monkeypatch):
             )
             return ledger.content_digest(), list(ledger.rows())
 
-    yield play
-    games.close_games()
+    return play
 
 
 def test_what_is_remembered_changes_no_digest(played):
-    cold, rows = played("cold")
-    warm, again = played("warm")
-    games.close_games()
+    with share_games():
+        cold, rows = played("cold")
+        warm, again = played("warm")
     read, _ = played("read")
     assert cold == warm == read
     assert {row.status for row in rows} == {"done"}

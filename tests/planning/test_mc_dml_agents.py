@@ -4,10 +4,10 @@ import math
 
 import pytest
 from mc_dml_games import chain
+from textgame_toys import trap_door
 
 from llm_planning.domain import Domain, DomainError, Step
-from llm_planning.environments.textgame.domain import TextGameDomain, open_text_game
-from llm_planning.environments.textgame.opening import GameSettings
+from llm_planning.environments.textgame.domain import TextGameDomain
 from llm_planning.planners.mc_dml.agents import SPECS, SearchRun, by_puct
 from llm_planning.planners.mc_dml.playing import LlmAgentSettings
 from llm_planning.planners.mc_dml.settings import (
@@ -41,7 +41,7 @@ def an_engine():
 
 async def play(name, engine, seed=0, **settings):
     spec = AGENTS[name]
-    world = await open_text_game("trap-door", GameSettings(remember="memory"))
+    world = trap_door()
     return await spec.run(
         Problem(domain="textgame", task="trap-door", world=world),
         engines=Engines(engine),

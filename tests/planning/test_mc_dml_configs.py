@@ -3,9 +3,8 @@
 import functools
 
 import pytest
+from textgame_toys import trap_door
 
-from llm_planning.environments.textgame.domain import open_text_game
-from llm_planning.environments.textgame.opening import GameSettings
 from llm_planning.experiments.grid import load_sweep
 from llm_planning.experiments.papers import find_paper
 from llm_planning.experiments.wording import printed_value
@@ -228,7 +227,7 @@ def test_agents_that_are_not_implemented_are_cited():
 async def test_every_metric_that_is_measured_is_reported(planner, tables):
     spec = find_planner(planner)
     given = {"moves": 2, "simulations_per_action": 2} if planner == "mc-dml-puct" else {}
-    world = await open_text_game("trap-door", GameSettings(remember="memory"))
+    world = trap_door()
     outcome = await spec.run(
         Problem(domain="textgame", task="trap-door", world=world),
         engines=Engines(ScriptedEngine({})),

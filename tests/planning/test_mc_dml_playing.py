@@ -1,9 +1,8 @@
 import pytest
 
-from llm_planning.environments.textgame.domain import TextGameDomain, open_text_game
+from llm_planning.environments.textgame.domain import TextGameDomain
 from llm_planning.environments.textgame.game import Ending, GameSeconds, Transition
 from llm_planning.environments.textgame.interpreted import InterpretedGame
-from llm_planning.environments.textgame.opening import GameSettings
 from llm_planning.environments.textgame.trapdoor import BAIT, TrapDoor
 from llm_planning.planners.mc_dml.outcome import Spent
 from llm_planning.planners.mc_dml.playing import (
@@ -206,8 +205,7 @@ def falling(text, choices):
 
 async def run(agent, engine, settings):
     """Plays the trap door as an agent of the catalogue."""
-    world = await open_text_game("trap-door", GameSettings(remember="off"))
-    problem = Problem(domain="textgame", task="trap-door", world=world)
+    problem = Problem(domain="textgame", task="trap-door", world=the_trap_door())
     return await agent(problem, engines=Engines(engine), settings=settings, seed=0)
 
 

@@ -12,7 +12,7 @@ from textgame_toys import Numbers
 from llm_planning.domain import Domain, Step
 from llm_planning.environments.textgame.game import Ending, Observation
 from llm_planning.environments.textgame.interpreted import InterpretedGame
-from llm_planning.environments.textgame.opening import GameSettings, open_game
+from llm_planning.environments.textgame.open_games import GameSettings, open_game, share_games
 from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
 from llm_planning.environments.textgame.trapdoor import TrapDoor
 from llm_planning.planners.mc_dml.roles import Turn
@@ -595,10 +595,11 @@ async def test_the_transition_memory_changes_nothing_in_a_textworld_game():
         prior=Words(), depths=(4,), gamma=0.95, simulations_per_action=2, reflect=Reflects()
     )
     trees = []
-    for remember in ("off", "memory", "memory"):
-        game = await open_game("simple", GameSettings(remember=remember))
-        found = await searched(game, agent)
-        trees.append((exported(found.root), game.seconds.steps))
+    with share_games():
+        for remember in ("off", "memory", "memory"):
+            async with open_game("simple", GameSettings(remember=remember)) as game:
+                found = await searched(game, agent)
+                trees.append((exported(found.root), game.seconds.steps))
     assert trees[0][0] == trees[1][0] == trees[2][0]
     # Played, played where new, and not played at all.
     assert trees[0][1] > trees[1][1] > trees[2][1] == 0

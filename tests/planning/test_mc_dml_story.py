@@ -3,14 +3,13 @@
 import importlib.util
 import json
 from contextlib import contextmanager
-from weakref import WeakValueDictionary
 
 import pytest
 from command_line import invoke
 from jericho_toy import write_toy
 
 from llm_planning.commands import run as run_module
-from llm_planning.environments.textgame import jericho_games, opening
+from llm_planning.environments.textgame import jericho_games
 from llm_planning.session import plan
 from llm_serving.scripted import ScriptedEngine
 
@@ -35,15 +34,11 @@ def an_engine():
 
 @pytest.fixture
 def story(tmp_path, monkeypatch):
-    """A story file that Jericho is made to support; nothing of it is in memory or on disk."""
+    """A story file that Jericho is made to support; nothing of it is on disk."""
     monkeypatch.setenv("LLM_PLANNING_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(opening, "_snapshots", WeakValueDictionary())
-    monkeypatch.setattr(opening, "_memories", WeakValueDictionary())
-    monkeypatch.setattr(opening, "_held", [])
     toy = write_toy(tmp_path)
     monkeypatch.setattr(jericho_games, "read_story", lambda file: toy)
-    yield str(toy.file)
-    opening.close_games()
+    return str(toy.file)
 
 
 async def test_a_story_is_searched_alike_with_and_without_memory(story):

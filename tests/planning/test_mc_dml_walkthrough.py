@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from textgame_toys import trap_door
 
 from llm_planning.environments.textgame.domain import TextGameDomain, open_text_game
 from llm_planning.environments.textgame.game import (
@@ -12,7 +13,7 @@ from llm_planning.environments.textgame.game import (
     TextGameError,
     Transition,
 )
-from llm_planning.environments.textgame.opening import GameSettings
+from llm_planning.environments.textgame.open_games import GameSettings
 from llm_planning.environments.textgame.trapdoor import TrapDoor
 from llm_planning.planners.mc_dml import walkthrough
 from llm_planning.planners.mc_dml.episode import ActionStatistics, first_move_metrics
@@ -111,13 +112,14 @@ async def test_a_walkthrough_may_end_before_the_game():
 
 
 async def walked(task, **settings):
-    world = await open_text_game(task, GameSettings.read({"remember": "memory", **settings}))
-    return await play_walkthrough(
-        Problem(domain="textgame", task=task, world=world),
-        engines=Engines(ScriptedEngine({})),
-        settings=NoSettings(),
-        seed=0,
-    )
+    given = GameSettings.read({"remember": "memory", **settings})
+    async with open_text_game(task, given) as world:
+        return await play_walkthrough(
+            Problem(domain="textgame", task=task, world=world),
+            engines=Engines(ScriptedEngine({})),
+            settings=NoSettings(),
+            seed=0,
+        )
 
 
 async def test_the_trap_door():
@@ -159,7 +161,7 @@ def statistics(action, *, q, prior, visits):
 
 
 async def test_the_greedy_action_beside_the_best_other_one():
-    world = await open_text_game("trap-door", GameSettings(remember="memory"))
+    world = trap_door()
     root = [
         statistics("east", q=1.0, prior=0.1, visits=2),
         statistics("open trap door", q=26.0, prior=0.5, visits=9),
@@ -189,7 +191,7 @@ async def test_the_greedy_action_beside_the_best_other_one():
 
 
 async def test_a_bait_that_was_never_visited_was_not_taken():
-    world = await open_text_game("trap-door", GameSettings(remember="memory"))
+    world = trap_door()
     root = [
         statistics("east", q=1.0, prior=0.1, visits=2),
         statistics("open trap door", q=0.0, prior=0.05, visits=0),

@@ -3,12 +3,11 @@
 from dataclasses import replace
 
 import pytest
+from textgame_toys import trap_door
 
 from llm_planning.domain import Domain, DomainError, Need, Step
 from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.environments.minecraft.domain import Minecraft
-from llm_planning.environments.textgame.domain import open_text_game
-from llm_planning.environments.textgame.opening import GameSettings
 from llm_planning.outcome import Outcome
 from llm_planning.registry import find_planner, spec_of
 from llm_planning.roles import Engines
@@ -80,7 +79,7 @@ async def test_a_domain_that_is_open_is_taken_as_it_is():
 async def test_an_open_domain_has_the_names_that_a_sweep_would_give_it():
     prepared = prepare_with("uct", Minecraft(task="cook-meat"), settings={})
     assert (prepared.domain_name, prepared.task) == ("minecraft", "cook-meat")
-    prepared = prepare_with("uct", await open_text_game("trap-door", GameSettings()), settings={})
+    prepared = prepare_with("uct", trap_door(), settings={})
     assert (prepared.domain_name, prepared.task) == ("textgame", "textgame")
     told_of = Line()
     told_of.task = 3

@@ -9,7 +9,7 @@ from hostile.folders import TRACE, game_files
 from llm_planning.environments.textgame import jericho_games, textworld_making
 from llm_planning.environments.textgame.game import TextGameError
 from llm_planning.environments.textgame.jericho_games import find_story, read_story, story_file
-from llm_planning.environments.textgame.opening import GameSettings, open_game
+from llm_planning.environments.textgame.open_games import GameSettings, open_game
 from llm_planning.environments.textgame.textworld_interpreter import open_textworld
 from llm_planning.environments.textgame.textworld_making import GAME_FILE, opening_made
 from llm_serving.models.folders import CACHE_VARIABLE
@@ -29,7 +29,8 @@ async def test_a_file_that_is_no_known_story_is_refused_at_once(tmp_path, monkey
     write(path)
     begun = time.monotonic()
     with pytest.raises(TextGameError) as told:
-        await open_game("zork1", GameSettings(game=str(path)))
+        async with open_game("zork1", GameSettings(game=str(path))):
+            pass
     assert in_one_line(told)
     assert time.monotonic() - begun < 5
     assert not (tmp_path / "trace").exists()
@@ -39,7 +40,8 @@ async def test_a_file_that_is_no_known_story_is_refused_at_once(tmp_path, monkey
 async def test_a_name_that_no_story_can_have(name):
     for settings in (GameSettings(game=name), GameSettings(games=name)):
         with pytest.raises(TextGameError) as told:
-            await open_game("zork1", settings)
+            async with open_game("zork1", settings):
+                pass
         assert in_one_line(told)
 
 

@@ -1,24 +1,20 @@
 """The transition memory on disk: kept between processes, whatever happens to them."""
 
 import asyncio
-import gc
 import os
 import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing, nullcontext
 from pathlib import Path
-from weakref import WeakValueDictionary
 
 import pytest
-from textgame_toys import Numbers, follow, view, wander
+from textgame_toys import Numbers, follow, kept, view, wander
 
-from llm_planning.environments.textgame import opening, remembered
-from llm_planning.environments.textgame.game import (
-    GameSeconds,
-    TextGameError,
-)
-from llm_planning.environments.textgame.interpreted import InterpretedGame, Origin
+from llm_planning.environments.textgame import remembered
+from llm_planning.environments.textgame.game import GameSeconds, Origin, TextGameError
+from llm_planning.environments.textgame.interpreted import InterpretedGame
 from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
 from llm_planning.environments.textgame.transition_store import (
     Record,
@@ -26,7 +22,6 @@ from llm_planning.environments.textgame.transition_store import (
     transition_store_path,
 )
 from llm_planning.environments.textgame.trapdoor import TrapDoor
-from llm_planning.session import open_engine, open_uncached_engine
 
 HERE = Path(__file__).parent
 
@@ -43,56 +38,32 @@ def player(path):
 
 async def test_the_way_to_a_state_of_an_earlier_run_is_played_again(tmp_path):
     path = tmp_path / "numbers.sqlite"
-    memory = TransitionMemory(TransitionStore(path))
-    game = RememberedGame(InterpretedGame(Numbers()), memory)
-    # 8 is reached by seven steps first, and then by three.
-    await follow(game, *["add"] * 7)
-    await follow(game, "double", "double", "double")
-    memory.close()
+    with kept(path) as game:
+        # 8 is reached by seven steps first, and then by three.
+        await follow(game, *["add"] * 7)
+        await follow(game, "double", "double", "double")
     toy = Numbers()
-    memory = TransitionMemory(TransitionStore(path))
-    game = RememberedGame(InterpretedGame(toy), memory)
-    assert await game.look("number 8") == ("You see 8.", "nothing")
-    assert toy.asked["step"] == 3
-    assert memory.find("number 8").origin == Origin("number 4", "double")
-    assert memory.find("number 8").depth == 3
-    memory.close()
-
-
-async def test_a_memory_that_nobody_holds_saves_and_closes_itself(tmp_path):
-    path = tmp_path / "numbers.sqlite"
-    store = TransitionStore(path)
-    game = RememberedGame(InterpretedGame(Numbers()), TransitionMemory(store, limit=100))
-    game.memory._keep = lambda put: put(store)  # no timer, which would hold it for two seconds
-    await follow(game, "add", "add")
-    assert store.unsaved > 0
-    del game
-    gc.collect()
-    assert store.unsaved == 0
-    with pytest.raises(TextGameError, match="closed"):
-        store.load("number 1")
-    memory = TransitionMemory(TransitionStore(path))
-    assert memory.find("number 3").depth == 2
-    memory.close()
+    with kept(path, toy) as game:
+        assert await game.look("number 8") == ("You see 8.", "nothing")
+        assert toy.asked["step"] == 3
+        record = game.memory.find("number 8")
+        assert (record.origin, record.depth) == (Origin("number 4", "double"), 3)
 
 
 async def test_actions_and_looks_are_kept_on_disk_separately(tmp_path):
-    path = tmp_path / "numbers.sqlite"
     asked = []
     for _ in range(3):
-        memory = TransitionMemory(TransitionStore(path))
         toy = Numbers()
-        game = RememberedGame(InterpretedGame(toy), memory)
-        here = await follow(game, "add", "add")
-        assert await game.actions("number 2") == ("add", "double", "wait")
-        if asked:
-            # In the second run: 1 before its actions are known, 2 after.
-            await view(game, "number 1")
-            assert await game.look("number 2") == ("You see 2.", "nothing")
-        asked.append((toy.asked["step"], toy.asked["actions"], toy.asked["look"]))
-        record = memory.find(here.state)
-        assert (record.actions, record.seen) == (None, None)
-        memory.close()
+        with kept(tmp_path / "numbers.sqlite", toy) as game:
+            here = await follow(game, "add", "add")
+            assert await game.actions("number 2") == ("add", "double", "wait")
+            if asked:
+                # In the second run: 1 before its actions are known, 2 after.
+                await view(game, "number 1")
+                assert await game.look("number 2") == ("You see 2.", "nothing")
+            asked.append((toy.asked["step"], toy.asked["actions"], toy.asked["look"]))
+            record = game.memory.find(here.state)
+            assert (record.actions, record.seen) == (None, None)
     assert asked == [(2, 1, 0), (1, 1, 2), (0, 0, 0)]
 
 
@@ -100,18 +71,14 @@ async def test_a_look_is_kept_where_the_actions_are_not(tmp_path):
     path = tmp_path / "numbers.sqlite"
     toy = Numbers()
     toy.waiting = asyncio.Event()
-    memory = TransitionMemory(TransitionStore(path))
-    game = RememberedGame(InterpretedGame(toy), memory)
-    start = await game.start()
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(view(game, start.state), 0.01)
-    memory.close()
+    with kept(path, toy) as game:
+        start = await game.start()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(view(game, start.state), 0.01)
     toy = Numbers()
-    memory = TransitionMemory(TransitionStore(path))
-    game = RememberedGame(InterpretedGame(toy), memory)
-    assert await view(game, start.state) == (("You see 1.", "nothing"), ("add", "double"))
+    with kept(path, toy) as game:
+        assert await view(game, start.state) == (("You see 1.", "nothing"), ("add", "double"))
     assert (toy.asked["look"], toy.asked["actions"]) == (0, 1)
-    memory.close()
 
 
 async def test_ways_of_two_processes_never_make_a_circle(tmp_path):
@@ -135,35 +102,26 @@ async def test_ways_of_two_processes_never_make_a_circle(tmp_path):
 
 async def test_two_open_memories_share_a_file(tmp_path):
     path = tmp_path / "numbers.sqlite"
-    one, two = (TransitionMemory(TransitionStore(path)) for _ in range(2))
-    games = [RememberedGame(InterpretedGame(Numbers()), memory) for memory in (one, two)]
-    for seed in range(3):
-        told = [await wander(game, seed=seed, steps=100) for game in games]
-        assert told[0] == told[1]
-    one.save()
-    two.save()
-    one.close()
-    two.close()
-    file = sqlite3.connect(path)
-    (count_,) = file.execute("SELECT count(*) FROM transitions").fetchone()
-    file.close()
-    assert count_ == 27
+    with kept(path) as one, kept(path) as two:
+        for seed in range(3):
+            told = [await wander(game, seed=seed, steps=100) for game in (one, two)]
+            assert told[0] == told[1]
+    with closing(sqlite3.connect(path)) as file:
+        assert file.execute("SELECT count(*) FROM transitions").fetchone() == (27,)
 
 
 async def test_rows_are_saved_in_time_without_being_asked(tmp_path, monkeypatch):
     monkeypatch.setattr(remembered, "SECONDS_UNSAVED", 0.02)
-    store = TransitionStore(tmp_path / "numbers.sqlite")
-    memory = TransitionMemory(store)
-    game = RememberedGame(InterpretedGame(Numbers()), memory)
-    for actions in (("add",), ("add", "add")):
-        await follow(game, *actions)
-        assert store.unsaved > 0
-        await asyncio.sleep(0.1)
-        assert store.unsaved == 0
-    monkeypatch.setattr(remembered, "ROWS_AT_ONCE", 2)
-    await follow(game, "add", "add", "add")
-    assert store.unsaved < 2
-    memory.close()
+    with kept(tmp_path / "numbers.sqlite") as game:
+        store = game.memory._store
+        for actions in (("add",), ("add", "add")):
+            await follow(game, *actions)
+            assert store.unsaved > 0
+            await asyncio.sleep(0.1)
+            assert store.unsaved == 0
+        monkeypatch.setattr(remembered, "ROWS_AT_ONCE", 2)
+        await follow(game, "add", "add", "add")
+        assert store.unsaved < 2
 
 
 def damage_header(path):
@@ -178,49 +136,44 @@ def damage_version(path):
 @pytest.mark.parametrize("damage", [damage_header, damage_version])
 async def test_a_damaged_file_is_begun_anew_with_a_warning(damage, tmp_path):
     path = tmp_path / "numbers.sqlite"
-    memory = TransitionMemory(TransitionStore(path))
-    await wander(RememberedGame(InterpretedGame(Numbers()), memory), seed=0, steps=50)
-    memory.close()
+    with kept(path) as game:
+        await wander(game, seed=0, steps=50)
     damage(path)
-    with pytest.warns(
-        RuntimeWarning, match="damaged or of another version, and is begun anew"
-    ) as warned:
-        memory = TransitionMemory(TransitionStore(path))
+    played = []
+    for warned in (pytest.warns(RuntimeWarning, match="was damaged or of another"), nullcontext()):
+        toy = Numbers()
+        with warned, kept(path, toy) as game:
+            await wander(game, seed=0, steps=50)
+        played.append(toy.asked["step"])
+    assert played[0] > played[1] == 0
+
+
+def test_the_warning_names_whoever_opened_the_file(tmp_path):
+    path = tmp_path / "numbers.sqlite"
+    damage_header(path)
+    with pytest.warns(RuntimeWarning, match="is begun anew") as warned:
+        TransitionStore(path).close()
     assert [one.filename for one in warned] == [__file__]
-    toy = Numbers()
-    await wander(RememberedGame(InterpretedGame(toy), memory), seed=0, steps=50)
-    assert toy.asked["step"] > 0
-    memory.close()
-    memory = TransitionMemory(TransitionStore(path))
-    toy = Numbers()
-    await wander(RememberedGame(InterpretedGame(toy), memory), seed=0, steps=50)
-    assert toy.asked["step"] == 0
-    memory.close()
 
 
 def test_a_file_that_cannot_be_opened_is_a_clear_error(tmp_path):
-    (tmp_path / "numbers.sqlite").mkdir()
     with pytest.raises(TextGameError, match=r"cannot be used .*remember=memory"):
-        TransitionStore(tmp_path / "numbers.sqlite")
+        TransitionStore(tmp_path)
 
 
 async def test_where_nothing_can_be_written_games_are_played_all_the_same(tmp_path, caplog):
     (tmp_path / "file").write_text("in the way")
-    memory = TransitionMemory(TransitionStore(tmp_path / "file" / "numbers.sqlite"))
-    expected = await wander(InterpretedGame(Numbers()), seed=0, steps=300)
-    assert await wander(RememberedGame(InterpretedGame(Numbers()), memory), seed=0, steps=300) == (
-        expected
-    )
-    memory.close()
+    with kept(tmp_path / "file" / "numbers.sqlite") as game:
+        expected = await wander(InterpretedGame(Numbers()), seed=0, steps=300)
+        assert await wander(game, seed=0, steps=300) == expected
     assert len(caplog.messages) == 1
     assert "nothing is added to the caches" in caplog.text
 
 
 async def filled(path):
     """A sound file, and a connection to damage it through."""
-    memory = TransitionMemory(TransitionStore(path))
-    await wander(RememberedGame(InterpretedGame(Numbers()), memory), seed=0, steps=300)
-    memory.close()
+    with kept(path) as game:
+        await wander(game, seed=0, steps=300)
     return sqlite3.connect(path, isolation_level=None)
 
 
@@ -250,16 +203,14 @@ async def test_no_damage_of_a_row_is_a_traceback_or_never_ends(tmp_path, change)
     file.execute("PRAGMA ignore_check_constraints = 1")
     file.execute(change.replace("UPDATE", "UPDATE OR IGNORE"))
     file.close()
-    memory = TransitionMemory(TransitionStore(path))
-    game = RememberedGame(InterpretedGame(Numbers()), memory)
     said = "the transition memory cannot be used"
-    try:
-        await wander(game, seed=0, steps=300)
-    except TextGameError as error:
-        said = str(error)
+    with kept(path) as game:
+        try:
+            await wander(game, seed=0, steps=300)
+        except TextGameError as error:
+            said = str(error)
     assert "cannot be used" in said
     assert len(said.splitlines()) == 1
-    memory.close()
 
 
 async def test_a_view_in_a_table_s_place_is_not_looked_at(tmp_path):
@@ -275,34 +226,14 @@ async def test_a_view_in_a_table_s_place_is_not_looked_at(tmp_path):
         TransitionStore(path).close()
 
 
-async def test_without_caches_nothing_is_kept_on_disk(tmp_path, monkeypatch):
-    monkeypatch.setenv("LLM_PLANNING_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(opening, "_snapshots", WeakValueDictionary())
-    monkeypatch.setattr(opening, "_memories", WeakValueDictionary())
-    monkeypatch.setattr(opening, "_held", [])
-    with open_uncached_engine("none"):
-        game = await opening.open_game("trap-door", opening.GameSettings())
-        await wander(game, seed=0, steps=20)
-    assert not (tmp_path / "cache").exists()
-    opening.close_games()
-    with open_engine("none"):
-        await opening.open_game("trap-door", opening.GameSettings())
-    assert list((tmp_path / "cache" / "transitions").iterdir())
-    opening.close_games()
-
-
 async def test_a_file_that_cannot_be_written_ends_no_search(tmp_path):
-    path = tmp_path / "numbers.sqlite"
-    store = TransitionStore(path)
-    memory = TransitionMemory(store)
-    game = RememberedGame(InterpretedGame(Numbers()), memory)
-    expected = await wander(InterpretedGame(Numbers()), seed=0, steps=300)
-    store._file.run("PRAGMA query_only = 1")
-    assert await wander(game, seed=0, steps=300) == expected
-    with pytest.warns(RuntimeWarning, match="make room on the disk"):
-        memory.save()
-    assert await wander(game, seed=0, steps=300) == expected
-    memory.close()
+    with kept(tmp_path / "numbers.sqlite") as game:
+        expected = await wander(InterpretedGame(Numbers()), seed=0, steps=300)
+        game.memory._store._file.run("PRAGMA query_only = 1")
+        assert await wander(game, seed=0, steps=300) == expected
+        with pytest.warns(RuntimeWarning, match="make room on the disk"):
+            game.memory.save()
+        assert await wander(game, seed=0, steps=300) == expected
 
 
 async def test_another_process_goes_on_where_one_was_killed(tmp_path):

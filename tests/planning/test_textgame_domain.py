@@ -1,13 +1,13 @@
 """Text games as a domain of the contract."""
 
 import pytest
-from textgame_toys import Numbers
+from textgame_toys import Numbers, trap_door
 
 from llm_planning.domain import is_won
 from llm_planning.environments.textgame.domain import TEXTGAME, TextGameDomain, open_text_game
 from llm_planning.environments.textgame.game import Ending, Observation
 from llm_planning.environments.textgame.interpreted import InterpretedGame
-from llm_planning.environments.textgame.opening import GAME_TASKS, GameSettings
+from llm_planning.environments.textgame.open_games import GAME_TASKS, GameSettings
 from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
 from llm_planning.environments.textgame.trapdoor import BAIT, TrapDoor
 from llm_planning.execution import execute
@@ -57,7 +57,7 @@ async def test_victory_is_success_and_failure_is_none(plan, ending):
 
 
 async def test_no_step_draws():
-    world = await open_text_game("trap-door", GameSettings(remember="memory"))
+    world = trap_door()
 
     class Refusing:
         def __getattr__(self, name):
@@ -75,11 +75,11 @@ async def test_no_step_draws():
 
 async def test_a_generated_game_tells_its_goal_and_no_place_twice():
     pytest.importorskip("textworld")
-    world = await open_text_game("coin-collector", GameSettings(remember="memory"))
-    start = await world.start(0)
-    look, inventory = await world.look(start)
-    assert world.goal.startswith("Hey, thanks for coming over to the TextWorld today")
-    assert await world.describe(start) == "\n".join((world.goal, look, inventory))
+    async with open_text_game("coin-collector", GameSettings(remember="memory")) as world:
+        start = await world.start(0)
+        look, inventory = await world.look(start)
+        assert world.goal.startswith("Hey, thanks for coming over to the TextWorld today")
+        assert await world.describe(start) == "\n".join((world.goal, look, inventory))
 
 
 async def test_an_observation_computes_no_valid_actions():
@@ -93,14 +93,11 @@ async def test_an_observation_computes_no_valid_actions():
 
 
 async def test_the_domain_as_the_catalogue_has_it():
-    assert (TEXTGAME.name, TEXTGAME.tasks, TEXTGAME.kind) == (
-        "textgame",
-        GAME_TASKS,
-        TextGameDomain,
-    )
-    opened = await TEXTGAME.open("trap-door", GameSettings(remember="memory"))
-    start = await opened.start(0)
-    assert (await opened.step(start, "open trap door", None)).reward == BAIT
+    assert (TEXTGAME.name, TEXTGAME.tasks) == ("textgame", GAME_TASKS)
+    assert TEXTGAME.kind is TextGameDomain
+    async with TEXTGAME.open("trap-door", GameSettings(remember="memory")) as opened:
+        start = await opened.start(0)
+        assert (await opened.step(start, "open trap door", None)).reward == BAIT
 
 
 def test_users_set_the_game_among_the_planner_s_settings():

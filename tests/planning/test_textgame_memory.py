@@ -3,17 +3,17 @@
 import asyncio
 
 import pytest
-from textgame_toys import Numbers, Trails, follow, view, wander
+from textgame_toys import Numbers, follow, kept, view, wander
 
 from llm_planning.environments.textgame.game import (
+    Ending,
     GameSeconds,
     TextGameError,
+    Transition,
 )
-from llm_planning.environments.textgame.interpreted import InterpretedGame, Snapshots
+from llm_planning.environments.textgame.interpreted import InterpretedGame
 from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
-from llm_planning.environments.textgame.transition_store import (
-    TransitionStore,
-)
+from llm_planning.environments.textgame.transition_store import TransitionStore
 
 
 async def test_what_was_asked_once_is_not_asked_again():
@@ -44,22 +44,6 @@ async def test_known_answers_do_not_suspend():
         with pytest.raises(StopIteration) as answered:
             question.send(None)
         assert answered.value.value is not None
-
-
-async def test_an_ended_game_is_refused_by_its_memory_too(tmp_path):
-    path = tmp_path / "numbers.sqlite"
-    for _ in range(2):
-        memory = TransitionMemory(TransitionStore(path))
-        toy = Numbers()
-        game = RememberedGame(InterpretedGame(toy), memory)
-        won = await follow(game, "double", "add", "double", "double")
-        assert won.state == "number 12 (victory)"
-        assert await view(game, won.state) == (("", ""), ())
-        with pytest.raises(ValueError, match="has ended"):
-            await game.step(won.state, "add")
-        assert toy.asked["look"] == 0
-        memory.close()
-    assert toy.asked["step"] == 0
 
 
 async def test_what_is_asked_for_at_one_moment_is_found_out_once():
@@ -118,13 +102,75 @@ async def test_the_memory_is_bounded(kept, tmp_path):
     memory.close()
 
 
-async def test_coarse_states_are_the_same_with_and_without_memory():
-    """The first way to a state speaks for it in both, however few snapshots and states are kept."""
-    told = []
-    for limit in (1, 1000):
-        plain = InterpretedGame(Snapshots(Trails(), limit=limit))
-        kept = RememberedGame(
-            InterpretedGame(Snapshots(Trails(), limit=limit)), TransitionMemory(limit=limit + 1)
-        )
-        told += [[await wander(game, seed=s, steps=60) for s in range(3)] for game in (plain, kept)]
-    assert told[0] == told[1] == told[2] == told[3]
+class Counting:
+    """A `TextGame` without an interpreter, which answers late: three steps win."""
+
+    name, max_score, walkthrough, objective = "counting", 1.0, ("on",) * 3, ""
+    slip = ""  # of how it names its states
+
+    def __init__(self):
+        self.seconds = GameSeconds()
+        self.told = set()
+
+    def knows(self, state):
+        return state in self.told
+
+    def tell(self, number):
+        self.told.add(str(number))
+        ending = Ending.VICTORY if number == 3 else None
+        return Transition(f"{number}{self.slip if number else ''}", f"{number}.", 0.0, ending)
+
+    async def start(self):
+        return self.tell(0)
+
+    async def look(self, state):
+        await asyncio.sleep(0)
+        return f"You see {self.number(state)}.", ""
+
+    async def actions(self, state):
+        return ("on",) if self.number(state) < 3 else ()
+
+    async def step(self, state, action):
+        await asyncio.sleep(0)
+        self.seconds.steps += 1
+        return self.tell(self.number(state) + 1)
+
+    def number(self, state):
+        if state not in self.told:
+            raise KeyError(state)
+        return int(state)
+
+
+async def test_any_game_can_be_remembered_and_is_played_again_to_what_only_the_disk_knows(tmp_path):
+    path = tmp_path / "counting.sqlite"
+    with kept(path, game=Counting()) as game:
+        assert (await follow(game, "on", "on", "on")).ending is Ending.VICTORY
+        assert game.seconds.steps == 3
+    with kept(path, game=Counting()) as game:
+        assert (await follow(game, "on", "on")).state == "2"
+        assert game.knows("1")
+        assert game.seconds.steps == 0
+        assert await view(game, "2") == (("You see 2.", ""), ("on",))
+        assert game.seconds.steps == 2
+    changed = Counting()
+    changed.slip = "0"
+    said = "counting does not repeat itself: 'on' led"
+    with kept(path, game=changed) as game, pytest.raises(TextGameError, match=said):
+        await game.look("1")
+
+
+async def test_of_a_state_that_the_game_alone_knows_nothing_is_kept_on_disk(tmp_path):
+    """Nobody could come there from the disk alone; what follows from known states is kept."""
+    inner = InterpretedGame(Numbers())
+    await follow(inner, "add", "add")
+    with kept(tmp_path / "numbers.sqlite", game=inner) as game:
+        memory, store = game.memory, game.memory._store
+        assert await view(game, "number 3") == (("You see 3.", "nothing"), ("add", "double"))
+        assert (await game.step("number 3", "add")).state == "number 4"
+        memory.save()
+        known = [store.load(f"number {number}") is not None for number in (1, 3, 4)]
+        assert known == [True, False, False]
+        # Now a way is known.
+        await follow(game, "double", "double", "add")
+        memory.save()
+        assert store.load("number 4").depth == 2

@@ -19,7 +19,7 @@ async def reachable(first, *, aside):
     found, left = {first}, [first]
     while left:
         played = await moves(left.pop())
-        after = {p.snapshot for action, p in played if action.rpartition(" ")[2] not in aside}
+        after = {p.state for action, p in played if action.rpartition(" ")[2] not in aside}
         left.extend(after - found)
         found |= after
     return found
@@ -28,25 +28,25 @@ async def reachable(first, *, aside):
 @pytest.fixture(scope="module")
 async def scenes():
     aside = {"bread", "sword", "cupboard", "sand"}
-    return await reachable(GAME.begin().snapshot, aside=aside)
+    return await reachable(GAME.begin().state, aside=aside)
 
 
 def play(*actions):
     played = GAME.begin()
     rewards = []
     for action in actions:
-        played = GAME.step(played.snapshot, action)
+        played = GAME.step(played.state, action)
         rewards.append(played.reward)
     return played, rewards
 
 
 async def test_the_first_room_is_figure_1_in_other_words():
     start = GAME.begin()
-    assert await GAME.valid_actions(start.snapshot) == (
+    assert await GAME.valid_actions(start.state) == (
         *("east", "open case", "open trap door"),
         *("take lantern", "take sword", "wind clock"),
     )
-    rewards = {action: played.reward for action, played in await moves(start.snapshot)}
+    rewards = {action: played.reward for action, played in await moves(start.state)}
     assert [action for action, reward in rewards.items() if reward] == ["open trap door"]
     assert rewards["open trap door"] == BAIT < TREASURE
 
@@ -63,21 +63,21 @@ async def test_the_bait_kills_whatever_is_done_after_it(scenes):
     baited = [s for s in scenes if s.room in {"living room"} and s.lantern != "hand"]
     assert len(baited) == 16
     for scene in baited:
-        alive = {GAME.step(scene, "open trap door").snapshot}
+        alive = {GAME.step(scene, "open trap door").state}
         for move in range(1, MOVES_IN_THE_DARK + 1):
             played = [p for fallen in alive for _, p in await moves(fallen)]
             assert {p.ending for p in played} == {
                 Ending.FAILURE if move == MOVES_IN_THE_DARK else None
             }
             assert {p.reward for p in played} == {0.0}
-            alive = {p.snapshot for p in played}
+            alive = {p.state for p in played}
 
 
 @pytest.mark.parametrize("late", [0, 1, 2])
 def test_light_in_time_saves(late):
     played, _ = play("take lantern", "open trap door", *["shout"] * late, "light lantern")
     assert played.ending is None
-    assert played.snapshot.moves_in_the_dark == 0
+    assert played.state.moves_in_the_dark == 0
     assert "Cellar" in played.text
 
 
@@ -108,7 +108,7 @@ async def test_all_states(scenes):
             continue
         numbers.add(len(actions))
         for action, played in await moves(scene):
-            assert played.snapshot != scene, (scene, action)
+            assert played.state != scene, (scene, action)
             worth = {"open trap door": BAIT, "take crown": TREASURE}.get(action, 0.0)
             assert played.reward == worth
             assert (played.ending is Ending.VICTORY) == (action == "take crown")
@@ -119,16 +119,16 @@ async def test_all_states(scenes):
 
 
 async def test_what_is_not_valid_takes_no_time():
-    scene = GAME.begin().snapshot
-    dark = GAME.step(scene, "open trap door").snapshot
+    scene = GAME.begin().state
+    dark = GAME.step(scene, "open trap door").state
     for action in ("open sesame", "take crown", "look", ""):
         for at in (scene, dark):
             played = GAME.step(at, action)
-            assert (played.snapshot, played.reward, played.ending) == (at, 0.0, None)
+            assert (played.state, played.reward, played.ending) == (at, 0.0, None)
 
 
 def test_look_and_inventory():
-    scene = GAME.begin().snapshot
+    scene = GAME.begin().state
     look, inventory = GAME.look(scene)
     assert "lantern" in look
     assert inventory == "You carry nothing."

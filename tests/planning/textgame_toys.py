@@ -3,8 +3,19 @@
 import asyncio
 import random
 from collections import Counter
+from contextlib import closing, contextmanager
 
-from llm_planning.environments.textgame.game import Ending, Played
+from llm_planning.environments.textgame.domain import TextGameDomain
+from llm_planning.environments.textgame.game import Ending, Transition
+from llm_planning.environments.textgame.interpreted import InterpretedGame
+from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
+from llm_planning.environments.textgame.transition_store import TransitionStore
+from llm_planning.environments.textgame.trapdoor import TrapDoor
+
+
+def trap_door():
+    """The trap door for a planner, with a memory of its own."""
+    return TextGameDomain(RememberedGame(InterpretedGame(TrapDoor()), TransitionMemory()))
 
 
 class Numbers:
@@ -15,6 +26,7 @@ class Numbers:
     max_score = 12.0
     walkthrough = ()
     objective = ""
+    first_score = 0.0
 
     def __init__(self):
         self.asked = Counter()
@@ -22,7 +34,7 @@ class Numbers:
 
     def begin(self):
         self.asked["begin"] += 1
-        return Played((1, ()), "Begin.", 0.0, None)
+        return Transition((1, ()), "Begin.", self.first_score, None)
 
     def key(self, snapshot):
         return f"number {snapshot[0]}"
@@ -33,7 +45,7 @@ class Numbers:
         after = {"add": number + 1, "double": 2 * number, "wait": number}[action]
         ending = {True: Ending.VICTORY, False: Ending.FAILURE}[after == 12] if after > 11 else None
         text = f"{action}: {after}"
-        return Played((after, (*trail, action)), text, float(after - number), ending)
+        return Transition((after, (*trail, action)), text, float(after - number), ending)
 
     def look(self, snapshot):
         self.asked["look"] += 1
@@ -52,11 +64,18 @@ class Trails(Numbers):
 
     def step(self, snapshot, action):
         if action == "back":
-            return Played((1, (*snapshot[1], action)), "back", 0.0, None)
+            return Transition((1, (*snapshot[1], action)), "back", 0.0, None)
         return super().step(snapshot, action)
 
     def look(self, snapshot):
         return " ".join(snapshot[1]), ""
+
+
+@contextmanager
+def kept(path, interpreter=None, *, game=None):
+    """A game that is remembered in a file, which is saved and closed at the end."""
+    with closing(TransitionMemory(TransitionStore(path))) as memory:
+        yield RememberedGame(game or InterpretedGame(interpreter or Numbers()), memory)
 
 
 async def wander(game, *, seed, steps):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from llm_planning.domain import Domain, Step
 from llm_planning.environments.textgame.game import Ending, Transition
-from llm_planning.environments.textgame.opening import GAME_TASKS, GameSettings, open_game
+from llm_planning.environments.textgame.open_games import GAME_TASKS, GameSettings, open_game
 from llm_planning.specs import DomainSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import AsyncIterator, Coroutine
     from random import Random
 
     from llm_planning.environments.textgame.game import TextGame
@@ -83,7 +84,8 @@ class TextGameDomain(Domain[Transition, str]):
         return await self._game.look(state.state)
 
 
-async def open_text_game(task: str, settings: GameSettings) -> TextGameDomain:
+@asynccontextmanager
+async def open_text_game(task: str, settings: GameSettings) -> AsyncIterator[TextGameDomain]:
     """Opens a game for one player.
 
     Args:
@@ -94,7 +96,8 @@ async def open_text_game(task: str, settings: GameSettings) -> TextGameDomain:
         SettingsError: the settings do not belong to the game.
         TextGameError: the game cannot be made or opened.
     """
-    return TextGameDomain(await open_game(task, settings))
+    async with open_game(task, settings) as game:
+        yield TextGameDomain(game)
 
 
 TEXTGAME = DomainSpec(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from llm_planning.stopwatch import Stopwatch
 
@@ -33,7 +33,8 @@ class Transition:
     """What an action does in a state.
 
     Attributes:
-        state: what names s': a key, where an interpreter plays.
+        state: s': its name, where a `TextGame` tells of it; its snapshot, where an `Interpreter`
+            does.
         text: what the game says.
         reward: r, the difference of the scores; of the beginning, the score itself.
         ending: None where the game goes on.
@@ -46,6 +47,35 @@ class Transition:
 
     def __str__(self) -> str:
         return self.text
+
+
+class Origin(NamedTuple):
+    """How a state is reached.
+
+    Attributes:
+        parent: the state before it.
+        action: what leads from there to it.
+    """
+
+    parent: str
+    action: str
+
+
+class UnrepeatedError(TextGameError):
+    """A game does not repeat itself, as a deterministic one must.
+
+    Args:
+        name: of the game.
+        origin: what was played again.
+        state: where that led before.
+        now: where it leads now.
+    """
+
+    def __init__(self, name: str, origin: Origin, *, state: str, now: str) -> None:
+        super().__init__(
+            f"{name} does not repeat itself: {origin.action!r} led from {origin.parent!r} to "
+            f"{state!r}, and now leads to {now!r}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +120,10 @@ class TextGame(Protocol):
     walkthrough: tuple[str, ...]
     objective: str
     seconds: GameSeconds
+
+    def knows(self, state: str) -> bool:
+        """Whether somebody was told of this state."""
+        ...
 
     async def start(self) -> Transition:
         """The beginning: s_0 and the game's first words.
@@ -136,16 +170,6 @@ class TextGame(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Played:
-    """What an interpreter made of an action; like `Transition`, before the state has a name."""
-
-    snapshot: Snapshot
-    text: str
-    reward: float
-    ending: Ending | None
-
-
 class Interpreter(Protocol):
     """Plays a game file from any snapshot; blocks while it does.
 
@@ -168,7 +192,7 @@ class Interpreter(Protocol):
     walkthrough: tuple[str, ...]
     objective: str
 
-    def begin(self) -> Played:
+    def begin(self) -> Transition:
         """The first snapshot, the first words and, as reward, the score with which it begins."""
         ...
 
@@ -176,7 +200,7 @@ class Interpreter(Protocol):
         """Names the state."""
         ...
 
-    def step(self, snapshot: Snapshot, action: str) -> Played:
+    def step(self, snapshot: Snapshot, action: str) -> Transition:
         """Plays one action.
 
         Raises:

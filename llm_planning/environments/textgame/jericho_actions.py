@@ -4,42 +4,32 @@ Jericho's valid action handicap (MC-DML, Section 4.1), made without a language m
 is to name around the player is read from the game's words (`look`, `inventory`), of which the
 game's own dictionary says which name things, and from the names of the objects that are near. The
 grammar's templates are filled with one name per thing, and the commands that change nothing are
-left out. A hundred to thousands of commands are tried: 0.1 to 3 seconds per state, so it is done in
-other processes. It is a function of the story and the snapshot.
+left out. A hundred to thousands of commands are tried, in 0.1 to 3 seconds per state. What is found
+is a function of the story and the snapshot.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from llm_planning.environments.textgame.game import TextGameError
 from llm_planning.environments.textgame.jericho_machine import (
     Machine,
     find_jericho,
     outside_of,
 )
-from llm_planning.worker_processes import WorkerLostError, bounded, in_lone_worker, in_worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from llm_planning.environments.textgame.jericho_games import Story
-    from llm_planning.environments.textgame.jericho_machine import MachineSnapshot
-
-    Try: TypeAlias = Callable[[tuple[str, ...]], object]
+    from llm_planning.environments.textgame.jericho_machine import MachineSnapshot, Story
 
 REVISION = 2
 """Part of what remembered transitions hold for: a change of how they or the valid actions are found
 must not meet them."""
-
-MOST_SECONDS = 60.0
-"""Of processor time, for the valid actions of a state, which take some tenths to a few. A command
-that sets the interpreter going for ever is cut off like one that makes it crash."""
 
 _TOKEN = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
 
@@ -214,73 +204,3 @@ class Finder:
 
     def _preference(self, command: str) -> tuple[int, int, str]:
         return -self._count(command.partition(" ")[0]), len(command), command
-
-
-# A process plays few stories at a time; each holds less than a megabyte.
-_finder = lru_cache(maxsize=8)(Finder)
-
-
-def valid_actions(story: Story, snapshot: MachineSnapshot) -> tuple[str, ...]:
-    """𝒜(s), computed here."""
-    return chosen(story, snapshot, candidates(story, snapshot))
-
-
-def candidates(story: Story, snapshot: MachineSnapshot) -> tuple[str, ...]:
-    """The commands that are tried in a state."""
-    return _finder(story).candidates(snapshot)
-
-
-def chosen(story: Story, snapshot: MachineSnapshot, commands: Sequence[str]) -> tuple[str, ...]:
-    """Those of some commands that are valid, one for each change of the world."""
-    return _finder(story).chosen(snapshot, commands)
-
-
-async def find_valid_actions(story: Story, snapshot: MachineSnapshot) -> tuple[str, ...]:
-    """𝒜(s), computed in a worker process.
-
-    Some commands of some stories make the interpreter crash (in Zork I, to put everything into the
-    nest in the egg that one carries), or could hold it for ever. A command that does is no valid
-    action.
-
-    Raises:
-        TextGameError: the story crashes or hangs even where it only is looked at.
-    """
-    whole = partial(bounded, MOST_SECONDS, valid_actions, story, snapshot)
-    for elsewhere in (in_worker, in_lone_worker):
-        # The first may be lost by another state's fault, with all other shared processes.
-        with suppress(WorkerLostError):
-            return await elsewhere(whole)
-    try:
-        tried = partial(bounded, MOST_SECONDS, candidates, story, snapshot)
-        choose = partial(bounded, MOST_SECONDS, chosen, story, snapshot)
-        harmless = await without_crashes(choose, await in_lone_worker(tried))
-        return await in_lone_worker(choose, harmless)
-    except WorkerLostError as error:
-        raise TextGameError(
-            f"the valid actions of a state of {story.name} cannot be found: the interpreter ends "
-            f"its process, or takes more than {MOST_SECONDS:g} seconds, whatever it is told. Free "
-            "memory if the machine has none left, or play another story"
-        ) from error
-
-
-async def without_crashes(attempt: Try, commands: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of some commands that a process survives, found by halving.
-
-    Half a minute for one that crashes; some ten times `MOST_SECONDS` for one that hangs.
-
-    Args:
-        attempt: tries commands; importable by its name.
-        commands: at least one of them crashes.
-
-    Returns:
-        In the order of the commands.
-    """
-    try:
-        await in_lone_worker(attempt, commands)
-    except WorkerLostError:
-        half = len(commands) // 2
-        if half == 0:
-            return ()
-        first = await without_crashes(attempt, commands[:half])
-        return first + await without_crashes(attempt, commands[half:])
-    return commands

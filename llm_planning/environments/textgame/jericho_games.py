@@ -7,15 +7,17 @@ its exact bytes, since score, objects and grammar are read at places of that one
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from hashlib import md5
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llm_kernels.files import at_home, read_regular, write_durably
 from llm_planning.environments.textgame.game import TextGameError
-from llm_planning.environments.textgame.jericho_machine import find_jericho
-from llm_planning.environments.textgame.own_folder import own_folder
+from llm_planning.environments.textgame.jericho_machine import (
+    Story,
+    find_jericho,
+    process_folder,
+)
 from llm_planning.names import remedy
 
 if TYPE_CHECKING:
@@ -32,29 +34,6 @@ _HEADER_BYTES = 64
 _LONGEST_STORY = 1 << 20
 """Bytes; a story of version 8, the largest, has half of it (Z-Machine Standards, 11.1.6)."""
 _VERSIONS = range(1, 9)
-
-
-@dataclass(frozen=True, slots=True)
-class Story:
-    """A story file, and what Jericho knows about it. Plain data: worker processes are given it.
-
-    Attributes:
-        file: its bytes, in a file of this process's own.
-        digest: MD5 of its bytes.
-        name: as Jericho calls it.
-        seed: of its random numbers.
-        grammar: templates of its commands, in Jericho's notation.
-        word_length: letters of a word that its parser looks at.
-        walkthrough: commands that lead to the best known score.
-    """
-
-    file: Path
-    digest: str
-    name: str
-    seed: int
-    grammar: str
-    word_length: int
-    walkthrough: tuple[str, ...] = ()
 
 
 def find_story(name: str, folder: str) -> Path:
@@ -143,7 +122,7 @@ def _copied(file: Path, content: bytes, digest: str) -> Path:
     process.
     """
     # Frotz crashes over a name without an extension.
-    copy = own_folder() / f"{digest}.z{content[0]}"
+    copy = process_folder() / f"{digest}.z{content[0]}"
     try:
         write_durably(copy, content)
     except OSError as error:

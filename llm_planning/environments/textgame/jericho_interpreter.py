@@ -1,18 +1,33 @@
-"""Jericho games for everybody who plays: snapshots, keys, valid actions."""
+"""Jericho games for everybody who plays: snapshots, keys, valid actions.
+
+Valid actions take 0.1 to 3 seconds per state, so they are found in worker processes.
+"""
 
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
+from functools import lru_cache, partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from llm_planning.environments.textgame.game import Played
-from llm_planning.environments.textgame.jericho_actions import REVISION, find_valid_actions
+from llm_planning.environments.textgame.game import TextGameError, Transition
+from llm_planning.environments.textgame.jericho_actions import REVISION, Finder
 from llm_planning.environments.textgame.jericho_machine import Machine, exact_key, find_jericho
+from llm_planning.worker_processes import WorkerLostError, bounded, in_lone_worker, in_worker
 
 if TYPE_CHECKING:
-    from llm_planning.environments.textgame.jericho_games import Story
-    from llm_planning.environments.textgame.jericho_machine import MachineSnapshot, StateOption
+    from collections.abc import Callable, Sequence
+
+    from llm_planning.environments.textgame.jericho_machine import MachineSnapshot, Story
+
+    Try: TypeAlias = Callable[[tuple[str, ...]], object]
+
+StateOption: TypeAlias = Literal["exact", "world"]
+
+MOST_SECONDS = 60.0
+"""Of processor time, for the valid actions of a state, which take some tenths to a few. A command
+that sets the interpreter going for ever is cut off like one that makes it crash."""
 
 
 class JerichoInterpreter:
@@ -52,20 +67,20 @@ class JerichoInterpreter:
         self.walkthrough = story.walkthrough
         self.objective = ""
 
-    def begin(self) -> Played:
+    def begin(self) -> Transition:
         """The first snapshot and the first words.
 
         The reward is the score that the game begins with (10 in Detective), so that the rewards of
         an episode add up to the game's score.
         """
         first = self._machine.first
-        return Played(first, self._machine.first_words, float(first.score), first.ending)
+        return Transition(first, self._machine.first_words, float(first.score), first.ending)
 
     def key(self, snapshot: MachineSnapshot) -> str:
         """Names the state."""
         return self._key(snapshot)
 
-    def step(self, snapshot: MachineSnapshot, action: str) -> Played:
+    def step(self, snapshot: MachineSnapshot, action: str) -> Transition:
         """Plays one action.
 
         A story that stops its machine has failed, unless it said before that it was won.
@@ -75,7 +90,7 @@ class JerichoInterpreter:
         """
         with self._playing:
             after, words = self._machine.play(snapshot, action)
-        return Played(after, words, float(after.score - snapshot.score), after.ending)
+        return Transition(after, words, float(after.score - snapshot.score), after.ending)
 
     def look(self, snapshot: MachineSnapshot) -> tuple[str, str]:
         """The answers to `look` and to `inventory`, no turn taken; nothing of an ended game."""
@@ -98,3 +113,73 @@ class JerichoInterpreter:
             world = self._machine.world(snapshot)
         named = (world, snapshot.score, snapshot.ending)
         return blake2b(repr(named).encode(), digest_size=16).hexdigest()
+
+
+# A process plays few stories at a time; each holds less than a megabyte.
+_finder = lru_cache(maxsize=8)(Finder)
+
+
+def valid_actions(story: Story, snapshot: MachineSnapshot) -> tuple[str, ...]:
+    """𝒜(s), computed here."""
+    return chosen(story, snapshot, candidates(story, snapshot))
+
+
+def candidates(story: Story, snapshot: MachineSnapshot) -> tuple[str, ...]:
+    """The commands that are tried in a state."""
+    return _finder(story).candidates(snapshot)
+
+
+def chosen(story: Story, snapshot: MachineSnapshot, commands: Sequence[str]) -> tuple[str, ...]:
+    """Those of some commands that are valid, one for each change of the world."""
+    return _finder(story).chosen(snapshot, commands)
+
+
+async def find_valid_actions(story: Story, snapshot: MachineSnapshot) -> tuple[str, ...]:
+    """𝒜(s), computed in a worker process.
+
+    Some commands of some stories make the interpreter crash (in Zork I, to put everything into the
+    nest in the egg that one carries), or could hold it for ever. A command that does is no valid
+    action.
+
+    Raises:
+        TextGameError: the story crashes or hangs even where it only is looked at.
+    """
+    whole = partial(bounded, MOST_SECONDS, valid_actions, story, snapshot)
+    for elsewhere in (in_worker, in_lone_worker):
+        # The first may be lost by another state's fault, with all other shared processes.
+        with suppress(WorkerLostError):
+            return await elsewhere(whole)
+    try:
+        tried = partial(bounded, MOST_SECONDS, candidates, story, snapshot)
+        choose = partial(bounded, MOST_SECONDS, chosen, story, snapshot)
+        harmless = await without_crashes(choose, await in_lone_worker(tried))
+        return await in_lone_worker(choose, harmless)
+    except WorkerLostError as error:
+        raise TextGameError(
+            f"the valid actions of a state of {story.name} cannot be found: the interpreter ends "
+            f"its process, or takes more than {MOST_SECONDS:g} seconds, whatever it is told. Free "
+            "memory if the machine has none left, or play another story"
+        ) from error
+
+
+async def without_crashes(attempt: Try, commands: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of some commands that a process survives, found by halving.
+
+    Half a minute for one that crashes; some ten times `MOST_SECONDS` for one that hangs.
+
+    Args:
+        attempt: tries commands; importable by its name.
+        commands: at least one of them crashes.
+
+    Returns:
+        In the order of the commands.
+    """
+    try:
+        await in_lone_worker(attempt, commands)
+    except WorkerLostError:
+        half = len(commands) // 2
+        if half == 0:
+            return ()
+        first = await without_crashes(attempt, commands[:half])
+        return first + await without_crashes(attempt, commands[half:])
+    return commands

@@ -12,10 +12,13 @@ from __future__ import annotations
 import re
 from ctypes import create_string_buffer
 from dataclasses import dataclass
+from functools import cache
 from hashlib import blake2b
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,10 +27,6 @@ from llm_planning.environments.textgame.game import Ending, TextGameError
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import ModuleType
-
-    from llm_planning.environments.textgame.jericho_games import Story
-
-StateOption: TypeAlias = Literal["exact", "world"]
 
 OUTSIDE = frozenset(
     {
@@ -64,6 +63,45 @@ def find_jericho() -> ModuleType:
     if find_spec("jericho") is None:
         raise MissingJerichoError
     return import_module("jericho")
+
+
+def process_folder() -> Path:
+    """A folder of this process's own: nobody else changes what interpreters in C read from it.
+
+    It is made at the first call and gone with the process.
+
+    Raises:
+        OSError: there is no room for it.
+    """
+    return Path(_made_folder().name)
+
+
+@cache
+def _made_folder() -> TemporaryDirectory[str]:
+    return TemporaryDirectory(prefix="llm-planning-", ignore_cleanup_errors=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """A story file, and what Jericho knows about it. Plain data: worker processes are given it.
+
+    Attributes:
+        file: its bytes, in a file of this process's own.
+        digest: MD5 of its bytes.
+        name: as Jericho calls it.
+        seed: of its random numbers.
+        grammar: templates of its commands, in Jericho's notation.
+        word_length: letters of a word that its parser looks at.
+        walkthrough: commands that lead to the best known score.
+    """
+
+    file: Path
+    digest: str
+    name: str
+    seed: int
+    grammar: str
+    word_length: int
+    walkthrough: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

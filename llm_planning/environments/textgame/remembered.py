@@ -10,21 +10,22 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
 import sys
-import weakref
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from llm_planning.environments.textgame.game import TextGameError, Transition
-from llm_planning.environments.textgame.interpreted import Origin
+from llm_planning.environments.textgame.game import (
+    Origin,
+    TextGameError,
+    Transition,
+    UnrepeatedError,
+)
 from llm_planning.environments.textgame.transition_store import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from llm_planning.environments.textgame.game import GameSeconds
-    from llm_planning.environments.textgame.interpreted import InterpretedGame
+    from llm_planning.environments.textgame.game import GameSeconds, TextGame
     from llm_planning.environments.textgame.transition_store import TransitionStore
 
 STATES_KEPT = 100_000
@@ -42,8 +43,7 @@ class TransitionMemory:
 
     New rows are saved together: `ROWS_AT_ONCE` of them, or `SECONDS_UNSAVED` after the first one as
     long as the event loop runs, or by `save`. Beyond the limit the older half of the states is
-    dropped; they are on disk or, without a store, are played again where somebody comes by. A
-    memory that nobody holds any more, or whose process ends in order, saves and closes itself.
+    dropped; they are on disk or, without a store, are asked for again where somebody comes by.
 
     Args:
         store: where it is kept on disk; None: nowhere.
@@ -60,7 +60,6 @@ class TransitionMemory:
         self._store = store
         self._limit = limit
         self._timed: asyncio.AbstractEventLoop | None = None
-        self._end = weakref.finalize(self, _end, store, os.getpid())
 
     def find(self, state: str) -> Record | None:
         """What is remembered of a state, in memory or on disk; None where it is not known.
@@ -75,9 +74,30 @@ class TransitionMemory:
                 self._admit(state, record)
         return record
 
+    def way(self, state: str, *, known: Callable[[str], bool]) -> list[tuple[str, Origin]]:
+        """How a state is reached: what is to be played, first things first, and where it leads.
+
+        Args:
+            state: one that was put.
+            known: whether a state needs no way; the beginning does not.
+
+        Raises:
+            TextGameError: what the store says cannot be.
+        """
+        way: list[tuple[str, Origin]] = []
+        at, depth = state, math.inf
+        while not known(at):
+            record = self.find(at)
+            # In a sound file depths fall along any way, so that it comes to an end.
+            if record is None or record.origin is None or record.depth >= depth:
+                raise self.damaged(f"the way to the state {state} leads nowhere")
+            way.append((at, record.origin))
+            at, depth = record.origin.parent, record.depth
+        return way[::-1]
+
     def put_state(self, state: str, record: Record) -> Record:
         """Remembers a state that was not known; its parent, if it has one, is."""
-        self._keep(lambda store: store.put_state(state, record))
+        self._keep(record, lambda store: store.put_state(state, record))
         self._admit(sys.intern(state), record)
         return record
 
@@ -88,7 +108,7 @@ class TransitionMemory:
         record = self.find(state)
         if record is not None:
             record.actions = actions
-        self._keep(lambda store: store.put_actions(state, actions))
+            self._keep(record, lambda store: store.put_actions(state, actions))
         return actions
 
     def put_seen(self, state: str, record: Record, seen: tuple[str, str]) -> tuple[str, str]:
@@ -101,7 +121,7 @@ class TransitionMemory:
         """
         look, inventory = seen
         kept = record.seen = sys.intern(look), sys.intern(inventory)
-        self._keep(lambda store: store.put_seen(state, kept))
+        self._keep(record, lambda store: store.put_seen(state, kept))
         return kept
 
     def put_transition(self, state: str, record: Record, action: str, made: Transition) -> None:
@@ -119,11 +139,11 @@ class TransitionMemory:
             self.put_state(made.state, Record(origin, record.depth + 1))
         elif record.depth + 1 < reached.depth:
             reached.origin, reached.depth = origin, record.depth + 1
-            self._keep(lambda store: store.put_state(made.state, reached))
+            self._keep(reached, lambda store: store.put_state(made.state, reached))
         record.transitions[sys.intern(action)] = Transition(
             sys.intern(made.state), sys.intern(made.text), made.reward, made.ending
         )
-        self._keep(lambda store: store.put_transition(state, action, made))
+        self._keep(record, lambda store: store.put_transition(state, action, made))
 
     def damaged(self, reason: str) -> TextGameError:
         """The error of a memory that says what cannot be."""
@@ -136,7 +156,9 @@ class TransitionMemory:
 
     def close(self) -> None:
         """Saves, and closes the store; the object cannot be used any more."""
-        self._end()
+        if self._store is not None:
+            self.save()
+            self._store.close()
 
     def _admit(self, state: str, record: Record) -> None:
         self.records[state] = record
@@ -145,9 +167,12 @@ class TransitionMemory:
             for old in list(islice(self.records, len(self.records) // 2)):
                 del self.records[old]
 
-    def _keep(self, put: Callable[[TransitionStore], None]) -> None:
-        """Puts something into the store, if there is one; sees to it that it is saved in time."""
-        if self._store is None:
+    def _keep(self, record: Record, put: Callable[[TransitionStore], None]) -> None:
+        """Puts something about a state into the store, if there is one; sees that it is saved.
+
+        Nothing is put about a state to which no way is known: no later run could come there.
+        """
+        if self._store is None or math.isinf(record.depth):
             return
         put(self._store)
         if self._store.unsaved >= ROWS_AT_ONCE:
@@ -164,26 +189,18 @@ class TransitionMemory:
         self.save()
 
 
-def _end(store: TransitionStore | None, process: int) -> None:
-    """Saves and closes a store where it was opened; a child of that process leaves it alone."""
-    if store is not None and os.getpid() == process:
-        if store.unsaved:
-            store.save()
-        store.close()
-
-
 class RememberedGame:
     """A `TextGame` that asks another one only what nobody has asked before.
 
     Whatever is known is answered without suspending. Players who ask for the same valid actions at
-    the same moment have them computed once; looking and playing suspend nobody.
+    the same moment have them computed once.
 
     Args:
         game: who is asked.
         memory: of this revision of the game; shared with other players on the same event loop.
     """
 
-    def __init__(self, game: InterpretedGame, memory: TransitionMemory) -> None:
+    def __init__(self, game: TextGame, memory: TransitionMemory) -> None:
         self.name = game.name
         self.max_score = game.max_score
         self.walkthrough = game.walkthrough
@@ -192,6 +209,10 @@ class RememberedGame:
         self.memory = memory
         self._game = game
         self._records = memory.records
+
+    def knows(self, state: str) -> bool:
+        """Whether somebody was told of this state, in this run or in an earlier one."""
+        return self.memory.find(state) is not None or self._game.knows(state)
 
     async def start(self) -> Transition:
         """The beginning: s_0, the game's first words, and its first score as reward."""
@@ -222,64 +243,57 @@ class RememberedGame:
             return await self._play(state, action)
 
     async def _compute(self, state: str) -> tuple[str, ...]:
+        record = await self._record(state)
         while (computing := self.memory.computing.get(state)) is not None:
             with self.seconds.valid_actions.running():
                 await computing.wait()
-        record = self._enrol(state)
         # Who asked before may have been cancelled.
         if record.actions is not None:
             return record.actions
         computed = self.memory.computing[state] = asyncio.Event()
         try:
-            self._introduce(state)
+            await self._return_to(state)
             return self.memory.put_actions(state, await self._game.actions(state))
         finally:
             del self.memory.computing[state]
             computed.set()
 
     async def _look(self, state: str) -> tuple[str, str]:
-        record = self._enrol(state)
+        record = await self._record(state)
         if record.seen is not None:
             return record.seen
-        self._introduce(state)
+        await self._return_to(state)
         return self.memory.put_seen(state, record, await self._game.look(state))
 
     async def _play(self, state: str, action: str) -> Transition:
-        record = self._enrol(state)
+        record = await self._record(state)
         if action not in record.transitions:
-            self._introduce(state)
+            await self._return_to(state)
             made = await self._game.step(state, action)
             self.memory.put_transition(state, record, action, made)
         return record.transitions[action]
 
-    def _enrol(self, state: str) -> Record:
-        """What is remembered of a state; if the game alone knows it, the memory is told the way."""
-        way: list[tuple[str, Origin]] = []
-        at = state
-        while (record := self.memory.find(at)) is None:
-            origin = self._game.snapshots.origin(at)
-            if origin is None:
-                record = self.memory.put_state(at, Record(None, 0))
-                break
-            way.append((at, origin))
-            at = origin.parent
-        for reached, origin in reversed(way):
-            record = self.memory.put_state(reached, Record(origin, record.depth + 1))
+    async def _record(self, state: str) -> Record:
+        """What is remembered of a state; of one that the game alone knows, not how it is reached.
+
+        Raises:
+            KeyError: nobody was ever told of this state.
+        """
+        record = self.memory.find(state)
+        if record is None:
+            if not self._game.knows(state):
+                raise KeyError(state)
+            await self.start()
+            # Without a store, the memory may have dropped it.
+            record = self.memory.find(state) or self.memory.put_state(state, Record(None, math.inf))
         return record
 
-    def _introduce(self, state: str) -> None:
-        """Tells the game the way to a state that the memory alone knows, from an earlier run."""
-        snapshots = self._game.snapshots
-        way: list[tuple[str, Origin]] = []
-        at, depth = state, math.inf
-        while not snapshots.knows(at):
-            record = self.memory.find(at)
-            if record is None and at == state:
-                raise KeyError(state)
-            # In a sound file depths fall along any way, so that it comes to an end.
-            if record is None or record.origin is None or record.depth >= depth:
-                raise self.memory.damaged(f"the way to the state {state} leads nowhere")
-            way.append((at, record.origin))
-            at, depth = record.origin.parent, record.depth
-        for reached, origin in reversed(way):
-            snapshots.introduce(reached, origin)
+    async def _return_to(self, state: str) -> None:
+        """Plays the way to a state that the memory alone knows, from an earlier run."""
+        if self._game.knows(state):
+            return
+        await self._game.start()
+        for reached, origin in self.memory.way(state, known=self._game.knows):
+            made = await self._game.step(*origin)
+            if made.state != reached:
+                raise UnrepeatedError(self.name, origin, state=reached, now=made.state)

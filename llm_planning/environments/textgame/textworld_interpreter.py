@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from llm_kernels.files import read_regular
-from llm_planning.environments.textgame.game import Ending, Played, TextGameError
+from llm_planning.environments.textgame.game import Ending, TextGameError, Transition
 from llm_planning.environments.textgame.jericho_machine import checked, find_jericho, verbs_of
 from llm_planning.environments.textgame.textworld_kinds import level_of
 from llm_planning.environments.textgame.textworld_making import (
@@ -138,18 +138,18 @@ class TextWorldInterpreter:
         self._first = self._begin()
         self.walkthrough = self._solve(game.walkthrough or ())
 
-    def begin(self) -> Played:
+    def begin(self) -> Transition:
         """The first snapshot; the objective and the first room."""
         return self._first
 
-    def _begin(self) -> Played:
+    def _begin(self) -> Transition:
         self._frotz.reset()
         self._frotz.step("tw-trace-actions")
         self._frotz.step("tw-extra-infos score")
         facts = frozenset(self._game.world.state.facts)
         first = TextWorldSnapshot(self._machine(), facts, frozenset(), 0, None)
         look, _ = self.look(first)
-        return Played(first, "\n\n".join(filter(None, (self.objective, look))), 0.0, None)
+        return Transition(first, "\n\n".join(filter(None, (self.objective, look))), 0.0, None)
 
     def key(self, snapshot: TextWorldSnapshot) -> str:
         """Names the facts, the completed quests and the ending."""
@@ -158,7 +158,7 @@ class TextWorldInterpreter:
         words.append(str(snapshot.ending))
         return hashlib.sha256("\n".join(words).encode()).hexdigest()[:32]
 
-    def step(self, snapshot: TextWorldSnapshot, action: str) -> Played:
+    def step(self, snapshot: TextWorldSnapshot, action: str) -> Transition:
         """Plays one action.
 
         Raises:
@@ -189,7 +189,7 @@ class TextWorldInterpreter:
             after = snapshot
         else:
             after = TextWorldSnapshot(self._machine(), facts, completed, score, ending)
-        return Played(after, _words(said), float(score - snapshot.score), ending)
+        return Transition(after, _words(said), float(score - snapshot.score), ending)
 
     def look(self, snapshot: TextWorldSnapshot) -> tuple[str, str]:
         """The answers to `look` and to `inventory`, no turn taken."""
@@ -202,9 +202,9 @@ class TextWorldInterpreter:
     def _solve(self, commands: Iterable[str]) -> tuple[str, ...]:
         """Those of the commands that change something, played from the beginning."""
         solution = []
-        snapshot = self._first.snapshot
+        snapshot = self._first.state
         for command in commands:
-            after = self.step(snapshot, command).snapshot
+            after = self.step(snapshot, command).state
             if after is not snapshot:
                 solution.append(command)
             snapshot = after

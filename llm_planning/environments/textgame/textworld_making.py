@@ -1,9 +1,10 @@
 """Games made by TextWorld, compiled once and kept in the cache.
 
 Making a game is a function of its seed only while Python's hash seed is fixed, and takes seconds:
-Inform 7 compiles it. So `textworld_generation` does it in a process of its own, whose hash seed is
-0, and the result is renamed into its place whole. Processes that want the same game at the same
-moment wait for the one that makes it. Different games are made at once, and read one by one.
+Inform 7 compiles it. So it is done in a process of its own, whose hash seed is 0:
+`python -m (this module) SEED LEVEL FILE KIND`. The result is renamed into its place whole.
+Processes that want the same game at the same moment wait for the one that makes it. Different games
+are made at once, and read one by one.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from llm_planning.environments.textgame.game import TextGameError
-from llm_planning.environments.textgame.own_folder import own_folder
+from llm_planning.environments.textgame.jericho_machine import process_folder
+from llm_planning.environments.textgame.textworld_kinds import Challenge, rules
 from llm_serving.models.folders import CACHE_VARIABLE, building, cache_folder, is_intact, publish
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# Not `__name__`, which is another one where it is run.
+_MODULE = "llm_planning.environments.textgame.textworld_making"
 _LONGEST_REASON = 300
 
 GAME_FILE = "game.z8"
@@ -90,7 +94,7 @@ def make_once(name: str, *, folder: str, generation: int, kind: str, level: int,
     except OSError as error:
         logger.warning("%s is made for this process alone: %s", name, error)
     try:
-        return made_in(own_folder() / folder)
+        return made_in(process_folder() / folder)
     except OSError as error:
         raise TextGameError(
             f"there is no room to make {name}: {error}; free disk space, or set "
@@ -130,13 +134,12 @@ def generate_apart(name: str, *, kind: str, level: int, seed: int, file: Path) -
     Raises:
         TextGameError: TextWorld failed, or took longer than `MAKING_SECONDS`.
     """
-    module = "llm_planning.environments.textgame.textworld_generation"
     try:
         # Inform leaves a folder of its own in the user's home.
         with tempfile.TemporaryDirectory() as home:
             made = subprocess.run(
                 # -P: nothing is imported from the working directory, which is the user's.
-                [sys.executable, "-P", "-m", module, str(seed), str(level), str(file), kind],
+                [sys.executable, "-P", "-m", _MODULE, str(seed), str(level), str(file), kind],
                 env={**os.environ, "PYTHONHASHSEED": "0", "HOME": home},
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
@@ -154,3 +157,35 @@ def generate_apart(name: str, *, kind: str, level: int, seed: int, file: Path) -
         raise TextGameError(
             f"TextWorld could not make {name} (exit {made.returncode}): {' '.join(last)}"
         )
+
+
+def generate(*, kind: str, level: int, seed: int, file: str) -> None:
+    """Makes and compiles a game.
+
+    Args:
+        kind: one that `rules` knows.
+        level: one that the kind has.
+        seed: of everything that is drawn.
+        file: of the compiled game; its description is written beside it.
+    """
+    import textworld
+    from textworld.challenges import CHALLENGES
+    from textworld.generator import compile_game, make_game
+
+    options = textworld.GameOptions()
+    options.seeds = seed
+    options.path = file
+    wanted = rules(kind, level)
+    if isinstance(wanted, Challenge):
+        _, make, _ = CHALLENGES[wanted.name]
+        game = make(wanted.settings, options)
+    else:
+        options.nb_rooms = wanted.rooms
+        options.nb_objects = wanted.objects
+        options.quest_length = wanted.quest_length
+        game = make_game(options)
+    compile_game(game, options)
+
+
+if __name__ == "__main__":
+    generate(seed=int(sys.argv[1]), level=int(sys.argv[2]), file=sys.argv[3], kind=sys.argv[4])

@@ -1,4 +1,4 @@
-"""The file of a game's transition memory: states and transitions in SQLite.
+"""The files of transition memories: states and transitions in SQLite, and what all of them hold.
 
 One file per game revision, shared by any number of processes. A row says something about the game
 that cannot be otherwise, so whoever writes it first is right, and it is never changed; only the way
@@ -13,15 +13,13 @@ import math
 import re
 import sys
 import warnings
-from contextlib import contextmanager
-from contextvars import ContextVar
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from filelock import FileLock
 
-from llm_planning.environments.textgame.game import Ending, TextGameError, Transition
-from llm_planning.environments.textgame.interpreted import Origin
+from llm_planning.environments.textgame.game import Ending, Origin, TextGameError, Transition
 from llm_serving.cache_file import (
     CacheError,
     CacheFile,
@@ -32,7 +30,6 @@ from llm_serving.cache_file import (
 from llm_serving.models.folders import cache_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 LAYOUT = CacheLayout(
@@ -81,9 +78,10 @@ _GET_TRANSITIONS = (
     "EXISTS (SELECT 1 FROM states WHERE states.state = next) FROM transitions WHERE state = ?"
 )
 
-Row: TypeAlias = tuple[Any, ...]
+_COUNT = "SELECT (SELECT count(*) FROM states), (SELECT count(*) FROM transitions)"
+_SUFFIX = ".sqlite"
 
-_on_disk = ContextVar("transitions are kept on disk", default=True)
+Row: TypeAlias = tuple[Any, ...]
 
 
 @dataclass(slots=True)
@@ -92,17 +90,23 @@ class Record:
 
     Attributes:
         origin: how it is reached; None for the beginning.
-        depth: actions from the beginning on, along the shortest known way.
+        depth: actions from the beginning on, along the shortest known way; infinite where no way
+            is known.
         actions: 𝒜(s); None while nobody asked for it.
         seen: the answers to `look` and to `inventory`; None while nobody looked.
         transitions: action -> what it does.
     """
 
     origin: Origin | None
-    depth: int
+    depth: float
     actions: tuple[str, ...] | None = None
     seen: tuple[str, str] | None = None
     transitions: dict[str, Transition] = field(default_factory=dict)
+
+
+def transition_folder() -> Path:
+    """Where the files lie, one for each revision of a game; it may not exist yet."""
+    return cache_folder() / "transitions"
 
 
 def transition_store_path(name: str, revision: str) -> Path:
@@ -114,26 +118,7 @@ def transition_store_path(name: str, revision: str) -> Path:
     """
     plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40]
     digest = hashlib.sha256(revision.encode()).hexdigest()[:16]
-    return cache_folder() / "transitions" / f"{plain}-{digest}.sqlite"
-
-
-@contextmanager
-def off_disk() -> Iterator[None]:
-    """Within it, games that are opened read and write no transition memory on the disk.
-
-    For a run without caches. Tasks that are begun within it inherit that.
-    """
-    before = _on_disk.get()
-    _on_disk.set(False)
-    try:
-        yield
-    finally:
-        _on_disk.set(before)
-
-
-def on_disk() -> bool:
-    """Whether games that are opened here may keep their transition memory on the disk."""
-    return _on_disk.get()
+    return transition_folder() / f"{plain}-{digest}{_SUFFIX}"
 
 
 class TransitionStore:
@@ -286,3 +271,100 @@ def _transition(row: Row) -> tuple[str, Transition]:
         raise ValueError(f"a reward is {reward!r}")
     ended = None if ending is None else Ending(ending)
     return sys.intern(action), Transition(sys.intern(state), sys.intern(text), reward, ended)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GameShare:
+    """What is kept of one revision of a game.
+
+    Attributes:
+        name: of the game, as its file has it.
+        revision: the digest in the file's name.
+        states: kept; None where the file is damaged or of another version. It is begun anew when
+            the game is played again.
+        entries: transitions kept.
+        file_bytes: size on disk, the write-ahead log included.
+    """
+
+    name: str
+    revision: str
+    states: int | None
+    entries: int
+    file_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransitionStats:
+    """What the transition memories hold.
+
+    Attributes:
+        entries: transitions kept.
+        file_bytes: size on disk, the write-ahead logs included.
+        games: the share of each revision of a game, the largest first.
+    """
+
+    entries: int
+    file_bytes: int
+    games: tuple[GameShare, ...]
+
+
+def transition_stats() -> TransitionStats:
+    """Counts what is kept, game by game; creates nothing.
+
+    Raises:
+        CacheError: a file cannot be opened.
+    """
+    shares = sorted(map(_share, _files()), key=lambda share: (-share.file_bytes, share.name))
+    return TransitionStats(
+        entries=sum(share.entries for share in shares),
+        file_bytes=sum(share.file_bytes for share in shares),
+        games=tuple(shares),
+    )
+
+
+def remove_transitions() -> int:
+    """Deletes every file, readable or not.
+
+    Whole files, because the ways to a game's states are of no use without their beginning, which
+    who is playing has put long ago: what such a player goes on to learn is no longer kept.
+
+    Returns:
+        The bytes given back.
+
+    Raises:
+        OSError: a file cannot be deleted.
+    """
+    freed = 0
+    for file in _files():
+        freed += _disk_bytes(file)
+        remove_cache_file(file)
+    for lock in transition_folder().glob(f".*{_SUFFIX}.lock"):
+        lock.unlink(missing_ok=True)
+    return freed
+
+
+def _files() -> list[Path]:
+    return sorted(transition_folder().glob(f"*{_SUFFIX}"))
+
+
+def _disk_bytes(file: Path) -> int:
+    """Of a file and its write-ahead log, which whoever plays may remove at any moment."""
+    size = 0
+    for part in (file, file.with_name(f"{file.name}-wal")):
+        with suppress(FileNotFoundError):
+            size += part.stat().st_size
+    return size
+
+
+def _share(file: Path) -> GameShare:
+    name, _, revision = file.stem.rpartition("-")
+    states, entries = None, 0
+    with suppress(UnreadableCacheError), closing(CacheFile(file, LAYOUT)) as opened:
+        ((states, entries),) = opened.run(_COUNT)
+    return GameShare(
+        name=name,
+        revision=revision,
+        states=states,
+        entries=entries,
+        file_bytes=_disk_bytes(file),
+    )

@@ -25,7 +25,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from llm_planning.environments.textgame.game import Ending, Played, Snapshot
+from llm_planning.environments.textgame.game import Ending, Snapshot, Transition
 
 BAIT = 25.0
 """Points for opening the trap door, the first and only time."""
@@ -154,19 +154,19 @@ class TrapDoor:
         "take crown",
     )
 
-    def begin(self) -> Played:
+    def begin(self) -> Transition:
         """The living room, everything in its place."""
         scene = Scene()
-        return Played(scene, _look(scene), 0.0, None)
+        return Transition(scene, _look(scene), 0.0, None)
 
     def key(self, snapshot: Snapshot) -> str:
         """Names the scene by all that is in it."""
         return "|".join(map(str, _parts(snapshot)))
 
-    def step(self, snapshot: Snapshot, action: str) -> Played:
+    def step(self, snapshot: Snapshot, action: str) -> Transition:
         """Plays one action; one that is not valid changes nothing and takes no time."""
         if action not in _actions(snapshot):
-            return Played(snapshot, _REFUSAL, 0.0, snapshot.ending)
+            return Transition(snapshot, _REFUSAL, 0.0, snapshot.ending)
         return _lurk(snapshot, _act(snapshot, action))
 
     def look(self, snapshot: Snapshot) -> tuple[str, str]:
@@ -213,24 +213,24 @@ def _fixtures(scene: Scene) -> list[str]:
             return []
 
 
-def _act(scene: Scene, action: str) -> Played:
+def _act(scene: Scene, action: str) -> Transition:
     """What a valid action does by itself."""
     if action == "take crown":
         after = replace(scene, ending=Ending.VICTORY)
         text = "You put the crown on your head. It fits: the treasure is yours. You have won."
-        return Played(after, text, TREASURE, Ending.VICTORY)
+        return Transition(after, text, TREASURE, Ending.VICTORY)
     if action == "open trap door":
         after = replace(scene, room=_CELLAR)
-        return Played(after, f"{_FALL}\n\n{_look(after)}", BAIT, None)
+        return Transition(after, f"{_FALL}\n\n{_look(after)}", BAIT, None)
     if action in _IN_THE_DARK:
         if scene.dark:
-            return Played(scene, _DARKNESS, 0.0, None)
+            return Transition(scene, _DARKNESS, 0.0, None)
         after = replace(scene, room=_EXITS[scene.room][action])
-        return Played(after, _look(after), 0.0, None)
+        return Transition(after, _look(after), 0.0, None)
     after, text = _handle(scene, action)
     if after.dark != scene.dark:
         text = f"{text}\n\n{_look(after)}"
-    return Played(after, text, 0.0, None)
+    return Transition(after, text, 0.0, None)
 
 
 def _handle(scene: Scene, action: str) -> tuple[Scene, str]:
@@ -244,14 +244,14 @@ def _handle(scene: Scene, action: str) -> tuple[Scene, str]:
     return replace(scene, **places), text
 
 
-def _lurk(before: Scene, played: Played) -> Played:
+def _lurk(before: Scene, played: Transition) -> Transition:
     """What lives in the dark has its turn: a move that begins and ends in the dark counts."""
-    after: Scene = played.snapshot
+    after: Scene = played.state
     moves = before.moves_in_the_dark + 1 if before.dark and after.dark else 0
     if moves == MOVES_IN_THE_DARK:
         dead = replace(after, moves_in_the_dark=moves, ending=Ending.FAILURE)
-        return Played(dead, _DEATH, played.reward, Ending.FAILURE)
-    return replace(played, snapshot=replace(after, moves_in_the_dark=moves))
+        return Transition(dead, _DEATH, played.reward, Ending.FAILURE)
+    return replace(played, state=replace(after, moves_in_the_dark=moves))
 
 
 def _look(scene: Scene) -> str:

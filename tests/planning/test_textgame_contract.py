@@ -1,0 +1,184 @@
+"""What every `Interpreter` promises, and every `TextGame`, however little it keeps."""
+
+import importlib.util
+import random
+
+import pytest
+from jericho_toy import write_toy
+from textgame_toys import Numbers, Trails, follow, view, wander
+
+from llm_planning.environments.textgame.game import Ending
+from llm_planning.environments.textgame.interpreted import InterpretedGame, StateTable
+from llm_planning.environments.textgame.jericho_interpreter import JerichoInterpreter
+from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
+from llm_planning.environments.textgame.textworld_interpreter import open_textworld
+from llm_planning.environments.textgame.textworld_kinds import KINDS
+from llm_planning.environments.textgame.transition_store import TransitionStore
+from llm_planning.environments.textgame.trapdoor import TrapDoor
+from llm_planning.worker_processes import end_workers
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*is not fully supported")
+
+
+def remembered(interpreter, store=None, *, snapshots=1000, states=1000):
+    game = InterpretedGame(StateTable(interpreter, limit=snapshots))
+    return RememberedGame(game, TransitionMemory(store, limit=states))
+
+
+PLAYERS = {
+    "interpreted": lambda one, _: InterpretedGame(one),
+    "few snapshots": lambda one, _: InterpretedGame(StateTable(one, limit=1)),
+    "remembered": lambda one, _: remembered(one),
+    "little remembered": lambda one, _: remembered(one, snapshots=1, states=2),
+    "on disk": lambda one, path: remembered(one, TransitionStore(path)),
+    "little on disk": lambda one, path: remembered(one, TransitionStore(path), states=2),
+    "twice": lambda one, _: RememberedGame(remembered(one), TransitionMemory()),
+}
+
+
+def opened(name, folder):
+    """The interpreter of a game; its package may be missing."""
+    package = "textworld" if name in KINDS else "jericho" if name == "jericho" else None
+    if package and importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} is not installed: pip install 'llm-planning[textgames]'")
+    if name in KINDS:
+        return open_textworld(name, level=None, seed=1)
+    if name == "jericho":
+        return JerichoInterpreter(write_toy(folder), state="exact")
+    return {"numbers": Numbers, "trails": Trails, "trap-door": TrapDoor}[name]()
+
+
+@pytest.fixture(scope="module", params=[*KINDS, "trap-door", "jericho", "numbers"])
+def interpreter(request, tmp_path_factory):
+    yield opened(request.param, tmp_path_factory.mktemp("game"))
+    end_workers()
+
+
+async def test_a_game_begins_and_is_looked_at(interpreter):
+    first = interpreter.begin()
+    assert first == interpreter.begin()
+    assert (first.ending, first.reward) == (None, 0.0)
+    assert first.text
+    assert all(interpreter.look(first.state))
+    assert interpreter.revision == interpreter.revision.strip() != ""
+
+
+async def test_a_walkthrough_wins_all_points_by_valid_actions(interpreter):
+    made, score = interpreter.begin(), 0.0
+    for action in interpreter.walkthrough:
+        assert made.ending is None
+        assert action in await interpreter.valid_actions(made.state)
+        made = interpreter.step(made.state, action)
+        score += made.reward
+    if interpreter.walkthrough:
+        assert made.ending is Ending.VICTORY
+        assert score == interpreter.max_score > 0
+
+
+async def test_everything_is_a_function_of_key_and_action(interpreter):
+    """Walks, then the same states in another order, from the snapshots that came first and last."""
+    draw = random.Random(7)
+    views, edges, snapshots = {}, {}, {}
+
+    async def visit(snapshot):
+        key = interpreter.key(snapshot)
+        seen = (interpreter.look(snapshot), await interpreter.valid_actions(snapshot))
+        assert views.setdefault(key, seen) == seen
+        assert list(seen[1]) == sorted(set(seen[1]))
+        assert interpreter.key(snapshot) == key
+        snapshots.setdefault(key, []).append(snapshot)
+        return key, seen[1]
+
+    def take(snapshot, key, action):
+        made = interpreter.step(snapshot, action)
+        told = (made.text, made.reward, made.ending, interpreter.key(made.state))
+        assert edges.setdefault((key, action), told) == told
+        return made
+
+    for _ in range(2):
+        snapshot = interpreter.begin().state
+        for _ in range(12):
+            key, actions = await visit(snapshot)
+            made = take(snapshot, key, draw.choice(actions))
+            if made.ending is not None:
+                break
+            snapshot = made.state
+    again = [(key, states[i]) for key, states in snapshots.items() for i in (0, -1)]
+    draw.shuffle(again)
+    for key, snapshot in again[:24]:
+        assert await visit(snapshot) == (key, views[key][-1])
+        known = [action for state, action in edges if state == key]
+        take(snapshot, key, draw.choice(known or views[key][-1]))
+
+
+@pytest.fixture(scope="module", params=["numbers", "trails", "trap-door", "cooking", "jericho"])
+async def played(request, tmp_path_factory):
+    """An interpreter, a walk in its game, and the steps of that."""
+    one = opened(request.param, tmp_path_factory.mktemp("game"))
+    steps = 10 if request.param in {"cooking", "jericho"} else 60
+    yield one, await wander(InterpretedGame(one), seed=0, steps=steps), steps
+    end_workers()
+
+
+@pytest.mark.parametrize("name", PLAYERS)
+async def test_every_player_meets_the_same_game(played, name, tmp_path):
+    one, told, steps = played
+    # The second time, only the disk remembers; under a coarse name that may be another state.
+    for _ in range(1 if isinstance(one, Trails) else 2):
+        game = PLAYERS[name](one, tmp_path / "game.sqlite")
+        assert (game.name, game.max_score) == (one.name, one.max_score)
+        assert (game.walkthrough, game.objective) == (one.walkthrough, one.objective)
+        assert await wander(game, seed=0, steps=steps) == told
+        start = await game.start()
+        before = [start, *(here for *_, here in told)]
+        for came, (*seen, action, here) in reversed(list(zip(before, told, strict=False))):
+            state = start.state if came.ending else came.state
+            assert game.knows(state)
+            assert [*await view(game, state)] == seen
+            assert await game.step(state, action) == here
+        close(game)
+
+
+def close(game):
+    if isinstance(game, RememberedGame):
+        game.memory.close()
+
+
+@pytest.mark.parametrize("state", ["number 2", "number 13 (failure)", ""])
+@pytest.mark.parametrize("name", PLAYERS)
+async def test_states_that_nobody_was_told_of_are_unknown(name, state, tmp_path):
+    game = PLAYERS[name](Numbers(), tmp_path / "game.sqlite")
+    assert not game.knows(state)
+    for question in (game.look, game.actions, lambda state: game.step(state, "add")):
+        with pytest.raises(KeyError) as unknown:
+            await question(state)
+        assert unknown.value.args == (state,)
+    close(game)
+
+
+@pytest.mark.parametrize("name", PLAYERS)
+async def test_an_ended_game_is_refused_without_asking(name, tmp_path):
+    for _ in range(2):
+        toy = Numbers()
+        game = PLAYERS[name](toy, tmp_path / "game.sqlite")
+        won = await follow(game, "double", "add", "double", "double")
+        lost = await follow(game, "double", "double", "double", "double")
+        assert (won.ending, lost.ending) == (Ending.VICTORY, Ending.FAILURE)
+        assert won.state == "number 12 (victory)"
+        before = dict(toy.asked)
+        for ended in (won, lost):
+            assert await view(game, ended.state) == (("", ""), ())
+            with pytest.raises(ValueError, match="has ended"):
+                await game.step(ended.state, "add")
+        assert {**before, "step": 0} == {**toy.asked, "step": 0}
+        close(game)
+
+
+@pytest.mark.parametrize("name", PLAYERS)
+async def test_the_first_reward_is_the_score_with_which_a_game_begins(name, tmp_path):
+    class Ahead(Numbers):
+        first_score = 10.0
+
+    game = PLAYERS[name](Ahead(), tmp_path / "game.sqlite")
+    assert (await game.start()).reward == 10.0
+    close(game)
