@@ -33,9 +33,9 @@ from llm_planning.environments.textgame.remembered import RememberedGame, Transi
 from llm_planning.environments.textgame.textworld_interpreter import open_textworld
 from llm_planning.environments.textgame.textworld_kinds import KINDS
 from llm_planning.environments.textgame.textworld_making import GAME_FILE
-from llm_planning.planners.mc_dml.prompts import Questions
-from llm_planning.planners.mc_dml.roles import Turn
-from llm_planning.planners.mc_dml.search import Agent, Position, observe, search_move
+from llm_planning.planners.mc_dml.prompts import GameWording
+from llm_planning.planners.mc_dml.roles import GameTurn
+from llm_planning.planners.mc_dml.search import Position, SearchParts, observe, search_move
 from llm_planning.priors import action_prompt, make_prior
 from llm_planning.search import edges_below, select_by_puct
 from llm_serving.models.folders import cache_folder
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
     from llm_planning.environments.textgame.game import TextGame
-    from llm_planning.planners.mc_dml.roles import Policy, Situation, Trajectory
+    from llm_planning.planners.mc_dml.roles import GamePolicy, GameSituation, Trajectory
     from llm_planning.planners.mc_dml.search import GameNode
     from llm_serving.engine import Engine
     from llm_serving.request import EncodedPrompt
@@ -64,14 +64,14 @@ REPEATS = 3
 TOLERANCE = 2e-2
 
 Rows: TypeAlias = "list[Sequence[float]]"
-Written: TypeAlias = "Callable[[Engine, Situation], EncodedPrompt]"
-Asking: TypeAlias = "Callable[[Situation], Coroutine[Any, Any, Sequence[float]]]"
+Written: TypeAlias = "Callable[[Engine, GameSituation], EncodedPrompt]"
+Asking: TypeAlias = "Callable[[GameSituation], Coroutine[Any, Any, Sequence[float]]]"
 
 
-QUESTIONS = Questions()
+QUESTIONS = GameWording()
 
 
-async def uniform(situation: Situation) -> Sequence[float]:
+async def uniform(situation: GameSituation) -> Sequence[float]:
     """Returns 1 / |𝒜|."""
     return [1.0 / len(situation.actions)] * len(situation.actions)
 
@@ -81,9 +81,9 @@ async def nothing(trajectory: Trajectory) -> str:  # noqa: ARG001
     return ""
 
 
-def searching(per_action: int, *, prior: Policy = uniform) -> Agent:
+def searching(per_action: int, *, prior: GamePolicy = uniform) -> SearchParts:
     """PUCT of one depth, sequential."""
-    return Agent(
+    return SearchParts(
         prior=prior,
         past=1,
         reflect=nothing,
@@ -96,11 +96,11 @@ def searching(per_action: int, *, prior: Policy = uniform) -> Agent:
     )
 
 
-async def first_move(game: TextGame, agent: Agent, *, seed: str = "0") -> GameNode:
+async def first_move(game: TextGame, parts: SearchParts, *, seed: str = "0") -> GameNode:
     """The tree of the first move."""
     world = TextGameDomain(game)
     position = Position((), await world.start(0), 0.0)
-    return (await search_move(agent, world, position, rng=Random(seed))).root
+    return (await search_move(parts, world, position, rng=Random(seed))).root
 
 
 def remembering(kind: str) -> RememberedGame:
@@ -224,9 +224,9 @@ class Asked:
     """A uniform prior that remembers which states with many actions it was asked about."""
 
     def __init__(self) -> None:
-        self.situations: list[Situation] = []
+        self.situations: list[GameSituation] = []
 
-    async def __call__(self, situation: Situation) -> Sequence[float]:
+    async def __call__(self, situation: GameSituation) -> Sequence[float]:
         """Returns 1 / |𝒜|."""
         if len(situation.actions) >= LEAST_ACTIONS:
             self.situations.append(situation)
@@ -240,7 +240,7 @@ async def wide_position(world: TextGameDomain) -> Position:
         RuntimeError: there is none.
     """
     here = await world.start(0)
-    turns: tuple[Turn, ...] = ()
+    turns: tuple[GameTurn, ...] = ()
     score = here.reward
     for action in world.walkthrough:
         if len(await world.actions(here)) >= LEAST_ACTIONS:
@@ -248,11 +248,11 @@ async def wide_position(world: TextGameDomain) -> Position:
         observation = await observe(world, here)
         here = (await world.step(here, action, Random(0))).state
         score += here.reward
-        turns = (*turns, Turn(observation, action, here.reward, score))
+        turns = (*turns, GameTurn(observation, action, here.reward, score))
     raise RuntimeError(f"no state of the walkthrough of {world.name} has {LEAST_ACTIONS} actions")
 
 
-async def situations() -> list[Situation]:
+async def situations() -> list[GameSituation]:
     """The first states with many actions that a search in the wide game asks about.
 
     Raises:
@@ -272,7 +272,7 @@ async def situations() -> list[Situation]:
     return prior.situations[:WAITING]
 
 
-def priors(opened: VllmEngine, waiting: Sequence[Situation]) -> Finding:
+def priors(opened: VllmEngine, waiting: Sequence[GameSituation]) -> Finding:
     """Exact priors of all waiting states together over those of one state after the other."""
     found: dict[str, Rows] = {}
 
@@ -305,14 +305,14 @@ def priors(opened: VllmEngine, waiting: Sequence[Situation]) -> Finding:
     )
 
 
-def beside_plain(opened: VllmEngine, scored: Sequence[Situation]) -> Finding:
+def beside_plain(opened: VllmEngine, scored: Sequence[GameSituation]) -> Finding:
     """Exact log-probabilities of actions over a `prompt_logprobs` request for each action.
 
     Each arm reads the prompt that is cheapest for it: ours the filled one, the other the shortest.
     That both ways give the same numbers is checked on the shortest.
     """
 
-    async def ours(write: Written, situation: Situation) -> Sequence[float]:
+    async def ours(write: Written, situation: GameSituation) -> Sequence[float]:
         return (await opened.score(write(opened, situation), situation.actions)).logprobs
 
     def ran(ask: Asking) -> tuple[Rows, float]:
@@ -346,17 +346,17 @@ def beside_plain(opened: VllmEngine, scored: Sequence[Situation]) -> Finding:
     )
 
 
-def asked(opened: Engine, situation: Situation) -> EncodedPrompt:
+def asked(opened: Engine, situation: GameSituation) -> EncodedPrompt:
     """What `exact` asks."""
     return action_prompt(opened, QUESTIONS, situation)
 
 
-def shortest(opened: Engine, situation: Situation) -> EncodedPrompt:
+def shortest(opened: Engine, situation: GameSituation) -> EncodedPrompt:
     """What `exact` asks, without a filler."""
     return opened.encode(QUESTIONS.action(situation, dashes=1))
 
 
-async def plain(opened: VllmEngine, situation: Situation) -> Sequence[float]:
+async def plain(opened: VllmEngine, situation: GameSituation) -> Sequence[float]:
     """One request per action with `prompt_logprobs`, as vLLM offers it."""
     from vllm import SamplingParams
 

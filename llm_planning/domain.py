@@ -49,11 +49,11 @@ class DomainError(ValueError):
 
 # A named tuple is made several times as fast as a frozen dataclass, and a search makes millions.
 class Step(NamedTuple, Generic[S]):
-    """What an action does.
+    """What an action does in a domain.
 
     Attributes:
-        state: s'.
-        reward: r.
+        state: s', the state after the action.
+        reward: r, a number in the domain's own unit.
         done: whether the episode ends here.
         observation: o, what is seen of s'; two steps with equal observations lead to one node. None
             where s' itself is seen.
@@ -61,6 +61,14 @@ class Step(NamedTuple, Generic[S]):
         obstacle: why the action was not carried out, or fell short; None if all of it was done.
         luck: a control variate: how much of the reward and of what follows is owed to chance, in
             units of reward; its expectation must be 0.
+
+    Example:
+        >>> from llm_planning import Step
+        >>> step = Step("hall", reward=1.0, text="The door opens.")
+        >>> step.state, step.done, step.obstacle
+        ('hall', False, None)
+        >>> Step("cell", obstacle="The door is locked.").reward
+        0.0
     """
 
     state: S
@@ -107,6 +115,27 @@ class Domain(ABC, Generic[S, A]):
         tasks: names that the constructor takes as `task`; empty for a domain with one task.
         goal: what is to be reached, in words.
         about: what the world is and how it works, in words: the fixed part of every prompt.
+
+    Example:
+        >>> from random import Random
+        >>> from llm_planning import Domain, Step
+        >>> class Stairs(Domain):
+        ...     goal = "Stand on the second step."
+        ...
+        ...     def start(self, seed):
+        ...         return 0
+        ...
+        ...     def describe(self, state):
+        ...         return f"You stand on step {state}."
+        ...
+        ...     def actions(self, state):
+        ...         return ["up"] if state < 2 else []
+        ...
+        ...     def step(self, state, action, rng):
+        ...         return Step(state + 1, reward=float(state == 1), done=state == 1)
+        >>> stairs = Stairs()
+        >>> stairs.step(stairs.start(seed=0), "up", Random(0)).state
+        1
     """
 
     tasks: ClassVar[Sequence[str]] = ()

@@ -16,12 +16,20 @@ class Outcome:
     Attributes:
         success: whether the goal was reached; None where nobody judged it. What the judgement
             rests on is `metrics["success_basis"]`.
-        plan: the options or actions, in order.
-        metrics: numbers and words that describe the run.
-        unrepeatable: names of the metrics that another run with the same answers may have
-            different: times, and work that is spared where something is remembered.
+        plan: the options or actions as they are written, in order.
+        metrics: numbers and words that describe the run; times are in seconds.
         trace: everything that was decided and why, JSON-able.
         text: the same for people.
+        unrepeatable: names of the metrics that another run with the same answers may have
+            different: times, and work that is spared where something is remembered.
+
+    Example:
+        >>> from llm_planning import Outcome
+        >>> outcome = Outcome(
+        ...     success=True, plan=("up", "up"), metrics={"reward": 1.0}, trace={}, text="Done."
+        ... )
+        >>> outcome.metrics["reward"]
+        1.0
     """
 
     success: bool | None

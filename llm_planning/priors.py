@@ -83,6 +83,10 @@ class PriorSettings(Settings):
     prior_mixture: float = Field(0.0, ge=0.0, le=1.0)
 
 
+Policy: TypeAlias = "Callable[[Q], Awaitable[Sequence[float]]]"
+"""Tells π of a question: shape [actions], not negative, sum 1."""
+
+
 class Wording(Protocol[Q_contra]):
     """How a planner's questions are said; the answer to all of them is one of the actions."""
 
@@ -212,6 +216,27 @@ def make_prior(
         wording=wording,
         temperature=TEMPERATURE[kind] if temperature is None else temperature,
         mixture=mixture,
+    )
+
+
+def prior_as_set(
+    settings: PriorSettings, engine: Engine, *, wording: Wording[Q], seed: int
+) -> Prior[Q]:
+    """The prior that settings ask for.
+
+    Args:
+        settings: of the planner.
+        engine: who answers.
+        wording: of the questions.
+        seed: of the draws of `sample`.
+    """
+    return make_prior(
+        settings.prior,
+        engine,
+        wording=wording,
+        temperature=settings.prior_temperature,
+        mixture=settings.prior_mixture,
+        seed=seed,
     )
 
 

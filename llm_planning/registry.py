@@ -53,19 +53,10 @@ def find_planner(name: str) -> PlannerSpec:
 
     if name in PLANNERS:
         return PLANNERS[name]
-    if own := load_own(name):
-        if not isinstance(own.found, PlannerSpec):
-            raise UnknownPlannerError(f"{name} is no planner: decorate a function with `@planner`")
-        return replace(own.found, name=name, source=own.source)
-    if entry := _announced(PLANNER_GROUP).get(name):
-        spec = _loaded(entry, UnknownPlannerError)
-        if not isinstance(spec, PlannerSpec):
-            raise UnknownPlannerError(
-                f"{_said(entry)} is no planner: decorate a function with `@planner`"
-            )
-        return replace(spec, name=name, source=_package(entry))
-    known = (*PLANNERS, *_announced(PLANNER_GROUP))
-    raise UnknownPlannerError(f"unknown planner {name!r}; {remedy(name, known)}")
+    found, said, source = _foreign(PLANNER_GROUP, name, UnknownPlannerError)
+    if not isinstance(found, PlannerSpec):
+        raise UnknownPlannerError(f"{said} is no planner: decorate a function with `@planner`")
+    return replace(found, name=name, source=source)
 
 
 def find_domain(name: str) -> DomainSpec:
@@ -81,17 +72,10 @@ def find_domain(name: str) -> DomainSpec:
 
     if name in DOMAINS:
         return DOMAINS[name]
-    if own := load_own(name):
-        if not (inspect.isclass(own.found) and issubclass(own.found, Domain)):
-            raise UnknownDomainError(f"{name} is no domain: write a subclass of `Domain`")
-        return spec_of(own.found, name=name, source=own.source)
-    if entry := _announced(DOMAIN_GROUP).get(name):
-        kind = _loaded(entry, UnknownDomainError)
-        if not (inspect.isclass(kind) and issubclass(kind, Domain)):
-            raise UnknownDomainError(f"{_said(entry)} is no domain: write a subclass of `Domain`")
-        return spec_of(kind, name=name, source=_package(entry))
-    known = (*DOMAINS, *_announced(DOMAIN_GROUP))
-    raise UnknownDomainError(f"unknown domain {name!r}; {remedy(name, known)}")
+    found, said, source = _foreign(DOMAIN_GROUP, name, UnknownDomainError)
+    if not (inspect.isclass(found) and issubclass(found, Domain)):
+        raise UnknownDomainError(f"{said} is no domain: write a subclass of `Domain`")
+    return spec_of(found, name=name, source=source)
 
 
 def announced(group: str) -> tuple[str, ...]:
@@ -131,10 +115,23 @@ def _announced(group: str) -> dict[str, EntryPoint]:
     return {entry.name: entry for entry in entry_points(group=group)}
 
 
-def _loaded(entry: EntryPoint, unknown: type[ValueError]) -> Any:  # noqa: ANN401
-    """What an entry leads to; whatever its package raises becomes one line."""
+def _foreign(group: str, name: str, unknown: type[ValueError]) -> tuple[object, str, Source | None]:
+    """What a name of a user's file or of a package leads to, how it is told, and its source.
+
+    Raises:
+        ValueError: of the type `unknown`: nothing has this name, or its package fails.
+        OwnCodeError: the user's file fails.
+    """
+    if own := load_own(name):
+        return own.found, name, own.source
+    entries = _announced(group)
+    if name not in entries:
+        kind = group.rpartition(".")[2].removesuffix("s")
+        known = (*_ours(group), *entries)
+        raise unknown(f"unknown {kind} {name!r}; {remedy(name, known)}")
+    entry = entries[name]
     try:
-        return entry.load()
+        return entry.load(), _said(entry), _package(entry)
     except (Exception, SystemExit) as error:
         raise unknown(f"{_said(entry)} fails: {type(error).__name__}: {error}") from error
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+import time
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +19,7 @@ from llm_planning.registry import (
     find_planner,
     kebab,
 )
-from llm_planning.roles import RoleSettings
+from llm_planning.roles import RoleSettings, usage_by_role
 from llm_planning.settings import NoSettings, SettingsError
 from llm_planning.specs import (
     Chosen,
@@ -30,13 +32,16 @@ from llm_planning.specs import (
     known_keys,
     refuse_unfit,
 )
+from llm_planning.trace import tracing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from llm_planning.outcome import Outcome
     from llm_planning.own_code import Source
     from llm_planning.roles import Engines
+    from llm_planning.trace import Event
+    from llm_serving.request import Usage
 
 REFUSALS: Final = (
     UnknownPlannerError,
@@ -153,6 +158,71 @@ def prepare_with(
     return Prepared(
         spec=spec, domain=domain, task=domain.tasks[0], chosen=choose(spec, domain, settings)
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """What came of one run of a planner.
+
+    Attributes:
+        outcome: what the planner found, or what was raised.
+        usage: what the planner asked, by role; what it asked before an error is among it.
+        started: seconds since the epoch.
+        seconds: from looking the planner up to its last answer.
+        events: what was recorded of it; empty where nobody records.
+    """
+
+    outcome: Outcome | BaseException
+    usage: Mapping[str, Usage]
+    started: float
+    seconds: float
+    events: Sequence[Event]
+
+    def result(self) -> Outcome:
+        """What the planner found.
+
+        Raises:
+            BaseException: what was raised instead.
+        """
+        if isinstance(self.outcome, BaseException):
+            raise self.outcome
+        return self.outcome
+
+
+async def run_planner(find: Callable[[], Prepared], meters: Engines, *, seed: int) -> RunRecord:
+    """Looks a planner up and runs it; whatever either raises is told in the record.
+
+    Args:
+        find: looks it up, such as a `partial` of `prepare`.
+        meters: who answers, with counters of this run: see `metered`.
+        seed: of every draw.
+
+    Raises:
+        CancelledError: the run was cancelled; what is cancelled inside a planner is its error.
+    """
+    started, begun = time.time(), time.perf_counter()
+    outcome: Outcome | BaseException
+    try:
+        outcome = await find().run(meters, seed)
+    except asyncio.CancelledError as error:
+        if _being_cancelled():
+            raise
+        outcome = error
+    except Exception as error:
+        outcome = error
+    trace = tracing()
+    return RunRecord(
+        outcome=outcome,
+        usage=usage_by_role(meters),
+        started=started,
+        seconds=time.perf_counter() - begun,
+        events=trace.events if trace else (),
+    )
+
+
+def _being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def find_where(

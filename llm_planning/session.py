@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from llm_planning.domain import Domain
 from llm_planning.environments.textgame.open_games import off_disk, share_games
 from llm_planning.model_configs import configuration, serve
 from llm_planning.roles import Engines, metered
-from llm_planning.running import prepare, prepare_with
+from llm_planning.running import prepare, prepare_with, run_planner
 from llm_serving.cache import CachedEngine, ResponseCache, response_cache_path
 from llm_serving.encoder import TextEncoder
 
@@ -24,16 +25,25 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def open_engine(model: str) -> Iterator[Engine]:
-    """Loads a model into this process; its answers and its encoder's vectors are cached.
+    """Loads a model into this process; its answers and its encoder's vectors are cached on disk.
 
     Args:
-        model: a bundled model, a configuration's name, a YAML file, a folder or a hub id.
+        model: a bundled model, the name of a configuration, a YAML file, a folder or a hub id;
+            "none" for planners that ask no model.
 
     Yields:
-        An engine for any number of planners at once, on one event loop; closed at the end.
+        An engine for any number of planners at once, on one event loop. It is closed at the end.
 
     Raises:
         ServingError: the model cannot be found, fetched or served.
+
+    Example:
+        >>> import asyncio
+        >>> from llm_planning import open_engine, plan
+        >>> with open_engine("none") as engine:
+        ...     outcome = asyncio.run(plan("walkthrough", "trap-door", engine=engine))
+        >>> outcome.success, outcome.metrics["score"]
+        (True, 100.0)
     """
     with (
         closing(ResponseCache(response_cache_path())) as answers,
@@ -46,7 +56,25 @@ def open_engine(model: str) -> Iterator[Engine]:
 
 @contextlib.contextmanager
 def open_uncached_engine(model: str) -> Iterator[Engine]:
-    """The same, with every question put to the model anew, and every vector and game computed."""
+    """Loads a model into this process and caches nothing.
+
+    Every question is put to the model anew, and every vector and game is computed.
+
+    Args:
+        model: as `open_engine` takes it.
+
+    Yields:
+        An engine, as `open_engine` does.
+
+    Raises:
+        ServingError: the model cannot be found, fetched or served.
+
+    Example:
+        >>> from llm_planning import open_uncached_engine
+        >>> with open_uncached_engine("none") as engine:
+        ...     engine.identity.name
+        'none'
+    """
     with off_disk(), share_games(), serve(configuration(model), None, limits={}) as engine:
         yield engine
 
@@ -68,17 +96,33 @@ async def plan(
         engine: who answers; `Engines` where some roles have an engine of their own.
         domain: the name of a domain, where the task alone does not tell it.
         settings: key -> value, the planner's and the domain's; what is missing keeps its default.
-        seed: of every draw.
+        seed: of every draw, an integer; equal seeds and answers make equal plans.
+
+    Returns:
+        The plan, whether it reaches the goal, and what it cost.
 
     Raises:
         ValueError: no planner, domain, task or setting has this name, a value is impossible, or the
             planner cannot plan there.
         ServingError: the engine failed.
+        Exception: whatever the planner or the domain raises.
+
+    Example:
+        >>> import asyncio
+        >>> from llm_planning import open_engine, plan
+        >>> async def main():
+        ...     with open_engine("none") as engine:
+        ...         settings = {"simulations": 30, "moves": 1}
+        ...         return await plan("uct", "trap-door", engine=engine, settings=settings, seed=1)
+        >>> outcome = asyncio.run(main())
+        >>> outcome.success, outcome.metrics["simulations"]
+        (False, 30)
     """
     chosen = settings or {}
-    if isinstance(problem, Domain):
-        prepared = prepare_with(planner, problem, settings=chosen)
-    else:
-        prepared = prepare(planner, domain=domain, task=problem, settings=chosen)
+    find = (
+        partial(prepare_with, planner, problem, settings=chosen)
+        if isinstance(problem, Domain)
+        else partial(prepare, planner, domain=domain, task=problem, settings=chosen)
+    )
     engines = engine if isinstance(engine, Engines) else Engines(engine)
-    return await prepared.run(metered(engines), seed)
+    return (await run_planner(find, metered(engines), seed=seed)).result()

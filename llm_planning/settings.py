@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from llm_planning.names import remedy
 from llm_serving.errors import shown
@@ -18,13 +18,29 @@ class SettingsError(ValueError):
 
 
 class Settings(BaseModel):
-    """Settings: immutable, checked, and known by their keys."""
+    """The settings of a planner or of a domain; subclass it, with a field for each setting.
+
+    Settings are a pydantic model. They cannot be changed, and a key is a field's alias where it has
+    one, its name elsewhere.
+
+    Example:
+        >>> from pydantic import Field
+        >>> from llm_planning import Settings
+        >>> class BeamSettings(Settings):
+        ...     width: int = Field(4, ge=1)
+        >>> BeamSettings.read({"width": "8"}).width
+        8
+        >>> BeamSettings.read({"size": 8})
+        Traceback (most recent call last):
+            ...
+        llm_planning.settings.SettingsError: unknown setting 'size'; known: width
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True)
 
     @classmethod
     def known_keys(cls) -> tuple[str, ...]:
-        """The keys a user sets: a field's alias where it has one, its name elsewhere."""
+        """The keys that a user sets, in the order of the fields."""
         return tuple(
             str(field.validation_alias or name) for name, field in cls.model_fields.items()
         )
@@ -60,3 +76,13 @@ class Settings(BaseModel):
 
 class NoSettings(Settings):
     """Nothing to set."""
+
+
+class EpisodeSettings(Settings):
+    """Settings of a planner that acts move by move.
+
+    Attributes:
+        moves: the most real moves of an episode.
+    """
+
+    moves: int = Field(50, ge=1)

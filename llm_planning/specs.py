@@ -138,7 +138,7 @@ def planner(
     roles: Sequence[str] = (),
     needs: Sequence[Need] = (),
 ) -> Callable[[Run], PlannerSpec]:
-    """Makes a planner of a coroutine function: `@planner("mine", summary="...")`.
+    """Makes a planner of a coroutine function.
 
     Args:
         name: in kebab-case.
@@ -148,7 +148,23 @@ def planner(
         needs: what it asks of a domain beyond the contract.
 
     Returns:
-        A decorator for `async def run(problem, *, engines, settings, seed) -> Outcome`.
+        A decorator for `async def run(problem, *, engines, settings, seed) -> Outcome`. It gives a
+        `PlannerSpec`, which `plan` takes.
+
+    Example:
+        >>> import asyncio
+        >>> from llm_planning import Outcome, open_engine, plan, planner
+        >>> @planner("first-action")
+        ... async def first_action(problem, *, engines, settings, seed):
+        ...     "Takes the first action."
+        ...     start = await problem.world.start(seed)
+        ...     action = (await problem.world.actions(start))[0]
+        ...     return Outcome(success=None, plan=(action,), metrics={}, trace={}, text="")
+        >>> first_action.summary
+        'Takes the first action.'
+        >>> with open_engine("none") as engine:
+        ...     asyncio.run(plan(first_action, "trap-door", engine=engine)).plan
+        ('east',)
     """
 
     def decorate(run: Run) -> PlannerSpec:

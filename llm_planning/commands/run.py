@@ -7,7 +7,6 @@ import contextlib
 import json
 import shlex
 import sys
-import time
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -36,10 +35,12 @@ from llm_planning.roles.oracles import tell
 from llm_planning.running import (
     REFUSALS,
     Prepared,
+    RunRecord,
     find_where,
     fitting_domains,
     models_of_roles,
     prepare,
+    run_planner,
     source_of,
     tasks_of,
 )
@@ -93,16 +94,15 @@ def run(
         recording() as events,
     ):
         meters = metered(engines)
-        begun = time.perf_counter()
+        planning = run_planner(lambda: prepared, meters, seed=seed)
+        record = asyncio.run(_watched(planning, meters))
         with _own_failures(prepared):
-            outcome = asyncio.run(_watched(prepared.run(meters, seed), meters))
-        seconds = time.perf_counter() - begun
-    usage = usage_by_role(meters)
+            outcome = record.result()
     try:
         if as_json:
-            say(json.dumps(_report(outcome, usage, seconds)))
+            say(json.dumps(_report(outcome, record)))
         else:
-            _show(outcome, usage, seconds)
+            _show(outcome, record)
         sys.stdout.flush()
     finally:
         # An answer and a trace are worth the same: neither is lost because the other is.
@@ -271,7 +271,7 @@ def _open_engines(model: str, models: Mapping[str, str], *, cached: bool) -> Ite
         yield Engines(opened[model], {role: opened[name] for role, name in models.items()})
 
 
-async def _watched(planning: Coroutine[Any, Any, Outcome], engines: Engines) -> Outcome:
+async def _watched(planning: Coroutine[Any, Any, RunRecord], engines: Engines) -> RunRecord:
     """Awaits a plan; on a terminal, shows what it has cost so far."""
     running = asyncio.create_task(planning)
     with SafeConsole(stderr=True).waiting("planning") as status:
@@ -284,16 +284,16 @@ async def _watched(planning: Coroutine[Any, Any, Outcome], engines: Engines) -> 
     return await running
 
 
-def _report(outcome: Outcome, usage: Mapping[str, Usage], seconds: float) -> dict[str, Any]:
+def _report(outcome: Outcome, record: RunRecord) -> dict[str, Any]:
     return {
         "success": outcome.success,
         "metrics": dict(outcome.metrics),
         "plan": list(outcome.plan),
         "oracles": list(outcome.trace.get("oracles", ())),
-        "seconds": round(seconds, 3),
+        "seconds": round(record.seconds, 3),
         "usage": {
-            "total": _counts(_total(usage)),
-            "roles": {role: _counts(one) for role, one in usage.items()},
+            "total": _counts(_total(record.usage)),
+            "roles": {role: _counts(one) for role, one in record.usage.items()},
         },
     }
 
@@ -311,7 +311,7 @@ def _total(usage: Mapping[str, Usage]) -> Usage:
     return sum(usage.values(), Usage())
 
 
-def _show(outcome: Outcome, usage: Mapping[str, Usage], seconds: float) -> None:
+def _show(outcome: Outcome, record: RunRecord) -> None:
     console = SafeConsole()
     say(outcome.text)
     console.print()
@@ -328,7 +328,7 @@ def _show(outcome: Outcome, usage: Mapping[str, Usage], seconds: float) -> None:
     table = Table("role", "calls", "replayed", "prompt tokens", "cached", "written", "seconds")
     for column in table.columns[1:]:
         column.justify = "right"
-    for role, one in [*usage.items(), ("total", _total(usage))]:
+    for role, one in [*record.usage.items(), ("total", _total(record.usage))]:
         table.add_row(
             literal(role),
             str(one.calls),
@@ -339,4 +339,4 @@ def _show(outcome: Outcome, usage: Mapping[str, Usage], seconds: float) -> None:
             f"{one.seconds:.1f}",
         )
     console.print(table)
-    console.print(f"planned in {seconds:.1f} s")
+    console.print(f"planned in {record.seconds:.1f} s")

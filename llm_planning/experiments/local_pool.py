@@ -8,7 +8,6 @@ work is lost, and requests that pile up outside a batch that cannot grow.
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import math
 import time
@@ -20,8 +19,8 @@ from llm_planning.experiments.provenance import fixed_texts
 from llm_planning.experiments.trial import TrialResult
 from llm_planning.own_code import OwnCodeError
 from llm_planning.registry import DOMAIN_GROUP, PLANNER_GROUP, find_planner, source_named
-from llm_planning.roles import metered, usage_by_role
-from llm_planning.running import Prepared, find_where, joined, prepare
+from llm_planning.roles import metered
+from llm_planning.running import Prepared, find_where, joined, prepare, run_planner
 from llm_planning.trace import recording
 from llm_planning.worker_processes import WorkerLostError
 from llm_serving.errors import EngineStoppedError
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from llm_planning.experiments.trial import Trial
-    from llm_planning.outcome import Outcome
     from llm_planning.roles import Engines
     from llm_planning.specs import DomainSpec, PlannerSpec
     from llm_serving.dispatcher import Activity
@@ -196,29 +194,21 @@ async def run_trial(
         WorkerLostError: the process in which the domain ran is gone.
         OwnCodeError: the user's own code is not what it was when the sweep was read.
     """
-    meters = metered(engines)
-    started, begun = time.time(), time.perf_counter()
-    outcome: Outcome | BaseException
-    with recording(gauges=gauges) as recorded:
-        try:
-            outcome = await prepare_trial(trial).run(meters, trial.seed)
-        except (EngineStoppedError, WorkerLostError, OwnCodeError):
-            raise
-        except asyncio.CancelledError as error:
-            if _being_cancelled():
-                raise
-            outcome = error  # something inside the planner was cancelled, not the trial
-        except Exception as error:  # whatever a planner raises is its trial's result
-            outcome = error
-    seconds, usage = time.perf_counter() - begun, usage_by_role(meters)
-    if isinstance(outcome, BaseException):
+    with recording(gauges=gauges):
+        record = await run_planner(
+            functools.partial(prepare_trial, trial), metered(engines), seed=trial.seed
+        )
+    outcome = record.outcome
+    if isinstance(outcome, EngineStoppedError | WorkerLostError | OwnCodeError):
+        raise outcome
+    if isinstance(outcome, BaseException):  # whatever a planner raises is its trial's result
         return TrialResult.failed(
             trial,
             outcome,
-            started=started,
-            seconds=seconds,
-            usage=usage,
-            events=recorded.events,
+            started=record.started,
+            seconds=record.seconds,
+            usage=record.usage,
+            events=record.events,
         )
     return TrialResult(
         trial=trial,
@@ -227,12 +217,12 @@ async def run_trial(
         plan=outcome.plan,
         metrics=outcome.metrics,
         unrepeatable=outcome.unrepeatable,
-        usage=usage,
-        started=started,
-        seconds=seconds,
+        usage=record.usage,
+        started=record.started,
+        seconds=record.seconds,
         trace=outcome.trace,
-        events=recorded.events,
-        prompts=fixed_texts(recorded.events),
+        events=record.events,
+        prompts=fixed_texts(record.events),
     )
 
 
@@ -266,11 +256,6 @@ def _own_code(planner: str, domain: str, source: str) -> tuple[PlannerSpec, Doma
         )
     spec = find_planner(planner)
     return spec, find_where(spec, domain=domain, task=None)
-
-
-def _being_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

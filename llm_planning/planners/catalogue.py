@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from llm_planning.planners.any_domain.specs import SPECS as ANY_DOMAIN
-from llm_planning.planners.mc_dml.agents import SPECS as MC_DML
+from llm_planning.planners.mc_dml.specs import SPECS as MC_DML
 from llm_planning.planners.tree_of_options.specs import SPECS as TREE_OF_OPTIONS
 from llm_planning.planners.xenon.specs import SPECS as XENON
 

@@ -154,3 +154,50 @@ class Tiger(Domain):
         odds = sum({"heard left": 1, "heard right": -1}[seen] for _, seen in history)
         left = 1 / (1 + exp(-odds * log(0.85 / 0.15)))
         return "left" if rng.random() < left else "right"
+
+
+class Cliff(Domain):
+    """A walk of three steps beside a cliff, which is told in no game's words."""
+
+    goal = "Reach the hut."
+    about = "A path beside a cliff."
+
+    def start(self, seed):
+        return 0
+
+    def describe(self, place):
+        return f"You are at milestone {place}."
+
+    def actions(self, place):
+        return [] if place in {-1, 3} else [+1, -1]
+
+    def step(self, place, action, rng):
+        if action == +1:
+            return Step(place + 1, reward=float(place == 2), done=place == 2)
+        return Step(-1, done=True, text="You fall.")
+
+    def success(self, place):
+        return place == 3
+
+
+class Guarded(Cliff):
+    """A gate that opens to whoever waits; to wait again changes nothing, and is no failure."""
+
+    def start(self, seed):
+        return (0, False)
+
+    def describe(self, place):
+        return f"You are at milestone {place[0]}."
+
+    def actions(self, place):
+        return [] if place[0] else ["go", "wait"]
+
+    def step(self, place, action, rng):
+        if action == "wait":
+            return Step((0, True), text="The gate is open.")
+        if place[1]:
+            return Step((1, True), reward=1.0, done=True)
+        return Step(place, obstacle="The gate is shut.")
+
+    def success(self, place):
+        return place[0] == 1

@@ -1,11 +1,25 @@
 """Tiny games and agents for the tests of MC-DML's search."""
 
+import json
 import random
+from pathlib import Path
 
 from llm_planning.environments.textgame.domain import TextGameDomain
 from llm_planning.environments.textgame.game import GameSeconds, Transition
-from llm_planning.planners.mc_dml.search import Agent, Position, search_move
+from llm_planning.planners.mc_dml.search import Position, SearchParts, search_move
 from llm_planning.search import select_by_puct
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "mc_dml"
+
+
+def rounded(value):
+    """JSON values with nine digits after the point: in the last ones, machines may differ."""
+    return json.loads(json.dumps(value), parse_float=lambda number: round(float(number), 9))
+
+
+def read_golden(name):
+    """What is known to be right, from a file."""
+    return rounded(json.loads((GOLDEN / f"{name}.json").read_text("utf-8")))
 
 
 class GraphGame:
@@ -62,7 +76,7 @@ async def uniform_prior(situation):
     return [1.0 / len(situation.actions)] * len(situation.actions)
 
 
-def an_agent(**parts):
+def search_parts(**parts):
     given = {
         "prior": uniform_prior,
         "past": 1,
@@ -74,9 +88,9 @@ def an_agent(**parts):
         "simulations_per_action": 1,
         "width": 1,
     }
-    return Agent(**{**given, **parts})
+    return SearchParts(**{**given, **parts})
 
 
-async def searched(game, agent, seed="0", turns=(), score=0.0):
+async def searched(game, parts, seed="0", turns=(), score=0.0):
     position = Position(turns, await game.start(), score)
-    return await search_move(agent, TextGameDomain(game), position, rng=random.Random(seed))
+    return await search_move(parts, TextGameDomain(game), position, rng=random.Random(seed))

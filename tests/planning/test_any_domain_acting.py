@@ -5,8 +5,9 @@ from collections import Counter
 from math import log
 
 import pytest
-from any_domain_worlds import AsyncCorridor, Corridor, Doors, Tiger, run
+from any_domain_worlds import Corridor, Doors, run
 
+from llm_planning.domain import Step
 from llm_planning.planners.any_domain.acting import THOUGHT
 from llm_serving.answers import Constraint
 from llm_serving.scripted import ScriptedEngine, ScriptError
@@ -25,42 +26,6 @@ def prefer(wanted, p=0.8):
     return score
 
 
-GAME = """\
-1. open right (reward 1)
-               prior
-   open right   0.80
-   open left    0.20
-
-the-task: the goal is reached after 1 moves, reward 1"""
-
-
-async def test_a_golden_game_of_the_policy():
-    engine = ScriptedEngine({}, score=prefer("open right"))
-    outcome = await run("llm-policy", Doors(), engine=engine)
-    assert outcome.text == GAME
-    assert (outcome.success, outcome.plan) == (True, ("open right",))
-    assert outcome.metrics == {
-        "success_basis": "executed",
-        "options_executed": 1,
-        "first_failed": None,
-        "first_obstacle": None,
-        "reward": 1.0,
-        "moves": 1,
-    }
-    assert outcome.trace["moves"][0]["options"] == [
-        {"action": "open left", "prior": pytest.approx(0.2)},
-        {"action": "open right", "prior": pytest.approx(0.8)},
-    ]
-
-
-async def test_whoever_acts_sees_what_can_be_observed():
-    engine = ScriptedEngine({}, score=prefer("open right"))
-    await run("llm-policy", Doors(), engine=engine)
-    ((prompt, _),) = engine.scored
-    assert "You are outside." in prompt
-    assert "arrow" not in prompt
-
-
 async def test_a_draw_follows_the_policy():
     engine = ScriptedEngine({}, score=prefer("open right", 0.75))
     plans = [
@@ -74,20 +39,12 @@ async def test_a_draw_follows_the_policy():
 
 async def test_temperature_sharpens_the_draw():
     engine = ScriptedEngine({}, score=prefer("open right", 0.75))
-    plans = {
-        (
-            await run(
-                "llm-policy",
-                Doors(),
-                engine=engine,
-                seed=seed,
-                choice="sample",
-                prior_temperature=0.05,
-            )
-        ).plan
+    sharp = {"choice": "sample", "prior_temperature": 0.05}
+    plans = [
+        (await run("llm-policy", Doors(), engine=engine, seed=seed, **sharp)).plan
         for seed in range(50)
-    }
-    assert plans == {("open right",)}
+    ]
+    assert set(plans) == {("open right",)}
 
 
 @pytest.mark.parametrize(
@@ -115,29 +72,11 @@ async def test_the_past_is_told_and_grows():
     )
 
 
-async def test_awaited_methods_change_nothing():
-    engine = ScriptedEngine({}, score=prefer("forward"))
-    plain = await run("llm-policy", Corridor(4), engine=engine)
-    awaited = await run("llm-policy", AsyncCorridor(4), engine=engine)
-    assert plain.success
-    assert (plain.text, plain.trace) == (awaited.text, awaited.trace)
-
-
-async def test_moves_are_bounded():
-    engine = ScriptedEngine({}, score=prefer("back"))
-    outcome = await run("llm-policy", Corridor(4), engine=engine, moves=5)
-    assert (outcome.success, outcome.plan) == (False, ("back",) * 5)
-
-
 async def test_a_refusal_is_told():
     class Locked(Corridor):
         def step(self, state, action, rng):
             if action == "forward":
-                return (
-                    super()
-                    .step(state, action, rng)
-                    ._replace(state=state, obstacle="the door is locked")
-                )
+                return Step(state, obstacle="the door is locked")
             return super().step(state, action, rng)
 
     engine = ScriptedEngine({}, score=prefer("forward"))
@@ -148,29 +87,7 @@ async def test_a_refusal_is_told():
     assert outcome.text.startswith("1. forward (reward 0; the door is locked)\n")
 
 
-async def test_a_hidden_state_stays_hidden():
-    engine = ScriptedEngine({}, score=prefer("listen"))
-    await run("llm-policy", Tiger(), engine=engine, moves=3)
-    prompts = "".join(prompt for prompt, _ in engine.scored)
-    assert "The tiger is" not in prompts
-    assert "really" not in prompts
-    assert "Now:\nheard " in prompts
-
-
 # REACT --------------------------------------------------------------------------------------------
-
-
-async def test_a_golden_game_of_react():
-    engine = ScriptedEngine({"think": [LEFT, RIGHT]}, score=prefer("forward"))
-    outcome = await run("react", Corridor(3), engine=engine)
-    assert outcome.text == (
-        f"1. forward (reward 0)\n   thought: {LEFT}\n            prior\n"
-        "   forward   0.80\n   back      0.20\n\n"
-        f"2. forward (reward 1)\n   thought: {RIGHT}\n            prior\n"
-        "   forward   0.80\n   back      0.20\n\n"
-        "the-task: the goal is reached after 2 moves, reward 1"
-    )
-    assert [move["thought"] for move in outcome.trace["moves"]] == [LEFT, RIGHT]
 
 
 async def test_an_action_follows_its_thought_and_thoughts_are_remembered():

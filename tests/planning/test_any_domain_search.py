@@ -1,13 +1,17 @@
 """PUCT and UCT in any domain: known, random, hidden and awaited worlds, checked by hand."""
 
+import json
 from math import log
+from pathlib import Path
 from random import Random
 
 import pytest
 from any_domain_worlds import (
+    PLANNERS,
     AsyncCorridor,
     Corridor,
     Doors,
+    Guarded,
     Lottery,
     Tiger,
     hanoi,
@@ -15,8 +19,7 @@ from any_domain_worlds import (
 )
 
 from llm_planning.domain import Domain, Step
-from llm_planning.planners.any_domain.domain_model import DomainModel
-from llm_planning.planners.any_domain.searching import best_edge
+from llm_planning.planners.any_domain.searching import DomainModel, best_edge
 from llm_planning.search import (
     Draws,
     Edge,
@@ -33,11 +36,72 @@ from llm_serving.scripted import ScriptedEngine
 
 
 def scores(text, choices):
-    """Prefers the first of two actions, 0.7 to 0.3."""
-    return [log(0.7), log(0.3)][: len(choices)]
+    """Prefers the first action: 0.7 of two, and the others share the rest."""
+    return [log(0.7), *[log(0.3 / max(1, len(choices) - 1))] * (len(choices) - 1)]
 
 
-# A GOLDEN GAME ------------------------------------------------------------------------------------
+# EVERY PLANNER ------------------------------------------------------------------------------------
+
+SETTINGS = {"simulations": 20, "moves": 3, "c": 5.0}
+WORLDS = {
+    "doors": Doors,
+    "corridor": lambda: Corridor(3),
+    "lottery": Lottery,
+    "tiger": Tiger,
+    "hanoi": lambda: hanoi(2),
+    "gate": Guarded,
+}
+GOLDEN = Path(__file__).parents[1] / "golden" / "any_domain" / "games.json"
+
+
+def an_engine():
+    return ScriptedEngine({"think": "I want to look behind the next door."}, score=scores)
+
+
+def run_small(planner, world, engine):
+    keys = PLANNERS[planner].settings.known_keys()
+    given = {key: value for key, value in SETTINGS.items() if key in keys}
+    return run(planner, world, engine=engine, **given)
+
+
+@pytest.mark.parametrize("planner", PLANNERS)
+@pytest.mark.parametrize("world", WORLDS)
+async def test_every_planner_plays_as_it_always_did(planner, world):
+    engine = an_engine()
+    outcome = await run_small(planner, WORLDS[world](), engine)
+    golden = json.loads(GOLDEN.read_text("utf-8"))[planner][world]
+    assert outcome.text.splitlines() == golden["text"]
+    assert list(outcome.plan) == golden["plan"]
+    assert outcome.metrics == golden["metrics"]
+    assert len(engine.scored) == golden["asked"]
+    assert len(outcome.plan) <= SETTINGS["moves"]
+    # What really is behind a door is nobody's to know.
+    prompts = "".join(prompt for prompt, _ in engine.scored)
+    assert not any(word in prompts for word in ("The tiger is", "really", "arrow"))
+
+
+@pytest.mark.parametrize("planner", PLANNERS)
+async def test_awaited_methods_change_nothing(planner):
+    plain, awaited = [
+        await run_small(planner, world(4), an_engine()) for world in (Corridor, AsyncCorridor)
+    ]
+    assert plain.success
+    assert (plain.text, plain.trace) == (awaited.text, awaited.trace)
+
+
+@pytest.mark.parametrize("planner", PLANNERS)
+async def test_a_start_without_actions(planner):
+    class Stuck(Corridor):
+        def actions(self, state):
+            return []
+
+    outcome = await run_small(planner, Stuck(), an_engine())
+    assert (outcome.success, outcome.plan) == (False, ())
+    assert outcome.metrics.get("simulations", 0) == 0
+    assert outcome.text == "the-task: the goal is not reached after 0 moves, reward 0"
+
+
+# A GAME BY HAND -----------------------------------------------------------------------------------
 
 # Four simulations by hand, π = 0.7, 0.3 and c = 1. The first goes left, where π is highest: Q = 0.
 # With N = 1 in all, left has 0.7 / 2 and right 0.3: left again. With N = 2, left has 0.7 √2 / 3 =
@@ -87,16 +151,6 @@ async def test_a_golden_game_of_puct():
     }
 
 
-async def test_the_prior_is_told_what_an_agent_sees():
-    engine = ScriptedEngine({}, score=scores)
-    await run("puct", Doors(), engine=engine, simulations=4)
-    ((prompt, choices),) = engine.scored
-    assert choices == ("open left", "open right")
-    assert "Now:\nYou are outside.\n" in prompt
-    assert "arrow" not in prompt
-    assert prompt.index("You stand before two doors.") < prompt.index("Win the prize.")
-
-
 async def test_a_prior_is_asked_once_for_each_state_that_is_entered_twice():
     def forward(text, choices):
         return [0.0, -9.0]
@@ -135,13 +189,6 @@ async def test_uct_solves_the_towers_without_a_model(seed):
     for action in outcome.plan:
         pegs = world.step(pegs, action, None).state
     assert pegs == "CCC"
-
-
-async def test_awaited_methods_change_nothing():
-    plain = await run("uct", Corridor(), simulations=60, seed=3)
-    awaited = await run("uct", AsyncCorridor(), simulations=60, seed=3)
-    assert plain.success
-    assert (plain.text, plain.trace) == (awaited.text, awaited.trace)
 
 
 async def test_an_awaited_belief_changes_nothing():
@@ -321,21 +368,6 @@ async def test_equal_seeds_make_equal_games():
 
 
 # ENDS AND ERRORS ----------------------------------------------------------------------------------
-
-
-async def test_a_start_without_actions():
-    class Stuck(Corridor):
-        def actions(self, state):
-            return []
-
-    outcome = await run("uct", Stuck())
-    assert (outcome.success, outcome.plan, outcome.metrics["simulations"]) == (False, (), 0)
-    assert outcome.text == "the-task: the goal is not reached after 0 moves, reward 0"
-
-
-async def test_moves_are_bounded():
-    outcome = await run("uct", Corridor(10), simulations=5, moves=4)
-    assert (outcome.success, len(outcome.plan), outcome.trace["ended"]) == (False, 4, False)
 
 
 async def test_an_error_of_the_world_is_raised_unchanged():

@@ -18,14 +18,8 @@ OPTION = {"verb": "mine", "quantity": 3, "item": "oak_log"}
 OTHER = {"verb": "craft", "quantity": 4, "item": "oak_planks"}
 SCORES = dict.fromkeys(
     (
-        "success_probability",
-        "reward_estimate",
-        "feasibility",
-        "consistency",
-        "relativity",
-        "reachability",
-        "task_specificity",
-        "redundancy",
+        *("success_probability", "reward_estimate", "feasibility", "consistency"),
+        *("relativity", "reachability", "task_specificity", "redundancy"),
     ),
     0.5,
 )

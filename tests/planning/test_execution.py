@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from llm_planning.domain import Domain, Step
-from llm_planning.execution import Episode, execute, world_draws
+from llm_planning.execution import Episode, execute, play, world_draws
 from llm_planning.trace import recording
 
 
@@ -39,6 +39,18 @@ class Bell(Stairs):
         return state == 2
 
 
+class Pit(Bell):
+    def step(self, state, action, rng):
+        return Step(7, done=True)
+
+
+class There(Bell):
+    """Begins where the goal is reached."""
+
+    def start(self, seed):
+        return 2
+
+
 class AsyncStairs(Stairs):
     async def start(self, seed):
         return seed
@@ -63,34 +75,21 @@ async def test_a_plan_goes_on_after_what_the_world_refuses():
     }
 
 
-async def test_a_plan_ends_with_the_episode():
-    done = await execute(Stairs(), ["up"] * 9, seed=0)
-    assert (len(done.moves), done.success, done.ended) == (3, True, True)
+@pytest.mark.parametrize(
+    ("world", "plan", "moves", "success", "ended"),
+    [
+        (Stairs, ["up"] * 9, 3, True, True),
+        (Bell, ["up"] * 3, 2, True, True),
+        (Pit, ["up"] * 2, 1, False, True),
+        (There, ["up"], 0, True, True),
+        (Stairs, [], 0, False, False),
+    ],
+)
+async def test_a_plan_ends_with_the_episode(world, plan, moves, success, ended):
+    done = await execute(world(), plan, seed=0)
+    assert (len(done.moves), done.success, done.ended) == (moves, success, ended)
     metrics = done.metrics()
     assert (metrics["first_failed"], metrics["first_obstacle"]) == (None, None)
-
-
-async def test_an_episode_ends_where_the_goal_is_reached():
-    done = await execute(Bell(), ["up", "up", "up"], seed=0)
-    assert (len(done.moves), done.success, done.ended, done.last) == (2, True, True, "step 2")
-
-
-async def test_an_end_that_is_no_success():
-    class Pit(Bell):
-        def step(self, state, action, rng):
-            return Step(7, done=True)
-
-    done = await execute(Pit(), ["up", "up"], seed=0)
-    assert (len(done.moves), done.success, done.ended) == (1, False, True)
-
-
-async def test_a_goal_that_is_reached_at_the_start_needs_no_plan():
-    class There(Bell):
-        def start(self, seed):
-            return 2
-
-    done = await execute(There(), ["up"], seed=0)
-    assert (done.moves, done.success, done.ended) == ((), True, True)
 
 
 async def test_methods_may_be_awaited_and_the_world_gets_the_seed():
@@ -124,48 +123,35 @@ async def test_nothing_can_be_done_after_the_end():
         await episode.act("up")
 
 
-async def test_an_execution_can_be_written():
-    done = await execute(Stairs(), ["up", "fly"], seed=0)
-    assert done.to_json() == {
-        "moves": [
-            {"action": "up", "reward": 0.5, "text": "you climb", "obstacle": None},
-            {
-                "action": "fly",
-                "reward": 0.0,
-                "text": "",
-                "obstacle": "there is no fly here",
-            },
-        ],
-        "success": False,
-        "ended": False,
-        "last": "step 1",
-    }
-
-
-async def test_real_steps_are_traced():
+async def test_what_happened_is_written_and_traced():
     with recording() as trace:
-        await execute(Stairs(), ["up", "fly"], seed=0)
-    told = [{k: v for k, v in e.items() if k != "at"} for e in trace.events]
-    assert told == [
-        {
-            "type": "execution",
-            "action": "up",
-            "reward": 0.5,
-            "text": "you climb",
-            "obstacle": None,
-            "done": False,
-        },
-        {
-            "type": "execution",
-            "action": "fly",
-            "reward": 0.0,
-            "text": "",
-            "obstacle": "there is no fly here",
-            "done": False,
-        },
+        done = await execute(Stairs(), ["up", "fly"], seed=0)
+    refusal = "there is no fly here"
+    moves = [
+        {"action": "up", "reward": 0.5, "text": "you climb", "obstacle": None},
+        {"action": "fly", "reward": 0.0, "text": "", "obstacle": refusal},
     ]
+    assert done.to_json() == {"moves": moves, "success": False, "ended": False, "last": "step 1"}
+    told = [{key: value for key, value in e.items() if key != "at"} for e in trace.events]
+    assert told == [{"type": "execution", **move, "done": False} for move in moves]
 
 
-async def test_an_empty_plan_is_no_success():
-    done = await execute(Stairs(), [], seed=0)
-    assert (done.moves, done.success, done.ended, done.last) == ((), False, False, "step 0")
+async def test_who_plays_chooses_by_what_is_seen():
+    looked = []
+
+    async def see(step):
+        looked.append(step)
+        return f"seen {step.state}"
+
+    async def choose(episode):
+        assert episode.now == f"seen {episode.state}"
+        return "up" if episode.state == 0 else None
+
+    episode = await play(Stairs(), choose, seed=0, see=see)
+    assert [(move.action, move.seen) for move in episode.moves] == [("up", "seen 0")]
+    assert (episode.start, episode.now, episode.over) == (0, "seen 1", False)
+    assert looked == [Step(0), episode.moves[0].step]
+    # Nobody is asked once the moves are used up, and nobody looks who does not want to.
+    cut = await play(Stairs(), choose, seed=0, see=see, moves=0)
+    assert (cut.moves, cut.now) == ([], "seen 0")
+    assert (await execute(Stairs(), ["up"], seed=0)).moves[0].seen is None

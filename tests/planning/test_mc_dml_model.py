@@ -12,13 +12,12 @@ from llm_planning.environments.textgame.domain import TextGameDomain
 from llm_planning.environments.textgame.game import Ending, Observation
 from llm_planning.environments.textgame.interpreted import InterpretedGame
 from llm_planning.environments.textgame.trapdoor import TrapDoor
-from llm_planning.planners.mc_dml.prompts import Questions
-from llm_planning.planners.mc_dml.reflection import SENTENCE, LlmReflection
-from llm_planning.planners.mc_dml.roles import Situation, Trajectory, Turn
+from llm_planning.planners.mc_dml.prompts import SENTENCE, GameWording, reflect
+from llm_planning.planners.mc_dml.roles import GameSituation, GameTurn, Trajectory
 from llm_planning.planners.mc_dml.search import observe
 from llm_planning.priors import Labels, action_prompt, softmax
 
-ASKED = Questions()
+ASKED = GameWording()
 make_prior = functools.partial(priors.make_prior, wording=ASKED)
 LESSON = "Take the lantern and light it before you open the trap door."
 
@@ -32,7 +31,7 @@ async def fall():
         observation = await observe(world, here)
         here = (await world.step(here, action, None)).state
         score += here.reward
-        turns.append(Turn(observation, action, here.reward, score))
+        turns.append(GameTurn(observation, action, here.reward, score))
     assert here.ending is Ending.FAILURE
     return Trajectory(tuple(turns), await observe(world, here))
 
@@ -41,7 +40,7 @@ async def beginning(**changes):
     world = TextGameDomain(InterpretedGame(TrapDoor()))
     here = await world.start(0)
     actions = await world.actions(here)
-    return Situation(
+    return GameSituation(
         **({"memory": (), "actions": actions} | changes), observation=await observe(world, here)
     )
 
@@ -71,7 +70,7 @@ async def test_seventy_actions_have_labels_of_one_token_and_a_prior_each(engine)
     labels = Labels(engine).of(70)
     assert len({engine.encode(label).token_ids for label in labels}) == 70
     assert all(len(engine.encode(label).token_ids) == 1 for label in labels)
-    situation = Situation((), Observation("", "A wall of buttons.", ""), actions)
+    situation = GameSituation((), Observation("", "A wall of buttons.", ""), actions)
     pi = await make_prior("index", engine)(situation)
     assert len(pi) == 70
     assert sum(pi) == pytest.approx(1)
@@ -111,7 +110,7 @@ async def test_a_new_reflection_costs_only_the_end_of_the_prompt(engine):
 
 
 async def test_a_reflection_on_the_trap_door_is_a_sentence(engine):
-    reflection = await LlmReflection(engine)(await fall())
+    reflection = await reflect(await fall(), engine=engine)
     assert reflection.endswith(".")
     assert 10 < len(reflection) <= SENTENCE.max_bytes
     assert not re.search(r"[.!?\n]", reflection[:-1])

@@ -4,13 +4,12 @@ from llm_planning.environments.textgame.domain import TextGameDomain
 from llm_planning.environments.textgame.game import Ending, GameSeconds, Transition
 from llm_planning.environments.textgame.interpreted import InterpretedGame
 from llm_planning.environments.textgame.trapdoor import BAIT, TrapDoor
-from llm_planning.planners.mc_dml.outcome import Spent
 from llm_planning.planners.mc_dml.playing import (
     REPEATS,
     LlmAgentSettings,
-    LlmPlayer,
     ReflectionAgentSettings,
     llm_agent,
+    play_round,
     play_rounds,
     reflection_agent,
 )
@@ -23,17 +22,15 @@ LESSON = "Next time, light the lantern before you open the trap door."
 FALL = ("open trap door", "shout", "shout", "shout")
 
 
-class Scripted:
+class Policy:
     """A policy that is sure of one action; `choose` names it."""
 
     def __init__(self, choose):
         self.choose = choose
         self.asked = []
-        self.questions = 0
 
-    async def logprobs(self, situation):
+    async def __call__(self, situation):
         self.asked.append(situation)
-        self.questions += 1
         wanted = self.choose(situation)
         return [0.0 if action == wanted else -50.0 for action in situation.actions]
 
@@ -43,10 +40,11 @@ def in_order(actions):
     return lambda situation: actions[len(situation.memory)]
 
 
-def player(choose, history=20, temperature=0.1):
-    return LlmPlayer(
-        prior=Scripted(choose), spent=Spent(), history=history, temperature=temperature
-    )
+async def played(policy, game, *, seed=0, **settings):
+    """The trajectory of one play, and how its moves were chosen."""
+    settings = LlmAgentSettings(**{"history": 20, **settings})
+    round_ = await play_round(game, policy, settings=settings, seed=seed)
+    return round_.trajectory, round_.choices
 
 
 def the_trap_door():
@@ -61,13 +59,12 @@ class Waiting:
     walkthrough = ()
     objective = ""
 
-    def __init__(self, seen=lambda turn: "A room.", start=0.0):
+    def __init__(self, seen=lambda turn: "A room."):
         self.seconds = GameSeconds()
         self.seen = seen
-        self.start_score = start
 
     async def start(self):
-        return Transition("0", "Hello.", self.start_score, None)
+        return Transition("0", "Hello.", 0.0, None)
 
     async def actions(self, state):
         return ("sing", "wait")
@@ -81,79 +78,75 @@ class Waiting:
 
 
 async def test_the_policy_is_drawn_from_at_its_temperature():
-    class Half:
-        async def logprobs(self, situation):
-            return [-1.0, -1.1]
+    async def half(situation):
+        return [-1.0, -1.1]
 
-    agent = LlmPlayer(prior=Half(), spent=Spent(), history=0, temperature=0.1)
+    def waiting(**given):
+        return played(half, TextGameDomain(Waiting()), moves=200, history=0, **given)
+
+    trajectory, choices = await waiting()
     # 0.1 nats at temperature 0.1 are a factor of e.
-    assert await agent.policy(None) == pytest.approx([0.731059, 0.268941], abs=1e-6)
-    episode, choices = await agent.play(TextGameDomain(Waiting()), moves=200, seed=0)
-    assert {choice.by for choice in choices} >= {"policy"}
+    assert [p for _, p in choices[0].policy] == pytest.approx([0.731059, 0.268941], abs=1e-6)
     drawn = [
         turn.action
-        for turn, choice in zip(episode.turns, choices, strict=True)
+        for turn, choice in zip(trajectory.turns, choices, strict=True)
         if choice.by == "policy"
     ]
     assert 0.6 < drawn.count("sing") / len(drawn) < 0.85
-    again, _ = await agent.play(TextGameDomain(Waiting()), moves=200, seed=0)
-    other, _ = await agent.play(TextGameDomain(Waiting()), moves=200, seed=1)
-    assert again == episode
-    assert other != episode
+    assert (await waiting())[0] == trajectory
+    assert (await waiting(seed=1))[0] != trajectory
 
 
 async def test_after_five_repeats_a_random_action_is_taken():
-    agent = player(lambda situation: "wait")
-    _, choices = await agent.play(TextGameDomain(Waiting()), moves=13, seed=0)
+    policy = Policy(lambda situation: "wait")
+    _, choices = await played(policy, TextGameDomain(Waiting()), moves=13)
     by = [choice.by for choice in choices]
     assert by == [*["policy"] * REPEATS, "repeats", *["policy"] * REPEATS, "repeats", "policy"]
     assert [p for _, p in choices[REPEATS].policy] == [0.5, 0.5]
-    assert len(agent.prior.asked) == 11
+    assert len(policy.asked) == 11
 
 
-async def test_points_before_the_first_move_are_in_the_score():
-    episode, _ = await player(lambda s: "wait").play(
-        TextGameDomain(Waiting(start=10.0)), moves=2, seed=0
-    )
-    assert [turn.score for turn in episode.turns] == [10.0, 10.0]
-    assert (episode.start, episode.score, episode.best_score) == (10.0, 10.0, 10.0)
-
-
-async def test_other_actions_or_other_places_are_no_repeats():
-    for agent, game in (
-        (player(lambda s: ("sing", "wait")[len(s.memory) % 5 == 4]), Waiting()),
-        (player(lambda s: "wait"), Waiting(seen=lambda turn: f"Room {turn % 2}.")),
-    ):
-        _, choices = await agent.play(TextGameDomain(game), moves=15, seed=0)
-        assert {choice.by for choice in choices} == {"policy"}
+@pytest.mark.parametrize(
+    ("choose", "game"),
+    [
+        (lambda s: ("sing", "wait")[len(s.memory) % 5 == 4], Waiting()),
+        (lambda s: "wait", Waiting(seen=lambda turn: f"Room {turn % 2}.")),
+    ],
+)
+async def test_other_actions_or_other_places_are_no_repeats(choose, game):
+    _, choices = await played(Policy(choose), TextGameDomain(game), moves=15)
+    assert {choice.by for choice in choices} == {"policy"}
 
 
 async def test_the_last_turns_are_told():
-    agent = player(lambda situation: "wait", history=3)
-    await agent.play(TextGameDomain(Waiting()), moves=5, seed=0)
-    memories = [situation.memory for situation in agent.prior.asked]
+    policy, forgetful = Policy(lambda situation: "wait"), Policy(lambda situation: "wait")
+    await played(policy, TextGameDomain(Waiting()), moves=5, history=3)
+    memories = [situation.memory for situation in policy.asked]
     assert [len(memory) for memory in memories] == [0, 1, 2, 3, 3]
     assert [turn.observation.text for turn in memories[4]] == [
         f"{i} times wait." for i in (1, 2, 3)
     ]
-    forgetful = player(lambda situation: "wait", history=0)
-    await forgetful.play(TextGameDomain(Waiting()), moves=3, seed=0)
-    assert [situation.memory for situation in forgetful.prior.asked] == [(), (), ()]
+    await played(forgetful, TextGameDomain(Waiting()), moves=3, history=0)
+    assert [situation.memory for situation in forgetful.asked] == [(), (), ()]
 
 
-async def test_a_game_is_played_until_it_ends():
-    lost, choices = await player(in_order(FALL)).play(the_trap_door(), moves=50, seed=0)
-    assert [turn.action for turn in lost.turns] == list(FALL)
-    assert (lost.ending, lost.score, len(choices)) == (Ending.FAILURE, BAIT, 4)
-    assert "dead" in lost.last.text
-    won, _ = await player(in_order(TrapDoor.walkthrough)).play(the_trap_door(), moves=50, seed=0)
-    assert (won.ending, won.score) == (Ending.VICTORY, TrapDoor.max_score)
-    cut, _ = await player(in_order(TrapDoor.walkthrough)).play(the_trap_door(), moves=3, seed=0)
-    assert (cut.ending, len(cut.turns)) == (None, 3)
+@pytest.mark.parametrize(
+    ("actions", "moves", "ending", "score", "turns"),
+    [
+        (FALL, 50, Ending.FAILURE, BAIT, 4),
+        (TrapDoor.walkthrough, 50, Ending.VICTORY, TrapDoor.max_score, len(TrapDoor.walkthrough)),
+        (TrapDoor.walkthrough, 3, None, BAIT, 3),
+    ],
+)
+async def test_a_game_is_played_until_it_ends(actions, moves, ending, score, turns):
+    trajectory, choices = await played(Policy(in_order(actions)), the_trap_door(), moves=moves)
+    assert tuple(turn.action for turn in trajectory.turns) == actions[:moves]
+    assert (trajectory.ending, trajectory.score) == (ending, score)
+    assert len(choices) == turns
+    assert ("dead" in trajectory.last.text) == (ending is Ending.FAILURE)
 
 
 async def rounds_of(lessons, choose, **settings):
-    agent = player(choose)
     told = []
 
     async def reflect(trajectory):
@@ -162,9 +155,9 @@ async def rounds_of(lessons, choose, **settings):
 
     rounds = await play_rounds(
         the_trap_door(),
-        agent,
+        Policy(choose),
         reflect,
-        settings=ReflectionAgentSettings(**settings),
+        settings=ReflectionAgentSettings(history=20, **settings),
         seed=0,
     )
     return rounds, told
@@ -190,7 +183,7 @@ async def test_a_round_that_is_won_is_the_last():
         return in_order(TrapDoor.walkthrough if situation.reflections else FALL)(situation)
 
     rounds, told = await rounds_of([LESSON], choose)
-    assert [one.episode.ending for one in rounds] == [Ending.FAILURE, Ending.VICTORY]
+    assert [one.trajectory.ending for one in rounds] == [Ending.FAILURE, Ending.VICTORY]
     assert len(told) == 1
 
 

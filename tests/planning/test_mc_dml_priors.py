@@ -8,9 +8,8 @@ import pytest
 
 from llm_planning import priors
 from llm_planning.environments.textgame.game import Observation
-from llm_planning.planners.mc_dml.prompts import Questions
-from llm_planning.planners.mc_dml.reflection import SENTENCE
-from llm_planning.planners.mc_dml.roles import Situation, Turn
+from llm_planning.planners.mc_dml.prompts import SENTENCE, GameWording
+from llm_planning.planners.mc_dml.roles import GameSituation, GameTurn
 from llm_planning.priors import (
     ABSENT,
     SAMPLES,
@@ -31,11 +30,11 @@ from llm_serving.scripted import ScriptedEngine
 
 ROOM = Observation("You wake up.", "A cellar with a trap door.", "You carry a lamp.")
 ACTIONS = ("go up", "light lamp", "open trap door")
-make_prior = functools.partial(priors.make_prior, wording=Questions())
+make_prior = functools.partial(priors.make_prior, wording=GameWording())
 
 
 def situation(actions=ACTIONS, **changes):
-    return Situation(**({"memory": (), "observation": ROOM, "actions": actions} | changes))
+    return GameSituation(**({"memory": (), "observation": ROOM, "actions": actions} | changes))
 
 
 def by_table(table):
@@ -182,7 +181,7 @@ async def test_rewards_and_scores_are_in_no_prompt_and_make_no_other_question():
     engine = ScriptedEngine({}, score=lambda text, choices: [0.0] * len(choices))
     prior = make_prior("exact", engine)
     for score in (0.0, 5.0):
-        await prior(situation(memory=(Turn(ROOM, "go up", score, score),)))
+        await prior(situation(memory=(GameTurn(ROOM, "go up", score, score),)))
     assert len(engine.scored) == prior.questions == 1
 
 

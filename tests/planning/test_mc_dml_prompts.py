@@ -3,8 +3,8 @@ from functools import partial
 
 from llm_planning.environments.textgame.game import Observation
 from llm_planning.planners.any_domain.wording import LONGEST_PAST
-from llm_planning.planners.mc_dml.prompts import Questions, ask_reflection
-from llm_planning.planners.mc_dml.roles import Situation, Trajectory, Turn
+from llm_planning.planners.mc_dml.prompts import GameWording, ask_reflection
+from llm_planning.planners.mc_dml.roles import GameSituation, GameTurn, Trajectory
 from llm_planning.planners.mc_dml.wording import (
     LOGGED_TURNS,
     LONGEST_LOOK,
@@ -17,8 +17,8 @@ from llm_planning.planners.mc_dml.wording import (
 )
 from llm_serving.scripted import ScriptedEngine
 
-ask_action = partial(Questions().action, dashes=3)
-ask_label, ask_several = Questions().label, Questions().several
+ask_action = partial(GameWording().action, dashes=3)
+ask_label, ask_several = GameWording().label, GameWording().several
 HALL = Observation("", "A hall. Stairs lead down.", "You carry nothing.")
 CELLAR = Observation("You walk down.", "A dark cellar.", "You carry nothing.")
 ACTIONS = ("go up", "light lamp")
@@ -27,12 +27,12 @@ LESSON = "Take the lamp before you go down."
 
 def situation(**changes):
     given = {
-        "memory": (Turn(HALL, "go down", 0.0, 0.0),),
+        "memory": (GameTurn(HALL, "go down", 0.0, 0.0),),
         "observation": CELLAR,
         "actions": ACTIONS,
         "reflections": (LESSON, "Wait no longer."),
     }
-    return Situation(**(given | changes))
+    return GameSituation(**(given | changes))
 
 
 def text(chat):
@@ -93,7 +93,9 @@ def test_reflections_change_only_what_follows_the_actions():
 
 def test_siblings_share_what_was_before():
     one = text(ask_action(situation()))
-    other = text(ask_action(situation(memory=(Turn(HALL, "wait", 1.0, 1.0),), actions=("go up",))))
+    other = text(
+        ask_action(situation(memory=(GameTurn(HALL, "wait", 1.0, 1.0),), actions=("go up",)))
+    )
     shared = one.partition("> ")[0] + "> "
     assert shared.count("A hall.") == 1
     assert other.startswith(shared)
@@ -110,7 +112,7 @@ def test_all_ways_share_everything_before_the_actions():
 
 
 def test_prompts_are_tidy():
-    trajectory = Trajectory((Turn(HALL, "go down", 0.0, 0.0),), CELLAR)
+    trajectory = Trajectory((GameTurn(HALL, "go down", 0.0, 0.0),), CELLAR)
     chats = [ask_reflection(trajectory), ask_reflection(Trajectory((), HALL))]
     for changes in ({}, {"memory": ()}, {"reflections": ()}, {"actions": ("wait",)}):
         given = situation(**changes)
@@ -166,7 +168,7 @@ def test_cuts_are_between_words_where_there_are_any():
 
 def test_a_long_past_is_told_from_its_end():
     rooms = [
-        Turn(Observation("", f"Room {i}. " + "Dust. " * 100, ""), f"go {i}", 0.0, 0.0)
+        GameTurn(Observation("", f"Room {i}. " + "Dust. " * 100, ""), f"go {i}", 0.0, 0.0)
         for i in range(30)
     ]
     told = past(rooms)
@@ -180,7 +182,7 @@ def test_a_long_past_is_told_from_its_end():
 def test_a_log_tells_actions_rewards_and_answers():
     answer = Observation("You fall. The door shuts.", "A dark cellar.", "You carry nothing.")
     trajectory = Trajectory(
-        (Turn(HALL, "open door", 5.0, 5.0), Turn(answer, "wait", -1.5, 3.5)),
+        (GameTurn(HALL, "open door", 5.0, 5.0), GameTurn(answer, "wait", -1.5, 3.5)),
         Observation("You are dead.", "", ""),
     )
     assert log(trajectory) == (
@@ -197,7 +199,7 @@ def test_a_log_tells_actions_rewards_and_answers():
 
 
 def test_a_long_log_tells_the_last_turns():
-    turns = tuple(Turn(CELLAR, f"do {i}", 0.0, 0.0) for i in range(50))
+    turns = tuple(GameTurn(CELLAR, f"do {i}", 0.0, 0.0) for i in range(50))
     lines = log(Trajectory(turns, Observation("You are dead.", "", ""))).splitlines()
     assert lines[0] == "..."
     assert [line for line in lines if line.startswith(">")] == [

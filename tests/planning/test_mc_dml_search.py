@@ -5,7 +5,16 @@ import random
 from dataclasses import replace
 
 import pytest
-from mc_dml_games import GraphGame, an_agent, chain, random_game, searched, uniform_prior
+from mc_dml_games import (
+    GraphGame,
+    chain,
+    random_game,
+    read_golden,
+    rounded,
+    search_parts,
+    searched,
+    uniform_prior,
+)
 from search_worlds import exported as statistics
 from textgame_toys import Numbers
 
@@ -15,7 +24,7 @@ from llm_planning.environments.textgame.interpreted import InterpretedGame
 from llm_planning.environments.textgame.open_games import GameSettings, open_game, share_games
 from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
 from llm_planning.environments.textgame.trapdoor import TrapDoor
-from llm_planning.planners.mc_dml.roles import Turn
+from llm_planning.planners.mc_dml.roles import GameTurn
 from llm_planning.planners.mc_dml.search import Position, best_action, search_move
 from llm_planning.planners.mc_dml.worlds import as_text_game
 from llm_planning.search import (
@@ -77,17 +86,22 @@ def exported(root):
     return statistics(root, lambda edge: (edge.action, edge.step, edge.node and edge.node.memo))
 
 
+def rows(root):
+    """A tree edge by edge."""
+    return [[depth, e.action, e.visits, e.value, e.prior] for depth, e in edges_below(root)]
+
+
 def preorder(root):
     """All nodes, the root first."""
     return [root, *(edge.node for _, edge in edges_below(root) if edge.node)]
 
 
-async def trap_after(simulations, **parts):
+async def trap_after(simulations, **changes):
     """The tree after so many simulations; the root has two actions."""
     prior, reflect = Asked(), Reflects()
-    agent = an_agent(prior=prior, reflect=reflect, **parts)
+    parts = search_parts(prior=prior, reflect=reflect, **changes)
     assert simulations % 2 == 0
-    found = await searched(a_trap(), replace(agent, simulations_per_action=simulations // 2))
+    found = await searched(a_trap(), replace(parts, simulations_per_action=simulations // 2))
     return found, prior, reflect
 
 
@@ -160,28 +174,28 @@ async def test_what_the_policy_and_reflections_are_told():
     stairs = Observation("You b.", "You are in stairs.", "Nothing.")
     assert prior.situations[0].memory == ()
     assert prior.situations[0].observation == hall
-    assert prior.situations[2].memory == (Turn(hall, "a", 1.0, 1.0),)
+    assert prior.situations[2].memory == (GameTurn(hall, "a", 1.0, 1.0),)
     assert prior.situations[2].observation == pit
     assert prior.situations[2].actions == ("x",)
     # (o_{t-1}, a_{t-1}) is one turn, however long h is.
-    assert prior.situations[4].memory == (Turn(stairs, "y", 0.0, 0.0),)
+    assert prior.situations[4].memory == (GameTurn(stairs, "y", 0.0, 0.0),)
     (failed,) = reflect.trajectories
-    assert failed.turns == (Turn(hall, "a", 1.0, 1.0), Turn(pit, "x", 0.0, 1.0))
+    assert failed.turns == (GameTurn(hall, "a", 1.0, 1.0), GameTurn(pit, "x", 0.0, 1.0))
     assert failed.last == dead
 
 
 async def test_memory_reaches_back_before_the_root_but_trajectories_do_not():
     game, prior, reflect = a_trap(), Asked(), Reflects()
     before = (
-        Turn(Observation("", "", ""), "wait", 0.0, 0.0),
-        Turn(Observation("", "", ""), "jump", 2.0, 2.0),
+        GameTurn(Observation("", "", ""), "wait", 0.0, 0.0),
+        GameTurn(Observation("", "", ""), "jump", 2.0, 2.0),
     )
-    agent = an_agent(prior=prior, reflect=reflect)
-    await searched(game, agent, turns=before, score=2.0)
+    parts = search_parts(prior=prior, reflect=reflect)
+    await searched(game, parts, turns=before, score=2.0)
     assert prior.situations[0].memory == before[-1:]
     assert [turn.action for turn in reflect.trajectories[0].turns] == ["a", "x"]
     assert [turn.score for turn in reflect.trajectories[0].turns] == [3.0, 3.0]
-    await searched(game, replace(agent, past=0), turns=before, score=2.0)
+    await searched(game, replace(parts, past=0), turns=before, score=2.0)
     assert prior.situations[-1].memory == ()
 
 
@@ -190,9 +204,9 @@ async def test_an_action_that_kills_is_reflected_on_in_the_tree(horizon):
     # No rollout step is walked: the action itself, taken from the root, ends the game.
     game = GraphGame({"s": {"die": ("dead", -5.0, LOST), "win": ("won", 1.0, WON)}})
     reflect = Reflects()
-    agent = an_agent(reflect=reflect, simulations_per_action=3, depths=(horizon,))
+    parts = search_parts(reflect=reflect, simulations_per_action=3, depths=(horizon,))
     with recording() as trace:
-        found = await searched(game, agent)
+        found = await searched(game, parts)
     told = [event["text"] for event in trace.events if event["type"] == "memory"]
     assert told == list(found.reflections) == ["reflection 1"]
     assert numbers(found.root) == {"die": (1, -5.0, 0.5), "win": (5, 1.0, 0.5)}
@@ -228,41 +242,43 @@ def deadly(width=4, length=4):
 
 async def test_at_most_k_reflections():
     reflect = Reflects()
-    agent = an_agent(reflect=reflect, k=2, depths=(6,), simulations_per_action=10)
-    found = await searched(deadly(), agent)
+    parts = search_parts(reflect=reflect, k=2, depths=(6,), simulations_per_action=10)
+    found = await searched(deadly(), parts)
     assert found.reflections == ("reflection 1", "reflection 2")
     assert len(reflect.trajectories) == 2
-    nobody = await searched(deadly(), replace(agent, k=0))
+    nobody = await searched(deadly(), replace(parts, k=0))
     assert nobody.reflections == ()
 
 
 async def test_equal_reflections_are_kept_once_and_trajectories_reflected_on_once():
     reflect = Reflects("always the same")
     # Two actions, two moves: there are four trajectories, each of which is walked many times.
-    agent = an_agent(reflect=reflect, depths=(2,), simulations_per_action=40)
-    found = await searched(deadly(width=2, length=2), agent)
+    parts = search_parts(reflect=reflect, depths=(2,), simulations_per_action=40)
+    found = await searched(deadly(width=2, length=2), parts)
     assert found.reflections == ("always the same",)
     assert len(reflect.trajectories) == 4
 
 
 async def test_the_depth_grows_while_the_best_value_is_zero():
-    agent = an_agent(depths=(10, 30), simulations_per_action=40, gamma=0.95)
-    near = await searched(chain(10, 1.0), agent)
+    parts = search_parts(depths=(10, 30), simulations_per_action=40, gamma=0.95)
+    near = await searched(chain(10, 1.0), parts)
     assert (near.depth, near.simulations) == (10, 40)
-    far = await searched(chain(11, 1.0), agent)
+    far = await searched(chain(11, 1.0), parts)
     assert (far.depth, far.simulations) == (30, 80)
     assert far.root.edges[0].value == pytest.approx(0.95**10)
     # From scratch: the first tree's visits are gone.
     assert far.root.visits == 40
     # A loss is no reason to look further, nothing at all is.
-    assert (await searched(chain(5, -1.0), agent)).depth == 10
-    assert (await searched(chain(40, 1.0), agent)).depth == 30
+    assert (await searched(chain(5, -1.0), parts)).depth == 10
+    assert (await searched(chain(40, 1.0), parts)).depth == 30
 
 
 async def test_what_was_learnt_is_kept_when_the_depth_grows():
     reflect, prior = Reflects(), Asked()
-    agent = an_agent(reflect=reflect, prior=prior, depths=(2, 4), k=9, simulations_per_action=40)
-    found = await searched(deadly(width=2, length=2), agent)
+    parts = search_parts(
+        reflect=reflect, prior=prior, depths=(2, 4), k=9, simulations_per_action=40
+    )
+    found = await searched(deadly(width=2, length=2), parts)
     assert found.depth == 4
     assert len(found.reflections) == len(reflect.trajectories) == 4
     # The second tree's root starts with all of them.
@@ -293,10 +309,10 @@ async def test_only_states_that_are_entered_again_are_asked_again():
             return next(edge for edge in edges if edge.action == wanted)
         return select_by_puct(c=1.0)(node, edges)
 
-    agent = an_agent(
+    parts = search_parts(
         prior=prior, reflect=Reflects(), select=select, simulations_per_action=4, depths=(5,)
     )
-    found = await searched(game, agent)
+    found = await searched(game, parts)
     a, b, c = found.root.edges
     assert (a.visits, b.visits, c.visits) == (3, 8, 1)
     assert a.node.edges
@@ -316,22 +332,22 @@ async def test_no_policy_is_asked_of_a_leaf_that_was_visited_once():
             asked.append(situation)
             return await uniform_prior(situation)
 
-        agent = an_agent(prior=counted, depths=(6,), simulations_per_action=20)
-        found = await searched(game, agent)
+        parts = search_parts(prior=counted, depths=(6,), simulations_per_action=20)
+        found = await searched(game, parts)
         expanded = [node for node in preorder(found.root) if node.edges]
         assert len(asked) == len(expanded)
         assert all(node.visits >= 2 or node is found.root for node in expanded)
         assert any(node.visits == 1 for node in preorder(found.root))
 
 
-async def naive_algorithm_1(game, agent, simulations, draws):
+async def naive_algorithm_1(game, parts, simulations, draws):
     """Algorithm 1 once more, recursive and with dictionaries; N(s) counts simulations."""
     n, q, pi, memory, seen = {}, {}, {}, [], set()
     start = await game.start()
-    h_max = agent.depths[0]
+    h_max = parts.depths[0]
 
     async def fail(h):
-        if len(memory) < agent.k and h not in seen:
+        if len(memory) < parts.k and h not in seen:
             seen.add(h)
             memory.append("/".join(h))
 
@@ -344,7 +360,7 @@ async def naive_algorithm_1(game, agent, simulations, draws):
         if not actions:
             return 0.0
         if pi.get(h, (None,))[0] != len(memory):
-            pi[h] = len(memory), policy(here.state, actions, len(memory))
+            pi[h] = len(memory), policy(f"You are in {here.state}.", actions, len(memory))
         total = sum(n.get((h, a), 0) for a in actions)
         weights = pi[h][1]
         if total:
@@ -358,7 +374,7 @@ async def naive_algorithm_1(game, agent, simulations, draws):
         following = await game.step(here.state, action)
         down = simulate if n.get((h, action)) else roll_out
         rest = await down(following, (*h, action), t + 1, draw)
-        value = following.reward + agent.gamma * rest
+        value = following.reward + parts.gamma * rest
         n[h, action] = n.get((h, action), 0) + 1
         q[h, action] = q.get((h, action), 0.0) + (value - q.get((h, action), 0.0)) / n[h, action]
         return value
@@ -371,33 +387,36 @@ async def naive_algorithm_1(game, agent, simulations, draws):
         actions = await game.actions(here.state)
         action = actions[int(draw() * len(actions))]
         following = await game.step(here.state, action)
-        return following.reward + agent.gamma * await roll_out(following, (*h, action), t + 1, draw)
+        return following.reward + parts.gamma * await roll_out(following, (*h, action), t + 1, draw)
 
     for _ in range(simulations):
         await simulate(start, (), 0, random.Random(draws.getrandbits(64)).random)
     return n, q, tuple(memory)
 
 
-def policy(state, actions, known):
+def policy(look, actions, known):
     """Any π will do that depends on the state and on ℳ_c."""
-    weights = [1 + random.Random(f"{state}/{action}/{known}").random() for action in actions]
+    weights = [1 + random.Random(f"{look}/{action}/{known}").random() for action in actions]
     return [weight / sum(weights) for weight in weights]
+
+
+async def by_words(situation):
+    return policy(situation.observation.look, situation.actions, len(situation.reflections))
+
+
+async def tell_actions(trajectory):
+    return "/".join(turn.action for turn in trajectory.turns)
 
 
 @pytest.mark.parametrize("seed", range(6))
 async def test_width_one_is_algorithm_1(seed):
     game = random_game(seed, [WON, LOST, LOST])
 
-    async def prior(situation):
-        state = situation.observation.look.split()[-1][:-1]
-        return policy(state, situation.actions, len(situation.reflections))
-
-    async def reflect(trajectory):
-        return "/".join(turn.action for turn in trajectory.turns)
-
-    agent = an_agent(prior=prior, reflect=reflect, depths=(7,), simulations_per_action=60)
-    found = await searched(game, agent, seed=str(seed))
-    n, q, memory = await naive_algorithm_1(game, agent, found.simulations, random.Random(str(seed)))
+    parts = search_parts(
+        prior=by_words, reflect=tell_actions, depths=(7,), simulations_per_action=60
+    )
+    found = await searched(game, parts, seed=str(seed))
+    n, q, memory = await naive_algorithm_1(game, parts, found.simulations, random.Random(str(seed)))
     ours = {}
     stack = [((), found.root)]
     while stack:
@@ -414,8 +433,8 @@ async def test_width_one_is_algorithm_1(seed):
 
 async def test_uct_selects_by_eq_1():
     # The same game: both actions once (a first), then N(hall) = 2 and the scores of eq. 1 decide.
-    agent = an_agent(select=select_by_uct(c=1.0), simulations_per_action=2)
-    found = await searched(a_trap(), agent)
+    parts = search_parts(select=select_by_uct(c=1.0), simulations_per_action=2)
+    found = await searched(a_trap(), parts)
     # After a (Q 1) and b (Q 2): a: 1 + √(ln 2); b: 2 + √(ln 2): b; then b again.
     assert {a: n for a, (n, *_) in numbers(found.root).items()} == {"a": 1, "b": 3}
 
@@ -430,28 +449,22 @@ def delayed(draw, role):
 
 @pytest.mark.parametrize("width", [1, 4, 16])
 async def test_the_tree_does_not_depend_on_how_long_answers_take(width):
-    async def prior(situation):
-        state = situation.observation.look.split()[-1][:-1]
-        return policy(state, situation.actions, len(situation.reflections))
-
-    async def reflect(trajectory):
-        return "/".join(turn.action for turn in trajectory.turns)
-
     trees = []
     for delays in range(4):
         draw = random.Random(delays)
-        agent = an_agent(
-            prior=delayed(draw, prior),
-            reflect=delayed(draw, reflect),
+        parts = search_parts(
+            prior=delayed(draw, by_words),
+            reflect=delayed(draw, tell_actions),
             depths=(8,),
             simulations_per_action=30,
             width=width,
         )
-        found = await searched(random_game(2, [LOST]), agent)
+        found = await searched(random_game(2, [LOST]), parts)
         trees.append((found.reflections, exported(found.root)))
         assert len(found.reflections) == 3
     assert all(tree == trees[0] for tree in trees)
-    other = await searched(random_game(2, [LOST]), agent, seed="another")
+    assert rounded(rows(found.root)) == read_golden("trees")[str(width)]
+    other = await searched(random_game(2, [LOST]), parts, seed="another")
     assert exported(other.root) != trees[0][1]
 
 
@@ -490,14 +503,11 @@ class Maze(Domain):
 async def test_who_reflects_does_not_depend_on_how_long_the_world_takes(width):
     """Simulations in flight do the same in different rooms, and fail for reasons of their own."""
 
-    async def prior(situation):
-        return policy(situation.observation.look, situation.actions, len(situation.reflections))
-
     async def reflect(trajectory):
         return " ".join(turn.observation.look for turn in trajectory.turns)
 
-    agent = an_agent(
-        prior=prior, reflect=reflect, k=9, depths=(2,), simulations_per_action=15, width=width
+    parts = search_parts(
+        prior=by_words, reflect=reflect, k=9, depths=(2,), simulations_per_action=15, width=width
     )
     trees = []
     for delays in range(6):
@@ -505,7 +515,7 @@ async def test_who_reflects_does_not_depend_on_how_long_the_world_takes(width):
         world = as_text_game(Problem(domain="maze", task="maze", world=maze))
         position = Position((), await world.start(0), 0.0)
         with recording() as trace:
-            found = await search_move(agent, world, position, rng=random.Random(1))
+            found = await search_move(parts, world, position, rng=random.Random(1))
         notes = [event["note"] for event in trace.events if event["type"] == "simulation"]
         trees.append((notes, found.reflections, exported(found.root)))
     assert all(tree == trees[0] for tree in trees)
@@ -514,8 +524,8 @@ async def test_who_reflects_does_not_depend_on_how_long_the_world_takes(width):
 
 @pytest.mark.parametrize("width", [1, 4])
 async def test_the_transition_memory_changes_nothing(width):
-    agent = an_agent(
-        prior=Words(),
+    parts = search_parts(
+        prior=by_words,
         reflect=Reflects("The lantern!"),
         select=select_by_puct(c=20.0),
         depths=(12,),
@@ -524,9 +534,9 @@ async def test_the_transition_memory_changes_nothing(width):
     )
     plain = InterpretedGame(TrapDoor())
     remembered = RememberedGame(InterpretedGame(TrapDoor()), TransitionMemory())
-    expected = await searched(plain, agent)
+    expected = await searched(plain, parts)
     for _ in range(2):
-        found = await searched(remembered, agent)
+        found = await searched(remembered, parts)
         assert exported(found.root) == exported(expected.root)
     assert remembered.seconds.steps < plain.seconds.steps / 3
 
@@ -534,7 +544,7 @@ async def test_the_transition_memory_changes_nothing(width):
 async def test_nobody_looks_around_in_a_rollout():
     toy = Numbers()
     game = RememberedGame(InterpretedGame(toy), TransitionMemory())
-    found = await searched(game, an_agent(depths=(6,), simulations_per_action=2))
+    found = await searched(game, search_parts(depths=(6,), simulations_per_action=2))
     asked_about = {
         edge.step.state.state
         for _, edge in edges_below(found.root)
@@ -550,17 +560,10 @@ async def test_a_trajectory_is_looked_at_when_it_is_reflected_on():
     toy = Numbers()
     game = RememberedGame(InterpretedGame(toy), TransitionMemory())
     reflect = Reflects()
-    await searched(game, an_agent(depths=(9,), simulations_per_action=1, reflect=reflect, k=1))
+    await searched(game, search_parts(depths=(9,), simulations_per_action=1, reflect=reflect, k=1))
     (trajectory,) = reflect.trajectories
     seen = {turn.observation.look for turn in trajectory.turns}
     assert toy.asked["look"] == len(seen) > 3
-
-
-class Words:
-    """π by the words alone."""
-
-    async def __call__(self, situation):
-        return policy(situation.observation.look, situation.actions, len(situation.reflections))
 
 
 async def test_others_get_their_turn_while_a_search_runs():
@@ -573,32 +576,32 @@ async def test_others_get_their_turn_while_a_search_runs():
             await asyncio.sleep(0)
 
     waiting = asyncio.create_task(others())
-    agent = an_agent(depths=(10,), simulations_per_action=1000)
-    await searched(random_game(1, [None]), agent)
+    parts = search_parts(depths=(10,), simulations_per_action=1000)
+    await searched(random_game(1, [None]), parts)
     waiting.cancel()
     assert turns > 3
 
 
 async def test_nothing_to_search():
     with pytest.raises(ValueError, match="no action is valid"):
-        await searched(GraphGame({"s": {}}), an_agent())
+        await searched(GraphGame({"s": {}}), search_parts())
 
 
 async def test_a_state_where_nothing_can_be_done_is_worth_nothing_more():
     game = GraphGame({"s": {"a": ("stuck", 2.0, None), "b": ("s", 0.0, None)}, "stuck": {}})
-    found = await searched(game, an_agent(simulations_per_action=5))
+    found = await searched(game, search_parts(simulations_per_action=5))
     assert numbers(found.root)["a"][1] == 2.0
 
 
 async def test_the_transition_memory_changes_nothing_in_a_textworld_game():
-    agent = an_agent(
-        prior=Words(), depths=(4,), gamma=0.95, simulations_per_action=2, reflect=Reflects()
+    parts = search_parts(
+        prior=by_words, depths=(4,), gamma=0.95, simulations_per_action=2, reflect=Reflects()
     )
     trees = []
     with share_games():
         for remember in ("off", "memory", "memory"):
             async with open_game("simple", GameSettings(remember=remember)) as game:
-                found = await searched(game, agent)
+                found = await searched(game, parts)
                 trees.append((exported(found.root), game.seconds.steps))
     assert trees[0][0] == trees[1][0] == trees[2][0]
     # Played, played where new, and not played at all.

@@ -15,47 +15,41 @@ from llm_planning.environments.textgame.game import (
 )
 from llm_planning.environments.textgame.open_games import GameSettings
 from llm_planning.environments.textgame.trapdoor import TrapDoor
-from llm_planning.planners.mc_dml import walkthrough
-from llm_planning.planners.mc_dml.episode import ActionStatistics, first_move_metrics
-from llm_planning.planners.mc_dml.outcome import Episode
-from llm_planning.planners.mc_dml.roles import Turn
-from llm_planning.planners.mc_dml.walkthrough import Replay, play_walkthrough
+from llm_planning.planners.any_domain.decisions import ActionStatistics
+from llm_planning.planners.mc_dml.roles import GameTurn, trajectory_of
+from llm_planning.planners.mc_dml.searching import first_move_metrics
+from llm_planning.planners.mc_dml.walkthrough import (
+    play_walkthrough,
+    replay,
+    walkthrough_statistics,
+)
 from llm_planning.roles import Engines
 from llm_planning.settings import NoSettings
 from llm_planning.specs import Problem
 from llm_serving.scripted import ScriptedEngine
 
-NOWHERE = Observation("", "", "")
 
-
-def played(*rewards, choices=None):
-    turns = tuple(Turn(NOWHERE, "wait", reward, 0.0) for reward in rewards)
-    return Replay(Episode(turns, NOWHERE, None, 0.0, None), choices or (1,) * len(turns))
-
-
-def test_distances_between_rewards():
-    # Rewards at steps 2, 3 and 7: distances 2, 1 and 4, whose mean is 7/3; step 8 follows the last.
-    statistics = played(0, 5, 1, 0, 0, 0, 10, 0, choices=(3, 4, 5, 1, 1, 1, 2, 3)).statistics()
-    assert statistics == {
-        "walkthrough_length": 8,
-        "actions_per_step": 20 / 8,
-        "steps_per_reward": pytest.approx(7 / 3),
-        "max_steps_per_reward": 4,
+@pytest.mark.parametrize(
+    ("rewards", "choices", "mean_choices", "mean", "longest"),
+    [
+        # Rewards at steps 2, 3 and 7: distances 2, 1 and 4, whose mean is 7/3; step 8 follows the
+        # last.
+        ((0, 5, 1, 0, 0, 0, 10, 0), (3, 4, 5, 1, 1, 1, 2, 3), 20 / 8, 7 / 3, 4),
+        # Points that are lost are no reward.
+        ((0, -5, 2), (1, 1, 1), 1, 3, 3),
+        ((0, 0), (1, 1), 1, None, None),
+        ((), (), None, None, None),
+    ],
+)
+def test_distances_between_rewards(rewards, choices, mean_choices, mean, longest):
+    nowhere = Observation("", "", "")
+    turns = [GameTurn(nowhere, "wait", reward, 0.0) for reward in rewards]
+    assert walkthrough_statistics(turns, choices) == {
+        "walkthrough_length": len(rewards),
+        "actions_per_step": mean_choices,
+        "steps_per_reward": mean and pytest.approx(mean),
+        "max_steps_per_reward": longest,
     }
-
-
-def test_points_that_are_lost_are_no_reward():
-    assert played(0, -5, 2).statistics()["max_steps_per_reward"] == 3
-
-
-def test_a_walkthrough_without_rewards_has_no_distances():
-    assert played(0, 0).statistics() == {
-        "walkthrough_length": 2,
-        "actions_per_step": 1,
-        "steps_per_reward": None,
-        "max_steps_per_reward": None,
-    }
-    assert played().statistics()["actions_per_step"] is None
 
 
 class Corridor:
@@ -82,33 +76,23 @@ class Corridor:
         return Transition(str(after), "", reward, Ending.VICTORY if after == 3 else None)
 
 
-def replay(game, actions):
-    return walkthrough.replay(TextGameDomain(game), actions, seed=0)
+async def replayed(game, actions):
+    episode, choices = await replay(TextGameDomain(game), actions, seed=0)
+    return trajectory_of(episode), choices
 
 
 async def test_nothing_is_played_after_the_end():
-    done = await replay(Corridor(), ["on", "dance", "on", "on", "on", "on"])
-    assert [turn.action for turn in done.episode.turns] == ["on", "dance", "on", "on"]
-    assert [turn.score for turn in done.episode.turns] == [1, 1, 2, 3]
-    assert done.choices == (1, 2, 2, 2)
-    assert done.episode.ending is Ending.VICTORY
-
-
-async def test_points_before_the_first_move_are_in_the_score():
-    class Generous(Corridor):
-        async def start(self):
-            return replace(await super().start(), reward=10.0)
-
-    idle = (await replay(Generous(), [])).episode
-    assert (idle.score, idle.best_score) == (10.0, 10.0)
-    back = (await replay(Generous(), ["back"])).episode
-    assert (back.score, back.best_score) == (9.0, 10.0)
+    done, choices = await replayed(Corridor(), ["on", "dance", "on", "on", "on", "on"])
+    assert [turn.action for turn in done.turns] == ["on", "dance", "on", "on"]
+    assert [turn.score for turn in done.turns] == [1, 1, 2, 3]
+    assert choices == [1, 2, 2, 2]
+    assert done.ending is Ending.VICTORY
 
 
 async def test_a_walkthrough_may_end_before_the_game():
-    done = await replay(Corridor(), ["on", "on"])
-    assert done.episode.ending is None
-    assert done.episode.last.look == "Room 2."
+    done, _ = await replayed(Corridor(), ["on", "on"])
+    assert done.ending is None
+    assert done.last.look == "Room 2."
 
 
 async def walked(task, **settings):
@@ -156,66 +140,48 @@ async def test_a_story_file_that_is_not_there(tmp_path):
         await walked("zork1", games=str(tmp_path))
 
 
-def statistics(action, *, q, prior, visits):
-    return ActionStatistics(action, q, prior, visits)
+EAST = ActionStatistics("east", 0.1, 1.0, 2)
+BAIT = ActionStatistics("open trap door", 0.5, 26.0, 9)
+LANTERN = ActionStatistics("take lantern", 0.3, 60.0, 30)
+UNVISITED = ActionStatistics("take sword", 0.1, 0.0, 0)
 
 
-async def test_the_greedy_action_beside_the_best_other_one():
-    world = trap_door()
-    root = [
-        statistics("east", q=1.0, prior=0.1, visits=2),
-        statistics("open trap door", q=26.0, prior=0.5, visits=9),
-        statistics("take lantern", q=60.0, prior=0.3, visits=30),
-        statistics("take sword", q=0.0, prior=0.1, visits=0),
-    ]
-    assert await first_move_metrics(world, root, executed="take lantern", seed=0) == {
-        "greedy_first": False,
-        "greedy_q": 26.0,
-        "greedy_prior": 0.5,
-        "greedy_visits": 9,
-        "patient_q": 60.0,
-        "patient_prior": 0.3,
-        "patient_visits": 30,
-    }
-    taken = await first_move_metrics(world, root[:2], executed="open trap door", seed=0)
-    assert taken["greedy_first"] is True
-    assert taken["patient_q"] == 1.0
-    # Nothing else was visited: there is no other action to stand beside the greedy one.
-    alone = await first_move_metrics(world, [root[1], root[3]], executed="open trap door", seed=0)
-    assert alone == {
-        "greedy_first": True,
-        "greedy_q": 26.0,
-        "greedy_prior": 0.5,
-        "greedy_visits": 9,
-    }
+def told(one, which, *, q):
+    return {f"{which}_q": q, f"{which}_prior": one.prior, f"{which}_visits": one.visits}
 
 
-async def test_a_bait_that_was_never_visited_was_not_taken():
-    world = trap_door()
-    root = [
-        statistics("east", q=1.0, prior=0.1, visits=2),
-        statistics("open trap door", q=0.0, prior=0.05, visits=0),
-        statistics("take lantern", q=60.0, prior=0.3, visits=30),
-    ]
-    assert await first_move_metrics(world, root, executed="take lantern", seed=0) == {
-        "greedy_first": False,
-        "greedy_q": None,
-        "greedy_prior": 0.05,
-        "greedy_visits": 0,
-        "patient_q": 60.0,
-        "patient_prior": 0.3,
-        "patient_visits": 30,
-    }
-
-
-async def test_where_nothing_pays_at_once_nobody_is_greedy():
-    root = [statistics("on", q=1.0, prior=0.9, visits=2)]
-    root += [statistics("dance", q=2.0, prior=0.1, visits=3)]
-    # `on` pays in the corridor, `dance` and `back` do not.
-    assert (
-        await first_move_metrics(TextGameDomain(Corridor()), root[1:], executed="dance", seed=0)
-        == {}
-    )
-    assert (await first_move_metrics(TextGameDomain(Corridor()), root, executed="dance", seed=0))[
-        "greedy_visits"
-    ] == 2
+@pytest.mark.parametrize(
+    ("root", "executed", "expected"),
+    [
+        (
+            [EAST, BAIT, LANTERN, UNVISITED],
+            "take lantern",
+            {"greedy_first": False}
+            | told(BAIT, "greedy", q=26.0)
+            | told(LANTERN, "patient", q=60.0),
+        ),
+        (
+            [EAST, BAIT],
+            "open trap door",
+            {"greedy_first": True} | told(BAIT, "greedy", q=26.0) | told(EAST, "patient", q=1.0),
+        ),
+        # Nothing else was visited: there is no other action to stand beside the greedy one.
+        (
+            [BAIT, UNVISITED],
+            "open trap door",
+            {"greedy_first": True} | told(BAIT, "greedy", q=26.0),
+        ),
+        # A bait that was never visited was not taken, and has no Q.
+        (
+            [EAST, replace(BAIT, value=0.0, visits=0), LANTERN],
+            "take lantern",
+            {"greedy_first": False}
+            | told(replace(BAIT, visits=0), "greedy", q=None)
+            | told(LANTERN, "patient", q=60.0),
+        ),
+        # Nothing pays at once.
+        ([EAST, LANTERN], "east", {}),
+    ],
+)
+async def test_the_greedy_action_beside_the_best_other_one(root, executed, expected):
+    assert await first_move_metrics(trap_door(), root, executed=executed, seed=0) == expected

@@ -1,4 +1,6 @@
+import json
 import re
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -17,6 +19,8 @@ from llm_planning.registry import (
 from llm_planning.running import prepare, prepare_with
 from llm_planning.settings import Settings, SettingsError
 from llm_planning.specs import UnknownTaskError, choose, known_keys, planner, refuse_unfit
+
+GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 class Walk(Domain):
@@ -197,24 +201,15 @@ async def test_an_open_domain_is_handed_over_as_it_is():
     assert world.step(3, "on", Random(0)).done
 
 
-def test_defaults_are_those_of_table_3():
-    assert FeasibleSearchSettings().to_json() == {
-        "roles": "llm",
-        "roles_sha256": "",
-        "d": 12,
-        "layout": "cached",
-        "k": 3,
-        "iter": 10,
-        "gamma": 0.95,
-        "c": 0.7,
-        "width": 1,
-        "primary_weight": 1.2,
-        "moderate_weight": 1.0,
-        "penalty_weight": -1.0,
-        "return": "sum",
-        "first_play": "zero",
-        "infeasible": "repair",
+@pytest.mark.parametrize(("kind", "find"), [("planners", find_planner), ("domains", find_domain)])
+def test_names_settings_and_defaults_stay(kind, find):
+    """The defaults are the papers' where those say any; ledgers name trials by all of them."""
+    golden = json.loads((GOLDEN / "settings.json").read_text("utf-8"))[kind]
+    found = {
+        name: json.loads(json.dumps(find(name).settings.read({}).to_json())) for name in golden
     }
+    assert found == golden
+    assert [list(found[name]) for name in golden] == [list(golden[name]) for name in golden]
 
 
 def test_settings_from_texts():

@@ -1,6 +1,8 @@
 """From names to a plan: which domain is meant, and what does not fit together."""
 
+import time
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from textgame_toys import trap_door
@@ -10,10 +12,18 @@ from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.environments.minecraft.domain import Minecraft
 from llm_planning.outcome import Outcome
 from llm_planning.registry import find_planner, spec_of
-from llm_planning.roles import Engines
-from llm_planning.running import find_where, fitting_domains, prepare, prepare_with
+from llm_planning.roles import Engines, metered
+from llm_planning.running import (
+    find_where,
+    fitting_domains,
+    prepare,
+    prepare_with,
+    run_planner,
+)
 from llm_planning.settings import Settings, SettingsError
 from llm_planning.specs import Benchmark, UnknownTaskError, planner
+from llm_planning.trace import recording
+from llm_serving.request import Request
 from llm_serving.scripted import ScriptedEngine
 
 
@@ -107,3 +117,26 @@ def test_a_task_tells_the_domain_where_only_one_has_it(monkeypatch):
     monkeypatch.setitem(DOMAINS, "kitchen", replace(spec_of(Line), tasks=("cook-meat",)))
     with pytest.raises(DomainError, match="'cook-meat' is in the domains minecraft and line"):
         prepare(told, task="cook-meat", settings={})
+
+
+async def test_a_run_is_told_with_its_answer_or_its_error():
+    meters = metered(Engines(ScriptedEngine({"ask": "yes"})))
+
+    @planner("asking")
+    async def asking(problem, *, engines, settings, seed):
+        await engines.of("ask").generate(Request(prompt="?", role="ask"))
+        return 1 / seed
+
+    find = partial(prepare, asking, domain=spec_of(Line), settings={})
+    unheard = await run_planner(find, meters, seed=2)
+    assert (unheard.result(), unheard.outcome, unheard.events) == (0.5, 0.5, ())
+    assert unheard.usage["ask"].calls == 1
+    assert 0 <= time.time() - unheard.started < 60
+    assert 0 < unheard.seconds < 60
+    with recording() as trace:
+        failed = await run_planner(find, meters, seed=0)
+    assert [event["type"] for event in failed.events] == ["role"]
+    assert failed.events is trace.events
+    assert failed.usage["ask"].calls == 2
+    with pytest.raises(ZeroDivisionError):
+        failed.result()

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from llm_planning.domain import Step, settled
-from llm_planning.execution import Episode
-from llm_planning.planners.any_domain.decisions import Decision, Option, episode_outcome
-from llm_planning.planners.any_domain.searching import EpisodeSettings
+from llm_planning.domain import settled
+from llm_planning.execution import play
+from llm_planning.planners.any_domain.decisions import ActionStatistics, Decision, episode_outcome
 from llm_planning.planners.any_domain.wording import ActWording, Situation, Turn, seen
-from llm_planning.priors import ROLE, PriorSettings, make_prior
+from llm_planning.priors import ROLE, PriorSettings, make_prior, prior_as_set
 from llm_planning.search import argmax
+from llm_planning.settings import EpisodeSettings
 from llm_serving.answers import Constraint
 from llm_serving.patterns import finite_regex
 from llm_serving.request import Request, Sampling
@@ -22,8 +23,9 @@ from llm_serving.request import Request, Sampling
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
+    from llm_planning.execution import Episode
     from llm_planning.outcome import Outcome
-    from llm_planning.planners.any_domain.domain_model import AskPrior
+    from llm_planning.priors import Policy
     from llm_planning.roles import Engines
     from llm_planning.specs import Problem
 
@@ -113,14 +115,7 @@ async def react(
         seed: of all draws.
     """
     wording = ActWording(problem.world)
-    prior = make_prior(
-        settings.prior,
-        engines.of(ROLE),
-        wording=wording,
-        temperature=settings.prior_temperature,
-        mixture=settings.prior_mixture,
-        seed=seed,
-    )
+    prior = prior_as_set(settings, engines.of(ROLE), wording=wording, seed=seed)
 
     async def think(situation: Situation) -> str:
         answer = await engines.of(THINK).generate(
@@ -138,33 +133,34 @@ async def react(
 
 async def _act(
     problem: Problem[Any],
-    prior: AskPrior,
+    prior: Policy[Situation],
     pick: Callable[[Sequence[float]], int],
     *,
     think: Callable[[Situation], Awaitable[str]] | None = None,
     settings: ActingSettings,
     seed: int,
 ) -> Outcome:
-    """Decides, acts and sees what comes of it, until the episode ends or the moves are used up."""
+    """Plays an episode in which each action is picked by π, after a thought where there is any."""
     domain = problem.world
-    episode = await Episode.begin(domain, seed=seed)
-    past: tuple[Turn, ...] = ()
-    now = await seen(domain, Step(episode.state))
-    decisions = []
-    while not episode.over and len(episode.moves) < settings.moves:
+    decisions: list[Decision] = []
+
+    async def choose(episode: Episode[Any, Any]) -> Any:  # noqa: ANN401 - an action of the domain
         actions = await settled(domain.actions(episode.state))
         if not actions:
-            break
-        situation = Situation(past, now, tuple(map(str, actions)))
+            return None
+        past = tuple(
+            Turn(move.seen, str(move.action), decision.thought)
+            for move, decision in zip(episode.moves, decisions, strict=True)
+        )
+        situation = Situation(past, episode.now, tuple(map(str, actions)))
         if think is not None:
             situation = replace(situation, thought=await think(situation))
         pi = await prior(situation)
-        chosen = pick(pi)
-        options = map(Option, situation.actions, pi)
-        decisions.append(Decision(tuple(options), situation.thought))
-        step = await episode.act(actions[chosen])
-        past = (*past, Turn(now, situation.actions[chosen], situation.thought))
-        now = await seen(domain, step)
+        options = tuple(map(ActionStatistics, situation.actions, pi))
+        decisions.append(Decision(options, situation.thought))
+        return actions[pick(pi)]
+
+    episode = await play(domain, choose, see=partial(seen, domain), moves=settings.moves, seed=seed)
     return await episode_outcome(
         problem, episode, decisions, settings=settings, seed=seed, metrics={}
     )

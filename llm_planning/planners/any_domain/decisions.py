@@ -10,19 +10,20 @@ from llm_planning.outcome import Outcome
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from llm_planning.domain import A, S
     from llm_planning.execution import Episode, Move
-    from llm_planning.search import Node
+    from llm_planning.search import Edge, Node
     from llm_planning.settings import Settings
     from llm_planning.specs import Problem
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class ActionStatistics:
     """An action that could have been chosen.
 
     Attributes:
         action: as it is written.
-        prior: π(a|h).
+        prior: π(a|h), as it was asked last.
         value: Q(h, a); None without a search.
         visits: N(h, a); None without a search.
     """
@@ -32,37 +33,41 @@ class Option:
     value: float | None = None
     visits: int | None = None
 
+    def to_json(self) -> dict[str, Any]:
+        """For a trace; what there is not is left out."""
+        row = {"action": self.action, "Q": self.value, "prior": self.prior, "N": self.visits}
+        return {key: value for key, value in row.items() if value is not None}
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:
     """How a move was chosen.
 
     Attributes:
-        options: among which actions.
+        options: the actions that were possible.
         thought: that came before; empty where nobody thinks.
     """
 
-    options: tuple[Option, ...]
+    options: tuple[ActionStatistics, ...]
     thought: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """For a trace; what there is not is left out."""
-        rows = [
-            {"action": one.action, "Q": one.value, "prior": one.prior, "N": one.visits}
-            for one in self.options
-        ]
-        said = [{key: value for key, value in row.items() if value is not None} for row in rows]
-        return {"options": said, **({"thought": self.thought} if self.thought else {})}
+        options = [one.to_json() for one in self.options]
+        return {"options": options, **({"thought": self.thought} if self.thought else {})}
 
 
-def decision_of(root: Node[Any, Any]) -> Decision:
-    """The statistics of a searched root."""
-    return Decision(
-        tuple(
-            Option(str(edge.action), edge.prior, edge.value, edge.visits)
-            for edge in root.edges or ()
-        )
+def statistics_of(root: Node[Any, Any]) -> tuple[ActionStatistics, ...]:
+    """Every action of a searched root."""
+    return tuple(
+        ActionStatistics(str(edge.action), edge.prior, edge.value, edge.visits)
+        for edge in root.edges or ()
     )
+
+
+def visited(root: Node[S, A]) -> list[Edge[S, A]]:
+    """The edges of a searched root that were taken."""
+    return [edge for edge in root.edges or () if edge.visits]
 
 
 async def episode_outcome(

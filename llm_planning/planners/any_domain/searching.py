@@ -7,18 +7,25 @@ really happens is drawn from a stream that no simulation sees.
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from pydantic import Field
 
-from llm_planning.domain import Step, settled
-from llm_planning.execution import Episode
-from llm_planning.planners.any_domain.decisions import decision_of, episode_outcome
-from llm_planning.planners.any_domain.domain_model import DomainModel
-from llm_planning.planners.any_domain.wording import ActWording, Turn, seen
-from llm_planning.priors import ROLE, PriorSettings, make_prior
+from llm_planning.domain import A, S, observed, settled
+from llm_planning.execution import play
+from llm_planning.planners.any_domain.decisions import (
+    Decision,
+    episode_outcome,
+    statistics_of,
+    visited,
+)
+from llm_planning.planners.any_domain.wording import ActWording, Situation, Turn, seen
+from llm_planning.priors import ROLE, PriorSettings, prior_as_set
 from llm_planning.search import (
+    Edge,
+    Evaluation,
     Node,
     advance,
     by_sums,
@@ -26,15 +33,18 @@ from llm_planning.search import (
     select_by_puct,
     select_by_uct,
 )
-from llm_planning.settings import Settings
+from llm_planning.settings import EpisodeSettings
 from llm_planning.trace import tracing
 
 if TYPE_CHECKING:
-    from llm_planning.domain import Domain, History
+    from collections.abc import Awaitable, Sequence
+
+    from llm_planning.domain import Domain, History, Step
+    from llm_planning.execution import Episode
     from llm_planning.outcome import Outcome
-    from llm_planning.planners.any_domain.domain_model import AskPrior
+    from llm_planning.priors import Policy
     from llm_planning.roles import Engines
-    from llm_planning.search import Edge, Select
+    from llm_planning.search import Select, Walk
     from llm_planning.specs import Problem
 
 _BELIEVED = 100
@@ -47,17 +57,7 @@ _LEAST = 1e-9
 """The least weight of an edge that is drawn by π: where π is 0 for all of them, all are equal."""
 
 
-class EpisodeSettings(Settings):
-    """Settings of whoever acts in a domain.
-
-    Attributes:
-        moves: most real moves.
-    """
-
-    moves: int = Field(50, ge=1)
-
-
-class SearchSettings(EpisodeSettings):
+class UctSettings(EpisodeSettings):
     """Settings of a search.
 
     Attributes:
@@ -76,8 +76,8 @@ class SearchSettings(EpisodeSettings):
     width: int = Field(1, ge=1)
 
 
-class PuctSettings(PriorSettings, SearchSettings):
-    """Settings of PUCT."""
+class PuctSettings(PriorSettings, UctSettings):
+    """Settings of a search with a prior."""
 
 
 async def puct(
@@ -91,26 +91,18 @@ async def puct(
         settings: of the search and of the prior.
         seed: of all draws.
     """
-    if settings.prior == "uniform":
-        prior = None
-    else:
-        prior = make_prior(
-            settings.prior,
-            engines.of(ROLE),
-            wording=ActWording(problem.world),
-            temperature=settings.prior_temperature,
-            mixture=settings.prior_mixture,
-            seed=seed,
-        )
+    wording = ActWording(problem.world)
+    prior = prior_as_set(settings, engines.of(ROLE), wording=wording, seed=seed)
+    asked = None if settings.prior == "uniform" else prior
     select: Select[Any, Any] = select_by_puct(c=settings.c)
-    return await _search_and_act(problem, prior, select, settings=settings, seed=seed)
+    return await _search_and_act(problem, asked, select, settings=settings, seed=seed)
 
 
 async def uct(
     problem: Problem[Any],
     *,
     engines: Engines,  # noqa: ARG001 - nobody is asked
-    settings: SearchSettings,
+    settings: UctSettings,
     seed: int,
 ) -> Outcome:
     """Selects by Q + c √(ln N(h) / N(h, a)).
@@ -127,29 +119,31 @@ async def uct(
 
 async def _search_and_act(
     problem: Problem[Any],
-    prior: AskPrior | None,
+    prior: Policy[Situation] | None,
     select: Select[Any, Any],
     *,
-    settings: SearchSettings,
+    settings: UctSettings,
     seed: int,
 ) -> Outcome:
     """Searches, does the best action for real, keeps the tree below it, and so on."""
     domain = problem.world
-    episode = await Episode.begin(domain, seed=seed)
     rng = Random(f"search {seed}")
     root: Node[Any, Any] = Node()
-    past: list[Turn] = []
-    now = await seen(domain, Step(episode.state))
-    decisions = []
-    while not episode.over and len(episode.moves) < settings.moves:
+    decisions: list[Decision] = []
+
+    async def choose(episode: Episode[Any, Any]) -> Any:  # noqa: ANN401 - an action of the domain
+        nonlocal root
+        if episode.moves:
+            last = episode.moves[-1]
+            root = advance(root, last.action, last.step)
         history = tuple((move.action, move.step.seen) for move in episode.moves)
         await _tell_belief(domain, history, seed=seed)
         model = DomainModel(
             domain,
             state=episode.state,
             history=history,
-            past=tuple(past),
-            now=now,
+            past=tuple(Turn(move.seen, str(move.action)) for move in episode.moves),
+            now=episode.now,
             prior=prior,
             gamma=settings.gamma,
             depth=settings.depth,
@@ -168,12 +162,11 @@ async def _search_and_act(
         )
         edge = best_edge(root, rng)
         if edge is None:
-            break
-        decisions.append(decision_of(root))
-        step = await episode.act(edge.action)
-        past.append(Turn(now, str(edge.action)))
-        now = await seen(domain, step)
-        root = advance(root, edge.action, step)
+            return None
+        decisions.append(Decision(statistics_of(root)))
+        return edge.action
+
+    episode = await play(domain, choose, see=partial(seen, domain), moves=settings.moves, seed=seed)
     return await episode_outcome(
         problem,
         episode,
@@ -210,9 +203,115 @@ def best_edge(root: Node[Any, Any], rng: Random) -> Edge[Any, Any] | None:
     Returns:
         The edge; None if no action is possible.
     """
-    tried = [edge for edge in root.edges or () if edge.visits]
+    tried = visited(root)
     if not tried:
         return None
     best = max(edge.value for edge in tried)
     equals = [edge for edge in tried if edge.value == best]
     return rng.choices(equals, [max(edge.prior, _LEAST) for edge in equals])[0]
+
+
+class DomainModel(Generic[S, A]):
+    """A `search.Model` over a domain's own dynamics.
+
+    A domain with a belief is searched as a POMDP: simulations begin in states drawn from it, and
+    a prior is told what was done and seen, never the state. Elsewhere the state is known, and a
+    prior is told what an agent sees of it, without how it came about: it is asked once for each.
+
+    Args:
+        domain: whose dynamics are simulated.
+        state: where the episode stands; not looked at where there is a belief.
+        history: (action, observation) pairs of the episode.
+        past: the same in words.
+        now: what is seen at present.
+        prior: asked for π; None for the uniform one.
+        gamma: γ of the rollouts.
+        depth: actions from the root after which a rollout ends.
+    """
+
+    def __init__(
+        self,
+        domain: Domain[S, A],
+        *,
+        state: S,
+        history: History,
+        past: tuple[Turn, ...],
+        now: str,
+        prior: Policy[Situation] | None,
+        gamma: float,
+        depth: int,
+    ) -> None:
+        self._domain = domain
+        self._state = state
+        self._history = history
+        self._past = past
+        self._now = now
+        self._prior = prior
+        self._gamma = gamma
+        self._depth = depth
+        self._belief: Any = getattr(domain, "belief", None)
+        self._score: Any = getattr(domain, "score", None)
+
+    def draw_root(self, walk: Walk[S, A]) -> S | Awaitable[S]:
+        """The known state, or s ~ b(history)."""
+        if self._belief is None:
+            return self._state
+        drawn: S | Awaitable[S] = self._belief(self._history, walk.rng)
+        return drawn
+
+    async def legal(self, state: S) -> Sequence[A]:
+        """The domain's actions."""
+        return await settled(self._domain.actions(state))
+
+    async def step(self, state: S, action: A, rng: Random) -> Step[S]:
+        """The domain's step."""
+        return await settled(self._domain.step(state, action, rng))
+
+    async def expand(self, node: Node[S, A], walk: Walk[S, A]) -> Sequence[Edge[S, A]]:
+        """Edges for the actions that the node lacks; π is asked anew over old and new ones.
+
+        A node gets further actions only where a state is drawn in which more is possible.
+        """
+        known = node.edges or []
+        old = [edge.action for edge in known]
+        new = [action for action in await self.legal(walk.state) if action not in old]
+        if not new:
+            return ()
+        edges = [*known, *map(Edge, new)]
+        for edge, p in zip(edges, await self._pi(walk, [*old, *new]), strict=True):
+            edge.prior = p
+        return edges[len(known) :]
+
+    async def evaluate(self, node: Node[S, A], walk: Walk[S, A]) -> Evaluation[S, A]:  # noqa: ARG002
+        """The domain's score of the state; without one, a rollout with uniform actions."""
+        if self._score is not None:
+            return Evaluation(tail=await settled(self._score(walk.state)))
+        domain, rng, state = self._domain, walk.rng, walk.state
+        value = 0.0
+        weight = 1.0
+        for _ in range(self._depth - walk.depth):
+            actions = await settled(domain.actions(state))
+            if not actions:
+                break
+            action = actions[int(rng.random() * len(actions))]
+            step = await settled(domain.step(state, action, rng))
+            value += weight * step.reward
+            weight *= self._gamma
+            if step.done:
+                break
+            state = step.state
+        return Evaluation(tail=value)
+
+    async def _pi(self, walk: Walk[S, A], actions: list[A]) -> Sequence[float]:
+        if self._prior is None:
+            return [1.0 / len(actions)] * len(actions)
+        names = tuple(map(str, actions))
+        if self._belief is None:
+            shown = await observed(self._domain, walk.state)
+            return await self._prior(Situation((), shown, names))
+        turns = list(self._past)
+        now = self._now
+        for edge, step in zip(walk.edges, walk.steps, strict=True):
+            turns.append(Turn(now, str(edge.action)))
+            now = await seen(self._domain, step)
+        return await self._prior(Situation(tuple(turns), now, names))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from llm_planning.planners.any_domain.acting import (
@@ -11,40 +12,36 @@ from llm_planning.planners.any_domain.acting import (
     llm_policy,
     react,
 )
-from llm_planning.planners.any_domain.searching import PuctSettings, SearchSettings, puct, uct
+from llm_planning.planners.any_domain.searching import PuctSettings, UctSettings, puct, uct
 from llm_planning.priors import ROLE
 from llm_planning.specs import PlannerSpec
 
-PAPER: Final = "Every domain"
+_Spec = partial(PlannerSpec, paper="Every domain")
 
-SPECS: Final = (
-    PlannerSpec(
+SPECS: Final[tuple[PlannerSpec, ...]] = (
+    _Spec(
         name="puct",
         summary="tree search before every move, guided by a language model's prior over actions",
-        paper=PAPER,
         settings=PuctSettings,
         run=puct,
         roles=(ROLE,),
     ),
-    PlannerSpec(
+    _Spec(
         name="uct",
         summary="tree search before every move that asks no language model",
-        paper=PAPER,
-        settings=SearchSettings,
+        settings=UctSettings,
         run=uct,
     ),
-    PlannerSpec(
+    _Spec(
         name="llm-policy",
         summary="a language model picks every action, without search",
-        paper=PAPER,
         settings=PolicySettings,
         run=llm_policy,
         roles=(ROLE,),
     ),
-    PlannerSpec(
+    _Spec(
         name="react",
         summary="a language model writes a thought before every action, and sees what it did",
-        paper=PAPER,
         settings=ReactSettings,
         run=react,
         roles=(THINK, ROLE),

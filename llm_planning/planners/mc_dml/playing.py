@@ -8,6 +8,7 @@ rounds, with a reflection at the end of each for those that follow; the last rou
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -15,22 +16,24 @@ from pydantic import Field
 
 from llm_planning import execution
 from llm_planning.environments.textgame.game import Ending
-from llm_planning.planners.mc_dml.outcome import Episode, Spent, game_outcome
-from llm_planning.planners.mc_dml.prompts import Questions
-from llm_planning.planners.mc_dml.reflection import LlmReflection
-from llm_planning.planners.mc_dml.roles import Situation, Trajectory, Turn
-from llm_planning.planners.mc_dml.search import observe, remembered
-from llm_planning.planners.mc_dml.settings import EpisodeSettings, ReflectionSettings
+from llm_planning.planners.mc_dml.outcome import ending_of, game_outcome, timed
+from llm_planning.planners.mc_dml.prompts import GameWording, reflect
+from llm_planning.planners.mc_dml.roles import GameSituation, Trajectory, trajectory_of
+from llm_planning.planners.mc_dml.search import observe, trace_reflection
+from llm_planning.planners.mc_dml.settings import ReflectionSettings
 from llm_planning.planners.mc_dml.worlds import as_text_game
 from llm_planning.priors import PriorKind, make_prior, softmax
+from llm_planning.settings import EpisodeSettings
+from llm_planning.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llm_planning.environments.textgame.domain import TextGameDomain
-    from llm_planning.environments.textgame.game import Observation
+    from llm_planning.environments.textgame.game import Observation, Transition
+    from llm_planning.execution import Episode
     from llm_planning.outcome import Outcome
-    from llm_planning.planners.mc_dml.roles import Reflect
+    from llm_planning.planners.mc_dml.roles import GamePolicy, GameTurn, Reflect
     from llm_planning.priors import Prior
     from llm_planning.roles import Engines
     from llm_planning.specs import Problem
@@ -79,94 +82,6 @@ class Choice:
         return {"root": root, "chosen_by": self.by}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LlmPlayer:
-    """Who draws a move from the policy.
-
-    Attributes:
-        prior: the policy.
-        spent: where its questions are counted.
-        history: turns before o_t that it is told.
-        temperature: of the draw.
-    """
-
-    prior: Prior[Situation]
-    spent: Spent
-    history: int
-    temperature: float
-
-    async def policy(self, situation: Situation) -> list[float]:
-        """π^(1/temperature), normalised, shape [actions].
-
-        Raises:
-            ServingError: the engine failed.
-        """
-        with self.spent.engine.running():
-            logprobs = await self.prior.logprobs(situation)
-        return softmax(logprobs, temperature=self.temperature)
-
-    async def play(
-        self,
-        world: TextGameDomain,
-        *,
-        moves: int,
-        seed: int,
-        number: int = 0,
-        reflections: tuple[str, ...] = (),
-    ) -> tuple[Episode, tuple[Choice, ...]]:
-        """Plays a game once.
-
-        Args:
-            world: from its start.
-            moves: most of them; a state in which nothing can be done ends the episode as well.
-            seed: of the draws, and of what happens in the world.
-            number: of the round.
-            reflections: of earlier rounds.
-
-        Returns:
-            The episode, and how each of its moves was chosen.
-
-        Raises:
-            TextGameError: the game failed.
-            ServingError: the engine failed.
-        """
-        life = await execution.Episode.begin(world, seed=seed)
-        here = life.state
-        turns: list[Turn] = []
-        choices: list[Choice] = []
-        draw = Random(f"{seed}/{number}")
-        start = score = here.reward
-        observation = await observe(world, here)
-        while len(turns) < moves and not life.over and (actions := await world.actions(here)):
-            by: ChosenBy = "repeats" if _is_stuck(turns, choices, observation) else "policy"
-            if by == "repeats":
-                weights = [1.0 / len(actions)] * len(actions)
-            else:
-                told = tuple(turns[-self.history :]) if self.history else ()
-                weights = await self.policy(Situation(told, observation, actions, reflections))
-            (action,) = draw.choices(actions, weights)
-            choices.append(Choice(tuple(zip(actions, weights, strict=True)), by))
-            here = (await life.act(action)).state
-            score += here.reward
-            turns.append(Turn(observation, action, here.reward, score))
-            observation = await observe(world, here)
-        lived = await life.recorded()
-        return Episode(tuple(turns), observation, here.ending, start, lived), tuple(choices)
-
-
-def _is_stuck(turns: Sequence[Turn], choices: Sequence[Choice], observation: Observation) -> bool:
-    """Whether the policy took the same action in this state the last `REPEATS` times.
-
-    The state is what an agent sees of it, place and belongings: a game that counts its turns is
-    never twice in the same state by itself.
-    """
-    last = turns[-REPEATS:]
-    if len(last) < REPEATS or any(choice.by == "repeats" for choice in choices[-REPEATS:]):
-        return False
-    seen = {(o.look, o.inventory) for o in (observation, *(turn.observation for turn in last))}
-    return len(seen) == 1 and len({turn.action for turn in last}) == 1
-
-
 async def llm_agent(
     problem: Problem[Any], *, engines: Engines, settings: LlmAgentSettings, seed: int
 ) -> Outcome:
@@ -183,17 +98,21 @@ async def llm_agent(
         TextGameError: the game cannot be played.
         ServingError: the engine failed.
     """
-    world = as_text_game(problem)
-    player = _player(engines, settings, seed)
-    episode, choices = await player.play(world, moves=settings.moves, seed=seed)
-    player.spent.priors = player.prior.questions
+    world, waiting = as_text_game(problem), Stopwatch()
+    prior = _prior(engines, settings, seed)
+    logprobs = timed(prior.logprobs, waiting)
+    played = await play_round(world, logprobs, settings=settings, seed=seed)
     return game_outcome(
+        problem,
         world,
-        episode,
-        spent=player.spent,
-        header={"task": problem.task, "seed": seed, "settings": settings.to_json()},
-        decisions=[choice.to_json() for choice in choices],
-        text=_moves(episode, choices),
+        played.trajectory,
+        await played.episode.recorded(),
+        settings=settings,
+        seed=seed,
+        decisions=[choice.to_json() for choice in played.choices],
+        seconds_engine=waiting.seconds,
+        priors=prior.questions,
+        text=_moves(played),
     )
 
 
@@ -215,21 +134,29 @@ async def reflection_agent(
         TextGameError: the game cannot be played.
         ServingError: the engine failed.
     """
-    world = as_text_game(problem)
-    player = _player(engines, settings, seed)
-    reflect = player.spent.timed(LlmReflection(engines.of("reflection")))
-    rounds = await play_rounds(world, player, reflect, settings=settings, seed=seed)
-    last = rounds[-1]
-    player.spent.priors = player.prior.questions
-    player.spent.reflections = len(last.reflections)
-    outcome = game_outcome(
+    world, waiting = as_text_game(problem), Stopwatch()
+    prior = _prior(engines, settings, seed)
+    rounds = await play_rounds(
         world,
-        last.episode,
-        spent=player.spent,
-        header={"task": problem.task, "seed": seed, "settings": settings.to_json()},
+        timed(prior.logprobs, waiting),
+        timed(partial(reflect, engine=engines.of("reflection")), waiting),
+        settings=settings,
+        seed=seed,
+    )
+    last = rounds[-1]
+    outcome = game_outcome(
+        problem,
+        world,
+        last.trajectory,
+        await last.episode.recorded(),
+        settings=settings,
+        seed=seed,
         decisions=[choice.to_json() for choice in last.choices],
-        best_score=max(one.episode.best_score for one in rounds),
-        text="\n".join((_scores(rounds), _moves(last.episode, last.choices))),
+        seconds_engine=waiting.seconds,
+        reflections=len(last.reflections),
+        priors=prior.questions,
+        best_score=max(one.trajectory.best_score for one in rounds),
+        text="\n".join((_scores(rounds), _moves(last))),
     )
     return replace(
         outcome,
@@ -240,31 +167,100 @@ async def reflection_agent(
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One round of the Reflection agent.
+    """A game that was played once.
 
     Attributes:
-        reflections: ℳ_c while it was played.
         episode: what happened.
+        trajectory: the same as the agent saw it.
         choices: how its moves were chosen.
+        reflections: ℳ_c while it was played.
     """
 
-    reflections: tuple[str, ...]
-    episode: Episode
+    episode: Episode[Transition, str]
+    trajectory: Trajectory
     choices: tuple[Choice, ...]
+    reflections: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
         """For a trace."""
         return {
             "reflections": list(self.reflections),
-            "actions": [turn.action for turn in self.episode.turns],
-            "score": self.episode.score,
-            "ending": "horizon" if self.episode.ending is None else str(self.episode.ending),
+            "actions": [turn.action for turn in self.trajectory.turns],
+            "score": self.trajectory.score,
+            "ending": ending_of(self.trajectory),
         }
+
+
+async def play_round(
+    world: TextGameDomain,
+    logprobs: GamePolicy,
+    *,
+    settings: LlmAgentSettings,
+    seed: int,
+    number: int = 0,
+    reflections: tuple[str, ...] = (),
+) -> Round:
+    """Plays a game once; every move is drawn from π^(1/temperature).
+
+    Args:
+        world: from its start; a state in which nothing can be done ends the episode.
+        logprobs: log π, shape [actions], in nats.
+        settings: of the agent.
+        seed: of the draws, and of what happens in the world.
+        number: of the round.
+        reflections: of earlier rounds.
+
+    Raises:
+        TextGameError: the game failed.
+        ServingError: the engine failed.
+    """
+    choices: list[Choice] = []
+    draw = Random(f"{seed}/{number}")
+
+    async def choose(episode: Episode[Transition, str]) -> str | None:
+        actions = await world.actions(episode.state)
+        if not actions:
+            return None
+        turns, observation = trajectory_of(episode).turns, episode.now
+        by: ChosenBy = "repeats" if _is_stuck(turns, choices, observation) else "policy"
+        if by == "repeats":
+            weights = [1.0 / len(actions)] * len(actions)
+        else:
+            past = turns[-settings.history :] if settings.history else ()
+            situation = GameSituation(past, observation, actions, reflections)
+            weights = softmax(await logprobs(situation), temperature=settings.temperature)
+        (action,) = draw.choices(actions, weights)
+        choices.append(Choice(tuple(zip(actions, weights, strict=True)), by))
+        return action
+
+    episode = await execution.play(
+        world,
+        choose,
+        see=lambda step: observe(world, step.state),
+        moves=settings.moves,
+        seed=seed,
+    )
+    return Round(episode, trajectory_of(episode), tuple(choices), reflections)
+
+
+def _is_stuck(
+    turns: Sequence[GameTurn], choices: Sequence[Choice], observation: Observation
+) -> bool:
+    """Whether the policy took the same action in this state the last `REPEATS` times.
+
+    The state is what an agent sees of it, place and belongings: a game that counts its turns is
+    never twice in the same state by itself.
+    """
+    last = turns[-REPEATS:]
+    if len(last) < REPEATS or any(choice.by == "repeats" for choice in choices[-REPEATS:]):
+        return False
+    seen = {(o.look, o.inventory) for o in (observation, *(turn.observation for turn in last))}
+    return len(seen) == 1 and len({turn.action for turn in last}) == 1
 
 
 async def play_rounds(
     world: TextGameDomain,
-    player: LlmPlayer,
+    logprobs: GamePolicy,
     reflect: Reflect,
     *,
     settings: ReflectionAgentSettings,
@@ -274,7 +270,7 @@ async def play_rounds(
 
     Args:
         world: from its start, in every round.
-        player: plays all of them.
+        logprobs: log π, shape [actions], in nats.
         reflect: on each but the last; a sentence that is known already is not added again.
         settings: of the agent.
         seed: of the draws.
@@ -286,39 +282,35 @@ async def play_rounds(
     rounds: list[Round] = []
     reflections: tuple[str, ...] = ()
     for number in range(settings.k + 1):
-        episode, choices = await player.play(
-            world, moves=settings.moves, seed=seed, number=number, reflections=reflections
+        played = await play_round(
+            world, logprobs, settings=settings, seed=seed, number=number, reflections=reflections
         )
-        rounds.append(Round(reflections, episode, choices))
-        if episode.ending is Ending.VICTORY or number == settings.k:
+        rounds.append(played)
+        if played.trajectory.ending is Ending.VICTORY or number == settings.k:
             break
-        reflection = await reflect(Trajectory(episode.turns, episode.last))
+        reflection = await reflect(played.trajectory)
         if reflection not in reflections:
             reflections = (*reflections, reflection)
-            remembered(reflection)
+            trace_reflection(reflection)
     return rounds
 
 
-def _player(engines: Engines, settings: LlmAgentSettings, seed: int) -> LlmPlayer:
-    return LlmPlayer(
-        prior=make_prior(settings.prior, engines.of("prior"), wording=Questions(), seed=seed),
-        spent=Spent(),
-        history=settings.history,
-        temperature=settings.temperature,
-    )
+def _prior(engines: Engines, settings: LlmAgentSettings, seed: int) -> Prior[GameSituation]:
+    return make_prior(settings.prior, engines.of("prior"), wording=GameWording(), seed=seed)
 
 
-def _moves(episode: Episode, choices: Sequence[Choice]) -> str:
+def _moves(played: Round) -> str:
     """Every move with its probability."""
+    moves = zip(played.trajectory.turns, played.choices, strict=True)
     return "\n".join(
         f"{number}. {turn.action} (reward {turn.reward:g}, score {turn.score:g}; "
         f"{'random' if choice.by == 'repeats' else f'p {dict(choice.policy)[turn.action]:.2f}'})"
-        for number, (turn, choice) in enumerate(zip(episode.turns, choices, strict=True), start=1)
+        for number, (turn, choice) in enumerate(moves, start=1)
     )
 
 
 def _scores(rounds: Sequence[Round]) -> str:
     """Every round's score and what was learnt from it."""
-    lines = [f"round {i}: score {one.episode.score:g}" for i, one in enumerate(rounds, start=1)]
+    lines = [f"round {i}: score {one.trajectory.score:g}" for i, one in enumerate(rounds, start=1)]
     lines.extend(f"reflection: {reflection}" for reflection in rounds[-1].reflections)
     return "\n".join(lines)

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from llm_planning.domain import Step
 from llm_planning.environments.textgame.game import Ending, Observation, Transition
-from llm_planning.planners.mc_dml.roles import Situation, Trajectory, Turn
+from llm_planning.planners.any_domain.decisions import visited
+from llm_planning.planners.mc_dml.roles import GameSituation, GameTurn, Trajectory
 from llm_planning.search import Edge, Evaluation, Node, Walk, by_sums, search
 from llm_planning.trace import tracing
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from llm_planning.environments.textgame.domain import TextGameDomain
-    from llm_planning.planners.mc_dml.roles import Policy, Reflect
+    from llm_planning.planners.mc_dml.roles import GamePolicy, Reflect
     from llm_planning.search import Select
 
 GameNode: TypeAlias = Node[Transition, str]
@@ -34,8 +35,8 @@ GameWalk: TypeAlias = Walk[Transition, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Agent:
-    """A search as a composition; the ablations and the baselines replace its parts (Table 3).
+class SearchParts:
+    """What a search is composed of; the ablations and the baselines replace parts (Table 3).
 
     Attributes:
         prior: π(·|s).
@@ -49,7 +50,7 @@ class Agent:
         width: simulations in flight at once; 1 is Algorithm 1, step for step.
     """
 
-    prior: Policy
+    prior: GamePolicy
     past: int
     reflect: Reflect
     k: int
@@ -70,13 +71,13 @@ class Position:
         score: the game's.
     """
 
-    turns: tuple[Turn, ...]
+    turns: tuple[GameTurn, ...]
     here: Transition
     score: float
 
 
 @dataclass(frozen=True, slots=True)
-class Searched:
+class SearchResult:
     """What the search for one move came to.
 
     Attributes:
@@ -134,14 +135,14 @@ class Lesson:
 
 
 async def search_move(
-    agent: Agent, world: TextGameDomain, position: Position, *, rng: Random
-) -> Searched:
+    parts: SearchParts, world: TextGameDomain, position: Position, *, rng: Random
+) -> SearchResult:
     """SEARCH(s_0) with dynamic pruning: H = d_min, and H + Δd while the best Q of the root is 0.
 
     Every tree is grown from scratch (lines 4 to 6). ℳ_c belongs to the root and is kept.
 
     Args:
-        agent: how to search.
+        parts: of the search.
         world: where every transition is taken.
         position: the root.
         rng: of the rollouts.
@@ -154,19 +155,19 @@ async def search_move(
     actions = await world.actions(position.here)
     if not actions:
         raise ValueError("there is nothing to search: no action is valid here")
-    simulations = agent.simulations_per_action * len(actions)
+    simulations = parts.simulations_per_action * len(actions)
     memory = CrossTrialMemory()
     total = 0
-    for depth in agent.depths:
+    for depth in parts.depths:
         root: GameNode = Node()
-        model = _Model(agent, world, position, depth, memory)
+        model = _Model(parts, world, position, depth, memory)
         await search(
             root,
             model,
-            select=agent.select,
-            backup=by_sums(gamma=agent.gamma),
+            select=parts.select,
+            backup=by_sums(gamma=parts.gamma),
             simulations=simulations,
-            width=agent.width,
+            width=parts.width,
             expand_at="second",
             rng=rng,
             before_select=model.before_select,
@@ -176,7 +177,7 @@ async def search_move(
         memory = model.memory
         if max(edge.value for edge in visited(root)) != 0.0:
             break
-    return Searched(root, depth, total, memory.reflections)
+    return SearchResult(root, depth, total, memory.reflections)
 
 
 @dataclass(slots=True)
@@ -188,7 +189,7 @@ class _Model:
     reached, so neither is said to it: a node at the end of the game or at H has no edges.
     """
 
-    agent: Agent
+    parts: SearchParts
     world: TextGameDomain
     position: Position
     depth: int
@@ -228,7 +229,7 @@ class _Model:
         Returns:
             As its tail R' = Σ_j γ^j r_j, as its note the reflection on a failure.
         """
-        world, rng, gamma = self.world, walk.rng, self.agent.gamma
+        world, rng, gamma = self.world, walk.rng, self.parts.gamma
         here = walk.state
         walked: list[tuple[str, Transition]] = []
         value = 0.0
@@ -249,23 +250,23 @@ class _Model:
 
     async def _reflect(self, walk: GameWalk, walked: list[tuple[str, Transition]]) -> Lesson | None:
         """Reflects on a failed trajectory (lines 10 to 13 and 44 to 47)."""
-        if len(walk.memory.reflections) >= self.agent.k:
+        if len(walk.memory.reflections) >= self.parts.k:
             return None
         steps = [*_steps(walk), *walked]
         actions = tuple(action for action, _ in steps)
         if actions in walk.memory.failed:
             return None
         turns, last = await self._turns(steps)
-        return Lesson(actions, await self.agent.reflect(Trajectory(turns, last)))
+        return Lesson(actions, await self.parts.reflect(Trajectory(turns, last)))
 
     def on_backup(self, walk: GameWalk) -> None:
         """A lesson counts from here on, for simulations that are launched later."""
         if walk.note is None:
             return
         before = self.memory.reflections
-        self.memory = self.memory.with_lesson(walk.note, k=self.agent.k)
+        self.memory = self.memory.with_lesson(walk.note, k=self.parts.k)
         if self.memory.reflections != before:
-            remembered(walk.note.reflection)
+            trace_reflection(walk.note.reflection)
 
     def before_select(self, node: GameNode, walk: GameWalk) -> Awaitable[None] | None:
         """A node that is entered again asks for π again where ℳ_c has grown since (line 34)."""
@@ -281,27 +282,27 @@ class _Model:
 
     async def _pi(self, walk: GameWalk, actions: tuple[str, ...]) -> Sequence[float]:
         """LLM(a | ℳ_i, ℳ_c, p), with LASTPART(h) as ℳ_i (lines 33 and 34)."""
-        past = self.agent.past
+        past = self.parts.past
         turns, observation = await self._turns(_steps(walk))
         memory = (*self.position.turns, *turns)[-past:] if past else ()
         known = walk.memory.reflections
-        return await self.agent.prior(Situation(memory, observation, actions, known))
+        return await self.parts.prior(GameSituation(memory, observation, actions, known))
 
     async def _turns(
         self, steps: Iterable[tuple[str, Transition]]
-    ) -> tuple[tuple[Turn, ...], Observation]:
+    ) -> tuple[tuple[GameTurn, ...], Observation]:
         """The trajectory h from the root on: its turns, and what was seen after the last one."""
         score = self.position.score
         observation = await observe(self.world, self.position.here)
         turns = []
         for action, here in steps:
             score += here.reward
-            turns.append(Turn(observation, action, here.reward, score))
+            turns.append(GameTurn(observation, action, here.reward, score))
             observation = await observe(self.world, here)
         return tuple(turns), observation
 
 
-def remembered(reflection: str) -> None:
+def trace_reflection(reflection: str) -> None:
     """Tells the trace that ℳ_c has grown."""
     if (trace := tracing()) is not None:
         trace.memory(reflection, kind="reflection")
@@ -310,11 +311,6 @@ def remembered(reflection: str) -> None:
 async def observe(world: TextGameDomain, here: Transition) -> Observation:
     """O(s): what the game said, with `look` and `inventory` (Section 4.1)."""
     return Observation(here.text, *await world.look(here))
-
-
-def visited(root: GameNode) -> list[GameEdge]:
-    """The actions of a state that were taken."""
-    return [edge for edge in root.edges or () if edge.visits]
 
 
 def best_action(root: GameNode, draw: Random) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 from pydantic import Field, model_validator
 
 from llm_planning.priors import PriorSettings
-from llm_planning.settings import Settings
+from llm_planning.settings import EpisodeSettings, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,17 +23,7 @@ USUAL_EXPLORATION = 50.0
 """C of the other games."""
 
 
-class EpisodeSettings(Settings):
-    """Settings of whoever plays a game.
-
-    Attributes:
-        moves: most moves of an episode; the paper does not say how many it plays.
-    """
-
-    moves: int = Field(50, ge=1)
-
-
-class SearchSettings(EpisodeSettings):
+class GameSearchSettings(EpisodeSettings):
     """Settings of a tree search.
 
     Attributes:
@@ -53,7 +43,7 @@ class SearchSettings(EpisodeSettings):
         return EXPLORATION.get(game, USUAL_EXPLORATION) if self.c is None else self.c
 
 
-class PrunedSettings(SearchSettings):
+class PrunedSettings(GameSearchSettings):
     """Settings of a search with dynamic pruning (DP): H grows while nothing of value is found.
 
     Attributes:
@@ -79,7 +69,7 @@ class PrunedSettings(SearchSettings):
         return (*range(self.d_min, self.d_max, self.delta_d), self.d_max)
 
 
-class FixedDepthSettings(PriorSettings, SearchSettings):
+class FixedDepthSettings(PriorSettings, GameSearchSettings):
     """Settings of MC-DML without ℳ_c and DP.
 
     Attributes:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llm_planning.environments.textgame.game import Observation
-    from llm_planning.planners.mc_dml.roles import Trajectory, Turn
+    from llm_planning.planners.mc_dml.roles import GameTurn, Trajectory
 
 LONGEST_TEXT = 600
 """Characters told of what the game says."""
@@ -44,7 +44,7 @@ def observed(observation: Observation) -> str:
     return "\n".join(line for line in told if line)
 
 
-def past(turns: Sequence[Turn]) -> list[str]:
+def past(turns: Sequence[GameTurn]) -> list[str]:
     """The turns of ℳ_i before o_t: for each turn what was seen and, after `>`, what was done.
 
     Args:

@@ -1,0 +1,103 @@
+"""MC-DML, its ablations and its baselines, each a composition of the same parts (Table 3).
+
+                        π          H                   ℳ_i      ℳ_c    selection
+    mc-dml              LLM        d_min, ..., d_max   1 turn   k      eq. 3
+    mc-dml-no-dp        LLM        depth               1 turn   k      eq. 3
+    mc-dml-no-mc-dp     LLM        depth               1 turn   none   eq. 3
+    mc-dml-no-mc-mi-dp  LLM        depth               none     none   eq. 3
+    mc-dml-puct         uniform    d_min, ..., d_max   none     none   eq. 2
+    mc-dml-uct          none       d_min, ..., d_max   none     none   eq. 1
+
+The baselines search as deep as MC-DML does, so that they differ in their policy alone. What an
+agent has no setting for, it does without.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from llm_planning.domain import Need
+from llm_planning.planners.mc_dml.playing import (
+    LlmAgentSettings,
+    ReflectionAgentSettings,
+    llm_agent,
+    reflection_agent,
+)
+from llm_planning.planners.mc_dml.searching import search_agent
+from llm_planning.planners.mc_dml.settings import (
+    FixedDepthSettings,
+    McDmlSettings,
+    PrunedSettings,
+    ReflectiveFixedSettings,
+)
+from llm_planning.planners.mc_dml.walkthrough import play_walkthrough
+from llm_planning.search import select_by_puct, select_by_uct
+from llm_planning.settings import NoSettings
+from llm_planning.specs import PlannerSpec
+
+_Spec = partial(PlannerSpec, paper="MC-DML")
+
+SPECS: Final[tuple[PlannerSpec, ...]] = (
+    _Spec(
+        name="mc-dml",
+        summary="MC-DML: tree search with an LLM policy that remembers and reflects",
+        settings=McDmlSettings,
+        run=partial(search_agent, past=1, select=select_by_puct),
+        roles=("prior", "reflection"),
+    ),
+    _Spec(
+        name="mc-dml-no-dp",
+        summary="MC-DML without dynamic pruning: one search depth",
+        settings=ReflectiveFixedSettings,
+        run=partial(search_agent, past=1, select=select_by_puct),
+        roles=("prior", "reflection"),
+    ),
+    _Spec(
+        name="mc-dml-no-mc-dp",
+        summary="MC-DML without dynamic pruning and cross-trial memory",
+        settings=FixedDepthSettings,
+        run=partial(search_agent, past=1, select=select_by_puct),
+        roles=("prior",),
+    ),
+    _Spec(
+        name="mc-dml-no-mc-mi-dp",
+        summary="MC-DML without dynamic pruning and without memory of any kind",
+        settings=FixedDepthSettings,
+        run=partial(search_agent, past=0, select=select_by_puct),
+        roles=("prior",),
+    ),
+    _Spec(
+        name="mc-dml-puct",
+        summary="PUCT with a uniform policy, as deep as MC-DML",
+        settings=PrunedSettings,
+        run=partial(search_agent, past=0, select=select_by_puct),
+    ),
+    _Spec(
+        name="mc-dml-uct",
+        summary="UCT, as deep as MC-DML: tree search without a policy",
+        settings=PrunedSettings,
+        run=partial(search_agent, past=0, select=select_by_uct),
+    ),
+    _Spec(
+        name="llm-agent",
+        summary="LLM agent: every move drawn from the LLM policy, no search",
+        settings=LlmAgentSettings,
+        run=llm_agent,
+        roles=("prior",),
+    ),
+    _Spec(
+        name="reflection-agent",
+        summary="Reflection agent: rounds of the LLM agent, with a reflection after each",
+        settings=ReflectionAgentSettings,
+        run=reflection_agent,
+        roles=("prior", "reflection"),
+    ),
+    _Spec(
+        name="walkthrough",
+        summary="a text game's own walkthrough, replayed for its statistics",
+        settings=NoSettings,
+        run=play_walkthrough,
+        needs=(Need("walkthrough", "knows how its games are won"),),
+    ),
+)

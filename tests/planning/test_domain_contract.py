@@ -1,0 +1,172 @@
+"""The contract that every domain keeps: this project's, the examples' and the toys of the tests."""
+
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from random import Random
+
+import pytest
+from any_domain_worlds import (
+    AsyncCorridor,
+    Cliff,
+    Corridor,
+    Doors,
+    Guarded,
+    Lottery,
+    Tiger,
+    hanoi,
+)
+
+from llm_planning.domain import is_won, observed, settled
+from llm_planning.environments.catalogue import DOMAINS
+from llm_planning.planners.mc_dml.worlds import as_text_game
+from llm_planning.specs import Problem
+
+STEPS = 12
+
+
+def of_the_catalogue(domain, task, **settings):
+    def open_():
+        if task == "simple":
+            pytest.importorskip("textworld")
+        spec = DOMAINS[domain]
+        return spec.open(task, spec.settings.read(settings))
+
+    return open_
+
+
+@asynccontextmanager
+async def opened(name):
+    """The world of this name; a game is closed at the end."""
+    world = WORLDS[name]()
+    if isinstance(world, AbstractAsyncContextManager):
+        async with world as game:
+            yield game
+    else:
+        yield await settled(world)
+
+
+WORLDS = {
+    "minecraft": of_the_catalogue("minecraft", "mine-a-diamond"),
+    "minecraft single": of_the_catalogue("minecraft", "cook-meat", options="single"),
+    "trap door": of_the_catalogue("textgame", "trap-door", remember="off"),
+    "trap door remembered": of_the_catalogue("textgame", "trap-door", remember="memory"),
+    "generated game": of_the_catalogue("textgame", "simple", remember="memory"),
+    "hanoi": hanoi,
+    "doors": Doors,
+    "corridor": Corridor,
+    "async corridor": AsyncCorridor,
+    "lottery": Lottery,
+    "tiger": Tiger,
+    "cliff": Cliff,
+    "gate": Guarded,
+    "cliff told as a game": lambda: as_text_game(
+        Problem(domain="cliff", task="cliff", world=Cliff())
+    ),
+}
+
+
+@pytest.fixture(params=WORLDS)
+async def world(request):
+    async with opened(request.param) as world:
+        yield world
+
+
+async def walk(world, seed):
+    """States that random actions lead to, each with its actions and the step that was taken."""
+    draws, rng = Random(f"walk {seed}"), Random(seed)
+    state = await settled(world.start(seed))
+    for _ in range(STEPS):
+        actions = await settled(world.actions(state))
+        if not actions:
+            return
+        action = draws.choice(actions)
+        step = await settled(world.step(state, action, rng))
+        yield state, actions, action, step
+        if step.done:
+            return
+        state = step.state
+
+
+@pytest.mark.parametrize("seed", range(2))
+async def test_a_world_is_the_same_for_equal_seeds(world, seed):
+    one, again = [[step async for step in walk(world, seed)] for _ in range(2)]
+    assert one
+    assert one == again
+
+
+async def test_states_are_plain_data_that_nobody_changes(world):
+    async for state, actions, action, _ in walk(world, 0):
+        told, seen = await settled(world.describe(state)), await observed(world, state)
+        # Whoever holds a state can go on from it, as often as he likes.
+        one, again = [await settled(world.step(state, action, Random(3))) for _ in range(2)]
+        assert one == again
+        assert await settled(world.describe(state)) == told
+        assert await observed(world, state) == seen
+        assert await settled(world.actions(state)) == actions
+        assert one.observation is not None or isinstance(hash(one.state), int)
+
+
+async def test_actions_are_told_apart_and_each_is_there_once(world):
+    async for _, actions, _, _ in walk(world, 0):
+        assert len(set(actions)) == len(actions)
+        assert len({str(action) for action in actions}) == len(actions)
+
+
+async def test_a_step_that_draws_nothing_is_certain(world):
+    async for state, _, action, _ in walk(world, 0):
+        rng = Random(5)
+        before = rng.getstate()
+        step = await settled(world.step(state, action, rng))
+        if rng.getstate() == before:
+            assert await settled(world.step(state, action, Random(6))) == step
+
+
+async def test_what_is_told_of_a_world(world):
+    assert world.goal
+    assert isinstance(world.about, str)
+    start = await settled(world.start(0))
+    assert await settled(world.describe(start))
+    assert not await is_won(world, start, done=False)
+    async for _, _, _, step in walk(world, 0):
+        assert await settled(world.describe(step.state))
+        won = await is_won(world, step.state, done=step.done)
+        assert step.done or not won
+
+
+async def test_what_a_world_can_do_beyond_that_fits(world):
+    feasible, score = (getattr(world, name, None) for name in ("feasible", "score"))
+    belief, history = getattr(world, "belief", None), ()
+    async for state, actions, action, step in walk(world, 0):
+        if feasible is not None:
+            assert all(feasible(state, one) is None for one in actions)
+        if score is not None:
+            assert 0.0 <= score(state) <= 1.0
+        if belief is not None:
+            assert step.observation is not None
+            drawn, again = [await settled(belief(history, Random(1))) for _ in range(2)]
+            assert drawn == again
+            assert await settled(world.step(drawn, action, Random(1)))
+            history = (*history, (action, step.observation))
+
+
+@pytest.mark.parametrize(
+    ("name", "impossible"),
+    [
+        ("hanoi", "move disc 3 to peg B"),
+        ("gate", "go"),
+        ("trap door", "take crown"),
+        ("trap door remembered", "take crown"),
+        ("minecraft", None),
+    ],
+)
+async def test_what_is_impossible_changes_nothing_and_says_why(name, impossible):
+    async with opened(name) as world:
+        start = await settled(world.start(0))
+        if impossible is None:
+            (_, *later) = world.advise(start)
+            impossible = next(one for one in later if world.feasible(start, one))
+            assert impossible not in world.actions(start)
+        step = await settled(world.step(start, impossible, Random(0)))
+        assert step.obstacle
+        assert (step.reward, step.done) == (0.0, False)
+        kept = getattr(step.state, "state", step.state) == getattr(start, "state", start)
+        assert kept
