@@ -42,21 +42,29 @@ class UnknownDomainError(ValueError):
 
 
 def find_planner(name: str) -> PlannerSpec:
-    """The planner of this name.
+    """The planner of this name, or of which this is an older name.
 
     Raises:
         UnknownPlannerError: there is none, or a package announces something else under this name;
             the message proposes the nearest names, or says what is wrong with it.
         OwnCodeError: the user's file cannot be run or has no such planner.
     """
-    from llm_planning.planners.catalogue import PLANNERS
+    from llm_planning.planners.catalogue import ALIASES, PLANNERS
 
-    if name in PLANNERS:
-        return PLANNERS[name]
+    if spec := PLANNERS.get(name) or ALIASES.get(name):
+        return spec
     found, said, source = _foreign(PLANNER_GROUP, name, UnknownPlannerError)
     if not isinstance(found, PlannerSpec):
         raise UnknownPlannerError(f"{said} is no planner: decorate a function with `@planner`")
     return replace(found, name=name, source=source)
+
+
+def recorded_as(name: object) -> object:
+    """How ledgers call a planner: by its oldest name. What is no planner's name stays as it is."""
+    from llm_planning.planners.catalogue import ALIASES, PLANNERS
+
+    spec = PLANNERS.get(str(name)) or ALIASES.get(str(name))
+    return spec.recorded_as if spec else name
 
 
 def find_domain(name: str) -> DomainSpec:
@@ -106,9 +114,9 @@ def source_named(group: str, name: str) -> Source | None:
 
 def _ours(group: str) -> Mapping[str, object]:
     from llm_planning.environments.catalogue import DOMAINS
-    from llm_planning.planners.catalogue import PLANNERS
+    from llm_planning.planners.catalogue import ALIASES, PLANNERS
 
-    return PLANNERS if group == PLANNER_GROUP else DOMAINS
+    return {**PLANNERS, **ALIASES} if group == PLANNER_GROUP else DOMAINS
 
 
 def _announced(group: str) -> dict[str, EntryPoint]:

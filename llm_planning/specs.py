@@ -87,6 +87,7 @@ class PlannerSpec:
         needs: what it asks of a domain beyond the contract.
         benchmark: where it plans, if it does so in worlds of its own only.
         source: where it comes from; None for this project's.
+        aliases: names that it had before, oldest first; each still finds it.
     """
 
     name: str
@@ -98,6 +99,17 @@ class PlannerSpec:
     needs: tuple[Need, ...] = ()
     benchmark: Benchmark | None = None
     source: Source | None = None
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every name that finds it, oldest first."""
+        return (*self.aliases, self.name)
+
+    @property
+    def recorded_as(self) -> str:
+        """Its name in sweeps' trials and ledgers: the oldest, which the keys of trials hash."""
+        return self.names[0]
 
     def lacks(self, domain: DomainSpec) -> tuple[Need, ...]:
         """What it needs and a domain does not give."""

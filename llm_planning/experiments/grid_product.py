@@ -110,7 +110,7 @@ class Product:
                     excluding = [one for one in here if _has(one.task, task)]
                     for seed in self._seeds(excluding):
                         trial = Trial(
-                            planner=row.spec.name,
+                            planner=row.spec.recorded_as,
                             domain=row.domain_name,
                             task=task,
                             model=model,
@@ -156,7 +156,8 @@ class Product:
 
         One that is excluded whatever the task, the model and the seed need not be possible.
         """
-        clauses = [one for one in self.clauses if _has(one.planner, row.spec.name)]
+        names = {*row.spec.names}
+        clauses = [one for one in self.clauses if not one.planner or names & {*one.planner}]
         clauses = [one for one in clauses if _has(one.domain, row.domain_name)]
         defaults = choose(row.spec, row.domain, {}).to_json() if clauses else {}
         for given in row.combinations():
@@ -209,7 +210,7 @@ def _unknown_in(clause: Clause, products: Iterable[Product]) -> str:
     rows = [row for product in products for row in product.rows]
     keys = {key for row in rows for key in known_keys(row.spec, row.domain)}
     for what, names, known in (
-        ("planner", clause.planner, {row.spec.name for row in rows}),
+        ("planner", clause.planner, {name for row in rows for name in row.spec.names}),
         ("domain", clause.domain, {row.domain_name for row in rows}),
         ("task", clause.task, {task for row in rows for task in row.tasks}),
         ("setting", [key.removeprefix(FOREIGN) for key in clause.settings], keys),

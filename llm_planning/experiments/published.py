@@ -33,12 +33,13 @@ A published file, with every key (see `PublishedTable` for what each means):
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from llm_planning.experiments.runs import check_field_name, is_trial_field
 from llm_planning.names import remedy
+from llm_planning.registry import recorded_as
 
 Text: TypeAlias = str | int | float
 Scalar: TypeAlias = str | int | float | bool | None
@@ -208,6 +209,11 @@ class Comparison(Part):
     column: str
     first: dict[str, Scalar]
     second: dict[str, Scalar]
+
+    @field_validator("first", "second")
+    @classmethod
+    def _as_recorded(cls, chosen: dict[str, Scalar]) -> dict[str, Scalar]:
+        return {field: _as_recorded(field, value) for field, value in chosen.items()}
 
     @model_validator(mode="after")
     def _same_fields(self) -> Comparison:
@@ -381,16 +387,25 @@ class PublishedTable(_Selecting):
 
     def name(self, value: object) -> str:
         """How a value is called."""
-        return self.names.get(str(value), str(value))
+        names = {str(recorded_as(name)): told for name, told in self.names.items()}
+        return names.get(str(value), str(value))
 
 
 def _tuples(where: object) -> object:
     if not isinstance(where, Mapping):
         return where
     return {
-        field: tuple(values) if isinstance(values, list | tuple) else (values,)
+        field: tuple(
+            _as_recorded(field, value)
+            for value in (values if isinstance(values, list | tuple) else (values,))
+        )
         for field, values in where.items()
     }
+
+
+def _as_recorded(field: str, value: Any) -> Any:  # noqa: ANN401  (any value of a file)
+    """A planner's name as ledgers have it; the values of other fields as they are."""
+    return recorded_as(value) if field == "planner" else value
 
 
 def _checked(where: Values) -> Values:

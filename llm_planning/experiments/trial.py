@@ -25,7 +25,7 @@ class Trial:
     """Planner x domain x task x models x seed x settings, and the code of the user's own.
 
     Attributes:
-        planner: its name.
+        planner: its name, as `PlannerSpec.recorded_as` has it.
         domain: where it plans.
         task: one of the domain's.
         model: who answers; any name that `find_config` takes, or "none".

@@ -18,3 +18,8 @@ PLANNERS: Final[Mapping[str, PlannerSpec]] = {
     spec.name: spec for spec in (*ANY_DOMAIN, *TREE_OF_OPTIONS, *MC_DML, *XENON)
 }
 """Every planner by name."""
+
+ALIASES: Final[Mapping[str, PlannerSpec]] = {
+    alias: spec for spec in PLANNERS.values() for alias in spec.aliases
+}
+"""Planners by the names that they had before."""

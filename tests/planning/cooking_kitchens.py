@@ -44,17 +44,26 @@ def paper_kitchen(*directions, name="paper"):
     return Kitchen(PaperGame(*directions, name=name))
 
 
-class InOrder:
-    """Ranks names by a fixed order, in the place of sentence embeddings."""
-
-    def __init__(self, *names):
-        self.names = names
-
-    async def top(self, item, among, k):
-        return [name for name in self.names if name in among and name != item][:k]
-
-
 def solution(direction):
     """The subgoal (action, ingredient, tool) that carries a direction out."""
     rule = RULES[direction.action]
     return rule.action, direction.ingredient, rule.tools[0]
+
+
+CUTS, HEATS = ("chop", "dice", "slice"), ("fry", "roast")
+FOODS = ("carrot", "egg", "onion")
+
+
+async def cut_and_cooked(specs):
+    """Every game cuts and cooks its ingredients in a way that its number decides."""
+    return [
+        paper_kitchen(
+            *(
+                (verbs[(spec.seed + i) % len(verbs)], food)
+                for i, food in enumerate(FOODS[: spec.ingredients])
+                for verbs in (CUTS, HEATS)
+            ),
+            name=spec.name,
+        )
+        for spec in specs
+    ]

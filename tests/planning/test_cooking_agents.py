@@ -1,18 +1,26 @@
 """XENON, SC and DECKARD in the kitchen from scripted answers: golden traces, who learns what."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 
-from cooking_kitchens import InOrder, paper_kitchen
-from pydantic import TypeAdapter
+from cooking_kitchens import paper_kitchen
+from xenon_builders import Alike
 
 from llm_planning.environments.cooking.kitchen import CookingWorld
 from llm_planning.environments.cooking.recipes import ACTIONS, TOOLS
-from llm_planning.planners.xenon import cooking_agents
-from llm_planning.planners.xenon.cooking_agents import CookingKnowledge, CookingParts
-from llm_planning.planners.xenon.cooking_roles import CookingRoles
+from llm_planning.planners.xenon.choosing import FailureAware, SuccessOnly
+from llm_planning.planners.xenon.cooking_agents import (
+    AnalogyTools,
+    Cook,
+    CookingKnowledge,
+    CookingRoles,
+    CorrectedTools,
+    PredictedTools,
+    SelfCorrecting,
+    cook,
+)
 from llm_planning.planners.xenon.memory import ActionMemory
 
-ALIKE = InOrder("dice", "chop", "slice", "fry", "roast", "prepare", "eat")
+ALIKE = Alike("dice", "chop", "slice", "fry", "roast", "prepare", "eat")
 
 
 class Script:
@@ -45,19 +53,34 @@ class Script:
 MEAL = {"prepare": "prepare", "eat": "eat"}
 
 
-def parts(script=None, known=None, memory=None, *, x0=1, alike=ALIKE, k=3):
-    return CookingParts(
-        knowledge=known or CookingKnowledge(),
-        memory=memory or ActionMemory(ACTIONS, x0=x0),
+PARTS = {
+    "xenon": (AnalogyTools, FailureAware),
+    "sc": (CorrectedTools, SelfCorrecting),
+    "deckard": (PredictedTools, SuccessOnly),
+}
+
+
+def a_cook(script=None, *, known=None, x0=1, alike=ALIKE, k=3):
+    return Cook(
+        memory=ActionMemory(ACTIONS, x0=x0),
         similar=alike,
         roles=script.roles if script else None,
         k=k,
+        knowledge=known or CookingKnowledge(),
         seed=0,
     )
 
 
-def xenon(script, **given):
-    return cooking_agents.xenon(parts(script, **given))
+def player(name, script, **state):
+    """Plays episodes with one agent; keeps what it knows."""
+    agent = a_cook(script, **state)
+    tools, actions = (part(agent) for part in PARTS[name])
+
+    async def play(kitchen, *, max_steps=50):
+        world = CookingWorld(kitchen, max_steps=max_steps)
+        return await cook(world, knowledge=agent.knowledge, tools=tools, actions=actions)
+
+    return play, agent.knowledge
 
 
 def tried(episode):
@@ -66,9 +89,9 @@ def tried(episode):
 
 async def test_golden_trace_of_xenon():
     script = Script({"dice": "knife", "chop": "oven", "prepare": "table", "eat": "oven"}, MEAL)
-    agent = xenon(script)
+    play, known = player("xenon", script)
     kitchen = paper_kitchen(("dice", "carrot"), ("chop", "onion"))
-    episode = await agent.cook(CookingWorld(kitchen))
+    episode = await play(kitchen)
     assert tried(episode) == [
         # FAM with x0 = 1 prunes an action after one failure.
         ("dice", "chop", "knife", False),
@@ -83,11 +106,9 @@ async def test_golden_trace_of_xenon():
         ("eat", "eat", "oven", True),
     ]
     assert episode.success
-    assert agent.knowledge.tools == {
-        "dice": "knife", "chop": "knife", "prepare": "table", "eat": "oven",
-    }  # fmt: skip
-    assert agent.knowledge.rejected == {"chop": ["oven"]}
-    assert agent.knowledge.revisions == 1
+    assert known.tools == {"dice": "knife", "chop": "knife", "prepare": "table", "eat": "oven"}
+    assert known.rejected == {"chop": ["oven"]}
+    assert known.revisions == 1
     # Tools are predicted before the episode; the ninth action of chopping needs no question.
     assert [q[:2] for q in script.asked] == [
         *(("tool", v) for v in ("dice", "chop", "prepare", "eat")),
@@ -103,43 +124,24 @@ async def test_golden_trace_of_xenon():
 
 async def test_knowledge_persists_between_episodes():
     script = Script(dict.fromkeys(("dice", "chop", "prepare", "eat"), "knife"), MEAL)
-    agent = xenon(script)
+    play, known = player("xenon", script)
     kitchen = paper_kitchen(("dice", "carrot"), ("chop", "onion"))
-    first = await agent.cook(CookingWorld(kitchen))
+    first = await play(kitchen)
     asked = len(script.asked)
-    second = await agent.cook(CookingWorld(kitchen))
+    second = await play(kitchen)
     assert len(first.steps) > len(second.steps) == 4
     assert len(script.asked) == asked
     # What holds for one ingredient holds for another.
-    third = await agent.cook(CookingWorld(paper_kitchen(("chop", "egg"))))
+    third = await play(paper_kitchen(("chop", "egg")))
     assert len(third.steps) == 3
     assert len(script.asked) == asked
-    assert agent.knowledge.episodes == 3
-
-
-async def test_knowledge_survives_json():
-    script = Script({"chop": "oven", "prepare": "table", "eat": "table"}, MEAL)
-    kitchen = paper_kitchen(("chop", "onion"))
-    whole = xenon(script)
-    known, memory = CookingKnowledge(), ActionMemory(ACTIONS, x0=1)
-    adapter = TypeAdapter(CookingKnowledge)
-    for _ in range(8):
-        parted = xenon(script, known=known, memory=memory)
-        before = await whole.cook(CookingWorld(kitchen, max_steps=7))
-        after = await parted.cook(CookingWorld(kitchen, max_steps=7))
-        assert before == after
-        known = adapter.validate_json(adapter.dump_json(known))
-        counts, memory = memory.to_json(), ActionMemory(ACTIONS, x0=1)
-        memory.restore(counts)
-        assert asdict(known) == asdict(whole.knowledge)
-    assert whole.knowledge.revisions > 0
-    assert whole.knowledge.episodes == 8
+    assert known.episodes == 3
 
 
 async def test_x0_failures_prune_an_action():
     script = Script({"dice": "knife", "prepare": "table", "eat": "table"}, MEAL)
-    agent = xenon(script, x0=2)
-    episode = await agent.cook(CookingWorld(paper_kitchen(("dice", "carrot"))))
+    play, _ = player("xenon", script, x0=2)
+    episode = await play(paper_kitchen(("dice", "carrot")))
     assert [s.action for s in episode.steps if s.cookbook_action == "dice"] == [
         "chop", "chop", "close", "close", "cook", "cook", "dice",
     ]  # fmt: skip
@@ -147,9 +149,9 @@ async def test_x0_failures_prune_an_action():
 
 async def test_revision_excludes_tools_that_failed():
     known = CookingKnowledge(tools={"dice": "knife", "chop": "knife"})
-    given = parts(known=known)
-    given.memory.record("dice", "dice", True)
-    store = cooking_agents.AnalogyTools(given)
+    agent = a_cook(known=known)
+    agent.memory.record("dice", "dice", True)
+    store = AnalogyTools(agent)
     believed = ["knife"]
     for _ in range(5):
         await store.revise("chop")
@@ -163,15 +165,15 @@ async def test_revision_excludes_tools_that_failed():
 
 async def test_most_similar_success_is_preferred():
     known = CookingKnowledge(tools={"fry": "stove", "slice": "knife", "roast": "counter"})
-    given = parts(known=known, alike=InOrder("fry", "slice"))
-    given.memory.record("slice", "slice", True)
-    given.memory.record("cook", "fry", True)
-    store = cooking_agents.AnalogyTools(given)
+    agent = a_cook(known=known, alike=Alike("fry", "slice"))
+    agent.memory.record("slice", "slice", True)
+    agent.memory.record("cook", "fry", True)
+    store = AnalogyTools(agent)
     await store.revise("roast")
     assert known.tools["roast"] == "stove"
     await store.revise("roast")
     assert known.tools["roast"] == "knife"
-    nearest = cooking_agents.AnalogyTools(replace(given, k=1))
+    nearest = AnalogyTools(replace(agent, k=1))
     known.rejected.clear()
     await nearest.revise("roast")
     assert known.tools["roast"] == "stove"
@@ -180,10 +182,10 @@ async def test_most_similar_success_is_preferred():
 async def test_deckard_corrects_nothing():
     script = Script({"dice": "knife", "chop": "oven", "prepare": "oven", "eat": "oven"}, MEAL)
     script.actions |= {"dice": "dice", "chop": "chop"}
-    agent = cooking_agents.deckard(parts(script))
+    play, _ = player("deckard", script)
     kitchen = paper_kitchen(("dice", "carrot"), ("chop", "onion"))
     for _ in range(2):
-        episode = await agent.cook(CookingWorld(kitchen))
+        episode = await play(kitchen)
         assert not episode.success
         assert tried(episode) == [
             ("dice", "dice", "knife", True),
@@ -200,28 +202,22 @@ async def test_self_correction_is_told_what_failed():
         {"chop": ["oven", "knife"], "prepare": "oven", "eat": "oven"},
         MEAL | {"chop": ["dice", "slice", "chop"]},
     )
-    agent = cooking_agents.self_correction(parts(script))
+    play, known = player("sc", script)
     kitchen = paper_kitchen(("chop", "onion"))
-    first = await agent.cook(CookingWorld(kitchen, max_steps=4))
-    assert tried(first) == [
-        ("chop", "dice", "oven", False),
-        ("chop", "slice", "oven", False),
-        ("chop", "chop", "oven", False),
-        ("chop", "chop", "oven", False),
-    ]
-    assert script.asked[4] == (
-        "action", "chop", (), ACTIONS, ("dice with oven",),
-    )  # fmt: skip
-    second = await agent.cook(CookingWorld(kitchen))
+    first = await play(kitchen, max_steps=4)
+    actions = ("dice", "slice", "chop", "chop")
+    assert tried(first) == [("chop", action, "oven", False) for action in actions]
+    assert script.asked[4] == ("action", "chop", (), ACTIONS, ("dice with oven",))
+    second = await play(kitchen)
     assert tried(second) == [
         ("chop", "chop", "knife", True),
         ("prepare", "prepare", "oven", True),
         ("eat", "eat", "oven", True),
     ]
-    told = ("dice with oven", "slice with oven", "chop with oven", "chop with oven")
+    told = tuple(f"{action} with oven" for action in actions)
     assert ("tool", "chop", (), told) in script.asked
-    assert agent.knowledge.revisions == 1
+    assert known.revisions == 1
     # Once it succeeded, neither is asked again.
     asked = len(script.asked)
-    await agent.cook(CookingWorld(kitchen))
+    await play(kitchen)
     assert len(script.asked) == asked

@@ -122,29 +122,18 @@ def test_game_is_made_with_a_fixed_hash_seed(cache, tmp_path, monkeypatch):
     assert make_game(SPEC).read_text() == "0 1 2\n"
 
 
-def test_generation_that_fails_names_the_game(cache, tmp_path, monkeypatch):
-    stand_in(tmp_path, monkeypatch, "echo first >&2; echo 'no such food' >&2; exit 3")
-    message = r"could not make cooking-2-1 \(exit 3\): no such food"
-    with pytest.raises(CookingError, match=message):
-        make_game(SPEC)
-
-
-def test_generation_without_a_game_is_an_error(cache, tmp_path, monkeypatch):
-    stand_in(tmp_path, monkeypatch, "exit 0")
-    with pytest.raises(CookingError, match=r"could not make cooking-2-1 \(exit 0\)"):
-        make_game(SPEC)
-
-
-def test_generation_that_takes_too_long(cache, tmp_path, monkeypatch):
-    monkeypatch.setattr(textworld_making, "MAKING_SECONDS", 0.05)
-    stand_in(tmp_path, monkeypatch, "exec sleep 5")
-    with pytest.raises(CookingError, match=r"took more than 0\.05 seconds to make cooking-2-1"):
-        make_game(SPEC)
-
-
-def test_missing_textworld_names_the_extra(monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(CookingError, match=r"pip install 'llm-planning\[textgames\]'"):
+@pytest.mark.parametrize(
+    ("script", "seconds", "says"),
+    [
+        ("echo 'no food' >&2; exit 3", 60, r"could not make cooking-2-1 \(exit 3\): no food"),
+        ("exit 0", 60, r"could not make cooking-2-1 \(exit 0\)"),
+        ("exec sleep 5", 0.05, r"took more than 0\.05 seconds to make cooking-2-1"),
+    ],
+)
+def test_generation_that_fails_names_the_game(cache, tmp_path, monkeypatch, script, seconds, says):
+    monkeypatch.setattr(textworld_making, "MAKING_SECONDS", seconds)
+    stand_in(tmp_path, monkeypatch, f"echo first >&2; {script}")
+    with pytest.raises(CookingError, match=says):
         make_game(SPEC)
 
 

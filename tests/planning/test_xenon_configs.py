@@ -1,50 +1,42 @@
-"""The sweeps and published figures of XENON's learning runs: what they run, print and measure."""
+"""The sweeps and published figures of XENON: what they run, print and measure.
+
+`tests/golden/xenon/configs.json` has the number of each sweep's trials, a digest of their keys, by
+which ledgers that were begun go on, and a digest of each table's published figures.
+After a change that is meant: `python tests/planning/test_xenon_configs.py`.
+"""
 
 import functools
+import hashlib
+import json
 import re
+from pathlib import Path
 
 import pytest
 
+from llm_planning.environments.minecraft import controller
+from llm_planning.environments.minecraft.goals import GOAL_GROUPS_67, GOAL_SETS, GOALS_67
+from llm_planning.environments.minecraft.rulebook import game_rules
+from llm_planning.environments.minecraft.text_world import TextWorld
 from llm_planning.experiments.grid import load_sweep
 from llm_planning.experiments.papers import find_paper
-from llm_planning.experiments.wording import printed_value
+from llm_planning.planners.xenon.benchmark import true_knowledge
 from llm_planning.planners.xenon.learning_report import MARKS
+from llm_planning.planners.xenon.specs import SPECS
 from llm_planning.registry import find_planner
 from llm_planning.roles import Engines
 from llm_planning.specs import Problem
 from llm_serving.scripted import ScriptedEngine
 
 PAPER = find_paper("xenon")
-SIZES = {
-    "ablation_plus": 10 * 4 * 15,
-    "ablation_plus-small": 10 * 4 * 3,
-    "figure5": 6 * 2 * (5 + 2),
-    "figure5-small": 6 * 2 * (2 + 1),
-    "figure6": 6 * 10 * (15 + 15),
-    "figure6-small": 6 * 10 * (15 + 3),
-    "figure7": 13 * (15 + 15),
-    "figure7-small": 13 * (15 + 3),
-    "figure8": 13 * (3 + 1),
-    "figure22": 6 * 3 * (15 + 15),
-    "figure22-small": 6 * 3 * (15 + 3),
-    "figure23": 6 * (15 + 15),
-    "figure23-small": 6 * (15 + 3),
-    "figure24a": 2 * 3 * (15 + 15),
-    "figure24a-small": 2 * 3 * (15 + 3),
-    "figure24b": 2 * 4 * (15 + 15),
-    "figure24b-small": 2 * 4 * (15 + 3),
-    "figure26": 6 * 2 * (15 + 15),
-    "figure26-small": 6 * 2 * (15 + 3),
-    "table2": 6 * (5 + 2),
-    "table4": 10 * (15 + 15),
-    "table5": 6 * 4 * (15 + 15),
-    "table12": 15 + 2 * 15,
-    "table13": 6 * (5 + 2),
-    "table16": 6 * 3 * (15 + 15),
-    "wider_pool": (6 + 5 + 3) * 2 * 15,
-}
-"""Trials of each sweep: agents x settings x seeds, of Table 12's prior and of the model."""
-TABLES = sorted({sweep.removesuffix("-small") for sweep in SIZES})
+GOLDEN = Path(__file__).parents[1] / "golden" / "xenon" / "configs.json"
+PUBLISHED = sorted(
+    path.name.removesuffix(".published.yaml") for path in PAPER.folder.glob("*.published.yaml")
+)
+SWEEPS = sorted(
+    path.stem
+    for path in PAPER.folder.glob("*.yaml")
+    if path.suffixes == [".yaml"] and path.stem != "paper"
+)
 
 
 @functools.cache
@@ -56,18 +48,42 @@ def keys(sweep):
     return {trial.key for trial in trials(sweep)}
 
 
-def test_every_learning_sweep_is_counted():
-    known = {path.stem for table in TABLES for path in PAPER.sweeps(table)}
-    assert known == set(SIZES)
+LEARNED, TRUE = ("table18", "table19"), ("table20", "table21")
+LEARNING = [
+    table
+    for table in PUBLISHED
+    if find_planner(trials(table)[0].planner).benchmark.tasks == tuple(GOAL_SETS)
+]
+"""Tables of learning runs."""
 
 
-@pytest.mark.parametrize("sweep", SIZES)
-def test_the_grids_have_the_trials_that_their_tables_need(sweep):
-    assert len(trials(sweep)) == SIZES[sweep]
-    assert {(trial.model, trial.settings["prior"]) for trial in trials(sweep)} <= {
-        ("none", "table12"),
-        ("smollm2-135m-instruct", "model"),
+def digest(value):
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]
+
+
+def figures(table):
+    return [(row.label, row.published) for row in PAPER.table(table).rows]
+
+
+@pytest.mark.parametrize("kind", ["sweeps", "tables"])
+def test_sweeps_have_their_trials_and_tables_what_was_printed(kind):
+    assert content()[kind] == json.loads(GOLDEN.read_text())[kind]
+
+
+def content():
+    return {
+        "sweeps": {name: [len(trials(name)), digest(sorted(keys(name)))] for name in SWEEPS},
+        "tables": {name: digest(figures(name)) for name in PUBLISHED},
     }
+
+
+@pytest.mark.parametrize("sweep", SWEEPS)
+def test_a_sweep_is_answered_by_the_oracle_or_the_bundled_model(sweep):
+    oracle = ("none", "oracle" if sweep == "table6" else "table12")
+    for trial in trials(sweep):
+        # OracleActionPlanner and the two that draw actions ask nobody.
+        answered = (trial.model, trial.settings.get("prior", oracle[1]))
+        assert answered in {oracle, ("smollm2-135m-instruct", "model")}
 
 
 def test_only_what_a_table_is_about_differs():
@@ -101,55 +117,13 @@ def test_agents_with_all_names_are_told_the_same_names():
     assert {"sc", "adam", "deckard", "rand", "xenon-plus"} < set(names)
 
 
-def printed(table):
-    return {
-        row.label: list(row.published.values()) for row in PAPER.table(table).rows if row.published
-    }
-
-
-def test_the_ablation_as_it_was_printed():
-    numbers = [list(map(printed_value, figures)) for figures in printed("table5").values()]
-    assert numbers == [
-        [0.97, 0.97, 0.97, 0.97],
-        [0.93, 0.93, 0.12, 0.12],
-        [0.84, 0.84, 0.12, 0.12],
-        [0.57, 0.30, 0.57, 0.29],
-        [0.53, 0.13, 0.53, 0.13],
-        [0.46, 0.13, 0.19, 0.11],
-    ]
-
-
-def test_other_tables_as_they_were_printed():
-    assert printed("table16") == {
-        "XENON": ["1.0", "1.0", "1.0"],
-        "SC": ["0.80", "0.0", "0.0"],
-        "ADAM": [0.83, "0.0", "0.0"],
-        "DECKARD": [0.49, "0.0", "0.0"],
-        "RAND": [0.29, "0.0", "0.0"],
-    }
-    assert [printed_value(value) for (value,) in printed("table4").values()] == [
-        *(16, 14, 14, 14, 11, 11, 11, 9, 9, 9)
-    ]
-    assert {label: float(value) for label, (value,) in printed("table13").items()} == {
-        "XENON": 0.51,
-        "SC": 0.25,
-        "DECKARD": 0.25,
-        "ADAM": 0.0,
-        "RAND": 0.02,
-    }
-    (prior,) = printed("table12").values()
-    assert list(map(printed_value, prior)) == pytest.approx(
-        [75, 0.23, 0.08, 0.08, 0.23, 0.57, 0.57, 2.74, 2.05, -0.55]
-    )
-
-
 def test_nothing_is_read_off_a_drawing():
-    for table in TABLES:
+    for table in LEARNING:
         if not table.startswith("figure") or table in {"figure24a", "figure24b"}:
             continue
-        for row in PAPER.table(table).rows:
-            for figure in row.published.values():
-                assert "about" in str(figure) or figure == 0.97, (table, row.label)
+        for label, published in figures(table):
+            for figure in published.values():
+                assert "about" in str(figure) or figure == 0.97, (table, label)
 
 
 def metrics_of(table):
@@ -159,7 +133,7 @@ def metrics_of(table):
             yield column, column.measure.field.removeprefix("metrics.")
 
 
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table", LEARNING)
 def test_a_curve_stands_where_its_metric_was_taken(table):
     sweep = trials(table)
     for column, metric in metrics_of(table):
@@ -181,7 +155,65 @@ async def test_every_metric_that_is_measured_is_reported():
         settings=spec.settings.read({"prior": "table12", "steps": 20, "requirements": 3}),
         seed=0,
     )
-    for table in TABLES:
+    for table in LEARNING:
         for column, metric in metrics_of(table):
             name = re.sub(r"_(at|after)_\d+$", "_at_20", metric)
             assert name in outcome.metrics, (table, column.key)
+
+
+# The benchmark of given goals ---------------------------------------------------------------------
+
+
+def printed(tables):
+    """Goal -> its row's figures."""
+    rows = (row for table in tables for row in PAPER.table(table).rows)
+    return {row.where["task"][0]: row.published for row in rows}
+
+
+def test_the_tables_of_goals_have_a_row_for_each():
+    for tables in (LEARNED, TRUE):
+        assert set(printed(tables)) == set(GOALS_67)
+    assert not printed(TRUE)["golden_sword"], "its row is missing in print"
+
+
+async def test_plans_have_as_many_subgoals_as_the_paper_prints():
+    """Tables 18 to 21; the rules and the aggregation are checked at once."""
+    truth = true_knowledge(game_rules(), TextWorld(game_rules()).items, "bowl")
+    for tables in (LEARNED, TRUE):
+        for goal, row in printed(tables).items():
+            assert len(truth.aggregated(goal, {})) == row.get("subgoals", 14), goal
+
+
+@pytest.mark.parametrize(
+    ("tables", "label"),
+    [(LEARNED, "XENON (learned graph)"), (TRUE, "XENON* (true graph)")],
+)
+def test_printed_goals_have_the_printed_means_of_their_groups(tables, label):
+    """Table 3 against Tables 18 to 21, whose rates are percentages of unequally many episodes."""
+    (row,) = (
+        row for row in PAPER.table("table3").rows if row.label == f"{label}, prior of Table 12"
+    )
+    goal_rows = printed(tables)
+    for group, goals in GOAL_GROUPS_67.items():
+        rates = [float(goal_rows[goal]["sr"]) / 100 for goal in goals if "sr" in goal_rows[goal]]
+        assert sum(rates) / len(rates) == pytest.approx(
+            float(row.published[group.lower()]), abs=0.016
+        ), group
+    overall = [float(row.published[group.lower()]) for group in GOAL_GROUPS_67]
+    assert sum(overall) / 7 == pytest.approx(float(row.published["overall"]), abs=0.006)
+
+
+def test_tables_on_the_simulated_controller_say_so():
+    for name in ("table3", "table14", "table15", "table17", *LEARNED, *TRUE):
+        table = PAPER.table(name)
+        assert controller.LABEL in table.title
+        assert "Simulated controller" in " ".join(table.notes)
+
+
+def test_the_rows_of_figure_25_are_its_planners():
+    planners = {spec.name for spec in SPECS if spec.name.startswith("select-")}
+    assert {row.where["planner"][0] for row in PAPER.table("figure25").rows} == planners
+
+
+if __name__ == "__main__":
+    GOLDEN.write_text(json.dumps(content(), indent=1) + "\n")

@@ -1,4 +1,4 @@
-"""Long-horizon planning on the simulated controller: minimal plans, reprompting, learned graphs."""
+"""One given goal: long-horizon planning on the simulated controller, and the runs of Figure 25."""
 
 import json
 import math
@@ -9,16 +9,12 @@ import pytest
 from llm_planning.environments.minecraft import controller
 from llm_planning.environments.minecraft.controller import UnknownGoalError
 from llm_planning.environments.minecraft.controller_data import Gathering, Profile
-from llm_planning.environments.minecraft.goals import GOAL_GROUPS_67, GOALS_67
+from llm_planning.environments.minecraft.goals import GOALS_67
 from llm_planning.environments.minecraft.rulebook import RuleBook
 from llm_planning.environments.minecraft.text_world import TextWorld
-from llm_planning.experiments.grid import load_sweep
-from llm_planning.experiments.papers import find_paper
 from llm_planning.planners.xenon import goal_planning as planning
-from llm_planning.planners.xenon.benchmark import Repeat, obtain, true_graph
-from llm_planning.planners.xenon.choosing import Asking
-from llm_planning.planners.xenon.failure_notes import FailureNotes
-from llm_planning.planners.xenon.knowledge import Knowledge
+from llm_planning.planners.xenon.benchmark import obtain, true_knowledge
+from llm_planning.planners.xenon.choosing import Asking, TrueActions
 from llm_planning.planners.xenon.memory import ActionMemory
 from llm_planning.planners.xenon.saved import SavedKnowledgeError, save_knowledge
 from llm_planning.planners.xenon.specs import SPECS
@@ -27,7 +23,7 @@ from llm_planning.specs import Problem
 from llm_serving.scripted import ScriptedEngine
 
 BOOK = RuleBook.load()
-PLANNERS = {spec.name: spec for spec in SPECS if spec.name.startswith("plan-")}
+PLANNERS = {spec.name: spec for spec in SPECS}
 
 
 def perfect(monkeypatch, *, stall=0.0, rescue=1.0):
@@ -71,15 +67,9 @@ async def test_the_oracle_plan_of_a_wooden_pickaxe_by_hand(monkeypatch):
 async def test_oracle_plans_are_minimal(goal):
     """Whichever execution is left out, the goal is not obtained."""
     world = TextWorld(BOOK)
-    truth = true_graph(BOOK, world.items)
+    truth = true_knowledge(BOOK, world.items, goal)
     episode = await obtain(
-        goal,
-        world,
-        graph=truth,
-        truth=truth,
-        actions=planning.TrueActions(BOOK),
-        execute=Repeat(world),
-        until=3000,
+        goal, world, knowledge=truth, truth=truth, actions=TrueActions(BOOK), until=3000
     )
     assert episode.success
     assert len(episode.plans) == 1
@@ -111,14 +101,6 @@ async def test_fam_finds_the_actions_that_the_prior_does_not_know(monkeypatch):
     assert outcome.metrics["subgoal_omission"] is False
     known = await plan("plan-xenon", "iron_sword", prior="table12")
     assert known.metrics["invalid_subgoals"] == 0, "the human-written plans show all its actions"
-
-
-async def test_planning_is_repeatable():
-    settings = {"prior": "table12", "seed": 4}
-    one = await plan("plan-xenon", "piston", **settings)
-    assert one == await plan("plan-xenon", "piston", **settings)
-    assert one.metrics["env_steps"] <= 36_000
-    assert one.metrics["group"] == "Redstone"
 
 
 async def test_a_stall_ends_the_episode_unless_somebody_watches(monkeypatch):
@@ -160,34 +142,34 @@ async def test_the_oracle_meets_the_paper_where_the_controller_was_fitted():
 
 def learned(path, *, requires_redstone):
     """What somebody has learnt who knows all but, perhaps, what a note block needs."""
-    truth = true_graph(BOOK, BOOK.closure(GOALS_67))
+    known = true_knowledge(BOOK, BOOK.closure(GOALS_67), "bowl")
     memory = ActionMemory(("mine", "craft", "smelt"), x0=2)
-    for item in truth.edges.items:
+    for item in known.graph.items:
         memory.record(BOOK.rule(item).action, item, True)
     memory.record("smelt", "stick", False)
     if not requires_redstone:
-        truth.edges.require("note_block", {"planks": 8, "crafting_table": 1})
+        known.graph.require("note_block", {"planks": 8, "crafting_table": 1})
     save_knowledge(
         path,
-        Knowledge(truth.edges, kept=set(truth.kept)),
+        known,
         memory,
-        FailureNotes(),
+        notes={},
         run={"agent": "all-knowing"},
         episodes=400,
         goals=random.Random(0),
         curve=[],
     )
-    return str(path)
+    return path
 
 
 async def test_a_learned_graph_is_as_good_as_what_was_learnt(monkeypatch, tmp_path):
     perfect(monkeypatch)
     right = learned(tmp_path / "right.json", requires_redstone=True)
     wrong = learned(tmp_path / "wrong.json", requires_redstone=False)
-    outcome = await plan("plan-xenon", "note_block", graph=right, prior="table12")
+    outcome = await plan("plan-xenon", "note_block", graph=str(right), prior="table12")
     assert outcome.success
     assert outcome.metrics["failed_subgoals"] == 0, "its actions are known, too"
-    outcome = await plan("plan-xenon", "note_block", graph=wrong, prior="table12")
+    outcome = await plan("plan-xenon", "note_block", graph=str(wrong), prior="table12")
     assert not outcome.success
     assert outcome.metrics["subgoal_omission"] is True
     assert "redstone" in outcome.trace["omitted"]
@@ -198,7 +180,7 @@ async def test_without_action_correction_failures_are_not_taken_over(tmp_path):
     memory.record("mine", "bowl", False)
     memory.record("mine", "bowl", False)
     memory.record("craft", "stick", True)
-    planning.successes_only(Asking(memory=memory, similar=None, ask=None, k=3))
+    planning.successes_taken_over(Asking(memory=memory, similar=None, roles=None, k=3))
     assert memory.invalid("bowl") == set()
     assert memory.valid("stick") == "craft"
 
@@ -217,91 +199,39 @@ async def test_the_first_graph_is_that_of_plans_and_predictions(monkeypatch):
     assert "planks" in other.trace["omitted"]
 
 
-def learned_by_singing(path):
-    learned(path, requires_redstone=True)
-    saved = json.loads(path.read_text())
-    saved["memory"]["successes"]["bowl"] = {"sing": 1}
-    path.write_text(json.dumps(saved))
-    return str(path)
-
-
 async def test_bad_input_is_refused(tmp_path):
     with pytest.raises(UnknownGoalError, match=r"did you mean .*diamond_axe"):
         await plan("plan-xenon", "diamondaxe", prior="table12")
+    nowhere = tmp_path / "nowhere.json"
     with pytest.raises(SavedKnowledgeError, match=r"nowhere\.json"):
-        await plan("plan-xenon", "bowl", graph=str(tmp_path / "nowhere.json"))
-    (tmp_path / "damaged.json").write_text("{")
-    with pytest.raises(SavedKnowledgeError, match=r"damaged\.json"):
-        await plan("plan-xenon", "bowl", graph=str(tmp_path / "damaged.json"))
-    other = learned_by_singing(tmp_path / "other.json")
+        await plan("plan-xenon", "bowl", graph=str(nowhere))
+    other = learned(tmp_path / "other.json", requires_redstone=True)
+    saved = json.loads(other.read_text())
+    saved["memory"]["successes"]["bowl"] = {"sing": 1}
+    other.write_text(json.dumps(saved))
     with pytest.raises(SavedKnowledgeError, match="learn with the verbs of this run"):
-        await plan("plan-xenon", "bowl", prior="table12", graph=other)
+        await plan("plan-xenon", "bowl", prior="table12", graph=str(other))
 
 
-PAPER = find_paper("xenon")
-LEARNED, TRUE = ("table18", "table19"), ("table20", "table21")
+# Choosing actions with the true graph (Figure 25) -------------------------------------------------
+
+ONE_GOAL = [name for name in PLANNERS if name.startswith(("plan-", "select-"))]
 
 
-def printed(tables):
-    """Goal -> its row's figures."""
-    rows = (row for table in tables for row in PAPER.table(table).rows)
-    return {row.where["task"][0]: row.published for row in rows}
+@pytest.mark.parametrize("name", ONE_GOAL)
+async def test_runs_are_repeatable_and_within_the_horizon(name):
+    known = PLANNERS[name].settings.known_keys()
+    settings = {k: v for k, v in {"verbs": 15, "prior": "table12"}.items() if k in known}
+    one, again = [await plan(name, "note_block", seed=1, **settings) for _ in range(2)]
+    assert one == again
+    assert one.metrics["env_steps"] <= (300 if name.startswith("select") else 36_000)
+    assert one.metrics["group"] == "Redstone"
+    assert one.success == ("craft 1 note_block" in one.plan)
+    assert one.metrics["subgoal_omission"] is False
 
 
-def test_the_tables_of_goals_have_a_row_for_each():
-    for tables in (LEARNED, TRUE):
-        assert set(printed(tables)) == set(GOALS_67)
-    assert not printed(TRUE)["golden_sword"], "its row is missing in print"
-
-
-async def test_plans_have_as_many_subgoals_as_the_paper_prints():
-    """Tables 18 to 21; the rules and the aggregation are checked at once."""
-    world = TextWorld(BOOK)
-    truth = true_graph(BOOK, world.items)
-    for tables in (LEARNED, TRUE):
-        for goal, figures in printed(tables).items():
-            assert len(truth.aggregated(goal, {})) == figures.get("subgoals", 14), goal
-
-
-@pytest.mark.parametrize(
-    ("tables", "label"),
-    [(LEARNED, "XENON (learned graph)"), (TRUE, "XENON* (true graph)")],
-)
-def test_printed_goals_have_the_printed_means_of_their_groups(tables, label):
-    """Table 3 against Tables 18 to 21, whose rates are percentages of unequally many episodes."""
-    (row,) = (
-        row for row in PAPER.table("table3").rows if row.label == f"{label}, prior of Table 12"
-    )
-    figures = printed(tables)
-    for group, goals in GOAL_GROUPS_67.items():
-        rates = [float(figures[goal]["sr"]) / 100 for goal in goals if "sr" in figures[goal]]
-        assert sum(rates) / len(rates) == pytest.approx(
-            float(row.published[group.lower()]), abs=0.016
-        ), group
-    overall = [float(row.published[group.lower()]) for group in GOAL_GROUPS_67]
-    assert sum(overall) / 7 == pytest.approx(float(row.published["overall"]), abs=0.006)
-
-
-SIZES = {
-    "table3": 67 * 40 * (1 + 2 + 2),
-    "long-horizon-small": 67 * 10 * (1 + 1),
-    "table14": 29 * 40 * 2 * (1 + 1 + 1),
-    "table15": 67 * 40 * (1 + 1),
-    "table17": 67 * 40 * (2 * 2 + 1) * 2,
-    "table18": 35 * 40 * 2,
-    "table19": 32 * 40 * 2,
-    "table20": 35 * 40 * 2,
-    "table21": 32 * 40 * 2,
-}
-
-
-@pytest.mark.parametrize("sweep", SIZES)
-def test_sweeps_have_their_trials(sweep):
-    assert len(load_sweep(PAPER.folder / f"{sweep}.yaml").trials) == SIZES[sweep]
-
-
-def test_tables_on_the_simulated_controller_say_so():
-    for name in (sweep for sweep in SIZES if sweep.startswith("table")):
-        table = PAPER.table(name)
-        assert controller.LABEL in table.title
-        assert "Simulated controller" in " ".join(table.notes)
+async def test_fam_reaches_what_the_llm_alone_does_not():
+    for name, reached in (("select-xenon", True), ("select-llm", False)):
+        for seed in range(5):
+            run = await plan(name, "note_block", seed=seed, verbs=45, prior="table12")
+            assert run.success is reached

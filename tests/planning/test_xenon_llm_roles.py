@@ -8,14 +8,16 @@ import pytest
 from llm_planning.environments.minecraft.goals import GOALS_120
 from llm_planning.environments.minecraft.rulebook import RuleBook
 from llm_planning.environments.minecraft.text_world import action_set
-from llm_planning.planners.xenon.answers import Analysis, requirement_list, written
 from llm_planning.planners.xenon.llm_roles import LATEST, SHOWN, llm_roles
-from llm_planning.planners.xenon.roles import (
+from llm_planning.planners.xenon.questions import (
     ActionQuestion,
-    Attempt,
+    Analysis,
     CorrectionQuestion,
+    Failure,
     NeedsQuestion,
     RankingQuestion,
+    requirement_list,
+    written,
 )
 from llm_planning.roles import Engines
 from llm_serving.answers import constraint_of, parse
@@ -32,7 +34,7 @@ RECIPES = [
     ("iron_ingot", {"iron_ore": 1, "furnace": 1}),
 ]
 KNOWN = [("iron_ingot", "smelt"), ("iron_pickaxe", "craft"), ("iron_shovel", "craft")]
-FAILURE = Attempt(
+FAILURE = Failure(
     item="charcoal",
     action="craft",
     believed={"logs": 8, "coals": 1},
@@ -69,16 +71,11 @@ async def test_a_prediction_is_shown_examples_as_answers_are_written():
     assert engine.requests[0].sampling.temperature == 0
 
 
-async def test_without_examples_the_form_is_shown_with_an_item_that_is_no_goal():
-    engine, roles = roles_of({"predict": needs()})
-    assert await roles.predict(NeedsQuestion("ladder")) == {}
+async def test_without_examples_the_form_is_shown_and_what_is_named_twice_counts_twice():
+    engine, roles = roles_of({"predict": needs(["planks", 2], ["stick", 1], ["planks", 3])})
+    assert await roles.predict(NeedsQuestion("ladder")) == {"planks": 5, "stick": 1}
     line = engine.requests[0].prompt[1].content.splitlines()[0]
     assert re.fullmatch(constraint_of(requirement_list(None)).regex, line.partition(": ")[2])
-
-
-async def test_what_is_named_twice_counts_twice():
-    _, roles = roles_of({"predict": needs(["planks", 2], ["stick", 1], ["planks", 3])})
-    assert await roles.predict(NeedsQuestion("ladder")) == {"planks": 5, "stick": 1}
 
 
 async def test_an_item_that_requires_itself_does_not(caplog):
@@ -100,17 +97,15 @@ def test_free_names_are_bounded_and_look_like_items():
     assert not re.fullmatch(regex, needs(*[["planks", 1]] * 6))
 
 
-def test_the_largest_world_keeps_answers_small():
+def test_known_names_are_written_and_no_others():
     names = RuleBook.load().closure(GOALS_120)
     assert constraint_of(requirement_list(names)).max_bytes < 250
-
-
-def test_held_names_are_those_and_no_others():
     model = requirement_list(NAMES)
     assert model is requirement_list(NAMES)
     regex = constraint_of(model).regex
     assert all(re.fullmatch(regex, needs([name, 1])) for name in NAMES)
     assert not re.fullmatch(regex, needs(["oak_planks", 1]))
+    assert written({"stick": 2, "planks": 3}) == needs(["stick", 2], ["planks", 3])
 
 
 async def test_answers_are_held_to_the_names():
@@ -123,14 +118,10 @@ async def test_answers_are_held_to_the_names():
             assert bool(allowed) is expected
 
 
-def test_requirements_are_written_as_they_are_read():
-    assert written({"stick": 2, "planks": 3}) == needs(["stick", 2], ["planks", 3])
-
-
 async def test_a_correction_is_told_the_latest_failures():
     engine, roles = roles_of({"correct": needs(["logs", 1])})
     failures = [
-        Attempt(item="charcoal", action=action, believed={"logs": 8}, inventory={"logs": count})
+        Failure(item="charcoal", action=action, believed={"logs": 8}, inventory={"logs": count})
         for count, action in enumerate(("mine", "mine", "craft", "smelt", "smelt"), start=1)
     ]
     assert await roles.correct(CorrectionQuestion("charcoal", RECIPES, 1, failures)) == {"logs": 1}
@@ -147,7 +138,7 @@ async def test_a_correction_is_told_the_latest_failures():
 
 async def test_failures_alike_are_told_once():
     engine, roles = roles_of({"correct": needs()})
-    other = Attempt(item="charcoal", action="mine", believed={}, inventory={})
+    other = replace(FAILURE, action="mine")
     failures = [FAILURE, other, FAILURE, FAILURE]
     await roles.correct(CorrectionQuestion("charcoal", (), 1, failures))
     told = engine.requests[0].prompt[1].content.partition("Failed attempts:\n")[2].splitlines()
@@ -183,15 +174,10 @@ async def test_the_likeliest_option_is_chosen():
     assert not engine.requests
 
 
-async def test_of_equal_options_the_first_is_chosen():
-    _, roles = roles_of(score=by_table(dict.fromkeys(VERBS, -1.5)))
-    assert await choose(roles, options=("smelt", "mine")) == "smelt"
-
-
-async def test_options_leave_the_question_as_it_is():
+async def test_of_equal_options_the_first_is_chosen_and_the_question_is_the_same():
     engine, roles = roles_of(score=by_table(dict.fromkeys(VERBS, -1.5)))
-    await choose(roles)
-    await choose(roles, options=("smelt", "craft"))
+    assert await choose(roles, options=("smelt", "mine")) == "smelt"
+    assert await choose(roles) == "mine"
     assert len(set(engine.scored)) == 1
     text = engine.scored[0][0]
     assert text.count("Actions: mine, craft, smelt.") == 1
@@ -225,26 +211,17 @@ async def test_an_analysis_is_one_bounded_sentence_headed_by_the_attempt():
     assert all(re.fullmatch(constraint_of(Analysis).regex, text) for text in shown)
 
 
-async def test_a_full_inventory_is_told_in_part():
+async def test_a_full_inventory_is_told_in_part_and_an_empty_one_as_such():
     engine, roles = roles_of({"analyse": '{"analysis":"x"}'})
-    held = {f"thing_{i:02}": i + 1 for i in range(40)} | {"logs": 9}
-    await roles.analyse(
-        Attempt(item="charcoal", action="craft", believed={"logs": 8}, inventory=held)
-    )
-    told = engine.requests[0].prompt[1].content
+    full = {f"thing_{i:02}": i + 1 for i in range(40)} | {"logs": 9}
+    failure = replace(FAILURE, believed={"logs": 8})
+    for inventory in (full, dict(reversed(full.items())), {}):
+        await roles.analyse(replace(failure, inventory=inventory))
+    told, reordered, empty = (request.prompt[1].content for request in engine.requests)
     assert told.startswith("craft charcoal, holding 9 logs, thing_00, thing_01")
     assert told.count(",") == SHOWN
-    reordered = dict(reversed(held.items()))
-    await roles.analyse(
-        Attempt(item="charcoal", action="craft", believed={"logs": 8}, inventory=reordered)
-    )
-    assert engine.requests[1].prompt == engine.requests[0].prompt
-
-
-async def test_nothing_held_is_told_so():
-    engine, roles = roles_of({"analyse": '{"analysis":"x"}'})
-    await roles.analyse(Attempt(item="logs", action="craft", believed={}, inventory={}))
-    assert engine.requests[0].prompt[1].content == "craft logs, holding nothing:"
+    assert reordered == told
+    assert empty == "craft charcoal, holding nothing:"
 
 
 async def test_ranking_scores_the_whole_vocabulary_once():
@@ -260,11 +237,8 @@ async def test_ranking_scores_the_whole_vocabulary_once():
 
 async def test_ranking_without_a_vocabulary_scores_the_candidates():
     engine, roles = roles_of(score=by_table({"stick": -1.0, "coals": -2.0}))
-    assert await roles.rank(RankingQuestion("torch", ("coals", "stick", "coals"))) == [
-        -2.0,
-        -1.0,
-        -2.0,
-    ]
+    question = RankingQuestion("torch", ("coals", "stick", "coals"))
+    assert await roles.rank(question) == [-2.0, -1.0, -2.0]
     assert engine.scored[0][1] == ("coals", "stick")
 
 
@@ -296,7 +270,7 @@ async def test_prompts_are_short(count_tokens):
         "analyse": '{"analysis":"x"}',
     }
     engine, roles = roles_of(script, score=lambda text, choices: [0.0] * len(choices))
-    attempt = Attempt(
+    attempt = Failure(
         item="iron_chestplate",
         action="smelt",
         believed=RECIPES[0][1],

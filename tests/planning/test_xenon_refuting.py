@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import random
 
-from llm_planning.planners.xenon.failure_notes import FailureNotes, Withdrawn
+from xenon_builders import VERBS, Alike
+from xenon_builders import failed as failure
+
 from llm_planning.planners.xenon.goals import dex_of_unrefuted
 from llm_planning.planners.xenon.graph import DependencyGraph
-from llm_planning.planners.xenon.knowledge import Knowledge
+from llm_planning.planners.xenon.knowledge import Knowledge, Refutations, Withdrawn
 from llm_planning.planners.xenon.memory import ActionMemory
 from llm_planning.planners.xenon.refuting import RefutingStore
-from llm_planning.planners.xenon.revision import Revising, consumed_or_gathered
-from llm_planning.planners.xenon.roles import Attempt
+from llm_planning.planners.xenon.revision import Analogy, gathering, ranking
 from llm_planning.planners.xenon.settings import LearningSettings
 
-VERBS = ("mine", "craft", "smelt")
 SCALES = LearningSettings(c0=3, alpha_s=2, alpha_i=8, K=1)
-
-
-class Nothing:
-    """Nothing is similar to anything."""
-
-    async def top(self, item, among, k):
-        return []
 
 
 async def later_is_likelier(question):
@@ -30,26 +23,24 @@ async def later_is_likelier(question):
 
 
 def failed(item, **inventory):
-    return [Attempt(item=item, action=action, believed={}, inventory=inventory) for action in VERBS]
+    return [failure(item, action, **inventory) for action in VERBS]
 
 
 def world(*items, memory=None):
     known = Knowledge(DependencyGraph(items))
     known.obtain("logs", {}, makes=1, kept=set())
     known.obtain("planks", {"logs": 1}, makes=4, kept=set())
-    notes = FailureNotes()
+    analogy = gathering(Analogy(knowledge=known, similar=Alike("nothing"), scales=SCALES))
     store = RefutingStore(
-        Revising(
-            knowledge=known,
-            similar=Nothing(),
-            scales=SCALES,
-            resources=consumed_or_gathered,
-        ),
-        rank=later_is_likelier,
-        memory=memory or ActionMemory(VERBS, x0=2),
-        notes=notes,
+        ranking(analogy, later_is_likelier), memory=memory or ActionMemory(VERBS, x0=2)
     )
-    return known, notes, store
+    return known, known.refutations, store
+
+
+async def revise(store, item, failures):
+    for one in failures:
+        store.failed(one)
+    await store.revise(item)
 
 
 def required(known, item):
@@ -60,7 +51,7 @@ def required(known, item):
 
 
 def test_what_every_attempt_had_at_hand_is_refuted():
-    notes = FailureNotes()
+    notes = Refutations()
     one, other = failed("pot", logs=3, planks=5)[0], failed("pot", logs=4, stick=1)[0]
     notes.refute("pot", [one, other])
     assert notes.refuted == {"pot": [{"logs": 3}]}
@@ -72,7 +63,7 @@ def test_what_every_attempt_had_at_hand_is_refuted():
 
 
 def test_smaller_inventories_are_not_kept_beside_larger_ones():
-    notes = FailureNotes()
+    notes = Refutations()
     for inventory in ({"logs": 1}, {"planks": 2}, {"logs": 2, "stick": 1}, {"logs": 2}):
         notes.refute("pot", failed("pot", **inventory))
     assert notes.refuted["pot"] == [{"planks": 2}, {"logs": 2, "stick": 1}]
@@ -83,7 +74,7 @@ def test_a_changed_rule_is_not_refuted():
     notes.refute("pot", failed("pot", logs=8))
     notes.withdrawn["pot"] = withdrawn(known, "pot", cause="stick")
     notes.forget("pot")
-    assert notes == FailureNotes()
+    assert notes == Refutations()
 
 
 def withdrawn(known, item, *, cause):
@@ -108,9 +99,9 @@ async def test_revisions_that_propose_what_failed_are_passed_over():
     """
     known, notes, store = world("pot")
     known.graph.require("pot", {"planks": 1})
-    await store.revise("pot", failed("pot", planks=6))
+    await revise(store, "pot", failed("pot", planks=6))
     assert (known.revision_count("pot"), required(known, "pot")) == (3, {"planks": 6, "logs": 6})
-    await store.revise("pot", failed("pot", planks=8, logs=8))
+    await revise(store, "pot", failed("pot", planks=8, logs=8))
     assert (known.revision_count("pot"), required(known, "pot")) == (4, {"logs": 8, "planks": 6})
     assert notes.refutes("pot", required(known, "pot"))
     await store.review()
@@ -126,7 +117,7 @@ async def test_an_item_does_not_wait_before_the_largest_quantities_were_proposed
     known, notes, store = world("pot", "lid")
     known.graph.require("pot", {"planks": 1})
     known.graph.require("lid", {"pot": 1})
-    await store.revise("pot", failed("pot", planks=6, logs=7))
+    await revise(store, "pot", failed("pot", planks=6, logs=7))
     assert (known.revision_count("pot"), required(known, "pot")) == (4, {"logs": 8, "planks": 6})
     assert not notes.refutes("pot", required(known, "pot"))
 
@@ -140,11 +131,12 @@ async def test_what_fam_holds_against_actions_goes_with_the_belief():
     memory.record("craft", "sword", True)
     for action in VERBS:
         memory.record(action, "sword", False)
-    notes.unrevised["sword"] = failed("sword")
-    await store.revise("stick", failed("stick", logs=8, planks=8))
+    for one in failed("sword"):
+        store.failed(one)
+    await revise(store, "stick", failed("stick", logs=8, planks=8))
     assert set(notes.withdrawn) == {"sword"}
     assert memory.to_json() == {"successes": {"sword": {"craft": 1}}, "failures": {}}
-    assert "sword" not in notes.unrevised
+    assert not store.notes()["unrevised"]
     memory.record("mine", "sword", False)
     known.obtain("stick", {"planks": 9}, makes=1, kept=set())
     await store.review()
@@ -156,7 +148,7 @@ async def test_an_item_waits_until_something_else_is_obtained():
     known, notes, store = world("pot", "clay")
     known.graph.require("pot", {"planks": 1})
     known.revisions["pot"] = 3
-    await store.revise("pot", failed("pot", planks=8, logs=8))
+    await revise(store, "pot", failed("pot", planks=8, logs=8))
     await store.review()
     assert notes.refutes("pot", required(known, "pot"))
     known.obtain("clay", {}, makes=1, kept=set())
@@ -171,13 +163,13 @@ async def test_an_inadmissible_item_is_not_tried_with_what_was_never_obtained():
     known.demonstrate("cobblestone", {}, makes=1, kept=set())
     known.demonstrate("furnace", {"cobblestone": 8}, makes=1, kept=set())
     known.revisions["pot"] = 3
-    await store.revise("pot", failed("pot", planks=1))
+    await revise(store, "pot", failed("pot", planks=1))
     assert required(known, "pot") == {"logs": 8, "planks": 6}
 
 
 async def test_what_was_obtained_is_not_revised():
     known, notes, store = world("pot")
-    await store.revise("planks", failed("planks", logs=9))
+    await revise(store, "planks", failed("planks", logs=9))
     assert required(known, "planks") == {"logs": 1}
     assert not notes.refuted
 
@@ -191,7 +183,7 @@ async def test_when_nothing_is_left_to_try_more_is_asked_for():
     known.revisions["pot"] = 3
     asked = [{"logs": 8, "planks": 6}]
     for _ in range(3):
-        await store.revise("pot", failed("pot", **asked[-1]))
+        await revise(store, "pot", failed("pot", **asked[-1]))
         await store.review()
         asked.append(required(known, "pot"))
     assert asked[1:] == [
@@ -204,7 +196,7 @@ async def test_when_nothing_is_left_to_try_more_is_asked_for():
 async def test_more_is_not_asked_for_while_something_else_can_be_tried():
     known, notes, store = world("pot", "clay")
     known.revisions["pot"] = 3
-    await store.revise("pot", failed("pot", logs=8, planks=8))
+    await revise(store, "pot", failed("pot", logs=8, planks=8))
     await store.review()
     assert required(known, "pot") == {"logs": 8, "planks": 6}
     notes.refute("clay", failed("clay"))
@@ -212,7 +204,7 @@ async def test_more_is_not_asked_for_while_something_else_can_be_tried():
     await store.review()
     assert required(known, "clay") == {"logs": 8, "planks": 6}  # not proposed before
     assert required(known, "pot") == {"logs": 8, "planks": 6}
-    await store.revise("clay", failed("clay", logs=8, planks=6))
+    await revise(store, "clay", failed("clay", logs=8, planks=6))
     await store.review()
     assert required(known, "clay") == {"logs": 8, "planks": 8}
     assert required(known, "pot") == {"logs": 16, "planks": 8}
@@ -244,7 +236,7 @@ def stuck_world():
 
 async def test_all_that_depends_on_what_waits_is_revised_and_believed_again():
     known, notes, store = stuck_world()
-    await store.revise("stick", failed("stick", logs=8, planks=8))
+    await revise(store, "stick", failed("stick", logs=8, planks=8))
     assert notes.refutes("stick", required(known, "stick"))
     assert {v: before.cause for v, before in notes.withdrawn.items()} == dict.fromkeys(
         ("axe", "chest", "sword"), "stick"
@@ -269,7 +261,7 @@ async def test_all_that_depends_on_what_waits_is_revised_and_believed_again():
 async def test_what_was_demonstrated_stands_as_long_as_there_is_something_to_try():
     known, notes, store = stuck_world()
     for _ in range(4):
-        await store.revise("stick", failed("stick", planks=1))
+        await revise(store, "stick", failed("stick", planks=1))
     assert not notes.refutes("stick", required(known, "stick"))
     assert required(known, "axe") == {"stick": 2, "planks": 3}
     assert "axe" in known.demonstrated
@@ -277,7 +269,7 @@ async def test_what_was_demonstrated_stands_as_long_as_there_is_something_to_try
 
 async def test_a_withdrawn_belief_that_was_refuted_since_is_not_believed_again():
     known, notes, store = stuck_world()
-    await store.revise("stick", failed("stick", logs=8, planks=8))
+    await revise(store, "stick", failed("stick", logs=8, planks=8))
     known.obtain("stick", {"logs": 2}, makes=1, kept=set())
     notes.refute("sword", failed("sword", stick=3))
     before = required(known, "sword")
@@ -289,7 +281,7 @@ async def test_a_withdrawn_belief_that_was_refuted_since_is_not_believed_again()
 
 async def test_a_withdrawn_belief_that_would_make_a_cycle_is_not_believed_again():
     known, notes, store = stuck_world()
-    await store.revise("stick", failed("stick", logs=8, planks=8))
+    await revise(store, "stick", failed("stick", logs=8, planks=8))
     known.obtain("sword", {"logs": 1}, makes=1, kept=set())
     known.obtain("stick", {"axe": 1}, makes=1, kept=set())
     await store.review()
@@ -299,11 +291,10 @@ async def test_a_withdrawn_belief_that_would_make_a_cycle_is_not_believed_again(
 
 async def test_a_rule_that_changes_ends_the_suspicion_against_it():
     known, notes, store = stuck_world()
-    await store.revise("stick", failed("stick", logs=8, planks=8))
+    await revise(store, "stick", failed("stick", logs=8, planks=8))
     await store.review()
     assert notes.withdrawn
     known.forget(("stick",))
-    notes.forget("stick")
     await store.review()
     assert not notes.withdrawn
     assert required(known, "axe") == {"stick": 2, "planks": 3}
@@ -313,8 +304,8 @@ async def test_a_rule_that_changes_ends_the_suspicion_against_it():
 # Goals --------------------------------------------------------------------------------------------
 
 
-def goal(known, notes):
-    return dex_of_unrefuted(notes, c0=3)(known, random.Random(0))
+def goal(known):
+    return dex_of_unrefuted(3)(known, random.Random(0))
 
 
 def test_goals_are_unrefuted_and_what_was_withdrawn_counts_as_explored_more():
@@ -322,20 +313,20 @@ def test_goals_are_unrefuted_and_what_was_withdrawn_counts_as_explored_more():
     for v in ("pot", "bowl", "lid"):
         known.graph.require(v, {"planks": 1})
     known.revisions.update(bowl=2, lid=3)
-    assert goal(known, notes) == "pot"
+    assert goal(known) == "pot"
     notes.refute("pot", failed("pot", planks=1))
-    assert goal(known, notes) == "bowl"
+    assert goal(known) == "bowl"
     notes.withdrawn["bowl"] = withdrawn(known, "bowl", cause="stick")
-    assert goal(known, notes) == "lid"
+    assert goal(known) == "lid"
     notes.refute("lid", failed("lid", planks=1))
-    assert goal(known, notes) == "bowl"
+    assert goal(known) == "bowl"
     notes.refute("bowl", failed("bowl", planks=1))
-    assert goal(known, notes) == "pot"  # fewest revisions
+    assert goal(known) == "pot"  # fewest revisions
     known.obtain("lid", {"planks": 1}, makes=1, kept=set())
     notes.refuted.clear()
     known.revisions.update(pot=8, bowl=2)
-    assert goal(known, notes) in {"pot", "bowl"}  # 8 and 2 + 2 c_0
+    assert goal(known) in {"pot", "bowl"}  # 8 and 2 + 2 c_0
     known.revisions["pot"] = 9
-    assert goal(known, notes) == "bowl"
+    assert goal(known) == "bowl"
     known.obtained.update(("pot", "bowl"))
-    assert goal(known, notes) is None
+    assert goal(known) is None

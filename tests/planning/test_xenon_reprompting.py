@@ -3,13 +3,13 @@ import re
 
 import pytest
 
-from llm_planning.planners.xenon.answers import Description, Intervention
 from llm_planning.planners.xenon.goal_planning import (
     Reprompter,
     image_reprompter,
     text_caption,
     text_reprompter,
 )
+from llm_planning.planners.xenon.questions import Description, Intervention
 from llm_planning.roles import Engines
 from llm_serving.answers import constraint_of
 from llm_serving.request import Image

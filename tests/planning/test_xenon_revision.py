@@ -2,32 +2,99 @@
 
 from __future__ import annotations
 
-from llm_planning.planners.xenon.failure_notes import FailureNotes
+import json
+from dataclasses import asdict
+
+import pytest
+from pydantic import TypeAdapter
+from xenon_builders import VERBS, Alike, failed
+
 from llm_planning.planners.xenon.graph import DependencyGraph
 from llm_planning.planners.xenon.knowledge import Knowledge
+from llm_planning.planners.xenon.memory import ActionMemory
+from llm_planning.planners.xenon.refuting import RefutingStore
 from llm_planning.planners.xenon.revision import (
+    Analogy,
     AnalogyStore,
+    DependencyStore,
     EightOfEverything,
-    RankedAnalogyStore,
-    Revising,
     SelfCorrection,
-    StaticStore,
     consumed,
-    consumed_or_gathered,
+    gathering,
+    ranking,
 )
+from llm_planning.planners.xenon.saved import Notes
 from llm_planning.planners.xenon.settings import LearningSettings
 
 SCALES = LearningSettings(c0=3, alpha_s=2, alpha_i=8, K=2)
 
 
-class Ranking:
-    """Similarity by a fixed list."""
+def analogous(known, *order, scales=SCALES):
+    return Analogy(knowledge=known, similar=Alike(*order), scales=scales)
 
-    def __init__(self, *order):
-        self._order = order
 
-    async def top(self, item, among, k):
-        return [u for u in self._order if u in among and u != item][:k]
+def analogy(known, *order):
+    return AnalogyStore(analogous(known, *order))
+
+
+async def no_preference(question):
+    return [0.0] * len(question.candidates)
+
+
+async def corrected(question):
+    return {"planks": 2}
+
+
+def ranked(known):
+    return ranking(gathering(analogous(known)), no_preference)
+
+
+STORES = {
+    "as-predicted": DependencyStore,
+    "eight-of-everything": lambda known: EightOfEverything(known, alpha_i=8),
+    "self-correction": lambda known: SelfCorrection(known, similar=Alike(), correct=corrected, k=2),
+    "analogy": analogy,
+    "ranked": lambda known: AnalogyStore(ranked(known)),
+    "refuting": lambda known: RefutingStore(ranked(known), memory=ActionMemory(VERBS, x0=2)),
+}
+
+
+@pytest.fixture(params=STORES)
+def name(request):
+    return request.param
+
+
+async def test_a_revision_counts_and_leaves_what_was_obtained_alone(name):
+    known = experienced_world()
+    store = STORES[name](known)
+    known.graph.require("golem", {"golem_head": 1})
+    known.demonstrated.add("golem")
+    before = dict(known.graph.requirements("stick"))
+    for item in ("golem", "stick"):
+        store.failed(failed(item))
+        await store.review()
+        store.expect(item)
+        await store.revise(item)
+    assert known.revision_count("golem") == 2 or name == "refuting"
+    assert dict(known.graph.requirements("stick")) == before
+    proposes = name not in {"as-predicted", "eight-of-everything"}
+    assert known.revision_count("stick") == (1 if proposes else 2)
+    assert ("golem" in known.demonstrated) != proposes
+    assert (dict(known.graph.requirements("golem")) == {"golem_head": 1}) == (not proposes)
+
+
+async def test_failures_are_kept_until_success_revision_or_another_rule(name):
+    store = STORES[name](experienced_world())
+    for item in ("golem", "golem", "wooden_sword", "golem_head", "clay"):
+        store.failed(failed(item))
+    store.succeeded("wooden_sword")
+    store.forget("golem_head")
+    await store.revise("golem")
+    assert store.notes()["unrevised"] == {"clay": [failed("clay")]}
+    other = STORES[name](experienced_world())
+    written = json.dumps(asdict(Notes(**store.notes())))
+    other.restore(TypeAdapter(Notes).validate_json(written))
+    assert other.notes() == store.notes()
 
 
 def experienced_world():
@@ -46,19 +113,11 @@ def experienced_world():
     return known
 
 
-def revising(known, *order, resources=consumed, scales=SCALES):
-    return Revising(knowledge=known, similar=Ranking(*order), scales=scales, resources=resources)
-
-
-def analogy(known, *order, resources=consumed):
-    return AnalogyStore(revising(known, *order, resources=resources))
-
-
 async def test_a_less_tried_item_requires_what_similar_items_required():
     known = experienced_world()
     known.graph.require("wooden_sword", {"golem": 1})
     store = analogy(known, "stone_sword", "wooden_axe", "planks")
-    await store.revise("wooden_sword", ())
+    await store.revise("wooden_sword")
     # C(v) is 2 now: resources in quantity α_s C(v) = 4, the table, which stays, once.
     assert dict(known.graph.requirements("wooden_sword")) == {
         "planks": 4,
@@ -66,7 +125,7 @@ async def test_a_less_tried_item_requires_what_similar_items_required():
         "crafting_table": 1,
         "cobblestone": 4,
     }
-    await store.revise("wooden_sword", ())
+    await store.revise("wooden_sword")
     assert known.revision_count("wooden_sword") == 3
     assert known.graph.requirements("wooden_sword")["planks"] == 6
 
@@ -74,7 +133,7 @@ async def test_a_less_tried_item_requires_what_similar_items_required():
 async def test_an_inadmissible_item_requires_all_resources():
     known = experienced_world()
     known.revisions["wooden_sword"] = 3
-    await analogy(known).revise("wooden_sword", ())
+    await analogy(known).revise("wooden_sword")
     assert known.revision_count("wooden_sword") == 4
     assert dict(known.graph.requirements("wooden_sword")) == {
         "logs": 8,
@@ -89,7 +148,7 @@ async def test_descendants_of_an_inadmissible_item_lose_it():
     known.graph.require("golem", {"golem_head": 1})
     known.graph.require("wooden_sword", {"golem": 2, "golem_head": 1})
     known.revisions["golem_head"] = 3
-    await analogy(known, "stone_sword").revise("golem_head", ())
+    await analogy(known, "stone_sword").revise("golem_head")
     alike = {"stick": 4, "crafting_table": 1, "cobblestone": 4}
     for w in ("golem", "wooden_sword"):
         assert dict(known.graph.requirements(w)) == alike
@@ -101,17 +160,10 @@ async def test_what_was_obtained_is_not_revised_with_its_ancestors():
     known = experienced_world()
     known.obtained.discard("stick")
     known.revisions["stick"] = 3
-    await analogy(known, "planks").revise("stick", ())
+    await analogy(known, "planks").revise("stick")
     assert known.revision_count("stick") == 4
     assert known.graph.requirements("stone_sword")["stick"] == 1
     assert known.revision_count("stone_sword") == 1
-
-
-async def test_what_was_obtained_is_known_and_not_revised():
-    known = experienced_world()
-    await analogy(known, "stone_sword").revise("stick", ())
-    assert dict(known.graph.requirements("stick")) == {"planks": 2}
-    assert known.revision_count("stick") == 1
 
 
 async def test_a_revision_proposes_neither_descendants_nor_inadmissible_items():
@@ -119,7 +171,7 @@ async def test_a_revision_proposes_neither_descendants_nor_inadmissible_items():
     known.forget(["stick"])
     known.revisions["planks"] = 4
     known.obtained.discard("planks")
-    await analogy(known, "stone_sword", "wooden_axe").revise("stick", ())
+    await analogy(known, "stone_sword", "wooden_axe").revise("stick")
     # stone_sword and wooden_axe require stick themselves; cobblestone comes after them.
     assert dict(known.graph.requirements("stick")) == {"crafting_table": 1}
 
@@ -128,7 +180,7 @@ async def test_gathered_items_are_resources_for_xenon_plus():
     known = experienced_world()
     known.obtain("diamond", {"wooden_axe": 1}, makes=1, kept={"wooden_axe"})
     known.revisions["golem"] = 3
-    await analogy(known, resources=consumed_or_gathered).revise("golem", ())
+    await AnalogyStore(gathering(analogous(known))).revise("golem")
     assert known.graph.requirements("golem")["diamond"] == 8
     assert "diamond" not in consumed(known)
 
@@ -143,11 +195,11 @@ async def test_ranked_items_join_the_analogous_ones_and_all_resources():
         return [-1.0 - i - 10 * (u != "redstone") for i, u in enumerate(question.candidates)]
 
     scales = LearningSettings(c0=2, alpha_s=2, alpha_i=8, K=1)
-    store = RankedAnalogyStore(revising(known, "stone_sword", scales=scales), rank=rank)
+    store = AnalogyStore(ranking(analogous(known, "stone_sword", scales=scales), rank))
     alike = {"stick": 4, "crafting_table": 1, "cobblestone": 4}
-    await store.revise("golem", ())
+    await store.revise("golem")
     assert dict(known.graph.requirements("golem")) == alike | {"redstone": 4}
-    await store.revise("golem", ())
+    await store.revise("golem")
     # Inadmissible now: all resources, and two more obtained items by likelihood, α_s c_0 of each.
     resources = dict.fromkeys(("logs", "planks", "stick", "cobblestone"), 8)
     assert dict(known.graph.requirements("golem")) == resources | {
@@ -158,10 +210,6 @@ async def test_ranked_items_join_the_analogous_ones_and_all_resources():
         ("golem", ("logs", "planks", "wooden_axe", "stone_sword", "redstone")),
         ("golem", ("crafting_table", "wooden_axe", "stone_sword", "redstone")),
     ]
-
-
-async def no_preference(question):
-    return [0.0] * len(question.candidates)
 
 
 async def test_a_demonstration_that_leads_nowhere_is_given_up_by_xenon_plus():
@@ -179,10 +227,10 @@ async def test_a_demonstration_that_leads_nowhere_is_given_up_by_xenon_plus():
         known.demonstrate("axe", {"stick": 2}, makes=1, kept=set())
         known.demonstrate("cobblestone", {"axe": 1}, makes=1, kept={"axe"})
         known.graph.require("chest", {"cobblestone": 2})
-        given = revising(known, "cobblestone", "planks")
-        store = RankedAnalogyStore(given, rank=no_preference) if plus else AnalogyStore(given)
+        paper = analogous(known, "cobblestone", "planks")
+        store = AnalogyStore(ranking(paper, no_preference) if plus else paper)
         for _ in range(6):
-            await store.revise("stick", ())
+            await store.revise("stick")
         assert known.revision_count("stick") == 7 > 2 * SCALES.c0
         freed[plus] = dict(known.graph.requirements("chest"))
     assert freed == {False: {"cobblestone": 2}, True: {"logs": 4, "planks": 4}}
@@ -196,29 +244,22 @@ async def test_self_correction_asks_with_failures_and_examples():
         asked.append((question.item, question.asking, question.failures, question.examples))
         return {"wooden_sword": 1} if len(asked) > 1 else {"planks": 2}
 
-    notes = FailureNotes()
-    store = SelfCorrection(known, similar=Ranking("stone_sword"), correct=correct, k=3, notes=notes)
-    await store.revise("wooden_sword", ("failure",))
+    store = SelfCorrection(known, similar=Alike("stone_sword"), correct=correct, k=3)
+    store.failed(failed("wooden_sword"))
+    await store.revise("wooden_sword")
     assert dict(known.graph.requirements("wooden_sword")) == {"planks": 2}
     assert asked == [
         (
             "wooden_sword",
             1,
-            ("failure",),
+            [failed("wooden_sword")],
             [("stone_sword", {"cobblestone": 2, "stick": 1, "crafting_table": 1})],
         )
     ]
-    await store.revise("wooden_sword", ())
+    await store.revise("wooden_sword")
     assert not known.graph.requirements("wooden_sword")  # a cycle: nothing instead
-    assert asked[-1][1] == notes.corrections["wooden_sword"] == 2
-
-
-async def test_static_requirements_only_count():
-    known = experienced_world()
-    known.graph.require("golem", {"golem_head": 1})
-    await StaticStore(known).revise("golem", ())
-    assert dict(known.graph.requirements("golem")) == {"golem_head": 1}
-    assert known.revision_count("golem") == 2
+    assert asked[-1][1:3] == (2, [])
+    assert store.notes()["corrections"] == {"wooden_sword": 2}
 
 
 async def test_adam_requires_eight_of_every_resource():

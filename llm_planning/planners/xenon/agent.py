@@ -1,135 +1,242 @@
-"""The loop of XENON and its baselines (Algorithm 1): choose a goal, plan, act, learn."""
+"""Algorithm 1, the loop of XENON and its baselines: choose a goal, plan, act, learn.
+
+In a learning run an agent chooses goals itself and revises Ĝ. In a benchmark of one given goal
+(`benchmark`) the goal is chosen again until it is held, and Ĝ stays as it is. In the kitchen
+(`cooking_agents`) the plan comes from the cookbook and a subgoal takes one timestep: there only
+`learn_from`, the lesson of one subgoal, is the same.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from llm_planning.planners.xenon.aggregate import aggregate
 from llm_planning.planners.xenon.knowledge import experienced
-from llm_planning.planners.xenon.roles import Attempt
+from llm_planning.planners.xenon.questions import Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from random import Random
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from llm_planning.environments.minecraft.text_world import World
     from llm_planning.planners.xenon.choosing import ActionPolicy
-    from llm_planning.planners.xenon.failure_notes import FailureNotes
-    from llm_planning.planners.xenon.goals import SelectGoal
     from llm_planning.planners.xenon.knowledge import Knowledge
-    from llm_planning.planners.xenon.revision import StaticStore
+    from llm_planning.planners.xenon.revision import DependencyStore
+
+Reprompt: TypeAlias = "Callable[[str, str], Awaitable[bool]]"
+"""Is asked whether to try (a, v) again after a failed attempt (CRe)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subgoal:
+    """One (a, q, v), and what came of it.
+
+    Attributes:
+        action: a.
+        quantity: q, how many were to be added.
+        item: v.
+        reached: the binary feedback.
+        steps: the clock afterwards, in environment steps.
+    """
+
+    action: str
+    quantity: int
+    item: str
+    reached: bool
+    steps: int
+
+    def __str__(self) -> str:
+        return f"{self.action} {self.quantity} {self.item}"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One plan for a goal, and how far it was carried out.
+
+    Attributes:
+        inventory: what was held when it was made.
+        missing: ((q_1, u_1), ..., (1, g)), aggregated from Ĝ.
+        tried: its subgoals as far as they were tried.
+    """
+
+    inventory: Mapping[str, int]
+    missing: Sequence[tuple[int, str]]
+    tried: list[Subgoal] = field(default_factory=list)
+
+
+class Revises(Protocol):
+    """What is believed to be required, as far as a subgoal's outcome matters to it."""
+
+    def succeeded(self, item: str) -> None:
+        """Is told that a subgoal was reached."""
+        ...
+
+    def failed(self, failure: Failure) -> None:
+        """Is told that a subgoal failed."""
+        ...
+
+    async def revise(self, item: str) -> None:
+        """Is told that all actions failed at an item."""
+        ...
+
+
+async def learn_from(
+    action: str,
+    item: str,
+    failure: Failure | None,
+    *,
+    actions: ActionPolicy,
+    dependencies: Revises,
+) -> bool:
+    """Learns from the outcome of one subgoal (Algorithm 1, lines 12 to 16).
+
+    Args:
+        action: a.
+        item: v.
+        failure: how it failed; None if it was reached.
+        actions: counts the outcome, and tells when all actions are invalid.
+        dependencies: is then revised.
+
+    Returns:
+        Whether it was revised.
+    """
+    if failure is None:
+        actions.succeeded(action, item)
+        dependencies.succeeded(item)
+        return False
+    actions.failed(failure)
+    dependencies.failed(failure)
+    if not actions.exhausted(item):
+        return False
+    await dependencies.revise(item)
+    actions.reset(item)
+    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agent:
-    """Learns what items require, and how they are obtained, by trying (Table 8).
+    """Pursues goals, and learns what items require and how they are obtained (Table 8).
 
     Attributes:
-        knowledge: what it has learnt.
+        knowledge: what it has learnt, Ĝ among it.
         dependencies: keeps and revises Ĝ.
         actions: chooses and learns actions.
-        select_goal: chooses the next goal.
-        notes: what is kept of failures beside the action memory.
-        rng: of its goals.
+        select_goal: chooses the next goal v_g; None when there is nothing left to try.
+        reprompt: looks after a controller that may be stuck; None: nobody does.
     """
 
     knowledge: Knowledge
-    dependencies: StaticStore
+    dependencies: DependencyStore
     actions: ActionPolicy
-    select_goal: SelectGoal
-    notes: FailureNotes
-    rng: Random
+    select_goal: Callable[[], str | None]
+    reprompt: Reprompt | None = None
 
-    async def learn(self, world: World, *, until: int, watch: Callable[[], None]) -> None:
-        """Pursues one goal after the other (Algorithm 1, lines 4 to 18).
+    async def learn(
+        self, world: World, *, until: int, watch: Callable[[Sequence[Plan]], None]
+    ) -> None:
+        """Pursues one goal after the other (lines 3 to 18).
 
         Args:
             world: where it acts; the inventory is what it is.
             until: the step at which to stop; earlier if nothing is left to try.
-            watch: called after each goal.
+            watch: is told after each goal which plans were carried out for it.
         """
         while world.steps < until:
             await self.dependencies.review()
-            goal = self.select_goal(self.knowledge, self.rng)
+            goal = self.select_goal()
             if goal is None:
                 return
             attempts = self.knowledge.attempts
             attempts[goal] = attempts.get(goal, 0) + 1
-            await self.pursue(goal, world, until=until)
-            watch()
-            # Answers that need no waiting would otherwise keep every other trial waiting.
-            await asyncio.sleep(0)
+            watch(await self.pursue(goal, world, until=until))
 
-    async def pursue(self, goal: str, world: World, *, until: int) -> None:
-        """Plans and acts until the goal is reached, or some requirements were reconsidered.
+    async def pursue(self, goal: str, world: World, *, until: int) -> list[Plan]:
+        """Plans and acts until the goal is reached, or some requirements were revised.
 
         Args:
             goal: v_g.
             world: where it acts.
             until: the step at which to stop.
         """
+        plans: list[Plan] = []
         self.dependencies.expect(goal)
         while world.steps < until:
-            failed = await self.carry_out(goal, world, until=until)
-            if failed is None:
-                return
-            self.actions.failed(failed)
-            self.notes.unrevised.setdefault(failed.item, []).append(failed)
-            if self.actions.exhausted(failed.item):
-                if failed.item in self.knowledge.obtained:
-                    setbacks = self.knowledge.setbacks
-                    setbacks[goal] = setbacks.get(goal, 0) + 1
-                failures = self.notes.unrevised.pop(failed.item)
-                await self.dependencies.revise(failed.item, failures)
-                self.actions.reset(failed.item)
-                return
+            missing = self.knowledge.aggregated(goal, world.inventory)
+            plans.append(Plan(dict(world.inventory), missing))
+            goes_on = await self.carry_out(plans[-1], goal, world, until=until)
+            # Answers that need no waiting would otherwise keep every other trial waiting.
+            await asyncio.sleep(0)
+            if not goes_on:
+                break
+        return plans
 
-    async def carry_out(self, goal: str, world: World, *, until: int) -> Attempt | None:
-        """Carries out one plan for the goal, subgoal by subgoal.
+    async def carry_out(self, plan: Plan, goal: str, world: World, *, until: int) -> bool:
+        """Carries out a plan, subgoal by subgoal, and learns from each (lines 9 to 16).
+
+        An action that the end of the episode cuts short, as it can with a controller, has failed:
+        an agent that did not count it would try for ever what takes too long. But if the time is
+        up between two actions, that is no failure.
 
         Returns:
-            The subgoal that failed; None if the goal was reached, or the time was up between two
-            actions. An action that the end of the episode cuts short, as it can with a controller,
-            has failed: an agent that did not count it would try for ever what takes too long.
+            Whether to make another plan for the goal: a subgoal failed, and nothing was revised.
         """
         known = self.knowledge
-        for quantity, item in aggregate(known.graph, goal, world.inventory, kept=known.kept):
+        for quantity, item in plan.missing:
             action = await self.actions.choose(item)
             target = world.inventory.get(item, 0) + quantity
-            if not self._execute(action, item, world, target=target, until=until):
-                return Attempt(
-                    item=item,
-                    action=action,
-                    believed=dict(known.graph.requirements(item)),
-                    inventory=dict(world.inventory),
-                )
-            if world.inventory.get(item, 0) < target:
-                return None
-            self.actions.succeeded(action, item)
-            self.notes.unrevised.pop(item, None)
-        return None
+            failed = await self.execute(action, item, world, target=target, until=until)
+            reached = world.inventory.get(item, 0) >= target
+            plan.tried.append(Subgoal(action, quantity, item, reached, world.steps))
+            if not (reached or failed):
+                return False
+            revised = await learn_from(
+                action,
+                item,
+                self._failure(action, item, world) if failed else None,
+                actions=self.actions,
+                dependencies=self.dependencies,
+            )
+            if revised and item in known.obtained:
+                known.setbacks[goal] = known.setbacks.get(goal, 0) + 1
+            if failed:
+                return not revised
+        return False
+
+    async def execute(
+        self, action: str, item: str, world: World, *, target: int, until: int
+    ) -> bool:
+        """Repeats (a, v) until so many of v are held (lines 10 and 11; Appendix J.4.1).
+
+        What obtained an item for the first time enters Ĝ.
+
+        Returns:
+            Whether an attempt failed for good.
+        """
+        while world.inventory.get(item, 0) < target and world.steps < until:
+            new = item not in self.knowledge.obtained
+            before = dict(world.inventory) if new else {}
+            used = world.step(action, item)
+            if used is None:
+                if self.reprompt is None or not await self.reprompt(action, item):
+                    return True
+            elif new:
+                after = world.inventory
+                r_exp, kept = experienced(used, before, after)
+                makes = after.get(item, 0) - before.get(item, 0)
+                self.knowledge.obtain(item, r_exp, makes=makes, kept=kept)
+        return False
 
     def forget(self, items: Iterable[str]) -> None:
         """Is told that the rules of these items have changed, not how (Appendix K.6)."""
         self.knowledge.forget(items)
         for item in items:
             self.actions.reset(item)
-            self.notes.forget(item)
+            self.dependencies.forget(item)
 
-    def _execute(self, action: str, item: str, world: World, *, target: int, until: int) -> bool:
-        """Repeats (a, v) until so many of v are held: False at the first failure."""
-        while world.inventory.get(item, 0) < target and world.steps < until:
-            learning = item not in self.knowledge.obtained
-            before = dict(world.inventory) if learning else {}
-            used = world.step(action, item)
-            if used is None:
-                return False
-            if learning:
-                after = world.inventory
-                r_exp, kept = experienced(used, before, after)
-                self.knowledge.obtain(
-                    item, r_exp, makes=after.get(item, 0) - before.get(item, 0), kept=kept
-                )
-        return True
+    def _failure(self, action: str, item: str, world: World) -> Failure:
+        return Failure(
+            item=item,
+            action=action,
+            believed=dict(self.knowledge.graph.requirements(item)),
+            inventory=dict(world.inventory),
+        )

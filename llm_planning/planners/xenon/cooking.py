@@ -16,8 +16,15 @@ from llm_planning.environments.cooking.games import GameSpec, open_kitchens
 from llm_planning.environments.cooking.kitchen import CookingWorld
 from llm_planning.environments.cooking.recipes import ACTIONS
 from llm_planning.outcome import Outcome
-from llm_planning.planners.xenon.cooking_agents import CookingKnowledge, CookingParts, Episode
-from llm_planning.planners.xenon.cooking_roles import Counted, model_roles, oracle_roles
+from llm_planning.planners.xenon.cooking_agents import (
+    Cook,
+    CookingEpisode,
+    CookingKnowledge,
+    Counted,
+    cook,
+    model_roles,
+    oracle_roles,
+)
 from llm_planning.planners.xenon.memory import ActionMemory
 from llm_planning.planners.xenon.saved import Record
 from llm_planning.planners.xenon.similarity import Similar
@@ -27,7 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from llm_planning.environments.cooking.kitchen import Kitchen
-    from llm_planning.planners.xenon.cooking_agents import CookingAgent
+    from llm_planning.planners.xenon.choosing import ActionPolicy
+    from llm_planning.planners.xenon.cooking_agents import PredictedTools
     from llm_planning.roles import Engines
     from llm_planning.specs import Problem
 
@@ -89,7 +97,7 @@ class SavedRun(Record):
     FORMAT = 2
 
     questions: int = Field(ge=0)
-    episodes: list[Episode]
+    episodes: list[CookingEpisode]
     knowledge: CookingKnowledge
 
     @property
@@ -98,14 +106,15 @@ class SavedRun(Record):
         return len(self.episodes)
 
 
-async def cook(
+async def cook_meals(
     problem: Problem[Any],
     *,
     engines: Engines,
     settings: CookingSettings,
     seed: int,
     planner: str,
-    assemble: Callable[[CookingParts], CookingAgent],
+    tools: Callable[[Cook], PredictedTools],
+    actions: Callable[[Cook], ActionPolicy],
     kitchens_of: Callable[[Sequence[GameSpec]], Awaitable[list[Kitchen]]] = open_kitchens,
 ) -> Outcome:
     """Lets one agent play all episodes of one run.
@@ -119,7 +128,8 @@ async def cook(
         settings: of the run.
         seed: of the order of games, the oracle's draws and the agent's.
         planner: its name.
-        assemble: puts the agent together.
+        tools: predicts and revises tools.
+        actions: chooses and learns executable actions.
         kitchens_of: opens the games.
 
     Raises:
@@ -150,41 +160,42 @@ async def cook(
     asked = Counted(roles.predict), Counted(roles.choose)
     # The others do not count failures against an action.
     x0 = settings.x0 if isinstance(settings, XenonCookingSettings) else 1
-    given = CookingParts(
-        knowledge=saved.knowledge if saved else CookingKnowledge(),
+    agent = Cook(
         memory=ActionMemory(ACTIONS, x0=x0),
         similar=Similar(engines.default),
         roles=replace(roles, predict=asked[0], choose=asked[1]),
         k=settings.k,
+        knowledge=saved.knowledge if saved else CookingKnowledge(),
         seed=seed,
     )
-    episodes: list[Episode] = []
+    episodes: list[CookingEpisode] = []
     if saved:
-        saved.recall(given.memory)
+        saved.recall(agent.memory)
         episodes.extend(saved.episodes)
     before = saved.questions if saved else 0
 
     def questions() -> int:
         return before + sum(role.calls for role in asked)
 
-    agent = assemble(given)
+    store, policy = tools(agent), actions(agent)
     for number in range(len(episodes), settings.episodes):
         kitchen = kitchens[number % len(kitchens)]
-        episodes.append(await agent.cook(CookingWorld(kitchen, max_steps=settings.max_steps)))
+        world = CookingWorld(kitchen, max_steps=settings.max_steps)
+        episodes.append(await cook(world, knowledge=agent.knowledge, tools=store, actions=policy))
         if settings.save:
             SavedRun.write(
                 path,
-                given.memory,
+                agent.memory,
                 run=run,
                 questions=questions(),
                 episodes=list(map(asdict, episodes)),
-                knowledge=asdict(given.knowledge),
+                knowledge=asdict(agent.knowledge),
             )
         # Remembered answers need no waiting and would keep every other trial waiting.
         await asyncio.sleep(0)
     return _outcome(
         episodes,
-        given,
+        agent,
         questions=questions(),
         header={
             "task": problem.task,
@@ -208,7 +219,7 @@ def game_order(games: int, episodes: int, seed: int) -> list[int]:
     return numbers[:episodes]
 
 
-def statistics(episodes: Sequence[Episode]) -> dict[str, Any]:
+def statistics(episodes: Sequence[CookingEpisode]) -> dict[str, Any]:
     """What a run of episodes amounts to.
 
     Returns:
@@ -235,15 +246,15 @@ def statistics(episodes: Sequence[Episode]) -> dict[str, Any]:
 
 
 def _outcome(
-    episodes: Sequence[Episode],
-    given: CookingParts,
+    episodes: Sequence[CookingEpisode],
+    agent: Cook,
     *,
     questions: int,
     header: Mapping[str, Any],
 ) -> Outcome:
     """The outcome of a run: it succeeded if every episode after the tenth did."""
     numbers = statistics(episodes)
-    known, learnt = given.knowledge, given.memory.known()
+    known, learnt = agent.knowledge, agent.memory.known()
     after = numbers["success_rate_after_10"]
     return Outcome(
         success=None if after is None else after == 1.0,
@@ -263,7 +274,7 @@ def _outcome(
         trace={
             **header,
             "episodes": list(map(asdict, episodes)),
-            "knowledge": {**asdict(known), "memory": given.memory.to_json()},
+            "knowledge": {**asdict(known), "memory": agent.memory.to_json()},
         },
         text="\n".join(
             (
@@ -274,6 +285,6 @@ def _outcome(
     )
 
 
-def _by_tens(episodes: Sequence[Episode]) -> str:
+def _by_tens(episodes: Sequence[CookingEpisode]) -> str:
     tens = (episodes[i : i + WARM_UP] for i in range(0, len(episodes), WARM_UP))
     return " ".join(str(sum(episode.success for episode in ten)) for ten in tens)

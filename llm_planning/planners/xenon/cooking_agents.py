@@ -7,33 +7,75 @@
 
 Cookbook actions are the items v. Each has one precondition, its tool, so Ĝ has one edge into every
 node. What an agent experiences with one ingredient holds for all, as the paper's pairs suggest.
+
+Two questions are asked. Which tool does a cookbook action require? It is asked before an episode.
+Which executable action carries it out? It is asked at each timestep, by the question of the
+Minecraft agents. Both answers come from a closed set, so the model is not made to write: the answer
+is the choice to which it gives the highest exact log-probability, the earlier of equals.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from pydantic import ConfigDict
 
-from llm_planning.environments.cooking.recipes import TOOLS
-from llm_planning.planners.xenon.choosing import Asking, FailureAware, SuccessOnly
-from llm_planning.planners.xenon.cooking_roles import ToolQuestion
-from llm_planning.planners.xenon.roles import Attempt
-from llm_planning.roles import gather
+from llm_planning.environments.cooking.recipes import RULES, TOOLS
+from llm_planning.planners.xenon.agent import learn_from
+from llm_planning.planners.xenon.choosing import Asking, SuccessOnly
+from llm_planning.planners.xenon.oracle_roles import chooser
+from llm_planning.planners.xenon.questions import Failure, compose
+from llm_planning.roles import Errors, Oracle, Role, Rule, ScoringRole, gather
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from llm_planning.environments.cooking.kitchen import CookingWorld
     from llm_planning.planners.xenon.choosing import ActionPolicy
-    from llm_planning.planners.xenon.cooking_roles import CookingRoles
-    from llm_planning.planners.xenon.memory import ActionMemory
-    from llm_planning.planners.xenon.similarity import Similar
+    from llm_planning.planners.xenon.questions import ActionQuestion, Choose
+    from llm_planning.roles import Engines
+
+QuestionT = TypeVar("QuestionT")
+AnswerT = TypeVar("AnswerT")
+
+RECENT = 3
+"""Failures that a prompt tells: long histories do not help a language model (Section 4.2)."""
 
 
-class Step(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ToolQuestion:
+    """Which tool does a cookbook action require?
+
+    Attributes:
+        item: v, the cookbook action; the answer is one of `TOOLS`.
+        examples: the top-K similar cookbook actions that succeeded, most similar first, and their
+            tools.
+        failures: what failed before, oldest first; empty without self-correction.
+    """
+
+    item: str
+    examples: Sequence[tuple[str, str]] = ()
+    failures: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CookingRoles:
+    """Everybody a cooking agent can ask.
+
+    Attributes:
+        predict: which tool a cookbook action requires.
+        choose: which executable action carries it out.
+        oracles: who answers in a model's place, for the record of a run.
+    """
+
+    predict: Role[ToolQuestion, str]
+    choose: Choose
+    oracles: Sequence[Mapping[str, object]] = ()
+
+
+class CookingStep(NamedTuple):
     """One timestep: what the cookbook says, the subgoal made of it, and its outcome."""
 
     cookbook_action: str
@@ -44,7 +86,7 @@ class Step(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Episode:
+class CookingEpisode:
     """One episode.
 
     Attributes:
@@ -57,7 +99,7 @@ class Episode:
 
     game: str
     success: bool
-    steps: tuple[Step, ...]
+    steps: tuple[CookingStep, ...]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -67,7 +109,7 @@ class CookingKnowledge:
     Attributes:
         tools: Ĝ: v -> the one tool that it is believed to require.
         rejected: v -> tools that a revision took away from it, oldest first.
-        failures: v -> what failed, in words, oldest first; kept by self-correction alone.
+        failures: v -> what failed, in words, oldest first; kept by `CorrectedTools` alone.
         revisions: tools that were reconsidered.
         episodes: episodes so far.
     """
@@ -82,29 +124,16 @@ class CookingKnowledge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CookingParts:
+class Cook(Asking[CookingRoles]):
     """What the parts of one agent share.
 
     Attributes:
         knowledge: what it has learnt of tools.
-        memory: S(a, v) and F(a, v) of executable actions a.
-        similar: ranks cookbook actions by their names.
-        roles: whom it asks.
-        k: K, similar cookbook actions to learn from, and examples for the model.
         seed: of its draws.
     """
 
     knowledge: CookingKnowledge
-    memory: ActionMemory
-    similar: Similar
-    roles: CookingRoles
-    k: int
     seed: int
-
-    @property
-    def asking(self) -> Asking:
-        """What ways of choosing actions share."""
-        return Asking(memory=self.memory, similar=self.similar, ask=self.roles.choose, k=self.k)
 
     async def alike(self, cookbook_action: str) -> list[str]:
         """The K most similar cookbook actions that succeeded, most similar first."""
@@ -114,9 +143,9 @@ class CookingParts:
 class PredictedTools:
     """Keeps the tool of every cookbook action; this one leaves them as predicted (×)."""
 
-    def __init__(self, given: CookingParts) -> None:
-        self._given = given
-        self._knowledge = given.knowledge
+    def __init__(self, cook: Cook) -> None:
+        self._cook = cook
+        self._knowledge = cook.knowledge
 
     async def expect(self, cookbook_actions: Iterable[str]) -> None:
         """Predicts, before an episode, the tools that are not yet believed in, all at once."""
@@ -125,15 +154,21 @@ class PredictedTools:
         predicted = await gather(self.ask(v) for v in new)
         tools.update(zip(new, predicted, strict=True))
 
+    def succeeded(self, cookbook_action: str) -> None:
+        """Is told that a cookbook action was carried out."""
+
+    def failed(self, failure: Failure) -> None:
+        """Is told that a subgoal was refused."""
+
     async def revise(self, cookbook_action: str) -> None:
         """Is told that no executable action succeeds with the tool."""
 
     async def ask(self, cookbook_action: str) -> str:
         """The model's prediction, from what similar cookbook actions took and what failed."""
         known = self._knowledge
-        examples = [(u, known.tools[u]) for u in await self._given.alike(cookbook_action)]
+        examples = [(u, known.tools[u]) for u in await self._cook.alike(cookbook_action)]
         failures = known.failures.get(cookbook_action, ())
-        return await self._given.roles.predict(ToolQuestion(cookbook_action, examples, failures))
+        return await self._cook.roles.predict(ToolQuestion(cookbook_action, examples, failures))
 
 
 class CorrectedTools(PredictedTools):
@@ -142,13 +177,19 @@ class CorrectedTools(PredictedTools):
     async def expect(self, cookbook_actions: Iterable[str]) -> None:
         """Withdraws tools with which something failed and nothing succeeded; predicts those."""
         known = self._knowledge
-        succeeded = self._given.memory.known()
+        succeeded = self._cook.memory.known()
         plan = list(cookbook_actions)
         for v in dict.fromkeys(plan):
             if v in known.failures and v not in succeeded:
                 known.revisions += 1
                 known.tools.pop(v, None)
         await super().expect(plan)
+
+    def failed(self, failure: Failure) -> None:
+        """Keeps the attempt to be told."""
+        (tool,) = failure.believed
+        failures = self._knowledge.failures.setdefault(failure.item, [])
+        failures.append(f"{failure.action} with {tool}")
 
 
 class AnalogyTools(PredictedTools):
@@ -167,95 +208,154 @@ class AnalogyTools(PredictedTools):
         rejected.append(known.tools[cookbook_action])
         if len(rejected) == len(TOOLS):
             rejected.clear()
-        for tool in [known.tools[u] for u in await self._given.alike(cookbook_action)]:
+        for tool in [known.tools[u] for u in await self._cook.alike(cookbook_action)]:
             if tool not in rejected:
                 known.tools[cookbook_action] = tool
                 return
         untried = [tool for tool in TOOLS if tool not in rejected]
-        rng = Random(f"{self._given.seed}/revision/{cookbook_action}/{known.revisions}")
+        rng = Random(f"{self._cook.seed}/revision/{cookbook_action}/{known.revisions}")
         known.tools[cookbook_action] = rng.choice(untried)
 
 
 class SelfCorrecting(SuccessOnly):
-    """The model is told what failed when it is asked again; what worked is reused (△).
+    """The model is told what failed when it is asked again; what worked is reused (△)."""
 
-    Args:
-        asking: with what worked.
-        knowledge: keeps failures in words.
-    """
-
-    def __init__(self, asking: Asking, *, knowledge: CookingKnowledge) -> None:
-        super().__init__(asking)
-        self._knowledge = knowledge
+    def __init__(self, cook: Cook) -> None:
+        super().__init__(cook)
+        self._knowledge = cook.knowledge
 
     async def analyses(self, item: str) -> tuple[str, ...]:
         """Everything that failed: its previous answers and what came of them (Section 5.1)."""
         return tuple(self._knowledge.failures.get(item, ()))
-
-    def failed(self, attempt: Attempt) -> None:
-        """Keeps the attempt to be told."""
-        (tool,) = attempt.believed
-        told = f"{attempt.action} with {tool}"
-        self._knowledge.failures.setdefault(attempt.item, []).append(told)
 
     def exhausted(self, item: str) -> bool:  # noqa: ARG002 - the protocol's
         """Never: tools are predicted anew before the next episode, whatever failed."""
         return False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CookingAgent:
-    """Follows a cookbook, one subgoal (executable action, ingredient, tool) at a timestep.
+async def cook(
+    world: CookingWorld,
+    *,
+    knowledge: CookingKnowledge,
+    tools: PredictedTools,
+    actions: ActionPolicy,
+) -> CookingEpisode:
+    """Follows the cookbook for an episode, and learns from every timestep.
 
-    Attributes:
-        knowledge: what it has learnt of tools.
+    Args:
+        world: at the beginning of the episode.
+        knowledge: what is believed of tools.
         tools: predicts and revises them.
         actions: chooses and learns executable actions.
     """
-
-    knowledge: CookingKnowledge
-    tools: PredictedTools
-    actions: ActionPolicy
-
-    async def cook(self, world: CookingWorld) -> Episode:
-        """Plays an episode and learns from every timestep."""
-        await self.tools.expect(v for v, _ in world.recipe)
-        steps: list[Step] = []
-        while not world.done:
-            v, ingredient = world.direction
-            tool = self.knowledge.tools[v]
-            action = await self.actions.choose(v)
-            success = world.step(action, ingredient, tool)
-            steps.append(Step(v, ingredient, action, tool, success))
-            if success:
-                self.actions.succeeded(action, v)
-                continue
-            self.actions.failed(Attempt(item=v, action=action, believed={tool: 1}, inventory={}))
-            if self.actions.exhausted(v):
-                await self.tools.revise(v)
-                self.actions.reset(v)
-        self.knowledge.episodes += 1
-        return Episode(game=world.name, success=world.success, steps=tuple(steps))
+    await tools.expect(v for v, _ in world.recipe)
+    steps: list[CookingStep] = []
+    while not world.done:
+        v, ingredient = world.direction
+        tool = knowledge.tools[v]
+        action = await actions.choose(v)
+        success = world.step(action, ingredient, tool)
+        steps.append(CookingStep(v, ingredient, action, tool, success))
+        failure = Failure(item=v, action=action, believed={tool: 1}, inventory={})
+        await learn_from(
+            action, v, None if success else failure, actions=actions, dependencies=tools
+        )
+    knowledge.episodes += 1
+    return CookingEpisode(game=world.name, success=world.success, steps=tuple(steps))
 
 
-def xenon(given: CookingParts) -> CookingAgent:
-    """XENON: ADG with a single precondition, and FAM."""
-    return CookingAgent(
-        knowledge=given.knowledge, tools=AnalogyTools(given), actions=FailureAware(given.asking)
+# Who answers -------------------------------------------------------------------------------------
+
+
+class Counted(Generic[QuestionT, AnswerT]):
+    """The same role, counted.
+
+    Args:
+        role: who answers.
+
+    Attributes:
+        calls: how often it was asked.
+    """
+
+    def __init__(self, role: Role[QuestionT, AnswerT]) -> None:
+        self._role = role
+        self.calls = 0
+
+    async def __call__(self, question: QuestionT, /) -> AnswerT:
+        """Asks."""
+        self.calls += 1
+        return await self._role(question)
+
+
+def model_roles(engines: Engines) -> CookingRoles:
+    """A model answers."""
+    return CookingRoles(
+        predict=_likeliest(
+            ScoringRole(
+                "tool",
+                prompt=compose("cooking_tool", tools=TOOLS),
+                choices=lambda _: TOOLS,
+                engine=engines.of("tool"),
+                tell=_tell_tool,
+            )
+        ),
+        choose=_likeliest(
+            ScoringRole(
+                "action",
+                prompt=compose("cooking_action"),
+                choices=lambda question: question.options,
+                engine=engines.of("action"),
+                tell=_tell_action,
+            )
+        ),
     )
 
 
-def self_correction(given: CookingParts) -> CookingAgent:
-    """SC: the model corrects both of its answers."""
-    return CookingAgent(
-        knowledge=given.knowledge,
-        tools=CorrectedTools(given),
-        actions=SelfCorrecting(given.asking, knowledge=given.knowledge),
+def oracle_roles(*, accuracy: float, seed: int) -> CookingRoles:
+    """The rules answer, and err.
+
+    An answer is drawn once per seed and question, the same for every agent that asks it. Failures
+    that the question tells make it another question: self-correction gets a fresh draw each time.
+
+    Args:
+        accuracy: probability of a right answer; a wrong one is uniform among the others.
+        seed: of every draw.
+    """
+
+    def wrong(question: ToolQuestion, rng: Random) -> str | None:
+        others = [tool for tool in TOOLS if tool not in RULES[question.item].tools]
+        return rng.choice(others) if others else None
+
+    tools = Rule(
+        right=lambda question: RULES[question.item].tools[0],
+        wrong=wrong,
+        situation=lambda question: (question.item, len(question.failures)),
+    )
+    errors = Errors(rate=accuracy, kind="sticky")
+    predict = Oracle("tool", tools, errors=errors, seed=seed)
+    choose = chooser({v: rule.action for v, rule in RULES.items()}, rate=accuracy, seed=seed)
+    return CookingRoles(
+        predict=predict, choose=choose, oracles=(predict.describe(), choose.describe())
     )
 
 
-def deckard(given: CookingParts) -> CookingAgent:
-    """DECKARD: neither answer is corrected; what worked is remembered."""
-    return CookingAgent(
-        knowledge=given.knowledge, tools=PredictedTools(given), actions=SuccessOnly(given.asking)
-    )
+def _likeliest(role: Role[QuestionT, Mapping[str, float]]) -> Role[QuestionT, str]:
+    async def ask(question: QuestionT, /) -> str:
+        scores = await role(question)
+        return max(scores, key=scores.__getitem__)
+
+    return ask
+
+
+def _tell_tool(question: ToolQuestion) -> dict[str, object]:
+    failures = question.failures[-RECENT:]
+    return {"item": question.item, "examples": question.examples, "failures": failures}
+
+
+def _tell_action(question: ActionQuestion) -> dict[str, object]:
+    return {
+        "item": question.item,
+        "examples": question.examples,
+        "options": question.options,
+        "failures": question.analyses[-RECENT:],
+    }

@@ -18,12 +18,9 @@ item was not obtained (here `SimulatedWorld` hands back after its `patience`).
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
-
-from pydantic import Field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from llm_planning.environments.minecraft.controller import (
     LABEL,
@@ -34,30 +31,35 @@ from llm_planning.environments.minecraft.controller_data import PATIENCE
 from llm_planning.environments.minecraft.goals import GOALS_67
 from llm_planning.environments.minecraft.rulebook import game_rules
 from llm_planning.environments.minecraft.text_world import TextWorld
-from llm_planning.planners.xenon.answers import Description, Intervention
-from llm_planning.planners.xenon.benchmark import Graph, Repeat, play
-from llm_planning.planners.xenon.choosing import ActionPolicy, Asking, FailureAware, SuccessOnly
+from llm_planning.planners.xenon.benchmark import fixed, play
+from llm_planning.planners.xenon.choosing import Asking, FailureAware, SuccessOnly, TrueActions
 from llm_planning.planners.xenon.graph import DependencyGraph
-from llm_planning.planners.xenon.initial import demonstrate, predict_requirements
+from llm_planning.planners.xenon.initial import PLANS, demonstrate, predict_requirements
 from llm_planning.planners.xenon.knowledge import Knowledge
 from llm_planning.planners.xenon.memory import ActionMemory
-from llm_planning.planners.xenon.plans import PLANS
-from llm_planning.planners.xenon.prior import prior_roles
-from llm_planning.planners.xenon.prompts import compose
+from llm_planning.planners.xenon.oracle_roles import prior_roles
+from llm_planning.planners.xenon.questions import (
+    Decide,
+    Description,
+    Intervention,
+    StuckQuestion,
+    compose,
+)
 from llm_planning.planners.xenon.saved import Saved
-from llm_planning.planners.xenon.settings import Prior  # noqa: TC001 (pydantic reads it)
+from llm_planning.planners.xenon.settings import FIRST, TRUTH
 from llm_planning.planners.xenon.similarity import Similar
 from llm_planning.roles import LlmRole, Role
-from llm_planning.settings import Settings
 from llm_serving.answers import constraint_of, parse
 from llm_serving.request import Request, Sampling
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from llm_planning.environments.minecraft.rulebook import RuleBook
     from llm_planning.outcome import Outcome
-    from llm_planning.planners.xenon.roles import Predict
+    from llm_planning.planners.xenon.agent import Reprompt
+    from llm_planning.planners.xenon.choosing import ActionPolicy
+    from llm_planning.planners.xenon.questions import Roles
+    from llm_planning.planners.xenon.settings import ControllerSettings, PlanningSettings
     from llm_planning.roles import Engines
     from llm_planning.specs import Problem
     from llm_serving.engine import Engine
@@ -66,60 +68,9 @@ if TYPE_CHECKING:
 PLANNING_TASKS = GOALS_67
 """The long-horizon benchmark (Table 10)."""
 
-TRUTH = "truth"
-FIRST = "initial"
-
 ObservationT = TypeVar("ObservationT")
 
 _GREEDY = Sampling(temperature=0.0)
-
-
-class ControllerSettings(Settings):
-    """Settings of every run.
-
-    Attributes:
-        controller: who carries subgoals out, and in which world.
-    """
-
-    controller: Literal["minerl", "minerl-standard", "mineflayer"] = "minerl"
-
-
-class PlanningSettings(ControllerSettings):
-    """Settings of XENON and its ablations.
-
-    Attributes:
-        graph: what to plan with: `truth` (XENON*), `initial` (nothing was learnt yet), or the file
-            that a learning run saved, whose action memory is taken over with it.
-        prior: who is asked: the `model`, or an oracle that errs at the rates of `table12` and
-            always sees that a controller is stuck.
-        x0: x_0, failures beyond successes that make an action invalid.
-        k: K, similar items that serve as examples (key `K`).
-        most: items whose requirements are asked for with graph=initial.
-    """
-
-    graph: str = Field(TRUTH, min_length=1)
-    prior: Prior = "model"
-    x0: int = Field(2, ge=1)
-    k: int = Field(3, ge=1, validation_alias="K")
-    most: int = Field(300, ge=1)
-
-
-@dataclass(frozen=True, slots=True)
-class StuckQuestion:
-    """Is an intervention needed, and which? (Figure 17, second step).
-
-    Attributes:
-        caption: what is to be seen, in words; all that the decision is made from.
-        task: the controller's present prompt.
-        goal_item: what it is to obtain.
-    """
-
-    caption: str
-    task: str
-    goal_item: str
-
-
-Decide: TypeAlias = Role[StuckQuestion, Intervention]
 
 
 class Reprompter(Generic[ObservationT]):
@@ -208,29 +159,14 @@ def text_reprompter(engines: Engines) -> Reprompter[str]:
     return Reprompter(text_caption, decision(engines))
 
 
-def successes_only(asking: Asking) -> SuccessOnly:
+def successes_taken_over(asking: Asking[Roles]) -> SuccessOnly:
     """FAM without what it knows of failures (Table 17)."""
     asking.memory.restore({**asking.memory.to_json(), "failures": {}})
     return SuccessOnly(asking)
 
 
-class TrueActions(ActionPolicy):
-    """Always chooses the valid action (OracleActionPlanner, Appendix K.4).
-
-    Args:
-        book: the rules.
-    """
-
-    def __init__(self, book: RuleBook) -> None:
-        self._book = book
-
-    async def choose(self, item: str) -> str:
-        """The action of the item's rule."""
-        return self._book.rule(item).action
-
-
-def reprompted(world: SimulatedWorld, reprompter: Reprompter[str]) -> Repeat:
-    """Repeats an action; while the controller is stuck, looks for another prompt (CRe).
+def reprompting(world: SimulatedWorld, reprompter: Reprompter[str]) -> Reprompt:
+    """While the controller is stuck, looks for another prompt (CRe).
 
     A controller that is freed goes on with the subgoal. One that is not is asked about again after
     each interval without progress, until the episode ends.
@@ -240,7 +176,7 @@ def reprompted(world: SimulatedWorld, reprompter: Reprompter[str]) -> Repeat:
         reprompter: finds a temporary prompt.
     """
 
-    async def goes_on(action: str, item: str) -> bool:
+    async def reprompt(action: str, item: str) -> bool:
         stalled = world.stalled
         if stalled and await reprompter.consider(
             world.view(), task=f"{action} {item}", goal_item=item
@@ -248,7 +184,7 @@ def reprompted(world: SimulatedWorld, reprompter: Reprompter[str]) -> Repeat:
             world.rescue()
         return stalled
 
-    return Repeat(world, goes_on=goes_on)
+    return reprompt
 
 
 async def always_intervene(question: StuckQuestion, /) -> Intervention:  # noqa: ARG001
@@ -267,7 +203,7 @@ async def plan_and_act(
     engines: Engines,
     settings: PlanningSettings,
     seed: int,
-    actions: Callable[[Asking], ActionPolicy],
+    actions: Callable[[Asking[Roles]], ActionPolicy],
     patience: int | None,
 ) -> Outcome:
     """XENON or an ablation plans and acts for one given goal, for one episode.
@@ -291,18 +227,18 @@ async def plan_and_act(
     asking = Asking(
         memory=ActionMemory(text.verbs, x0=settings.x0),
         similar=Similar(engines.default),
-        ask=roles.choose,
+        roles=roles,
         k=settings.k,
     )
     reprompter = text_reprompter(engines) if settings.prior == "model" else ALWAYS
-    believed = await _believed(settings, asking, roles.predict, text)
+    believed = await _believed(settings, asking, text, problem.task)
     return await play(
         problem.task,
         world,
         book=text.book,
-        graph=believed,
+        knowledge=believed,
         actions=actions(asking),
-        execute=Repeat(world) if patience is None else reprompted(world, reprompter),
+        reprompt=None if patience is None else reprompting(world, reprompter),
         until=world.horizon,
         judged_by=LABEL,
         settings=settings,
@@ -330,7 +266,7 @@ async def plan_with_true_actions(
         world,
         book=text.book,
         actions=TrueActions(text.book),
-        execute=reprompted(world, ALWAYS),
+        reprompt=reprompting(world, ALWAYS),
         until=world.horizon,
         judged_by=LABEL,
         settings=settings,
@@ -352,24 +288,23 @@ def _simulated(
 
 
 async def _believed(
-    settings: PlanningSettings, asking: Asking, predict: Predict, text: TextWorld
-) -> Graph | None:
-    """The graph to plan with, None for the true one; what is known of actions enters the memory."""
+    settings: PlanningSettings, asking: Asking[Roles], text: TextWorld, goal: str
+) -> Knowledge | None:
+    """What to plan with, None for the true graph; what is known of actions enters the memory."""
     if settings.graph not in {TRUTH, FIRST}:
         saved = Saved.load(Path(settings.graph))
         saved.recall(asking.memory)
         learned = saved.knowledge()
-        return Graph(learned.graph, learned.kept)
+        return fixed(learned.graph, goal, learned.kept)
     known = Knowledge(DependencyGraph(GOALS_67))
     demonstrate(PLANS, text, knowledge=known, actions=FailureAware(asking))
     if settings.graph == TRUTH:
         return None
     await predict_requirements(
-        known, predict=predict, similar=asking.similar, k=asking.k, most=settings.most
+        known,
+        predict=asking.roles.predict,
+        similar=asking.similar,
+        k=asking.k,
+        most=settings.most,
     )
-    return Graph(known.graph, known.kept)
-
-
-plan_xenon = partial(plan_and_act, actions=FailureAware, patience=PATIENCE)
-plan_xenon_no_cre = partial(plan_and_act, actions=FailureAware, patience=None)
-plan_xenon_no_actions = partial(plan_and_act, actions=successes_only, patience=None)
+    return fixed(known.graph, goal, known.kept)

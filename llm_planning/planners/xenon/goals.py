@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from llm_planning.planners.xenon.failure_notes import FailureNotes
     from llm_planning.planners.xenon.knowledge import Knowledge
 
 
@@ -34,25 +33,21 @@ def dex(known: Knowledge, rng: Random) -> str | None:
     return _easiest(frontier(known), known, rng, explored=known.exploration_count)
 
 
-def dex_of_unrefuted(notes: FailureNotes, *, c0: int) -> SelectGoal:
+def dex_of_unrefuted(c0: int) -> SelectGoal:
     """DEX among items that can be as believed, as long as there are any (XENON+).
 
     An item of which a belief was withdrawn counts as explored 2 c_0 times more: what is proposed
     instead is less likely than what was believed, which may come back.
-
-    Args:
-        notes: with which inventories all actions failed, and withdrawn beliefs.
-        c0: c_0.
     """
 
     def select(known: Knowledge, rng: Random) -> str | None:
-        f = frontier(known)
-        possible = [v for v in f if not notes.refutes(v, known.graph.requirements(v))]
+        f, refutations = frontier(known), known.refutations
+        possible = [v for v in f if not refutations.refutes(v, known.graph.requirements(v))]
         return _easiest(
             possible or f,
             known,
             rng,
-            explored=lambda v: known.exploration_count(v) + 2 * c0 * (v in notes.withdrawn),
+            explored=lambda v: known.exploration_count(v) + 2 * c0 * (v in refutations.withdrawn),
         )
 
     return select

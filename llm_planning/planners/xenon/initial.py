@@ -1,13 +1,17 @@
-"""What an agent knows before it acts: human-written plans and the LLM's guesses (Algorithm 2)."""
+"""What an agent knows before it acts: GraphInitialization (Algorithm 2).
+
+Three human-written plans are carried out (App. I.2, Figures 18 to 20), and the LLM predicts what
+all other items need.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from llm_planning.planners.xenon.knowledge import experienced
-from llm_planning.planners.xenon.roles import NeedsQuestion
+from llm_planning.planners.xenon.questions import NeedsQuestion
 from llm_planning.roles import gather
 from llm_planning.settings import SettingsError
 
@@ -17,9 +21,60 @@ if TYPE_CHECKING:
     from llm_planning.environments.minecraft.text_world import World
     from llm_planning.planners.xenon.choosing import ActionPolicy
     from llm_planning.planners.xenon.knowledge import Knowledge
-    from llm_planning.planners.xenon.plans import HumanPlan
-    from llm_planning.planners.xenon.roles import Predict, Requirements
+    from llm_planning.planners.xenon.questions import Predict, Requirements
     from llm_planning.planners.xenon.similarity import Similar
+
+
+@dataclass(frozen=True, slots=True)
+class HumanPlan:
+    """One plan.
+
+    Attributes:
+        goal: the item it obtains.
+        steps: (action, item, quantity) in order.
+    """
+
+    goal: str
+    steps: tuple[tuple[str, str, int], ...]
+
+
+def _upto_iron(stick: int, iron: int) -> tuple[tuple[str, str, int], ...]:
+    """From nothing to iron ingots, which all three plans begin with."""
+    return (
+        ("mine", "logs", 7),
+        ("craft", "planks", 21),
+        ("craft", "stick", stick),
+        ("craft", "crafting_table", 1),
+        ("craft", "wooden_pickaxe", 1),
+        ("mine", "cobblestone", 11),
+        ("craft", "furnace", 1),
+        ("craft", "stone_pickaxe", 1),
+        ("mine", "iron_ore", iron),
+        ("smelt", "iron_ingot", iron),
+    )
+
+
+# The printed steps of the diamond gather 2 iron ore where its header and the pickaxe need 3; those
+# of the golden sword craft 5 sticks, which gives 8, where its header says 7. In these two the
+# headers' counts are used.
+PLANS = (
+    HumanPlan("iron_sword", (*_upto_iron(5, 2), ("craft", "iron_sword", 1))),
+    HumanPlan(
+        "golden_sword",
+        (
+            *_upto_iron(7, 3),
+            ("craft", "iron_pickaxe", 1),
+            ("mine", "gold_ore", 2),
+            ("smelt", "gold_ingot", 2),
+            ("craft", "golden_sword", 1),
+        ),
+    ),
+    HumanPlan(
+        "diamond",
+        (*_upto_iron(6, 3), ("craft", "iron_pickaxe", 1), ("mine", "diamond", 1)),
+    ),
+)
+"""In the order of the paper; a single plan is the first (Appendix K.11)."""
 
 
 class PlanFailedError(SettingsError):
@@ -28,7 +83,7 @@ class PlanFailedError(SettingsError):
 
 @dataclass(frozen=True, slots=True)
 class Initial:
-    """What the LLM predicted.
+    """What the LLM predicted; by default, nothing.
 
     Attributes:
         predicted: v -> R(v) as answered, before the cycle check.
@@ -36,9 +91,9 @@ class Initial:
         unasked: items mentioned beyond the bound, whose requirements were not asked for.
     """
 
-    predicted: Mapping[str, Requirements]
-    cyclic: tuple[str, ...]
-    unasked: tuple[str, ...]
+    predicted: Mapping[str, Requirements] = field(default_factory=dict)
+    cyclic: tuple[str, ...] = ()
+    unasked: tuple[str, ...] = ()
 
 
 def demonstrate(

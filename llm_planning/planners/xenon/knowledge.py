@@ -2,16 +2,77 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: TC003 (pydantic reads it)
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from llm_planning.planners.xenon.graph import NOTHING, DependencyGraph
+from llm_planning.planners.xenon.graph import NOTHING, DependencyGraph, aggregate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Sequence
+
+    from llm_planning.planners.xenon.questions import Failure
 
 PICKAXES = ("wooden_pickaxe", "stone_pickaxe", "iron_pickaxe", "diamond_pickaxe")
 """From the lowest tier to the highest (Appendix C)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Withdrawn:
+    """What was believed of an item until something that it hangs on could not be had.
+
+    Attributes:
+        cause: what could not be had.
+        requirements: R(v).
+        makes: how many one action was believed to give.
+        revisions: C(v).
+        demonstrated: whether a human-written plan had shown it.
+    """
+
+    cause: str
+    requirements: Mapping[str, int]
+    makes: int
+    revisions: int
+    demonstrated: bool
+
+
+@dataclass(slots=True)
+class Refutations:
+    """What failures have shown to be wrong; XENON+ alone takes note of it.
+
+    Attributes:
+        refuted: item -> inventories with which every action failed.
+        withdrawn: item -> what was believed of it before.
+        reviewed: how many items were obtained when all that is refuted was last revised.
+    """
+
+    refuted: dict[str, list[dict[str, int]]] = field(default_factory=dict)
+    withdrawn: dict[str, Withdrawn] = field(default_factory=dict)
+    reviewed: int = 0
+
+    def refute(self, item: str, failures: Sequence[Failure]) -> None:
+        """Takes note of what was at hand in each of some failures, by all actions, at an item."""
+        inventories = [failure.inventory for failure in failures]
+        least = {u: min(one.get(u, 0) for one in inventories) for u in inventories[0]}
+        if not self.refutes(item, least):
+            known = self.refuted.get(item, ())
+            beyond = [one for one in known if not _covers(least, one)]
+            self.refuted[item] = [*beyond, {u: n for u, n in least.items() if n}]
+
+    def refutes(self, item: str, requirements: Mapping[str, int]) -> bool:
+        """Whether these cannot be what an item requires: all actions failed with all of it."""
+        return any(_covers(one, requirements) for one in self.refuted.get(item, ()))
+
+    def forget(self, item: str) -> None:
+        """Is told that the rule of an item has changed."""
+        self.refuted.pop(item, None)
+        self.withdrawn.pop(item, None)
+        self.reviewed = 0
+
+
+def _covers(inventory: Mapping[str, int], requirements: Mapping[str, int]) -> bool:
+    """Whether an inventory has all that is required."""
+    return all(inventory.get(u, 0) >= quantity for u, quantity in requirements.items())
 
 
 @dataclass(slots=True)
@@ -29,6 +90,7 @@ class Knowledge:
         revisions: C(v); 1 where it is not listed.
         attempts: v -> how often it was the goal.
         setbacks: v -> how often it was given up because something failed that is known to work.
+        refutations: what cannot be required.
     """
 
     graph: DependencyGraph
@@ -40,6 +102,11 @@ class Knowledge:
     revisions: dict[str, int] = field(default_factory=dict)
     attempts: dict[str, int] = field(default_factory=dict)
     setbacks: dict[str, int] = field(default_factory=dict)
+    refutations: Refutations = field(default_factory=Refutations)
+
+    def aggregated(self, goal: str, inventory: Mapping[str, int]) -> list[tuple[int, str]]:
+        """((q_1, u_1), ..., (1, g)): what is still missing for a goal, requirements first."""
+        return aggregate(self.graph, goal, inventory, kept=self.kept)
 
     @property
     def succeeded(self) -> set[str]:
@@ -49,6 +116,11 @@ class Knowledge:
     def revision_count(self, item: str) -> int:
         """C(v)."""
         return self.revisions.get(item, 1)
+
+    def count_revision(self, item: str) -> int:
+        """C(v) += 1; returns it."""
+        self.revisions[item] = self.revision_count(item) + 1
+        return self.revisions[item]
 
     def exploration_count(self, item: str) -> int:
         """How often an item was explored in vain: C(v), and attempts that came to nothing before v.
@@ -95,6 +167,7 @@ class Knowledge:
             self.obtained.discard(item)
             self.demonstrated.discard(item)
             self.revisions.pop(item, None)
+            self.refutations.forget(item)
 
     def _observe(self, item: str, used: Mapping[str, int], *, makes: int, kept: set[str]) -> None:
         spent = used.keys() - kept

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import random
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,26 +15,27 @@ from llm_planning.environments.minecraft.perturbation import perturb
 from llm_planning.environments.minecraft.rulebook import game_rules
 from llm_planning.environments.minecraft.text_world import TextWorld, action_set
 from llm_planning.planners.xenon.agent import Agent
-from llm_planning.planners.xenon.agents import ACTIONS, DEPENDENCIES, GOALS, Ingredients
-from llm_planning.planners.xenon.failure_notes import FailureNotes
+from llm_planning.planners.xenon.agents import Learner, predicted
 from llm_planning.planners.xenon.goals import least_attempted
 from llm_planning.planners.xenon.graph import DependencyGraph
-from llm_planning.planners.xenon.initial import Initial, demonstrate
+from llm_planning.planners.xenon.initial import PLANS, Initial, demonstrate
 from llm_planning.planners.xenon.knowledge import Knowledge
-from llm_planning.planners.xenon.learning_report import Curve, Learnt, learning_outcome
+from llm_planning.planners.xenon.learning_report import Curve, LearningResult, learning_outcome
 from llm_planning.planners.xenon.memory import ActionMemory
-from llm_planning.planners.xenon.plans import PLANS
-from llm_planning.planners.xenon.prior import prior_roles
+from llm_planning.planners.xenon.oracle_roles import prior_roles
 from llm_planning.planners.xenon.saved import Saved, save_knowledge
 from llm_planning.planners.xenon.similarity import Similar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from llm_planning.environments.minecraft.perturbation import Perturbed
     from llm_planning.environments.minecraft.text_world import World
     from llm_planning.outcome import Outcome
-    from llm_planning.planners.xenon.agents import Composition
+    from llm_planning.planners.xenon.choosing import ActionPolicy, Asking
+    from llm_planning.planners.xenon.goals import SelectGoal
+    from llm_planning.planners.xenon.questions import Roles
+    from llm_planning.planners.xenon.revision import DependencyStore
     from llm_planning.planners.xenon.settings import LearningSettings
     from llm_planning.roles import Engines
     from llm_planning.specs import Problem
@@ -47,7 +47,11 @@ async def learn(
     engines: Engines,
     settings: LearningSettings,
     seed: int,
-    composition: Composition,
+    dependencies: Callable[[Learner], DependencyStore],
+    actions: Callable[[Asking[Roles]], ActionPolicy],
+    goals: Callable[[Learner], SelectGoal],
+    guess: Callable[[Learner], Awaitable[Initial]] = predicted,
+    closed: bool = False,
 ) -> Outcome:
     """Lets an agent learn the goals of a task.
 
@@ -56,14 +60,18 @@ async def learn(
         engines: answer the agent's questions; the default one embeds names.
         settings: of the run.
         seed: of perturbations, goals, the oracle's errors and the controller.
-        composition: the agent.
+        dependencies: keeps and revises Ĝ; a part of `agents`, as are the next two.
+        actions: chooses and learns actions.
+        goals: chooses goals.
+        guess: fills Ĝ before the agent acts.
+        closed: whether answers are held to the names that the agent was told.
 
     Raises:
         UnknownGoalSetError: there is no such set.
         SettingsError: knowledge is to be saved where it cannot be.
         SavedKnowledgeError: the file of saved knowledge cannot be read or written.
     """
-    task, goals, game = problem.task, goal_set(problem.task), game_rules()
+    game, wanted = game_rules(), goal_set(problem.task)
     perturbed = perturb(
         game,
         requirements=settings.requirements,
@@ -71,181 +79,135 @@ async def learn(
         pool=settings.pool,
         seed=seed,
     )
-    unperturbed = TextWorld(game, goals=goals, verbs=action_set(settings.verbs))
-    told = unperturbed.items if settings.names == "all" else goals
-    held_to = told if composition.held else None
-    roles = prior_roles(settings.prior, unperturbed, engines, seed=seed, names=held_to)
-    given = Ingredients(
-        knowledge=Knowledge(DependencyGraph(told)),
+    unperturbed = TextWorld(game, goals=wanted, verbs=action_set(settings.verbs))
+    told = unperturbed.items if settings.names == "all" else wanted
+    roles = prior_roles(
+        settings.prior, unperturbed, engines, seed=seed, names=told if closed else None
+    )
+    learner = Learner(
         memory=ActionMemory(unperturbed.verbs, x0=settings.x0),
-        notes=FailureNotes(),
         similar=Similar(engines.default),
         roles=roles,
+        k=settings.k,
+        knowledge=Knowledge(DependencyGraph(told)),
         settings=settings,
     )
-    learning = Learning(composition, given, task, model=engines.name, seed=seed)
-    initial = await learning.begin(unperturbed)
-    first = TextWorld(
-        game if settings.change_at else perturbed.book, goals=goals, verbs=unperturbed.verbs
+    # Saved files tell agents apart by these names.
+    parts = [dependencies.__name__, actions.__name__, goals.__name__, *(["held"] if closed else [])]
+    file = _File.of(settings, agent=parts, task=problem.task, model=engines.name, seed=seed)
+    policy = actions(learner)
+    initial, demonstrated = await _begin(learner, policy, unperturbed, guess)
+    before = learner.knowledge.graph.copy()
+    progress = Progress(rng=random.Random(f"goals {seed}"))
+    if file.saved:
+        learner, progress = _resumed(file.saved, learner)
+    known, store, select = learner.knowledge, dependencies(learner), goals(learner)
+    if file.saved:
+        policy.restore(file.saved.notes)
+        store.restore(file.saved.notes)
+    if settings.initial == "truth":
+        select = least_attempted(lambda: [g for g in wanted if g not in known.obtained])
+    agent = Agent(
+        knowledge=known,
+        dependencies=store,
+        actions=policy,
+        select_goal=lambda: select(known, progress.rng),
     )
-    world_of = functools.partial(_world, first, settings, seed)
+    first = game if settings.change_at else perturbed.book
+    world = TextWorld(first, goals=wanted, verbs=unperturbed.verbs)
+    truth: dict[str, Mapping[str, int]] = {g: first.requirements(g) for g in wanted}
+    while progress.episodes < settings.episodes:
+        await _episode(
+            agent,
+            _world(world, settings, seed, progress.episodes),
+            settings,
+            perturbed=perturbed,
+            truth=truth,
+            progress=progress,
+        )
+        progress.episodes += 1
+        if settings.save:
+            file.write(learner, progress, notes={**store.notes(), **policy.notes()})
     return learning_outcome(
-        await learning.explore(world_of, perturbed, initial),
-        task=task,
+        LearningResult(
+            goals=wanted,
+            perturbed=perturbed,
+            known=known,
+            before=before,
+            demonstrated=demonstrated,
+            initial=initial,
+            curve=progress.curve,
+        ),
+        task=problem.task,
         settings=settings,
         seed=seed,
         oracles=roles.oracles,
     )
 
 
-class Learning:
-    """One agent while it learns.
+@dataclass(slots=True, kw_only=True)
+class Progress:
+    """How far a run has come.
 
-    Args:
-        composition: the agent.
-        given: what its parts share; nothing learnt yet.
-        task: name of the goals.
-        model: name of who answers.
-        seed: of its goals, the oracle's errors and the controller.
-
-    Raises:
-        SettingsError: knowledge is to be saved where it cannot be.
-        SavedKnowledgeError: the file belongs to another run.
+    Attributes:
+        rng: breaks ties between goals.
+        episodes: how many were finished.
+        curve: what was learnt when.
     """
 
-    def __init__(
-        self, composition: Composition, given: Ingredients, task: str, *, model: str, seed: int
-    ) -> None:
-        self._composition = composition
-        self._given = given
-        self._goals = goal_set(task)
-        self._seed = seed
-        self._rng = random.Random(f"goals {seed}")
-        self._curve = Curve()
-        self._before = DependencyGraph()
-        self._demonstrated: frozenset[str] = frozenset()
-        self._episodes = 0
-        settings = given.settings
-        self._path = Path(at_home(settings.save))
-        self._run = {
-            "agent": composition.described,
-            "task": task,
-            "model": model,
-            "seed": seed,
-            **{k: v for k, v in settings.to_json().items() if k not in {"save", "episodes"}},
-        }
-        self._saved = (
-            Saved.resume(self._path, self._run, episodes=settings.episodes)
-            if settings.save
-            else None
-        )
+    rng: random.Random
+    episodes: int = 0
+    curve: Curve = field(default_factory=Curve)
 
-    async def begin(self, unperturbed: TextWorld) -> Initial:
-        """Fills Ĝ before the first step: human-written plans, then the prior or the truth.
 
-        Knowledge that an earlier run saved then takes the place of all that.
-        """
-        given, settings = self._given, self._given.settings
-        known = given.knowledge
-        actions = ACTIONS[self._composition.actions](given)
-        demonstrate(PLANS[: settings.plans], unperturbed, knowledge=known, actions=actions)
-        self._demonstrated = frozenset(known.demonstrated)
-        if settings.initial == "truth":
-            initial = Initial({}, (), ())
-            for v in unperturbed.items:
-                rule = unperturbed.book.rule(v)
-                known.graph.require(v, rule.requirements, makes=rule.makes)
-        else:
-            initial = await self._composition.guess(given)
-        self._before = known.graph.copy()
-        if self._saved:
-            self._resume(self._saved)
-        return initial
+async def _begin(
+    learner: Learner,
+    actions: ActionPolicy,
+    unperturbed: TextWorld,
+    guess: Callable[[Learner], Awaitable[Initial]],
+) -> tuple[Initial, frozenset[str]]:
+    """Fills Ĝ before the first step: human-written plans, then the prior or the truth.
 
-    async def explore(
-        self, world_of: Callable[[int], World], perturbed: Perturbed, initial: Initial
-    ) -> Learnt:
-        """Acts for all episodes (Algorithm 1).
+    Returns:
+        What was predicted, and the items that the plans obtained.
+    """
+    known, settings = learner.knowledge, learner.settings
+    demonstrate(PLANS[: settings.plans], unperturbed, knowledge=known, actions=actions)
+    demonstrated = frozenset(known.demonstrated)
+    if settings.initial != "truth":
+        return await guess(learner), demonstrated
+    for v in unperturbed.items:
+        rule = unperturbed.book.rule(v)
+        known.graph.require(v, rule.requirements, makes=rule.makes)
+    return Initial(), demonstrated
 
-        Args:
-            world_of: gives the world of an episode, counted from 0.
-            perturbed: the rules at the end.
-            initial: what was predicted.
-        """
-        settings, known, goals = self._given.settings, self._given.knowledge, self._goals
-        agent = self._agent()
-        truth = {
-            g: (game_rules() if settings.change_at else perturbed.book).requirements(g)
-            for g in goals
-        }
-        while self._episodes < settings.episodes:
-            world = world_of(self._episodes)
 
-            def note(world: World = world) -> None:
-                self._curve.note(
-                    self._episodes * settings.steps + world.steps,
-                    known.graph.n_true(truth),
-                    sum(g in known.obtained for g in goals),
-                )
+async def _episode(
+    agent: Agent,
+    world: World,
+    settings: LearningSettings,
+    *,
+    perturbed: Perturbed,
+    truth: dict[str, Mapping[str, int]],
+    progress: Progress,
+) -> None:
+    """One episode, at whose step `change_at` the rules and the truth change."""
+    known, begun = agent.knowledge, progress.episodes * settings.steps
 
-            note()
-            if settings.change_at and isinstance(world, TextWorld):
-                await agent.learn(world, until=settings.change_at, watch=note)
-                # An agent that has nothing left to try waits for the change.
-                world.steps = max(world.steps, settings.change_at)
-                world.change(perturbed.book)
-                agent.forget(perturbed.items)
-                truth.update((g, perturbed.book.requirements(g)) for g in goals)
-                note()
-            await agent.learn(world, until=settings.steps, watch=note)
-            self._episodes += 1
-            self._save()
-        return Learnt(
-            goals=goals,
-            perturbed=perturbed,
-            known=known,
-            before=self._before,
-            demonstrated=self._demonstrated,
-            initial=initial,
-            curve=self._curve,
-        )
+    def note(_: object = None) -> None:
+        obtained = sum(g in known.obtained for g in truth)
+        progress.curve.note(begun + world.steps, known.graph.n_true(truth), obtained)
 
-    def _agent(self) -> Agent:
-        given, goals, parts = self._given, self._goals, self._composition
-        known = given.knowledge
-        select = (
-            least_attempted(lambda: [g for g in goals if g not in known.obtained])
-            if given.settings.initial == "truth"
-            else GOALS[parts.goals](given)
-        )
-        return Agent(
-            knowledge=known,
-            dependencies=DEPENDENCIES[parts.dependencies](given),
-            actions=ACTIONS[parts.actions](given),
-            select_goal=select,
-            notes=given.notes,
-            rng=self._rng,
-        )
-
-    def _resume(self, saved: Saved) -> None:
-        saved.recall(self._given.memory)
-        self._given = replace(self._given, knowledge=saved.knowledge(), notes=saved.notes)
-        self._rng = saved.generator()
-        self._episodes = saved.episodes
-        self._curve.points.extend(saved.curve)
-
-    def _save(self) -> None:
-        if self._given.settings.save:
-            save_knowledge(
-                self._path,
-                self._given.knowledge,
-                self._given.memory,
-                self._given.notes,
-                run=self._run,
-                episodes=self._episodes,
-                goals=self._rng,
-                curve=self._curve.points,
-            )
+    note()
+    if settings.change_at and isinstance(world, TextWorld):
+        await agent.learn(world, until=settings.change_at, watch=note)
+        # An agent that has nothing left to try waits for the change.
+        world.steps = max(world.steps, settings.change_at)
+        world.change(perturbed.book)
+        agent.forget(perturbed.items)
+        truth.update((g, perturbed.book.requirements(g)) for g in truth)
+        note()
+    await agent.learn(world, until=settings.steps, watch=note)
 
 
 def _world(text: TextWorld, settings: LearningSettings, seed: int, episode: int) -> World:
@@ -254,3 +216,51 @@ def _world(text: TextWorld, settings: LearningSettings, seed: int, episode: int)
         return text.clone()
     luck = int.from_bytes(hashlib.sha256(f"{seed} {episode}".encode()).digest()[:8], "big")
     return SimulatedWorld(text, profile=settings.controller, horizon=settings.steps, seed=luck)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _File:
+    """Where a run is saved after each episode.
+
+    Attributes:
+        path: of the file.
+        run: what is being run, by name.
+        saved: what the run goes on from, if anything.
+    """
+
+    path: Path
+    run: Mapping[str, object]
+    saved: Saved | None
+
+    @classmethod
+    def of(cls, settings: LearningSettings, **named: object) -> _File:
+        """The file of a run.
+
+        Raises:
+            SettingsError: knowledge is to be saved where it cannot be.
+            SavedKnowledgeError: the file belongs to another run.
+        """
+        path = Path(at_home(settings.save))
+        run = named | {k: v for k, v in settings.to_json().items() if k not in {"save", "episodes"}}
+        saved = Saved.resume(path, run, episodes=settings.episodes) if settings.save else None
+        return cls(path=path, run=run, saved=saved)
+
+    def write(self, learner: Learner, progress: Progress, *, notes: Mapping[str, Any]) -> None:
+        """Saves the run as it is."""
+        save_knowledge(
+            self.path,
+            learner.knowledge,
+            learner.memory,
+            notes=notes,
+            run=self.run,
+            episodes=progress.episodes,
+            goals=progress.rng,
+            curve=progress.curve.points,
+        )
+
+
+def _resumed(saved: Saved, learner: Learner) -> tuple[Learner, Progress]:
+    """Takes up a saved run: what was learnt takes the place of what the agent begins with."""
+    saved.recall(learner.memory)
+    progress = Progress(rng=saved.generator(), episodes=saved.episodes, curve=Curve([*saved.curve]))
+    return replace(learner, knowledge=saved.knowledge()), progress

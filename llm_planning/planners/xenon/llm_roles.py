@@ -18,15 +18,17 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
-from llm_planning.planners.xenon.answers import Analysis, requirement_list, written
-from llm_planning.planners.xenon.prompts import compose
-from llm_planning.planners.xenon.roles import (
+from llm_planning.planners.xenon.questions import (
     ActionQuestion,
-    Attempt,
+    Analysis,
     CorrectionQuestion,
+    Failure,
     NeedsQuestion,
     RankingQuestion,
     Roles,
+    compose,
+    requirement_list,
+    written,
 )
 from llm_planning.roles import LlmRole, ScoringRole
 from llm_serving.request import Sampling
@@ -34,8 +36,7 @@ from llm_serving.request import Sampling
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from llm_planning.planners.xenon.answers import RequirementList
-    from llm_planning.planners.xenon.roles import Choose, Rank, Requirements
+    from llm_planning.planners.xenon.questions import Choose, Rank, RequirementList, Requirements
     from llm_planning.roles import Engines, Role
 
 logger = logging.getLogger(__name__)
@@ -187,11 +188,11 @@ def _tell_action(question: ActionQuestion) -> dict[str, object]:
     return {"item": question.item, "examples": examples, "analyses": analyses}
 
 
-def _tell_attempt(failure: Attempt) -> dict[str, object]:
+def _tell_attempt(failure: Failure) -> dict[str, object]:
     return {"attempt": _told(failure)}
 
 
-def _headed(failure: Attempt, answer: Analysis) -> str:
+def _headed(failure: Failure, answer: Analysis) -> str:
     """The sentence, headed by what was attempted."""
     return f"{failure.action} {failure.item}: {answer.analysis}"
 
@@ -214,14 +215,14 @@ def _latest(texts: Iterable[str]) -> str:
     return "\n".join(reversed(list(islice(distinct, LATEST))))
 
 
-def _told(attempt: Attempt) -> str:
+def _told(failure: Failure) -> str:
     """What was done, and what was at hand.
 
     Items believed to be required come first, with how many there were; of the others, only the
     names of some. Their counts change with every step and tell nothing about the failure.
     """
-    held = attempt.inventory
-    needed = [f"{held[u]} {u}" for u in attempt.believed if held.get(u)]
-    others = sorted(u for u in held if u not in attempt.believed)
+    inventory, believed = failure.inventory, failure.believed
+    needed = [f"{inventory[u]} {u}" for u in believed if inventory.get(u)]
+    others = sorted(u for u in inventory if u not in believed)
     shown = [*needed, *islice(others, max(0, SHOWN - len(needed)))]
-    return f"{attempt.action} {attempt.item}, holding {', '.join(shown) or 'nothing'}"
+    return f"{failure.action} {failure.item}, holding {', '.join(shown) or 'nothing'}"

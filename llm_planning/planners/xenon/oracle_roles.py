@@ -1,5 +1,7 @@
 """The rules of the unperturbed game answer an agent's questions, with the errors of a 7B model.
 
+`prior_roles` gives these or the model, as the setting `prior` says.
+
 The errors follow Table 12 (Appendix K.1), by a model with at most one mistake of each kind:
 
 - An item's requirements are right with probability 0.23. Otherwise one is left out, or one too many
@@ -27,11 +29,11 @@ agent's cycle check can still discard some.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Self
 
-from llm_planning.planners.xenon.answers import MOST
-from llm_planning.planners.xenon.roles import Roles
+from llm_planning.planners.xenon.llm_roles import llm_roles
+from llm_planning.planners.xenon.questions import MOST, Roles
 from llm_planning.roles.oracles import Errors, Oracle, Rule, describe, draw
 
 if TYPE_CHECKING:
@@ -39,14 +41,18 @@ if TYPE_CHECKING:
     from random import Random
 
     from llm_planning.environments.minecraft.rulebook import RuleBook
-    from llm_planning.planners.xenon.roles import (
+    from llm_planning.environments.minecraft.text_world import TextWorld
+    from llm_planning.planners.xenon.questions import (
         ActionQuestion,
-        Attempt,
         CorrectionQuestion,
+        Failure,
         NeedsQuestion,
+        Predict,
         RankingQuestion,
         Requirements,
     )
+    from llm_planning.planners.xenon.settings import Prior
+    from llm_planning.roles import Engines
 
 RANKED_SHARE = 0.9
 """Probability that a ranking gives to what the oracle believes to be required; our choice."""
@@ -188,7 +194,7 @@ def chooser(actions: Mapping[str, str], *, rate: float, seed: int) -> Oracle[Act
     return Oracle("action", rule, errors=Errors(rate=rate, kind="sticky"), seed=seed)
 
 
-async def analyse(failure: Attempt, /) -> str:
+async def analyse(failure: Failure, /) -> str:
     """Names what failed, and knows no more."""
     return f"{failure.action} {failure.item} failed: the action is wrong or something is missing"
 
@@ -333,3 +339,36 @@ def _geometric(mean: float, rng: Random) -> int:
     if mean <= 1:
         return 1
     return 1 + int(math.log(1 - rng.random()) / math.log(1 - 1 / mean))
+
+
+def prior_roles(
+    prior: Prior,
+    world: TextWorld,
+    engines: Engines,
+    *,
+    seed: int,
+    names: Sequence[str] | None = None,
+) -> Roles:
+    """Everybody an agent can ask.
+
+    Args:
+        prior: who answers.
+        world: of the unperturbed rules.
+        engines: the models.
+        seed: of draws and errors.
+        names: what answers are held to; None allows any name.
+    """
+    if prior == "model":
+        return llm_roles(engines, names=names, actions=world.verbs, seed=seed)
+    roles = oracle_roles(world.book, items=world.items, seed=seed)
+    return roles if names is None else replace(roles, predict=_closed(names, roles.predict))
+
+
+def _closed(names: Sequence[str], predict: Predict) -> Predict:
+    """Leaves out of a prediction what is none of these names, as a model's constraint does."""
+
+    async def known(question: NeedsQuestion, /) -> Requirements:
+        answer = await predict(question)
+        return {u: n for u, n in answer.items() if u in names}
+
+    return known

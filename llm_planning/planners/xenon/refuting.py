@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from llm_planning.planners.xenon.failure_notes import Withdrawn
 from llm_planning.planners.xenon.goals import frontier
-from llm_planning.planners.xenon.revision import RankedAnalogyStore
+from llm_planning.planners.xenon.knowledge import Withdrawn
+from llm_planning.planners.xenon.revision import DependencyStore, consumed_or_gathered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llm_planning.planners.xenon.failure_notes import FailureNotes
+    from llm_planning.planners.xenon.knowledge import Knowledge
     from llm_planning.planners.xenon.memory import ActionMemory
-    from llm_planning.planners.xenon.revision import Revising
-    from llm_planning.planners.xenon.roles import Attempt, Rank
+    from llm_planning.planners.xenon.questions import Failure
+    from llm_planning.planners.xenon.revision import Analogy
 
 
-class RefutingStore(RankedAnalogyStore):
+class RefutingStore(DependencyStore):
     """RevisionByAnalogy that tries nothing twice.
 
     If all actions fail at an item, no requirements that the inventory met can be the right ones.
@@ -39,30 +40,31 @@ class RefutingStore(RankedAnalogyStore):
     the item would keep it out of the frontier for ever.
 
     Args:
-        given: what is revised, and by what.
-        rank: log-probabilities of items as requirements.
+        analogy: proposes what to require.
         memory: FAM.
-        notes: with which inventories all actions failed, and withdrawn beliefs.
     """
 
-    def __init__(
-        self, given: Revising, *, rank: Rank, memory: ActionMemory, notes: FailureNotes
-    ) -> None:
-        super().__init__(given, rank=rank)
+    def __init__(self, analogy: Analogy, *, memory: ActionMemory) -> None:
+        super().__init__(analogy.knowledge)
+        self._analogy = replace(
+            analogy,
+            general=_obtained_resources,
+            spared=lambda _, item: self._spared(item),
+            before=self._before,
+        )
         self._memory = memory
-        self._notes = notes
 
     async def review(self) -> None:
         """Believes again what no longer waits, and revises what is refuted, after any success.
 
         If nothing is left to try, more is asked for.
         """
-        known, notes = self._knowledge, self._notes
-        if len(known.obtained) != notes.reviewed:
-            notes.reviewed = len(known.obtained)
-            for v, before in [*notes.withdrawn.items()]:
-                if before.cause in known.obtained or before.cause not in notes.refuted:
-                    del notes.withdrawn[v]
+        known, refutations = self._knowledge, self._knowledge.refutations
+        if len(known.obtained) != refutations.reviewed:
+            refutations.reviewed = len(known.obtained)
+            for v, before in [*refutations.withdrawn.items()]:
+                if before.cause in known.obtained or before.cause not in refutations.refuted:
+                    del refutations.withdrawn[v]
                     self._believe_again(v, before)
             for v in [*known.graph.items]:
                 if v not in known.obtained:
@@ -75,19 +77,14 @@ class RefutingStore(RankedAnalogyStore):
             for v in frontier(known):
                 self._ask_for_more(v)
 
-    async def revise(self, item: str, failures: Sequence[Attempt]) -> None:
+    async def _revise(self, item: str, failures: Sequence[Failure]) -> None:
         """RevisionByAnalogy, repeated until something is proposed that was not refuted."""
         if item not in self._knowledge.obtained:
-            self._notes.refute(item, failures)
-            await self._revise(item, [])
+            self._knowledge.refutations.refute(item, failures)
+            await self._analogy.revise(item)
             await self._go_beyond(item)
 
-    async def everything(self, item: str) -> Mapping[str, int]:
-        """R(v) of an inadmissible item: resources and the likeliest others, as far as obtained."""
-        required = await super().everything(item)
-        return {u: n for u, n in required.items() if u in self._knowledge.obtained}
-
-    def spared(self, item: str) -> set[str]:
+    def _spared(self, item: str) -> set[str]:
         """What was obtained; what was only demonstrated, too, until the item has to wait."""
         known = self._knowledge
         waits = self._refuted(item) and self._all_proposed(item)
@@ -95,10 +92,10 @@ class RefutingStore(RankedAnalogyStore):
 
     async def _go_beyond(self, item: str) -> None:
         while self._refuted(item) and not self._all_proposed(item):
-            await self._revise(item, [])
+            await self._analogy.revise(item)
         graph = self._knowledge.graph
-        if self._refuted(item) and graph.descendants(item, sparing=self.spared(item)):
-            await self._revise(item, [])
+        if self._refuted(item) and graph.descendants(item, sparing=self._spared(item)):
+            await self._analogy.revise(item)
 
     def _nothing_left(self) -> bool:
         return all(self._refuted(v) for v in frontier(self._knowledge))
@@ -120,27 +117,27 @@ class RefutingStore(RankedAnalogyStore):
         most = max(required.values(), default=0)
         if any(quantity < most for quantity in required.values()):
             return dict.fromkeys(required, most)
-        resources = self._resources(self._knowledge)
+        resources = self._analogy.resources(self._knowledge)
         return {u: 2 * most if u in resources else most for u in required}
 
-    async def _revise(self, item: str, revised: list[str]) -> None:
-        if revised:
-            self._withdraw(item, cause=revised[0])
+    def _before(self, item: str, cause: str | None) -> None:
+        if cause is not None:
+            self._withdraw(item, cause=cause)
         self._begin_anew(item)
-        await super()._revise(item, revised)
 
     def _refuted(self, item: str) -> bool:
-        return self._notes.refutes(item, self._knowledge.graph.requirements(item))
+        known = self._knowledge
+        return known.refutations.refutes(item, known.graph.requirements(item))
 
     def _all_proposed(self, item: str) -> bool:
         known = self._knowledge
-        inadmissible = known.revision_count(item) > self._scales.c0
+        inadmissible = known.revision_count(item) > self._analogy.scales.c0
         proposed = known.graph.requirements(item).keys()
-        return inadmissible and proposed >= {*self.possible(item, known.obtained)}
+        return inadmissible and proposed >= {*self._analogy.possible(item, known.obtained)}
 
     def _begin_anew(self, item: str) -> None:
         self._memory.forgive(item)
-        self._notes.unrevised.pop(item, None)
+        self._unrevised.pop(item, None)
 
     def _withdraw(self, item: str, *, cause: str) -> None:
         known, graph = self._knowledge, self._knowledge.graph
@@ -151,13 +148,13 @@ class RefutingStore(RankedAnalogyStore):
             revisions=known.revision_count(item),
             demonstrated=item in known.demonstrated,
         )
-        self._notes.withdrawn.setdefault(item, before)
+        known.refutations.withdrawn.setdefault(item, before)
 
     def _believe_again(self, item: str, before: Withdrawn) -> None:
         known, required = self._knowledge, before.requirements
         if (
             item in known.obtained
-            or self._notes.refutes(item, required)
+            or known.refutations.refutes(item, required)
             or known.graph.makes_cycle(item, required)
         ):
             return
@@ -166,3 +163,7 @@ class RefutingStore(RankedAnalogyStore):
         known.revisions[item] = before.revisions
         if before.demonstrated:
             known.demonstrated.add(item)
+
+
+def _obtained_resources(known: Knowledge) -> set[str]:
+    return consumed_or_gathered(known) & known.obtained

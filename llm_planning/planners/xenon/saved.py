@@ -6,20 +6,20 @@ import json
 import os
 import random
 from abc import ABC, abstractmethod
-from dataclasses import asdict
+from collections.abc import Mapping  # noqa: TC003 (pydantic reads it)
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
 
 from llm_kernels.files import TargetError, check_target, read_regular, write_json
-from llm_planning.planners.xenon.failure_notes import FailureNotes  # noqa: TC001 (pydantic)
 from llm_planning.planners.xenon.graph import CyclicGraphError, DependencyGraph
-from llm_planning.planners.xenon.knowledge import Knowledge
+from llm_planning.planners.xenon.knowledge import Knowledge, Refutations, Withdrawn
+from llm_planning.planners.xenon.questions import Failure  # noqa: TC001 (pydantic reads it)
 from llm_planning.settings import SettingsError
 from llm_serving.errors import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from llm_planning.planners.xenon.memory import ActionMemory
@@ -210,6 +210,38 @@ def _told(value: object) -> str:
     return value if isinstance(value, str) and len(value) <= _LONGEST_PLACE else shown(value)
 
 
+@dataclass(slots=True)
+class Notes:
+    """What the parts of an agent keep of failures beside the action memory; each has its own.
+
+    Attributes:
+        unrevised: item -> failed attempts since it last succeeded or was revised; the dependency
+            store's.
+        in_vain: item -> how many attempts failed since one last succeeded or its requirements were
+            last reconsidered; of action policies without FAM.
+        unexplained: item -> failed attempts that were not reflected on yet; of self-reflection, as
+            the next two.
+        reasons: a failure without what was held -> the reflection on it.
+        analyses: item -> reflections, oldest first.
+        corrections: item -> how often the LLM corrected its requirements; of self-correction.
+        refuted: of the knowledge's `Refutations`, as the next two.
+        withdrawn: likewise.
+        reviewed: likewise.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    unrevised: dict[str, list[Failure]] = field(default_factory=dict)
+    in_vain: dict[str, int] = field(default_factory=dict)
+    unexplained: dict[str, list[Failure]] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+    analyses: dict[str, list[str]] = field(default_factory=dict)
+    corrections: dict[str, int] = field(default_factory=dict)
+    refuted: dict[str, list[dict[str, int]]] = field(default_factory=dict)
+    withdrawn: dict[str, Withdrawn] = field(default_factory=dict)
+    reviewed: int = 0
+
+
 class Saved(Record):
     """A learned graph and memory.
 
@@ -241,7 +273,7 @@ class Saved(Record):
     revisions: dict[str, _Count]
     attempts: dict[str, _Count]
     setbacks: dict[str, _Count]
-    notes: FailureNotes
+    notes: Notes
     goals: tuple[Literal[3], Annotated[list[_Word], Field(min_length=625)], float | None]
     curve: list[tuple[_Count, _Count, _Count]]
 
@@ -277,15 +309,20 @@ class Saved(Record):
             graph = DependencyGraph.of(rules)
         except CyclicGraphError as error:
             raise SavedKnowledgeError(f"the saved graph has a cycle: {error}") from error
-        return Knowledge(graph, **{name: getattr(self, name).copy() for name in (*_SETS, *_COUNTS)})
+        notes = self.notes
+        return Knowledge(
+            graph,
+            **{name: getattr(self, name).copy() for name in (*_SETS, *_COUNTS)},
+            refutations=Refutations(notes.refuted, notes.withdrawn, notes.reviewed),
+        )
 
 
 def save_knowledge(
     path: Path,
     known: Knowledge,
     memory: ActionMemory,
-    notes: FailureNotes,
     *,
+    notes: Mapping[str, Any],
     run: Mapping[str, object],
     episodes: int,
     goals: random.Random,
@@ -293,10 +330,26 @@ def save_knowledge(
 ) -> None:
     """Writes what `Saved.load` reads; see `Saved` for what is kept.
 
+    Args:
+        path: of the file.
+        known: the agent's knowledge.
+        memory: its action memory.
+        notes: what its other parts keep of failures, by the names of `Notes`.
+        run: what is being run.
+        episodes: how many were finished.
+        goals: the generator that breaks ties between goals.
+        curve: how it went so far.
+
     Raises:
         SavedKnowledgeError: the file cannot be written.
     """
-    graph = known.graph
+    graph, refutations = known.graph, known.refutations
+    whole = Notes(
+        **notes,
+        refuted=refutations.refuted,
+        withdrawn=refutations.withdrawn,
+        reviewed=refutations.reviewed,
+    )
     Saved.write(
         path,
         memory,
@@ -308,7 +361,7 @@ def save_knowledge(
         },
         **{name: sorted(getattr(known, name)) for name in _SETS},
         **{name: getattr(known, name) for name in _COUNTS},
-        notes=asdict(notes),
+        notes=asdict(whole),
         goals=goals.getstate(),
         curve=curve,
     )

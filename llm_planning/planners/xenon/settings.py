@@ -1,7 +1,8 @@
-"""Settings of a learning run; the defaults are the paper's (Sections 5.4 and 5.6, Table 7)."""
+"""Settings of the planners in Minecraft; defaults are the paper's (Sections 5.4, 5.6, Table 7)."""
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field, model_validator
@@ -83,3 +84,82 @@ class InformedSettings(LearningSettings):
     """The same for agents that are told all names of the world (XENON+)."""
 
     names: Names = "all"
+
+
+TRUTH = "truth"
+FIRST = "initial"
+"""Graphs to plan with that are no files."""
+
+
+class ControllerSettings(Settings):
+    """Settings of every plan for a given goal on a controller.
+
+    Attributes:
+        controller: who carries subgoals out, and in which world.
+    """
+
+    controller: Literal["minerl", "minerl-standard", "mineflayer"] = "minerl"
+
+
+class PlanningSettings(ControllerSettings):
+    """The same for XENON and its ablations.
+
+    Attributes:
+        graph: what to plan with: `truth` (XENON*), `initial` (nothing was learnt yet), or the file
+            that a learning run saved, whose action memory is taken over with it.
+        prior: who is asked: the `model`, or an oracle that errs at the rates of `table12` and
+            always sees that a controller is stuck.
+        x0: x_0, failures beyond successes that make an action invalid.
+        k: K, similar items that serve as examples (key `K`).
+        most: items whose requirements are asked for with graph=initial.
+    """
+
+    graph: str = Field(TRUTH, min_length=1)
+    prior: Prior = "model"
+    x0: int = Field(2, ge=1)
+    k: int = Field(3, ge=1, validation_alias="K")
+    most: int = Field(300, ge=1)
+
+
+class SelectionSettings(Settings):
+    """Settings of every choice of actions with the true graph (Figure 25).
+
+    Attributes:
+        verbs: size of the action set 𝒜.
+        steps: horizon, in environment steps.
+    """
+
+    verbs: ActionSetSize = 3
+    steps: int = Field(300, ge=1)
+
+
+class UcbSettings(SelectionSettings):
+    """Settings of UCB.
+
+    Attributes:
+        c: exploration weight.
+    """
+
+    c: float = Field(math.sqrt(2), ge=0.0, allow_inf_nan=False)
+
+
+class MemorySettings(SelectionSettings):
+    """Settings of a run with FAM.
+
+    Attributes:
+        x0: x_0, failures beyond successes that make an action invalid.
+    """
+
+    x0: int = Field(2, ge=1)
+
+
+class AskingSettings(MemorySettings):
+    """Settings of a run that asks.
+
+    Attributes:
+        k: K, similar items that serve as examples (key `K`).
+        prior: who answers: the `model`, or an oracle that errs at the rates of `table12`.
+    """
+
+    k: int = Field(3, ge=1, validation_alias="K")
+    prior: Prior = "model"

@@ -1,193 +1,266 @@
-"""XENON's planners, and whatever it is compared with, by name."""
+"""XENON's planners, and whatever it is compared with, by name.
+
+The agents that learn are rows of Tables 1, 5 and 8. XENON+ is XENON with five additions: the names
+of the world are known; whatever was gathered is a resource; the model's answers are held to known
+names; its log-probabilities over them propose more candidates; and nothing is tried twice.
+`xenon-plus-a1` to `xenon-plus-a4` have the first one to four of these.
+"""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
+from llm_planning.environments.minecraft.controller_data import PATIENCE
 from llm_planning.environments.minecraft.goals import GOAL_SETS
-from llm_planning.planners.xenon import cooking, cooking_agents, goal_planning, selection
-from llm_planning.planners.xenon.agents import AGENTS, INFORMED_AGENTS
-from llm_planning.planners.xenon.choosing import FailureAware, Forgetful, SelfReflecting
-from llm_planning.planners.xenon.goal_planning import ControllerSettings, PlanningSettings
+from llm_planning.planners.xenon import agents, benchmark, cooking, cooking_agents, goal_planning
+from llm_planning.planners.xenon.choosing import FailureAware, SuccessOnly
 from llm_planning.planners.xenon.learning import learn
-from llm_planning.planners.xenon.selection import AskingSettings, select_by_asking
-from llm_planning.planners.xenon.settings import InformedSettings, LearningSettings
+from llm_planning.planners.xenon.settings import (
+    AskingSettings,
+    ControllerSettings,
+    InformedSettings,
+    LearningSettings,
+    MemorySettings,
+    PlanningSettings,
+    UcbSettings,
+)
 from llm_planning.specs import Benchmark, PlannerSpec
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+_LEARNER = partial(
+    PlannerSpec,
+    paper="XENON",
+    settings=LearningSettings,
+    roles=("predict", "choose"),
+    benchmark=Benchmark(domain="minecraft", tasks=tuple(GOAL_SETS)),
+)
+_INFORMED_LEARNER = partial(_LEARNER, settings=InformedSettings)
+_SELECTOR = partial(
+    PlannerSpec,
+    paper="XENON",
+    settings=AskingSettings,
+    benchmark=Benchmark(domain="minecraft", tasks=benchmark.SELECTION_TASKS),
+)
+_GOAL_PLANNER = partial(
+    PlannerSpec,
+    paper="XENON",
+    settings=PlanningSettings,
+    roles=("predict", "choose"),
+    benchmark=Benchmark(domain="minecraft", tasks=goal_planning.PLANNING_TASKS),
+)
+_COOK = partial(
+    PlannerSpec,
+    paper="XENON",
+    settings=cooking.CookingSettings,
+    roles=("tool", "action"),
+    benchmark=Benchmark(domain="cooking", tasks=cooking.COOKING_TASKS),
+)
 
-    from llm_planning.planners.xenon.choosing import ActionPolicy, Asking
-    from llm_planning.planners.xenon.roles import Roles
-    from llm_planning.settings import Settings
-    from llm_planning.specs import Run
+_XENON = partial(learn, dependencies=agents.analogy, actions=agents.fam, goals=agents.by_dex)
+_MINED = partial(_XENON, dependencies=agents.analogy_gathered)
+_CLOSED = partial(_MINED, closed=True)
+_RANKED = partial(_CLOSED, dependencies=agents.analogy_ranked)
 
-_LEARNING = Benchmark(domain="minecraft", tasks=tuple(GOAL_SETS))
-_SELECTION = Benchmark(domain="minecraft", tasks=selection.SELECTION_TASKS)
-_PLANNING = Benchmark(domain="minecraft", tasks=goal_planning.PLANNING_TASKS)
-_COOKING = Benchmark(domain="cooking", tasks=cooking.COOKING_TASKS)
-
-
-def _spec(
-    name: str,
-    summary: str,
-    settings: type[Settings],
-    run: Run,
-    *roles: str,
-    benchmark: Benchmark,
-) -> PlannerSpec:
-    return PlannerSpec(
-        name=name,
-        summary=summary,
-        paper="XENON",
-        settings=settings,
-        run=run,
-        roles=roles,
-        benchmark=benchmark,
-    )
-
-
-def _learner(
-    name: str, summary: str, *more: str, roles: tuple[str, ...] = ("predict", "choose")
-) -> PlannerSpec:
-    informed = name in INFORMED_AGENTS
-    return _spec(
-        name,
-        summary,
-        InformedSettings if informed else LearningSettings,
-        partial(learn, composition=(INFORMED_AGENTS if informed else AGENTS)[name]),
-        *roles,
-        *more,
-        benchmark=_LEARNING,
-    )
-
-
-def _asking(
-    name: str, summary: str, choosing: Callable[[Asking, Roles], ActionPolicy], *roles: str
-) -> PlannerSpec:
-    run = partial(select_by_asking, choosing=choosing)
-    return _spec(name, summary, AskingSettings, run, *roles, benchmark=_SELECTION)
-
-
-SPECS = (
-    _learner(
-        "xenon", "XENON: requirements revised by analogy, actions by failures, goals by difficulty"
+SPECS: tuple[PlannerSpec, ...] = (
+    _LEARNER(
+        name="xenon",
+        summary="XENON: requirements revised by analogy, actions by failures, goals by difficulty",
+        run=_XENON,
     ),
-    _learner(
-        "sc", "SC: requirements and actions corrected by the LLM itself", "correct", "analyse"
+    _LEARNER(
+        name="sc",
+        summary="SC: requirements and actions corrected by the LLM itself",
+        run=partial(
+            learn,
+            dependencies=agents.self_correction,
+            actions=agents.self_reflection,
+            goals=agents.at_random,
+        ),
+        roles=("predict", "choose", "correct", "analyse"),
     ),
-    _learner("adam", "ADAM: every unknown item requires 8 of all resources", roles=("choose",)),
-    _learner("deckard", "DECKARD: requirements as predicted, successful actions kept"),
-    _learner("rand", "RAND: requirements as predicted, no memory, random goals"),
-    _learner("xenon-self-actions", "XENON, but actions corrected by the LLM itself", "analyse"),
-    _learner("xenon-no-actions", "XENON without correction of actions"),
-    _learner(
-        "xenon-self-dependencies", "XENON, but requirements corrected by the LLM itself", "correct"
+    _LEARNER(
+        name="adam",
+        summary="ADAM: every unknown item requires 8 of all resources",
+        run=partial(
+            learn,
+            dependencies=agents.eight_of_everything,
+            actions=agents.successes_only,
+            goals=agents.at_random,
+            guess=agents.nothing_predicted,
+        ),
+        roles=("choose",),
     ),
-    _learner("xenon-no-dependencies", "XENON without correction of requirements"),
-    _learner("xenon-no-correction", "XENON without any correction"),
-    _learner("xenon-names", "XENON that knows the names of all items"),
-    _learner(
-        "xenon-names-mined",
-        "XENON that knows all names and counts whatever was gathered as a resource",
+    _LEARNER(
+        name="deckard",
+        summary="DECKARD: requirements as predicted, successful actions kept",
+        run=partial(
+            learn,
+            dependencies=agents.as_predicted,
+            actions=agents.successes_only,
+            goals=agents.by_frontier,
+        ),
     ),
-    _learner(
-        "xenon-names-mined-closed",
-        "XENON+ without candidates by log-probability, and things are tried twice",
+    _LEARNER(
+        name="rand",
+        summary="RAND: requirements as predicted, no memory, random goals",
+        run=partial(
+            learn,
+            dependencies=agents.as_predicted,
+            actions=agents.no_memory,
+            goals=agents.at_random,
+        ),
     ),
-    _learner("xenon-names-mined-closed-ranked", "XENON+, but things are tried twice", "rank"),
-    _learner(
-        "xenon-plus",
-        "XENON+: all names known, candidates by log-probability, nothing tried twice",
-        "rank",
+    # Table 5, rows 2 to 6.
+    _LEARNER(
+        name="xenon-self-actions",
+        summary="XENON, but actions corrected by the LLM itself",
+        run=partial(_XENON, actions=agents.self_reflection),
+        roles=("predict", "choose", "analyse"),
     ),
-    _asking(
-        "select-xenon",
-        "given the true graph, actions by the LLM, without those that failed",
-        lambda asking, _: FailureAware(asking),
-        "choose",
+    _LEARNER(
+        name="xenon-no-actions",
+        summary="XENON without correction of actions",
+        run=partial(_XENON, actions=agents.successes_only),
     ),
-    _spec(
-        "select-random-fam",
-        "given the true graph, random actions, without those that failed",
-        selection.MemorySettings,
-        partial(selection.select_by_draws, choosing=selection.random_fam),
-        benchmark=_SELECTION,
+    _LEARNER(
+        name="xenon-self-dependencies",
+        summary="XENON, but requirements corrected by the LLM itself",
+        run=partial(_XENON, dependencies=agents.self_correction),
+        roles=("predict", "choose", "correct"),
     ),
-    _spec(
-        "select-ucb",
-        "given the true graph, actions by upper confidence bounds",
-        selection.UcbSettings,
-        partial(selection.select_by_draws, choosing=selection.ucb),
-        benchmark=_SELECTION,
+    _LEARNER(
+        name="xenon-no-dependencies",
+        summary="XENON without correction of requirements",
+        run=partial(_XENON, dependencies=agents.as_predicted),
     ),
-    _asking(
-        "select-sc",
-        "given the true graph, actions by the LLM, told why it failed",
-        lambda asking, roles: SelfReflecting(asking, analyse=roles.analyse),
-        *("choose", "analyse"),
+    _LEARNER(
+        name="xenon-no-correction",
+        summary="XENON without any correction",
+        run=partial(_XENON, dependencies=agents.as_predicted, actions=agents.successes_only),
     ),
-    _asking(
-        "select-llm",
-        "given the true graph, actions by the LLM, without memory",
-        lambda asking, _: Forgetful(asking),
-        "choose",
+    # XENON+ and its ablation; these are told all names unless the settings say otherwise.
+    _INFORMED_LEARNER(
+        name="xenon-plus-a1",
+        aliases=("xenon-names",),
+        summary="XENON that knows the names of all items",
+        run=_XENON,
     ),
-    _spec(
-        "plan-xenon",
-        "one goal by XENON's step-by-step planning, on a simulated controller",
-        PlanningSettings,
-        goal_planning.plan_xenon,
-        *("predict", "choose", "intervene"),
-        benchmark=_PLANNING,
+    _INFORMED_LEARNER(
+        name="xenon-plus-a2",
+        aliases=("xenon-names-mined",),
+        summary="xenon-plus-a1 that counts whatever was gathered as a resource, too",
+        run=_MINED,
     ),
-    _spec(
-        "plan-xenon-no-cre",
-        "one goal by XENON without context-aware reprompting, on a simulated controller",
-        PlanningSettings,
-        goal_planning.plan_xenon_no_cre,
-        *("predict", "choose"),
-        benchmark=_PLANNING,
+    _INFORMED_LEARNER(
+        name="xenon-plus-a3",
+        aliases=("xenon-names-mined-closed",),
+        summary="xenon-plus-a2 whose answers are held to known names",
+        run=_CLOSED,
     ),
-    _spec(
-        "plan-xenon-no-actions",
-        "one goal by XENON without reprompting or correction, on a simulated controller",
-        PlanningSettings,
-        goal_planning.plan_xenon_no_actions,
-        *("predict", "choose"),
-        benchmark=_PLANNING,
+    _INFORMED_LEARNER(
+        name="xenon-plus-a4",
+        aliases=("xenon-names-mined-closed-ranked",),
+        summary="xenon-plus-a3 with candidates by log-probability: XENON+ that tries things twice",
+        run=_RANKED,
+        roles=("predict", "choose", "rank"),
     ),
-    _spec(
-        "plan-oracle-actions",
-        "OracleActionPlanner: one goal by the true rules, on a simulated controller",
-        ControllerSettings,
-        goal_planning.plan_with_true_actions,
-        benchmark=_PLANNING,
+    _INFORMED_LEARNER(
+        name="xenon-plus",
+        summary="XENON+: all names known, candidates by log-probability, nothing tried twice",
+        run=partial(
+            _RANKED, dependencies=agents.analogy_refuting, goals=agents.by_dex_of_unrefuted
+        ),
+        roles=("predict", "choose", "rank"),
     ),
-    _spec(
-        "xenon-cooking",
-        "XENON in TextWorld Cooking: a tool for each direction of the cookbook, and FAM",
-        cooking.XenonCookingSettings,
-        partial(cooking.cook, planner="xenon-cooking", assemble=cooking_agents.xenon),
-        *("tool", "action"),
-        benchmark=_COOKING,
+    # Figure 25.
+    _SELECTOR(
+        name="select-xenon",
+        summary="given the true graph, actions by the LLM, without those that failed",
+        run=partial(benchmark.select_by_asking, actions=agents.fam),
+        roles=("choose",),
     ),
-    _spec(
-        "sc-cooking",
-        "SC in TextWorld Cooking: tools and actions corrected by the LLM itself",
-        cooking.CookingSettings,
-        partial(cooking.cook, planner="sc-cooking", assemble=cooking_agents.self_correction),
-        *("tool", "action"),
-        benchmark=_COOKING,
+    _SELECTOR(
+        name="select-random-fam",
+        summary="given the true graph, random actions, without those that failed",
+        settings=MemorySettings,
+        run=partial(benchmark.select_by_draws, actions=benchmark.random_fam),
     ),
-    _spec(
-        "deckard-cooking",
-        "DECKARD in TextWorld Cooking: nothing is corrected",
-        cooking.CookingSettings,
-        partial(cooking.cook, planner="deckard-cooking", assemble=cooking_agents.deckard),
-        *("tool", "action"),
-        benchmark=_COOKING,
+    _SELECTOR(
+        name="select-ucb",
+        summary="given the true graph, actions by upper confidence bounds",
+        settings=UcbSettings,
+        run=partial(benchmark.select_by_draws, actions=benchmark.ucb),
+    ),
+    _SELECTOR(
+        name="select-sc",
+        summary="given the true graph, actions by the LLM, told why it failed",
+        run=partial(benchmark.select_by_asking, actions=agents.self_reflection),
+        roles=("choose", "analyse"),
+    ),
+    _SELECTOR(
+        name="select-llm",
+        summary="given the true graph, actions by the LLM, without memory",
+        run=partial(benchmark.select_by_asking, actions=agents.no_memory),
+        roles=("choose",),
+    ),
+    # Tables 3 and 14 to 21.
+    _GOAL_PLANNER(
+        name="plan-xenon",
+        summary="one goal by XENON's step-by-step planning, on a simulated controller",
+        run=partial(goal_planning.plan_and_act, actions=agents.fam, patience=PATIENCE),
+        roles=("predict", "choose", "intervene"),
+    ),
+    _GOAL_PLANNER(
+        name="plan-xenon-no-cre",
+        summary="one goal by XENON without context-aware reprompting, on a simulated controller",
+        run=partial(goal_planning.plan_and_act, actions=agents.fam, patience=None),
+    ),
+    _GOAL_PLANNER(
+        name="plan-xenon-no-actions",
+        summary="one goal by XENON without reprompting or correction, on a simulated controller",
+        run=partial(
+            goal_planning.plan_and_act,
+            actions=goal_planning.successes_taken_over,
+            patience=None,
+        ),
+    ),
+    _GOAL_PLANNER(
+        name="plan-oracle-actions",
+        summary="OracleActionPlanner: one goal by the true rules, on a simulated controller",
+        settings=ControllerSettings,
+        run=goal_planning.plan_with_true_actions,
+        roles=(),
+    ),
+    # Table 6.
+    _COOK(
+        name="xenon-cooking",
+        summary="XENON in TextWorld Cooking: a tool for each direction of the cookbook, and FAM",
+        settings=cooking.XenonCookingSettings,
+        run=partial(
+            cooking.cook_meals,
+            planner="xenon-cooking",
+            tools=cooking_agents.AnalogyTools,
+            actions=FailureAware,
+        ),
+    ),
+    _COOK(
+        name="sc-cooking",
+        summary="SC in TextWorld Cooking: tools and actions corrected by the LLM itself",
+        run=partial(
+            cooking.cook_meals,
+            planner="sc-cooking",
+            tools=cooking_agents.CorrectedTools,
+            actions=cooking_agents.SelfCorrecting,
+        ),
+    ),
+    _COOK(
+        name="deckard-cooking",
+        summary="DECKARD in TextWorld Cooking: nothing is corrected",
+        run=partial(
+            cooking.cook_meals,
+            planner="deckard-cooking",
+            tools=cooking_agents.PredictedTools,
+            actions=SuccessOnly,
+        ),
     ),
 )
 """Everything of the paper that can be run by name."""

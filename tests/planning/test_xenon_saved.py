@@ -1,0 +1,213 @@
+"""Saved runs: byte for byte what releases since format 3 (cooking: 2) have written; also damaged.
+
+After a change of what agents do: `python tests/planning/test_xenon_saved.py` writes the files anew.
+"""
+
+import asyncio
+import os
+import random
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+from cooking_kitchens import cut_and_cooked
+from hostile.folders import saved_files
+
+from llm_planning.planners.xenon.graph import DependencyGraph
+from llm_planning.planners.xenon.knowledge import Knowledge
+from llm_planning.planners.xenon.memory import ActionMemory
+from llm_planning.planners.xenon.questions import Failure
+from llm_planning.planners.xenon.saved import Notes, Saved, SavedKnowledgeError, save_knowledge
+from llm_planning.planners.xenon.specs import SPECS
+from llm_planning.roles import Engines
+from llm_planning.settings import SettingsError
+from llm_planning.specs import Problem
+from llm_serving.scripted import ScriptedEngine
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "xenon"
+SAVING = [spec for spec in SPECS if "save" in spec.settings.known_keys()]
+LEARNING = {"prior": "table12", "requirements": 3, "pool": "required", "steps": 160}
+COOKING = {"prior": "oracle", "accuracy": 0.3}
+
+
+async def run_and_save(spec, folder, *, episodes):
+    path = folder / f"{spec.recorded_as}.json"
+    cooking = spec.benchmark.domain == "cooking"
+    run = partial(spec.run, kitchens_of=cut_and_cooked) if cooking else spec.run
+    values = COOKING if cooking else LEARNING
+    await run(
+        Problem(domain=spec.benchmark.domain, task=spec.benchmark.tasks[0], world=None),
+        engines=Engines(ScriptedEngine({})),
+        settings=spec.settings.read({**values, "episodes": episodes, "save": str(path)}),
+        seed=2,
+    )
+    return path
+
+
+@pytest.mark.parametrize("spec", SAVING, ids=lambda spec: spec.name)
+async def test_a_run_saves_what_it_always_saved_and_goes_on_from_it(spec, tmp_path):
+    await run_and_save(spec, tmp_path, episodes=1)
+    path = await run_and_save(spec, tmp_path, episodes=2)
+    assert path.read_bytes() == (GOLDEN / path.name).read_bytes()
+
+
+# One file by hand ---------------------------------------------------------------------------------
+
+VERBS = ("mine", "craft", "smelt")
+RUN = {"task": "67-goals", "seed": 3}
+NOTES = {
+    "unrevised": {
+        "bowl": [Failure(item="bowl", action="mine", believed={"planks": 3}, inventory={})]
+    },
+    "corrections": {"bowl": 2},
+}
+
+
+@pytest.fixture
+def known():
+    known = Knowledge(DependencyGraph(["bowl"]))
+    known.obtain("planks", {"logs": 1}, makes=4, kept=set())
+    known.demonstrate("stick", {"planks": 2}, makes=4, kept=set())
+    known.revisions["bowl"] = 3
+    known.attempts["bowl"] = 2
+    known.refutations.refuted["pot"] = [{"logs": 8}]
+    return known
+
+
+@pytest.fixture
+def memory():
+    memory = ActionMemory(VERBS, x0=2)
+    memory.record("craft", "planks", True)
+    memory.record("mine", "bowl", False)
+    return memory
+
+
+def save(path, known, memory):
+    save_knowledge(
+        path,
+        known,
+        memory,
+        notes=NOTES,
+        run=RUN,
+        episodes=3,
+        goals=random.Random(7),
+        curve=[(0, 10, 0), (5, 11, 1)],
+    )
+    return path
+
+
+@pytest.fixture
+def saved(tmp_path, known, memory):
+    return save(tmp_path / "known.json", known, memory)
+
+
+def taken_up(path, *, verbs=VERBS):
+    record = Saved.resume(path, RUN, episodes=3)
+    memory = ActionMemory(verbs, x0=2)
+    record.recall(memory)
+    return record.knowledge(), memory, record.generator()
+
+
+def test_knowledge_comes_back_as_it_was(saved, known, memory):
+    back, restored, rng = taken_up(saved)
+    for item in known.graph.items:
+        assert back.graph.requirements(item) == known.graph.requirements(item)
+        assert back.graph.makes(item) == known.graph.makes(item)
+    assert list(back.graph.items) == list(known.graph.items)
+    for name in set(Knowledge.__slots__) - {"graph"}:
+        assert getattr(back, name) == getattr(known, name), name
+    assert restored.to_json() == memory.to_json()
+    assert rng.random() == random.Random(7).random()
+    record = Saved.load(saved)
+    assert record.episodes == record.finished == 3
+    assert record.notes == Notes(**NOTES, refuted={"pot": [{"logs": 8}]})
+    assert record.curve == [(0, 10, 0), (5, 11, 1)]
+    assert list(saved.parent.iterdir()) == [saved]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (lambda text: text[:-40], "no learned knowledge"),
+        (lambda text: text.replace('"obtained"', '"obtaind"'), "obtain"),
+        (lambda text: text.replace('"format": 3', '"format": 9'), "has format 9, not 3: delete it"),
+        (lambda text: text.replace('"logs": 1', '"planks": 1'), "has a cycle"),
+        (lambda text: text.replace('"logs": 1', '"logs": 0'), "greater than 0"),
+        (lambda text: text.replace('"successes"', '"success"'), "memory.success"),
+        (lambda text: text.replace('"in_vain": {', '"in_vain": {"a": "b"'), "notes.in_vain.a"),
+        (lambda text: text.replace('"in_vain"', '"lost"'), "notes.lost: .*delete it"),
+    ],
+)
+def test_a_damaged_file_is_one_clear_error(saved, spoil, says):
+    saved.write_text(spoil(saved.read_text()))
+    with pytest.raises(SavedKnowledgeError, match=says):
+        taken_up(saved)
+
+
+@pytest.mark.parametrize(("name", "alter"), saved_files(), ids=[name for name, _ in saved_files()])
+def test_what_was_altered_is_refused_in_one_line(saved, name, alter):
+    alter(saved)
+    begun = time.monotonic()
+    with pytest.raises((SavedKnowledgeError, SettingsError)) as told:
+        taken_up(saved)
+    assert str(told.value).isprintable()
+    assert len(str(told.value)) < 1000
+    assert time.monotonic() - begun < 20
+
+
+@pytest.mark.parametrize(
+    ("other", "episodes", "says"),
+    [
+        ({"seed": 4}, 9, "learnt with seed=3, and this run has seed=4"),
+        ({"steps": 9}, 9, "steps"),
+        ({}, 0, "more than episodes=0: name another file"),
+    ],
+)
+def test_knowledge_of_another_run_is_not_taken_up(saved, other, episodes, says):
+    with pytest.raises(SavedKnowledgeError, match=says):
+        Saved.resume(saved, RUN | other, episodes=episodes)
+
+
+def test_a_memory_of_other_actions_is_not_taken_up(saved):
+    with pytest.raises(SavedKnowledgeError, match=r"'mine'.* are none of .*; learn with the verbs"):
+        taken_up(saved, verbs=("sing", "dance"))
+
+
+def test_a_missing_file_or_folder_is_one_clear_error(tmp_path, known, memory):
+    assert Saved.resume(tmp_path / "none.json", RUN, episodes=9) is None
+    with pytest.raises(SavedKnowledgeError, match="cannot read"):
+        Saved.load(tmp_path / "none.json")
+    with pytest.raises(SavedKnowledgeError, match="cannot write"):
+        save(tmp_path / "no" / "x.json", known, memory)
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["pipe", "device", "folder", "nowhere", "missing/known.json", "n" * 300, "a\0b", "~nobody/x"],
+)
+def test_a_place_that_cannot_be_written_is_refused_before_the_run(tmp_path, name):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "device").symlink_to("/dev/null")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "nowhere").symlink_to(tmp_path / "gone")
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(SettingsError, match="save="):
+        Saved.resume(tmp_path / name, RUN, episodes=1)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_graph_that_is_deep_and_wide_is_taken_up_in_time():
+    rules = {f"i{n}": ({f"i{m}": 1 for m in range(max(0, n - 60), n)}, 1) for n in range(5000)}
+    begun = time.monotonic()
+    graph = DependencyGraph.of(rules)
+    assert time.monotonic() - begun < 5
+    assert len(graph.ancestors("i4999")) == 4999
+
+
+if __name__ == "__main__":
+    GOLDEN.mkdir(parents=True, exist_ok=True)
+    for spec in SAVING:
+        (GOLDEN / f"{spec.recorded_as}.json").unlink(missing_ok=True)
+        asyncio.run(run_and_save(spec, GOLDEN, episodes=2))

@@ -1,0 +1,88 @@
+"""What XENON's tests share: small books, rankings by hand, policies that ask a script."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+from llm_planning.environments.minecraft.rulebook import Rule, RuleBook
+from llm_planning.planners.xenon.choosing import Asking
+from llm_planning.planners.xenon.memory import ActionMemory
+from llm_planning.planners.xenon.questions import Failure
+
+VERBS = ("mine", "craft", "smelt")
+TRACES = json.loads(
+    (Path(__file__).parents[1] / "golden" / "xenon" / "traces.json").read_text("utf-8")
+)
+"""Name -> what is tried, step by step."""
+
+
+def book_of(*rules):
+    return RuleBook({rule.item: rule for rule in rules})
+
+
+LOGS = Rule(item="logs", action="mine")
+PLANKS = Rule(item="planks", action="craft", consumed={"logs": 1}, makes=4)
+STICK = Rule(item="stick", action="craft", consumed={"planks": 2}, makes=4)
+SMALL = book_of(
+    LOGS,
+    PLANKS,
+    STICK,
+    Rule(item="crafting_table", action="craft", consumed={"planks": 4}),
+    Rule(
+        item="wooden_pickaxe",
+        action="craft",
+        consumed={"planks": 3, "stick": 2},
+        kept={"crafting_table": 1},
+    ),
+)
+
+
+class Alike:
+    """Ranks names in a fixed order; in alphabetical order if none is given."""
+
+    def __init__(self, *order):
+        self.order = order
+
+    async def top(self, item, among, k):
+        order = self.order or sorted(among)
+        return [u for u in order if u in among and u != item][:k]
+
+    async def learn(self, names):
+        pass
+
+
+class Liking:
+    """A model that likes some actions more than others, whatever the item."""
+
+    def __init__(self, *liked):
+        self.liked = liked
+        self.asked = []
+
+    async def __call__(self, question):
+        self.asked.append((question.item, question.examples, question.options, question.analyses))
+        liked = [action for action in self.liked if action in question.options]
+        return liked[len(question.analyses) % len(liked)]
+
+
+class Draws:
+    """A generator that takes the same place of every list."""
+
+    def __init__(self, place):
+        self.choice = lambda options: options[place]
+
+
+async def analyse(failure):
+    return f"{failure.action} is wrong"
+
+
+def asking(choose=None, *, memory=None, x0=2, k=3, analyse=analyse):
+    return Asking(
+        memory=memory or ActionMemory(VERBS, x0=x0),
+        similar=Alike(),
+        roles=SimpleNamespace(choose=choose, analyse=analyse),
+        k=k,
+    )
+
+
+def failed(item, action="mine", **inventory):
+    return Failure(item=item, action=action, believed={}, inventory=inventory)
