@@ -131,11 +131,11 @@ def content(folder: Path) -> dict[str, Any]:
             ledger.read_trace(row)
         return {
             "rows": len(rows),
-            "trials": len({row.trial.key for row in rows}),
+            "trials": len({row.result.trial.key for row in rows}),
             "expected": len(ledger.sweep["trials"]),
-            "done": sum(row.status == "done" for row in rows),
-            "replayed": sum(spent.replayed for row in rows for spent in row.usage.values()),
-            "calls": sum(spent.calls for row in rows for spent in row.usage.values()),
+            "done": sum(row.result.status == "done" for row in rows),
+            "replayed": sum(spent.replayed for row in rows for spent in row.result.usage.values()),
+            "calls": sum(spent.calls for row in rows for spent in row.result.usage.values()),
             "digest": ledger.content_digest(),
         }
 

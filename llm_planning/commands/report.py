@@ -12,7 +12,7 @@ from rich.table import Table
 
 from llm_kernels.files import TargetError, check_target, write_durably
 from llm_planning.endings import UsageError, refusing
-from llm_planning.experiments.grid import SweepConfigError, sweep_name
+from llm_planning.experiments.grid_file import SweepConfigError, sweep_name
 from llm_planning.experiments.ledger import Ledger
 from llm_planning.experiments.paper_report import PaperReport, report
 from llm_planning.experiments.papers import Paper, PublishedError, find_paper

@@ -16,7 +16,7 @@ from rich.table import Table
 from llm_kernels.files import TargetError, at_home, check_target
 from llm_planning.domain import DomainError
 from llm_planning.endings import UsageError, is_ours, refusing
-from llm_planning.experiments.trust import WRITTEN_SETTINGS, comes_along
+from llm_planning.experiments.sweep_files import WRITTEN_SETTINGS, comes_along
 from llm_planning.interrupts import heard_while_loading
 from llm_planning.model_configs import configuration
 from llm_planning.names import remedy

@@ -14,11 +14,7 @@ from typing import TYPE_CHECKING, Any
 from llm_planning.commands.sweep_plan import list_trials, run_samples
 from llm_planning.endings import UsageError, is_ours, refusing
 from llm_planning.experiments.display import clock, display_on
-from llm_planning.experiments.estimate import by_kind
-from llm_planning.experiments.grid import SweepConfigError, load_sweep
-from llm_planning.experiments.ledger import LEDGER_FILE, Ledger, LedgerError
-from llm_planning.experiments.local_pool import prepare_trial
-from llm_planning.experiments.opening import (
+from llm_planning.experiments.executors import (
     Answers,
     LocalExecutor,
     Models,
@@ -26,10 +22,14 @@ from llm_planning.experiments.opening import (
     identify,
     run_groups,
 )
-from llm_planning.experiments.provenance import gather
-from llm_planning.experiments.sweep_files import find_sweep
+from llm_planning.experiments.forecast import by_kind
+from llm_planning.experiments.grid import load_sweep
+from llm_planning.experiments.grid_file import SweepConfigError
+from llm_planning.experiments.ledger import LEDGER_FILE, Ledger, LedgerError
+from llm_planning.experiments.local_pool import prepare_trial
+from llm_planning.experiments.provenance import collect_provenance
+from llm_planning.experiments.sweep_files import UntrustedError, find_sweep
 from llm_planning.experiments.trial import Trial
-from llm_planning.experiments.trust import UntrustedError
 from llm_planning.fronts.options import Where, check_writable_folder
 from llm_planning.interrupts import heard_while_loading
 from llm_serving.terminal import SafeConsole, complain, say
@@ -37,9 +37,9 @@ from llm_serving.terminal import SafeConsole, complain, say
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from llm_planning.experiments.opening import Executor, Opened
+    from llm_planning.experiments.executors import Executor, PoolOpener
     from llm_planning.experiments.scheduler import Progress
-    from llm_planning.experiments.trust import Trust
+    from llm_planning.experiments.sweep_files import Trust
 
 
 class StoppedError(Exception):
@@ -47,7 +47,7 @@ class StoppedError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Means:
+class SweepOptions:
     """How trials are run, as the command line says.
 
     Attributes:
@@ -99,7 +99,7 @@ class _Interruptible:
     executor: LocalExecutor
 
     @contextmanager
-    def open(self, models: Models) -> Iterator[Opened]:
+    def open(self, models: Models) -> Iterator[PoolOpener]:
         """Loads models; closes them at the end."""
         opening = self.executor.open(models)
         with ExitStack() as stack:
@@ -108,36 +108,36 @@ class _Interruptible:
             yield opened
 
 
-def run(file: str, *, out: Path | None, means: Means, as_json: bool) -> None:
+def run(file: str, *, out: Path | None, options: SweepOptions, as_json: bool) -> None:
     """Runs the trials of a YAML file; in a folder where they were begun, those still missing."""
     with refusing(SweepConfigError):
-        executor = means.executor()
-        sweep = load_sweep(find_sweep(file), trust=means.trust)
+        executor = options.executor()
+        sweep = load_sweep(find_sweep(file), trust=options.trust)
     folder = out or Path("sweeps") / sweep.name
     check_writable_folder(folder)
-    _sweep(folder, sweep.to_json(), executor, deterministic=means.deterministic, as_json=as_json)
+    _sweep(folder, sweep.to_json(), executor, deterministic=options.deterministic, as_json=as_json)
 
 
-def dry_run(file: str, *, means: Means, samples: int, as_json: bool) -> None:
+def dry_run(file: str, *, options: SweepOptions, samples: int, as_json: bool) -> None:
     """Lists the trials of a YAML file and estimates their cost; records nothing."""
     with refusing(SweepConfigError):
-        executor = means.executor()
-        trials = load_sweep(find_sweep(file), trust=means.trust).trials
-    estimated = None
+        executor = options.executor()
+        trials = load_sweep(find_sweep(file), trust=options.trust).trials
+    expected = None
     if samples:
         with _sigterm_as_ctrl_c():
-            estimated = run_samples(trials, samples, executor)
-    list_trials(trials, estimated=estimated, as_json=as_json)
+            expected = run_samples(trials, samples, executor)
+    list_trials(trials, expected=expected, as_json=as_json)
 
 
-def resume(folder: Path, *, means: Means, as_json: bool) -> None:
+def resume(folder: Path, *, options: SweepOptions, as_json: bool) -> None:
     """Runs the trials of a sweep that are still missing; the YAML file is not needed."""
-    executor = means.executor()
+    executor = options.executor()
     with Ledger.open(folder) as ledger:
         begun = ledger.sweep
     with refusing(UntrustedError):
-        means.trust.check_trials(Trial(**trial) for trial in begun["trials"])
-    _sweep(folder, begun, executor, deterministic=means.deterministic, as_json=as_json)
+        options.trust.check_trials(Trial(**trial) for trial in begun["trials"])
+    _sweep(folder, begun, executor, deterministic=options.deterministic, as_json=as_json)
 
 
 def _sweep(
@@ -190,7 +190,7 @@ def _provenance(trials: list[Trial], *, deterministic: bool) -> dict[str, Any]:
     for first, *_ in by_kind(trials).values():
         prepare_trial(first)
     models = dict(pair for trial in trials for pair in Models.of(trial).configurations)
-    return gather(models=starmap(identify, models.items()), deterministic=deterministic)
+    return collect_provenance(models=starmap(identify, models.items()), deterministic=deterministic)
 
 
 def _recording(folder: Path, sweep: Mapping[str, Any], provenance: Mapping[str, Any]) -> Ledger:
@@ -219,7 +219,7 @@ def _sigterm_as_ctrl_c() -> Iterator[None]:
 
 def _say_end(folder: Path, name: str, progress: Progress, *, as_json: bool) -> None:
     if as_json:
-        said = {
+        summary = {
             "folder": str(folder),
             "name": name,
             "total": progress.total,
@@ -230,7 +230,7 @@ def _say_end(folder: Path, name: str, progress: Progress, *, as_json: bool) -> N
             "seconds": round(progress.seconds, 3),
             "written_tokens": progress.load.written_tokens,
         }
-        say(json.dumps(said))
+        say(json.dumps(summary))
         return
     kept = f", {progress.kept} from earlier runs" if progress.kept else ""
     say(

@@ -8,36 +8,36 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from llm_planning.experiments.display import clock, display_on
-from llm_planning.experiments.estimate import by_kind, choose_samples, estimate
+from llm_planning.experiments.forecast import by_kind, choose_samples, forecast
 from llm_planning.experiments.runs import trial_record, varying
 from llm_serving.terminal import SafeConsole, harmless, literal, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llm_planning.experiments.estimate import Estimate
-    from llm_planning.experiments.opening import Executor
+    from llm_planning.experiments.executors import Executor
+    from llm_planning.experiments.forecast import Forecast
     from llm_planning.experiments.trial import Trial
 
 
-def run_samples(trials: Sequence[Trial], count: int, executor: Executor) -> Estimate:
+def run_samples(trials: Sequence[Trial], count: int, executor: Executor) -> Forecast:
     """Runs a few trials of a sweep, shows how far they are, and infers what all will cost.
 
     Raises:
         ServingError: a model cannot be served, or its engine stopped.
     """
     with display_on(SafeConsole(stderr=True), name="samples") as display:
-        return estimate(
+        return forecast(
             trials, samples=choose_samples(trials, count), executor=executor, watch=display
         )
 
 
-def list_trials(trials: Sequence[Trial], *, estimated: Estimate | None, as_json: bool) -> None:
+def list_trials(trials: Sequence[Trial], *, expected: Forecast | None, as_json: bool) -> None:
     """Prints the trials of a sweep, those that differ in task and seed alone in one line.
 
     Args:
         trials: of the sweep.
-        estimated: what they will cost, if that was asked.
+        expected: what they will cost, if that was asked.
         as_json: print one JSON object, in which every trial stands by itself.
     """
     fields = {name: name.removeprefix("settings.") for name in varying(map(trial_record, trials))}
@@ -47,13 +47,13 @@ def list_trials(trials: Sequence[Trial], *, estimated: Estimate | None, as_json:
         for same in by_kind(trials).values()
     ]
     if as_json:
-        said = {
+        listing = {
             "total": len(trials),
             "kinds": kinds,
-            "estimate": None if estimated is None else _estimate_json(estimated),
+            "estimate": None if expected is None else _forecast_json(expected),
             "trials": [{"key": trial.key, **trial.to_json()} for trial in trials],
         }
-        say(json.dumps(said))
+        say(json.dumps(listing))
         return
     table = Table(*map(harmless, fields.values()), "tasks", "trials")
     for kind in kinds:
@@ -61,39 +61,39 @@ def list_trials(trials: Sequence[Trial], *, estimated: Estimate | None, as_json:
     console = SafeConsole()
     console.print(table)
     console.print(f"{len(trials)} trials")
-    for line in [] if estimated is None else _estimate_lines(estimated):
+    for line in [] if expected is None else _forecast_lines(expected):
         console.print(literal(line), soft_wrap=True)
 
 
-def _estimate_lines(estimated: Estimate) -> list[str]:
+def _forecast_lines(expected: Forecast) -> list[str]:
     lines = [
-        f"{count} of {estimated.samples} samples failed: {error}"
-        for error, count in estimated.failed.items()
+        f"{count} of {expected.samples} samples failed: {error}"
+        for error, count in expected.failed.items()
     ]
-    cost = estimated.cost
+    cost = expected.cost
     if cost is None:
         return [*lines, "no estimate: no sample ran to its end"]
     lines.append(
         f"about {cost.calls:.0f} calls, {cost.prompt_tokens:.0f} tokens read and "
-        f"{cost.completion_tokens:.0f} written, judged by {estimated.samples} trials"
+        f"{cost.completion_tokens:.0f} written, judged by {expected.samples} trials"
     )
-    if estimated.seconds is None:
+    if expected.seconds is None:
         lines.append("no estimate of the time: the response cache had every answer already")
     else:
         lines.append(
-            f"at most about {clock(estimated.seconds)}: at the speed of {estimated.samples} trials "
+            f"at most about {clock(expected.seconds)}: at the speed of {expected.samples} trials "
             "at once, which a fuller batch exceeds; answers in the response cache cost nothing"
         )
     return lines
 
 
-def _estimate_json(estimated: Estimate) -> dict[str, Any]:
-    cost = estimated.cost
+def _forecast_json(expected: Forecast) -> dict[str, Any]:
+    cost = expected.cost
     return {
-        "samples": estimated.samples,
-        "failed": dict(estimated.failed),
+        "samples": expected.samples,
+        "failed": dict(expected.failed),
         "calls": None if cost is None else round(cost.calls),
         "prompt_tokens": None if cost is None else round(cost.prompt_tokens),
         "completion_tokens": None if cost is None else round(cost.completion_tokens),
-        "seconds": None if estimated.seconds is None else round(estimated.seconds, 1),
+        "seconds": None if expected.seconds is None else round(expected.seconds, 1),
     }

@@ -14,7 +14,7 @@ from llm_kernels.files import TargetError, check_target
 from llm_planning.endings import refusing
 from llm_planning.experiments.export import export as export_ledger
 from llm_planning.experiments.ledger import Ledger
-from llm_planning.experiments.runs import UnknownFieldError
+from llm_planning.experiments.runs import UnknownFieldError, read_runs
 from llm_planning.experiments.summary import summary
 from llm_serving.request import Usage
 from llm_serving.terminal import SafeConsole, literal, say
@@ -57,7 +57,7 @@ def status(folder: Path, *, as_json: bool) -> None:
 def report(folder: Path, *, by: Sequence[str], as_json: bool) -> None:
     """Shows success, calls, tokens and seconds of each planner and setting, with intervals."""
     with refusing(UnknownFieldError), Ledger.open(folder) as ledger:
-        found = summary(ledger.rows(), by=by or None, expected=ledger.trials)
+        found = summary(read_runs(ledger), by=by or None)
     if as_json:
         say(json.dumps({"folder": str(folder), "groups": _groups(found)}))
         return
@@ -88,10 +88,11 @@ def _status(ledger: Ledger) -> dict[str, Any]:
     errors: Counter[str] = Counter()
     spent = Usage()
     for row in ledger.rows():
-        counts[row.status] += 1
-        spent = sum(row.usage.values(), start=spent)
-        if row.error is not None:
-            errors[row.error] += 1
+        result = row.result
+        counts[result.status] += 1
+        spent = sum(result.usage.values(), start=spent)
+        if result.error is not None:
+            errors[result.error] += 1
     total = len(sweep["trials"])
     return {
         "name": sweep["name"],

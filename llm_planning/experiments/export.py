@@ -1,4 +1,4 @@
-"""A ledger as one flat table, for pandas, polars, DuckDB and spreadsheets.
+"""A ledger as one flat table: written for pandas, polars, DuckDB and spreadsheets, and read again.
 
 One row per finished trial. The columns are the fields of `runs`, under the same names (settings as
 `settings.KEY`, metrics as `metrics.KEY`, usage summed over roles and as `usage.ROLE.KEY`), and
@@ -9,15 +9,17 @@ provenance (`provenance.commit`, `provenance.versions.torch`, ...).
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
+import zlib
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from llm_kernels.files import TargetError, check_target, write_durably
 from llm_planning.experiments.ledger_file import LedgerError
-from llm_planning.experiments.runs import row_record
+from llm_planning.experiments.runs import result_record
 from llm_planning.names import remedy
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from llm_planning.experiments.ledger import Ledger, LedgerRow
+    from llm_planning.experiments.runs import Record
 
 Kind: TypeAlias = Literal["truth", "integer", "number", "text", "texts", "time"]
 """What a column holds; every kind may be missing in a row."""
@@ -38,8 +41,15 @@ _TEXTS = ("prompts", "templates")
 """Of a provenance: long, and the same in most rows; ledgers of version 1 have templates."""
 
 
+_TEXT_FIELDS = ("planner", "domain", "task", "model", "status", "role_models.", "provenance")
+"""What fields begin with that hold texts, whatever these look like in a CSV file."""
+
+_UNREPORTED = frozenset({"key", "plan", "error", "started", "trace"})
+"""Columns that no report reads."""
+
+
 class ExportError(LedgerError):
-    """A table cannot be written where it was asked for."""
+    """A table cannot be written where it was asked for, or a file holds none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +130,40 @@ def export(ledger: Ledger, path: Path) -> int:
     return len(table[0].values)
 
 
+def read_export(path: Path) -> list[Record]:
+    """The records of the trials in a file that `export` wrote; see `runs.runs_of`.
+
+    A report made from them equals the report made from the ledger, if its sweep is complete. Three
+    things are lost on the way: a value that is nothing is missing, a column of integers and other
+    numbers holds other numbers only, and in a CSV file an empty text is missing and a text that
+    reads as a number is one.
+
+    Args:
+        path: ends in `.csv` or `.parquet`, or in one of these and `.gz`.
+
+    Returns:
+        A record for each row, with the fields of `runs` and those of the provenance.
+
+    Raises:
+        ExportError: the file cannot be read, or holds no such table.
+    """
+    ending = (path.with_suffix("") if path.suffix == ".gz" else path).suffix.lower()
+    read = _READERS.get(ending)
+    if read is None:
+        raise ExportError(f"cannot read {path}: its ending is none of {', '.join(_READERS)}")
+    try:
+        content = path.read_bytes()
+        table = read(gzip.decompress(content) if path.suffix == ".gz" else content)
+    except (OSError, EOFError, zlib.error, csv.Error, ValueError) as error:
+        raise ExportError(f"cannot read {path} ({error}): export the ledger again") from error
+    names = [name for name in table if name not in _UNREPORTED]
+    rows = zip(*(table[name] for name in names), strict=True)
+    return [
+        {name: value for name, value in zip(names, row, strict=True) if value is not None}
+        for row in rows
+    ]
+
+
 def to_csv(table: Iterable[Column]) -> bytes:
     """Comma-separated values in UTF-8 with a head line.
 
@@ -153,6 +197,39 @@ def to_parquet(table: Iterable[Column]) -> bytes:
     return file.getvalue()
 
 
+def _from_csv(content: bytes) -> Mapping[str, Sequence[Any]]:
+    text = content.decode()
+    # The reader's own limit is below that of a ledger's texts.
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))
+    head, *rows = csv.reader(io.StringIO(text, newline=""))
+    cells = zip(*rows, strict=True) if rows else [()] * len(head)
+    return {name: _typed(name, column) for name, column in zip(head, cells, strict=True)}
+
+
+def _from_parquet(content: bytes) -> Mapping[str, Sequence[Any]]:
+    from pyarrow import parquet
+
+    table: dict[str, list[Any]] = parquet.read_table(io.BytesIO(content)).to_pydict()
+    return table
+
+
+def _typed(name: str, cells: Sequence[str]) -> Sequence[Any]:
+    """The values of a CSV column: truths and numbers if all of its cells are, else texts."""
+    texts = [cell or None for cell in cells]
+    if name.startswith(_TEXT_FIELDS):
+        return texts
+    try:
+        values = [None if cell is None else json.loads(cell) for cell in texts]
+    except (ValueError, RecursionError):
+        return texts
+    return values if all(isinstance(one, int | float | None) for one in values) else texts
+
+
+_READERS: Mapping[str, Callable[[bytes], Mapping[str, Sequence[Any]]]] = {
+    ".csv": _from_csv,
+    ".parquet": _from_parquet,
+}
+
 _WRITERS: Mapping[str, Callable[[Iterable[Column]], bytes]] = {
     ".csv": to_csv,
     ".parquet": to_parquet,
@@ -162,10 +239,10 @@ _WRITERS: Mapping[str, Callable[[Iterable[Column]], bytes]] = {
 def _record(row: LedgerRow, ledger: Ledger, provenance: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "key": row.key,
-        **row_record(row),
-        "plan": row.plan,
-        "error": row.error,
-        "started": datetime.fromtimestamp(row.started, UTC),
+        **result_record(row.result, attempts=row.attempts),
+        "plan": row.result.plan,
+        "error": row.result.error,
+        "started": datetime.fromtimestamp(row.result.started, UTC),
         "trace": None if row.trace is None else row.trace.relative_to(ledger.folder).as_posix(),
         "provenance": row.provenance,
         **provenance,

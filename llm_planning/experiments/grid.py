@@ -46,34 +46,41 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from llm_planning.experiments.grid_file import (
     MOST_TRIALS,
-    Block,
+    Entry,
     SweepConfigError,
-    SweepFile,
-    read_file,
+    resolve_file,
 )
-from llm_planning.experiments.grid_product import Product, different, refuse_idle_clauses
-from llm_planning.experiments.grid_rows import Said
-from llm_planning.experiments.trust import Trust, UntrustedError
+from llm_planning.experiments.grid_rows import (
+    kind_of,
+    placed,
+    proper_key,
+    refuse_strange_roles,
+    rows_of,
+    settings_by_planner,
+)
+from llm_planning.experiments.sweep_files import Trust, UntrustedError
+from llm_planning.experiments.trial import Trial
+from llm_planning.model_configs import DEFAULT_MODEL, configuration
+from llm_planning.names import remedy
+from llm_planning.running import source_of
+from llm_planning.specs import FOREIGN, choose, known_keys
 from llm_serving.errors import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    import os
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from llm_planning.experiments.trial import Trial
-
-__all__ = ["Sweep", "SweepConfigError", "load_sweep", "sweep_name"]
-
-_DEFAULT_RETRIES = 2
+    from llm_planning.experiments.grid_file import Clause
+    from llm_planning.experiments.grid_rows import Row
+    from llm_planning.specs import PlannerSpec
+    from llm_serving.yaml_file import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,48 +117,42 @@ def load_sweep(path: str | os.PathLike[str], *, trust: Trust | None = None) -> S
         SweepConfigError: the first thing that is wrong: its file, key path and value, and what to
             write instead.
     """
-    files = _read_chain(Path(path))
-    name = _name_of(files[0])
-    retries = next(
-        (one.content.retries for one in files if "retries" in one.content.model_fields_set),
-        _DEFAULT_RETRIES,
-    )
+    resolved = resolve_file(Path(path))
     trust = trust or Trust()
-    blocks = _blocks(files)
-    for _, said in blocks:
-        _check_names(said, trust)
-    products = [Product.of(where, said) for where, said in blocks]
+    for _, entries in resolved.blocks:
+        _check_names(entries, trust)
+    products = [_Product.of(where, entries) for where, entries in resolved.blocks]
     size = sum(product.size for product in products)
     if size > MOST_TRIALS:
         raise SweepConfigError(
             f"{path}: {size} trials, before exclusions; a sweep has at most {MOST_TRIALS}"
         )
     trials = tuple(
-        different(itertools.chain.from_iterable(product.trials() for product in products))
+        _different(itertools.chain.from_iterable(product.trials() for product in products))
     )
-    refuse_idle_clauses(products)
+    _refuse_idle_clauses(products)
     if not trials:
         raise SweepConfigError(f"{path}: exclude: leaves no trial; exclude less")
     with _vouched(path):
         trust.check_trials(trials)
     source = {
-        "name": name,
-        "retries": retries,
+        "name": resolved.name,
+        "retries": resolved.retries,
         "grids": [product.to_json() for product in products],
     }
     return Sweep(
-        name=name,
+        name=resolved.name,
         trials=trials,
-        retries=retries,
+        retries=resolved.retries,
         source=json.dumps(source, ensure_ascii=False, separators=(",", ":")),
     )
 
 
-def _check_names(said: Mapping[str, Said], trust: Trust) -> None:
+def _check_names(entries: Mapping[str, Entry], trust: Trust) -> None:
     """Refuses code that the user does not vouch for, before looking up a name runs it."""
-    for key in {"planners", "domain"} & said.keys():
-        for name in said[key].value:
-            with _vouched(said[key].where):
+    for key in {"planners", "domain"} & entries.keys():
+        for name in entries[key].value:
+            with _vouched(entries[key].where):
                 trust.check_name(name)
 
 
@@ -164,83 +165,222 @@ def _vouched(where: object) -> Iterator[None]:
         raise SweepConfigError(f"{where}: {error}") from error
 
 
-def sweep_name(path: Path) -> str:
-    """The name of the sweep in a file, of which nothing else is looked at.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Product:
+    """A block in which every name is known."""
+
+    models: Sequence[str]
+    role_models: Sequence[Mapping[str, str]]
+    planners: Mapping[str, Mapping[str, Entry]]
+    domains: Sequence[str] | None
+    rows: Sequence[Row]
+    tasks: Sequence[str]
+    seeds: Sequence[int]
+    clauses: Sequence[Clause]
+    where_clauses: str
+    matched: set[int] = field(default_factory=set)
+    configurations: dict[str, Json] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, where: str, entries: Mapping[str, Entry]) -> _Product:
+        """Looks up the names in a block and checks them against one another.
+
+        Args:
+            where: the block's own place.
+            entries: key -> what holds in the block; a setting's key is `settings.NAME`.
+
+        Raises:
+            SweepConfigError: planners or tasks are missing; something has no such name; or a
+                planner lacks a task or a setting, or a domain what the planner needs.
+        """
+        for key in ("planners", "tasks"):
+            if key not in entries:
+                raise SweepConfigError(f"{where}: says no `{key}`, here or in what it builds on")
+        exclude = entries.get("exclude", Entry([], where, 0))
+        planners = settings_by_planner(entries)
+        rows = [row for name, own in planners.items() for row in rows_of(name, own, entries)]
+        if "role_models" in entries:
+            refuse_strange_roles(entries["role_models"], rows)
+        return cls(
+            models=entries["model"].value if "model" in entries else [DEFAULT_MODEL],
+            role_models=entries["role_models"].value if "role_models" in entries else [{}],
+            planners=planners,
+            domains=entries["domain"].value if "domain" in entries else None,
+            rows=rows,
+            tasks=entries["tasks"].value,
+            seeds=entries["seeds"].value if "seeds" in entries else range(1),
+            clauses=exclude.value,
+            where_clauses=exclude.where,
+        )
+
+    @property
+    def size(self) -> int:
+        """Number of trials before exclusions, those that are given twice counted twice."""
+        rows = sum(row.size for row in self.rows)
+        return len(self.models) * len(self.role_models) * rows * len(self.seeds)
+
+    def trials(self) -> Iterator[tuple[tuple[object, ...], Trial]]:
+        """The trials that no clause excludes, each after what tells it from another.
+
+        The clauses that exclude one are remembered in `matched`.
+
+        Raises:
+            SweepConfigError: a setting has an impossible value.
+        """
+        cells = [(row, *cell) for row in self.rows for cell in self._settings(row)]
+        for model, others in itertools.product(self.models, self.role_models):
+            for row, settings, filed, text, covering in cells:
+                roles = {
+                    role: name
+                    for role, name in sorted({**filed, **others}.items())
+                    if role in row.spec.roles and name != model
+                }
+                engines = self._engines(row, (model, *roles.values()))
+                here = [one for one in covering if _has(one.model, model)]
+                here = [one for one in here if _has(one.role_models, roles)]
+                for task in row.tasks:
+                    excluding = [one for one in here if _has(one.task, task)]
+                    for seed in self._seeds(excluding):
+                        trial = Trial(
+                            planner=row.spec.recorded_as,
+                            domain=row.domain_name,
+                            task=task,
+                            model=model,
+                            role_models=roles,
+                            seed=seed,
+                            settings=settings,
+                            engines=engines,
+                            source=source_of(row.spec, row.domain),
+                        )
+                        place = (trial.planner, trial.domain, task)
+                        yield (*place, model, tuple(roles.items()), seed, text), trial
+
+    def to_json(self) -> dict[str, Json]:
+        """The block as it could be written in a file, without clauses that exclude nothing."""
+        clauses = [one for one in self.clauses if id(one) in self.matched]
+        return {
+            "model": list(self.models),
+            "role_models": [dict(one) for one in self.role_models],
+            "planners": {
+                name: {key: _plain(entry.value) for key, entry in settings.items()}
+                for name, settings in self.planners.items()
+            },
+            **({} if self.domains is None else {"domain": list(self.domains)}),
+            "tasks": list(self.tasks),
+            "seeds": _plain(self.seeds),
+            "exclude": [_clause_json(one) for one in clauses],
+        }
+
+    def _engines(self, row: Row, names: Iterable[str]) -> dict[str, Json]:
+        """What the names of models mean now; "none" means nothing."""
+        for name in names:
+            if name not in self.configurations:
+                with placed(row.where):
+                    config = configuration(name)
+                content = None if config is None else config.model_dump(mode="json")
+                self.configurations[name] = content
+        return {name: one for name in names if (one := self.configurations[name]) is not None}
+
+    def _settings(
+        self, row: Row
+    ) -> Iterator[tuple[dict[str, Json], dict[str, str], str, list[Clause]]]:
+        """A planner's combinations, each with its models, text and clauses that may exclude it.
+
+        One that is excluded whatever the task, the model and the seed need not be possible.
+        """
+        names = {*row.spec.names}
+        clauses = [one for one in self.clauses if not one.planner or names & {*one.planner}]
+        clauses = [one for one in clauses if _has(one.domain, row.domain_name)]
+        defaults = choose(row.spec, row.domain, {}).to_json() if clauses else {}
+        for given in row.combinations():
+            covering = [one for one in clauses if _covers(one, {**defaults, **given}, row.spec)]
+            whole = any(
+                not (one.model or one.role_models or one.task or one.seed) for one in covering
+            )
+            full, models = ({}, {}) if whole else row.read(given)
+            yield full, models, json.dumps(full, sort_keys=True), covering
+
+    def _seeds(self, excluding: Sequence[Clause]) -> Iterable[int]:
+        if not excluding:
+            return self.seeds
+        left = []
+        for seed in self.seeds:
+            matching = [id(one) for one in excluding if _has(one.seed, seed)]
+            self.matched.update(matching)
+            if not matching:
+                left.append(seed)
+        return left
+
+
+def _different(trials: Iterable[tuple[tuple[object, ...], Trial]]) -> tuple[Trial, ...]:
+    """Each trial once, in the order of first sight; never hashes a trial's whole JSON."""
+    first: dict[tuple[object, ...], Trial] = {}
+    for identity, trial in trials:
+        first.setdefault(identity, trial)
+    return tuple(first.values())
+
+
+def _refuse_idle_clauses(products: Sequence[_Product]) -> None:
+    """Refuses a clause that excluded nothing in any of the blocks where it holds.
 
     Raises:
-        SweepConfigError: the file is no sweep's.
+        SweepConfigError: there is one.
     """
-    return _name_of(_File(path, read_file(path)))
+    matched = set().union(*(product.matched for product in products))
+    for product in products:
+        for number, clause in enumerate(product.clauses):
+            if id(clause) not in matched:
+                raise SweepConfigError(
+                    f"{product.where_clauses}[{number}]: {shown(_clause_json(clause))} matches no "
+                    f"trial{_unknown_in(clause, products)}; leave it out, or say `exclude: []` if "
+                    "it comes from another file"
+                )
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
-    path: Path
-    content: SweepFile
+def _unknown_in(clause: Clause, products: Iterable[_Product]) -> str:
+    """The first name of a clause that nothing in the sweep has, and the nearest that it has."""
+    rows = [row for product in products for row in product.rows]
+    keys = {key for row in rows for key in known_keys(row.spec, row.domain)}
+    for what, names, known in (
+        ("planner", clause.planner, {name for row in rows for name in row.spec.names}),
+        ("domain", clause.domain, {row.domain_name for row in rows}),
+        ("task", clause.task, {task for row in rows for task in row.tasks}),
+        ("setting", [key.removeprefix(FOREIGN) for key in clause.settings], keys),
+    ):
+        for name in names:
+            if name not in known:
+                return f": unknown {what} {shown(name)}; {remedy(name, known)}"
+    return ""
 
 
-def _read_chain(path: Path) -> list[_File]:
-    """The file and its ancestors, nearest first."""
-    files: list[_File] = []
-    seen: list[str] = []
-    while True:
-        try:
-            content = read_file(path)
-        except SweepConfigError as error:
-            if not files:
-                raise
-            raise SweepConfigError(f"{files[-1].path}: extends: {error}") from error
-        real = os.path.realpath(path)
-        if real in seen:
-            circle = " -> ".join(str(one) for one in [*(file.path for file in files), path])
-            raise SweepConfigError(f"{files[-1].path}: extends: goes in a circle: {circle}")
-        files.append(_File(path, content))
-        seen.append(real)
-        if not content.extends:
-            return files
-        path = path.parent / content.extends
+def _has(values: Sequence[object], value: object) -> bool:
+    """Whether a clause's values of one key, none of them being any, match this one."""
+    return not values or value in values
 
 
-def _name_of(file: _File) -> str:
-    stem = file.path.stem
-    try:
-        return file.content.name or SweepFile(name=stem).name
-    except ValidationError:
-        raise SweepConfigError(
-            f"{file.path}: name: the file's own name, {shown(stem)}, names no folder; give another"
-        ) from None
+def _covers(clause: Clause, settings: Mapping[str, Json], spec: PlannerSpec) -> bool:
+    """Whether there is one of the clause's values for each setting of the clause."""
+    for key, values in clause.settings.items():
+        name = proper_key(key, spec)
+        if name not in settings:
+            return False
+        here = settings[name]
+        if not any(value == here and kind_of(value) == kind_of(here) for value in values):
+            return False
+    return True
 
 
-def _blocks(files: list[_File]) -> list[tuple[str, dict[str, Said]]]:
-    """What holds in each block, with the place where the block stands."""
-    top: dict[str, Said] = {}
-    for generation, file in reversed(list(enumerate(files))):
-        top |= _said(file.content, f"{file.path}: ", generation)
-    origin = next((number for number, one in enumerate(files) if one.content.grids), None)
-    if origin is None:
-        return [(str(files[0].path), top)]
-    file = files[origin]
-    places = [f"{file.path}: grids[{number}]" for number in range(len(file.content.grids))]
-    blocks = [
-        (place, top | _said(block, f"{place}.", origin))
-        for place, block in zip(places, file.content.grids, strict=True)
-    ]
-    for key, said in top.items():
-        if said.generation <= origin and all(block[key] is not said for _, block in blocks):
-            raise SweepConfigError(
-                f"{said.where}: has no effect: every block of `grids` says its own; leave it out"
-            )
-    return blocks
+def _plain(values: Sequence[Json]) -> Json:
+    """Values as a file writes them."""
+    if isinstance(values, range):
+        return {"from": values[0], "to": values[-1], "step": values.step}
+    return list(values)
 
 
-def _said(block: Block, where: str, generation: int) -> dict[str, Said]:
-    """What a block says itself, each setting apart, so that a union of two is an inheritance."""
-    said: dict[str, Said] = {}
-    for key in Block.model_fields:
-        if key == "settings":
-            for setting, values in block.settings.items():
-                path = f"settings.{setting}"
-                said[path] = Said(values, f"{where}{path}", generation)
-        elif key in block.model_fields_set:
-            said[key] = Said(getattr(block, key), f"{where}{key}", generation)
-    return said
+def _clause_json(clause: Clause) -> dict[str, Json]:
+    written = clause.model_dump(exclude_unset=True, exclude={"seed", "settings"})
+    if clause.seed:
+        written["seed"] = _plain(clause.seed)
+    if clause.settings:
+        written["settings"] = {key: _plain(values) for key, values in clause.settings.items()}
+    return written

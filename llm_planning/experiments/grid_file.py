@@ -1,7 +1,9 @@
-"""One sweep file: its keys, the values that each takes, and what is said about a wrong one."""
+"""What a sweep file and those that it extends say: keys, values, blocks, what is wrong with one."""
 
 from __future__ import annotations
 
+import os
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 MOST_TRIALS = 1_000_000
 """A larger grid is taken for a slip of the pen."""
 
+_DEFAULT_RETRIES = 2
 _LONGEST_TEXT = 500
 _NAME = r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?$"
 
@@ -196,7 +199,135 @@ class SweepFile(Block):
     grids: Annotated[list[Block], Field(min_length=1)] = []
 
 
-def read_file(path: Path) -> SweepFile:
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry:
+    """What a file says about one key.
+
+    Attributes:
+        value: as `grid_file` read it.
+        where: file and key path.
+        generation: of the file: 0 is the sweep's own, 1 the one that it extends.
+    """
+
+    value: Any
+    where: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedFile:
+    """A sweep file with what it inherits.
+
+    Attributes:
+        name: of the sweep.
+        retries: more attempts for a trial that fails.
+        blocks: of each block the place where it stands, and key -> what holds there; a setting's
+            key is `settings.NAME`.
+    """
+
+    name: str
+    retries: int
+    blocks: tuple[tuple[str, dict[str, Entry]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    path: Path
+    content: SweepFile
+
+
+def resolve_file(path: Path) -> ResolvedFile:
+    """Reads a sweep file and what it extends, each from the folder of the one that extends it.
+
+    Raises:
+        SweepConfigError: the first thing that is wrong with one of them.
+    """
+    files = _read_chain(path)
+    retries = (one.content.retries for one in files if "retries" in one.content.model_fields_set)
+    return ResolvedFile(
+        name=_name_of(files[0]),
+        retries=next(retries, _DEFAULT_RETRIES),
+        blocks=tuple(_blocks(files)),
+    )
+
+
+def sweep_name(path: Path) -> str:
+    """The name of the sweep in a file, of which nothing else is looked at.
+
+    Raises:
+        SweepConfigError: the file is no sweep's.
+    """
+    return _name_of(_File(path, _read_file(path)))
+
+
+def _read_chain(path: Path) -> list[_File]:
+    """The file and its ancestors, nearest first."""
+    files: list[_File] = []
+    seen: list[str] = []
+    while True:
+        try:
+            content = _read_file(path)
+        except SweepConfigError as error:
+            if not files:
+                raise
+            raise SweepConfigError(f"{files[-1].path}: extends: {error}") from error
+        real = os.path.realpath(path)
+        if real in seen:
+            circle = " -> ".join(str(one) for one in [*(file.path for file in files), path])
+            raise SweepConfigError(f"{files[-1].path}: extends: goes in a circle: {circle}")
+        files.append(_File(path, content))
+        seen.append(real)
+        if not content.extends:
+            return files
+        path = path.parent / content.extends
+
+
+def _name_of(file: _File) -> str:
+    stem = file.path.stem
+    try:
+        return file.content.name or SweepFile(name=stem).name
+    except ValidationError:
+        raise SweepConfigError(
+            f"{file.path}: name: the file's own name, {shown(stem)}, names no folder; give another"
+        ) from None
+
+
+def _blocks(files: list[_File]) -> list[tuple[str, dict[str, Entry]]]:
+    """What holds in each block, with the place where the block stands."""
+    top: dict[str, Entry] = {}
+    for generation, file in reversed(list(enumerate(files))):
+        top |= _entries(file.content, f"{file.path}: ", generation)
+    origin = next((number for number, one in enumerate(files) if one.content.grids), None)
+    if origin is None:
+        return [(str(files[0].path), top)]
+    file = files[origin]
+    places = [f"{file.path}: grids[{number}]" for number in range(len(file.content.grids))]
+    blocks = [
+        (place, top | _entries(block, f"{place}.", origin))
+        for place, block in zip(places, file.content.grids, strict=True)
+    ]
+    for key, entry in top.items():
+        if entry.generation <= origin and all(block[key] is not entry for _, block in blocks):
+            raise SweepConfigError(
+                f"{entry.where}: has no effect: every block of `grids` says its own; leave it out"
+            )
+    return blocks
+
+
+def _entries(block: Block, where: str, generation: int) -> dict[str, Entry]:
+    """What a block says itself, each setting apart, so that a union of two is an inheritance."""
+    entries: dict[str, Entry] = {}
+    for key in Block.model_fields:
+        if key == "settings":
+            for setting, values in block.settings.items():
+                path = f"settings.{setting}"
+                entries[path] = Entry(values, f"{where}{path}", generation)
+        elif key in block.model_fields_set:
+            entries[key] = Entry(getattr(block, key), f"{where}{key}", generation)
+    return entries
+
+
+def _read_file(path: Path) -> SweepFile:
     """Reads one file, without what it extends.
 
     Raises:

@@ -6,12 +6,12 @@ import itertools
 import math
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
 
-from llm_planning.experiments.grid_file import SweepConfigError
+from llm_planning.experiments.grid_file import Entry, SweepConfigError
 from llm_planning.names import remedy
 from llm_planning.registry import find_planner
 from llm_planning.running import (
@@ -34,21 +34,6 @@ if TYPE_CHECKING:
     from llm_serving.yaml_file import Json
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Said:
-    """What a file says about one key.
-
-    Attributes:
-        value: as `grid_file` read it.
-        where: file and key path.
-        generation: of the file: 0 is the sweep's own, 1 the one that it extends.
-    """
-
-    value: Any
-    where: str
-    generation: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """A planner in a domain, the values of the settings that were given, and the tasks there."""
@@ -56,7 +41,7 @@ class Row:
     spec: PlannerSpec
     domain: DomainSpec | None
     where: str
-    settings: Mapping[str, Said]
+    settings: Mapping[str, Entry]
     tasks: Sequence[str]
 
     @property
@@ -67,11 +52,11 @@ class Row:
     @property
     def size(self) -> int:
         """Number of trials of one model and one seed, before exclusions."""
-        return len(self.tasks) * math.prod(len(said.value) for said in self.settings.values())
+        return len(self.tasks) * math.prod(len(entry.value) for entry in self.settings.values())
 
     def combinations(self) -> Iterator[dict[str, Json]]:
         """A value of each setting that was given, the last setting's changing fastest."""
-        for values in itertools.product(*(said.value for said in self.settings.values())):
+        for values in itertools.product(*(entry.value for entry in self.settings.values())):
             yield dict(zip(self.settings, values, strict=True))
 
     def read(self, given: Mapping[str, Json]) -> tuple[dict[str, Json], dict[str, str]]:
@@ -93,11 +78,11 @@ class Row:
     def _impossible(self, given: Mapping[str, Json], error: SettingsError) -> SweepConfigError:
         """The error to show: at the setting that is impossible by itself, if it is one."""
         where, value = self.where, shown(given)
-        for key, said in self.settings.items():
+        for key, entry in self.settings.items():
             try:
                 models_of_roles(self.spec, choose(self.spec, self.domain, {key: given[key]}))
             except SettingsError:
-                where, value = said.where, shown(given[key])
+                where, value = entry.where, shown(given[key])
                 break
         reason = str(error)
         if isinstance(error.__cause__, ValidationError):
@@ -105,16 +90,16 @@ class Row:
         return SweepConfigError(f"{where}: {value} is not possible for {self.spec.name}: {reason}")
 
 
-def settings_by_planner(said: Mapping[str, Said]) -> dict[str, dict[str, Said]]:
+def settings_by_planner(entries: Mapping[str, Entry]) -> dict[str, dict[str, Entry]]:
     """Planner -> its settings, those of every planner and its own.
 
     Raises:
         SweepConfigError: a setting of every planner is no planner's.
     """
-    planners = said["planners"]
+    planners = entries["planners"]
     shared = {
         key.removeprefix("settings."): one
-        for key, one in said.items()
+        for key, one in entries.items()
         if key.startswith("settings.")
     }
     for key, one in shared.items():
@@ -127,28 +112,30 @@ def settings_by_planner(said: Mapping[str, Said]) -> dict[str, dict[str, Said]]:
     return {
         name: shared
         | {
-            key: Said(values, key_path(key_path(planners.where, name), key), planners.generation)
+            key: Entry(values, key_path(key_path(planners.where, name), key), planners.generation)
             for key, values in own.items()
         }
         for name, own in planners.value.items()
     }
 
 
-def rows_of(name: str, settings: Mapping[str, Said], said: Mapping[str, Said]) -> Iterator[Row]:
+def rows_of(
+    name: str, settings: Mapping[str, Entry], entries: Mapping[str, Entry]
+) -> Iterator[Row]:
     """A planner in each domain where it is to plan.
 
     Args:
         name: of the planner.
         settings: of `settings_by_planner`.
-        said: key -> what holds in the block.
+        entries: key -> what holds in the block.
 
     Raises:
         SweepConfigError: something has no such name, or does not fit.
     """
-    where = key_path(said["planners"].where, name)
+    where = key_path(entries["planners"].where, name)
     with placed(where):
         spec = find_planner(name)
-    for domain, tasks in _places(spec, said):
+    for domain, tasks in _places(spec, entries):
         yield Row(
             spec=spec,
             domain=domain,
@@ -159,13 +146,13 @@ def rows_of(name: str, settings: Mapping[str, Said], said: Mapping[str, Said]) -
 
 
 def _places(
-    spec: PlannerSpec, said: Mapping[str, Said]
+    spec: PlannerSpec, entries: Mapping[str, Entry]
 ) -> Iterator[tuple[DomainSpec | None, Sequence[str]]]:
     """Domains with their tasks; what the file does not say of the domain, the tasks tell."""
-    tasks = said["tasks"]
-    if "domain" in said:
-        for name in said["domain"].value:
-            with placed(said["domain"].where):
+    tasks = entries["tasks"]
+    if "domain" in entries:
+        for name in entries["domain"].value:
+            with placed(entries["domain"].where):
                 domain = find_where(spec, domain=name, task=None)
             yield domain, _tasks(spec, domain, tasks)
     elif spec.benchmark:
@@ -187,36 +174,37 @@ def _places(
         yield from places.values()
 
 
-def _tasks(spec: PlannerSpec, domain: DomainSpec | None, said: Said) -> Sequence[str]:
+def _tasks(spec: PlannerSpec, domain: DomainSpec | None, entry: Entry) -> Sequence[str]:
     known = tasks_of(spec, domain)
-    if said.value == ["all"]:
+    if entry.value == ["all"]:
         return known
-    tasks: Sequence[str] = said.value
+    tasks: Sequence[str] = entry.value
     for task in tasks:
-        with placed(said.where):
+        with placed(entry.where):
             check_task(task, known=known, of=name_of(spec, domain))
     return tasks
 
 
 def _by_key(
-    spec: PlannerSpec, domain: DomainSpec | None, settings: Mapping[str, Said]
-) -> Iterator[tuple[str, Said]]:
+    spec: PlannerSpec, domain: DomainSpec | None, settings: Mapping[str, Entry]
+) -> Iterator[tuple[str, Entry]]:
     """The settings by the keys that `Chosen.to_json` gives them."""
     known, seen = known_keys(spec, domain), set()
-    for key, said in settings.items():
+    for key, entry in settings.items():
         name = proper_key(key, spec)
         if name not in known:
             raise SweepConfigError(
-                f"{said.where}: planner {spec.name} in {name_of(spec, domain)} has no setting "
+                f"{entry.where}: planner {spec.name} in {name_of(spec, domain)} has no setting "
                 f"{shown(key)}; give it under `planners` to those that have it, or in a block of "
                 f"`grids`; {remedy(key, known)}"
             )
         if name in seen:
             raise SweepConfigError(
-                f"{said.where}: {shown(key)} is given twice, with and without `{FOREIGN}`; keep one"
+                f"{entry.where}: {shown(key)} is given twice, with and without `{FOREIGN}`; "
+                "keep one"
             )
         seen.add(name)
-        yield name, said
+        yield name, entry
 
 
 def proper_key(key: str, spec: PlannerSpec) -> str:
@@ -225,17 +213,17 @@ def proper_key(key: str, spec: PlannerSpec) -> str:
     return key if bare in spec.settings.known_keys() else bare
 
 
-def refuse_strange_roles(said: Said, rows: Iterable[Row]) -> None:
+def refuse_strange_roles(entry: Entry, rows: Iterable[Row]) -> None:
     """Refuses models of roles that no planner of a block asks.
 
     Raises:
         SweepConfigError: there is one.
     """
     known = {role for row in rows for role in row.spec.roles}
-    for role in dict.fromkeys(role for one in said.value for role in one):
+    for role in dict.fromkeys(role for one in entry.value for role in one):
         if role not in known:
             raise SweepConfigError(
-                f"{said.where}: no planner here asks a role {shown(role)}; {remedy(role, known)}"
+                f"{entry.where}: no planner here asks a role {shown(role)}; {remedy(role, known)}"
             )
 
 

@@ -19,19 +19,25 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from llm_planning.experiments import ledger_file
-from llm_planning.experiments import ledger_values as check
 from llm_planning.experiments.ledger_file import LEDGER_FILE, LedgerError
 from llm_planning.experiments.ledger_rows import (
     SELECT_ROW,
+    SWEEP,
     LedgerRow,
+    TooLargeError,
     UnkeepableResultError,
     canonical,
+    check_sha256,
+    check_sweep,
+    check_text_or_none,
     decode_provenances,
     decode_row,
     decode_trial,
     encode_result,
     encode_trial,
+    read_object,
     repeatable,
+    within,
 )
 from llm_planning.experiments.traces import TraceFolder, repeatable_digest
 from llm_planning.experiments.trial import Trial
@@ -98,9 +104,9 @@ class Ledger:
         rest = {key: value for key, value in sweep.items() if key != "trials"}
         trials = [Trial(**trial) for trial in sweep["trials"]]
         try:
-            content = check.within(json.dumps(rest), "the sweep", check.SWEEP)
+            content = within(json.dumps(rest), "the sweep", SWEEP)
             rows = [(n, trial.key, encode_trial(trial)) for n, trial in enumerate(trials)]
-        except check.TooLargeError as error:
+        except TooLargeError as error:
             raise LedgerError(
                 f"the sweep cannot be kept in {folder} ({error}): give fewer or shorter settings"
             ) from error
@@ -196,21 +202,22 @@ class Ledger:
             raise ValueError("a trial that is done is not tried again: its row is final")
         if self._lock is None:
             raise LedgerError(f"the ledger {self._file} was opened for reading: resume the sweep")
-        plan, metrics, usage, error, trace = encode_result(result)
+        columns, trace = encode_result(result)
         spent = (result.started, result.seconds, self._provenance)
         with self._turn, self._explaining():
             self._refuse_repeated(trial, attempt)
             if not final:
-                self._insert("failed_attempts", (trial, attempt, usage, error, *spent))
+                self._insert(
+                    "failed_attempts", (trial, attempt, columns.usage, columns.error, *spent)
+                )
                 return
             self._keep_prompts(result)
             traced: tuple[str | None, int | None] = (None, None)
             if trace is not None:
                 traced = self._traces.write(result.trial.key, trace)
-            came_out = (result.status, result.success, plan, metrics, usage, error)
             # A trace whose row fails stays: after an error of the disk only the next opening
             # knows whether the row has reached it.
-            self._insert("results", (trial, *came_out, attempt, *spent, *traced))
+            self._insert("results", (trial, *columns, attempt, *spent, *traced))
 
     def finished(self) -> frozenset[str]:
         """Keys of the trials that have their row."""
@@ -266,8 +273,8 @@ class Ledger:
         with self._decoding():
             if len(rows) != 1:
                 raise ValueError(f"it tells of {'several' if rows else 'no'} sweeps")
-            said = check.sweep(check.read_object(rows[0][0], "the sweep", check.SWEEP))
-        return said | {"trials": [trial.to_json() for trial in self.trials]}
+            content = check_sweep(read_object(rows[0][0], "the sweep", SWEEP))
+        return content | {"trials": [trial.to_json() for trial in self.trials]}
 
     @property
     def trials(self) -> tuple[Trial, ...]:
@@ -308,12 +315,12 @@ class Ledger:
             "SELECT key, error FROM failed_attempts JOIN trials ON number = trial "
             "ORDER BY trial, attempt",
             lambda key, error: (
-                check.sha256(key, "the key of a trial"),
-                check.text_or_none(error, "the error of an attempt"),
+                check_sha256(key, "the key of a trial"),
+                check_text_or_none(error, "the error of an attempt"),
             ),
         )
-        for key, said in tries:
-            failed.setdefault(key, []).append(said)
+        for key, error in tries:
+            failed.setdefault(key, []).append(error)
         digest = hashlib.sha256(canonical(self.sweep).encode())
         for row in self.rows():
             tried = failed.pop(row.key, [])
@@ -357,7 +364,7 @@ class Ledger:
         return dict(
             self._each(
                 "SELECT key, number FROM trials NOT INDEXED",
-                lambda key, number: (check.sha256(key, "the key of a trial"), number),
+                lambda key, number: (check_sha256(key, "the key of a trial"), number),
             )
         )
 
@@ -413,7 +420,7 @@ class Ledger:
 
     def _keys(self, statement: str) -> list[str]:
         """Keys of trials, the only column that a statement selects."""
-        return self._each(statement, lambda key: check.sha256(key, "the key of a trial"))
+        return self._each(statement, lambda key: check_sha256(key, "the key of a trial"))
 
     def _each(self, statement: str, read: Callable[..., _Read]) -> list[_Read]:
         """What becomes of the rows that a statement finds, of which one is in memory at a time."""

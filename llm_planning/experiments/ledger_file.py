@@ -1,11 +1,17 @@
-"""The SQLite file of a ledger: its tables, how it is made, opened and found to be unusable."""
+"""The SQLite file of a ledger: its tables, how it is made, opened and found to be unusable.
+
+A ledger may come from a stranger. SQLite carries out what a file's schema says: a view under the
+name of a table may compute for ever, a trigger writes. So a file is used only if its schema is,
+word for word, the one that is created here.
+"""
 
 from __future__ import annotations
 
 import os
 import sqlite3
 import stat
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -13,8 +19,6 @@ from urllib.parse import quote
 from filelock import FileLock, Timeout
 
 from llm_kernels.files import make_folder, sync_folder
-from llm_planning.experiments import ledger_tables
-from llm_planning.experiments.ledger_tables import APPLICATION_ID, READABLE, VERSION
 from llm_serving.errors import printable
 
 if TYPE_CHECKING:
@@ -36,6 +40,68 @@ _NOT_THE_FILE = frozenset(
     }
 )
 _LONGEST_FINDING = 200
+
+# "LLPL": tells ledgers from other SQLite databases.
+_APPLICATION_ID = 0x4C4C504C
+_VERSION = 2
+_READABLE = (1, _VERSION)
+
+LONGEST_ROW = 2**24
+"""Bytes of a row, at most."""
+
+_LONGEST_STATEMENT = 10_000
+
+# Reading the schema takes a few hundred steps of SQLite's machine; pages that lead to each other
+# would take it through them for ever.
+_STEPS_AT_ONCE = 1_000
+_MOST_TURNS = 100
+
+# A trial's number is its place in the sweep.
+_TABLES = {
+    "sweep": "CREATE TABLE sweep (content TEXT NOT NULL)",
+    "trials": """CREATE TABLE trials (
+        number INTEGER PRIMARY KEY,
+        key TEXT NOT NULL UNIQUE,
+        content TEXT NOT NULL
+    )""",
+    "provenances": """CREATE TABLE provenances (
+        id TEXT PRIMARY KEY,
+        content TEXT NOT NULL
+    )""",
+    "prompts": """CREATE TABLE prompts (
+        provenance TEXT NOT NULL REFERENCES provenances (id),
+        planner TEXT NOT NULL,
+        role TEXT NOT NULL,
+        sha256 TEXT NOT NULL,
+        content TEXT NOT NULL,
+        PRIMARY KEY (provenance, planner, role, sha256)
+    )""",
+    "results": """CREATE TABLE results (
+        trial INTEGER PRIMARY KEY REFERENCES trials (number),
+        status TEXT NOT NULL CHECK (status IN ('done', 'failed')),
+        success INTEGER,
+        plan TEXT NOT NULL,
+        metrics TEXT NOT NULL,
+        usage TEXT NOT NULL,
+        error TEXT,
+        attempts INTEGER NOT NULL,
+        started REAL NOT NULL,
+        seconds REAL NOT NULL,
+        provenance TEXT NOT NULL REFERENCES provenances (id),
+        trace_sha256 TEXT,
+        trace_bytes INTEGER
+    )""",
+    "failed_attempts": """CREATE TABLE failed_attempts (
+        trial INTEGER NOT NULL REFERENCES trials (number),
+        attempt INTEGER NOT NULL,
+        usage TEXT NOT NULL,
+        error TEXT,
+        started REAL NOT NULL,
+        seconds REAL NOT NULL,
+        provenance TEXT NOT NULL REFERENCES provenances (id),
+        PRIMARY KEY (trial, attempt)
+    )""",
+}
 
 
 class LedgerError(Exception):
@@ -86,10 +152,10 @@ def build(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
         connection = sqlite3.connect(temporary, isolation_level=None)
         try:
             connection.execute("BEGIN")
-            for statement in ledger_tables.tables(VERSION):
+            for statement in _tables(_VERSION):
                 connection.execute(statement)
-            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version = {VERSION}")
+            connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {_VERSION}")
             fill(connection)
             connection.execute("COMMIT")
             connection.execute("PRAGMA journal_mode = WAL")
@@ -194,7 +260,7 @@ def connect_to_write(path: Path) -> sqlite3.Connection:
     connection = _connect(path, "mode=rw")
     try:
         connection.execute("PRAGMA synchronous = FULL")
-        if version_of(connection) == VERSION:
+        if version_of(connection) == _VERSION:
             # A copy may be in another mode, whose commits leave a journal when they are killed.
             connection.execute("PRAGMA journal_mode = WAL")
     except sqlite3.Error as error:
@@ -253,7 +319,7 @@ def _connect(path: Path, how: str) -> sqlite3.Connection:
     except sqlite3.Error as error:
         raise explained(path, error) from error
     try:
-        ledger_tables.restrain(connection)
+        _restrain(connection)
         _refuse_foreign(path, connection)
     except sqlite3.Error as error:
         connection.close()
@@ -267,17 +333,73 @@ def _connect(path: Path, how: str) -> sqlite3.Connection:
 def _refuse_foreign(path: Path, connection: sqlite3.Connection) -> None:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     version = version_of(connection)
-    if application != APPLICATION_ID:
+    if application != _APPLICATION_ID:
         raise LedgerError(f"{path} is no ledger but another database: name another folder")
-    if version not in READABLE:
-        known = " and ".join(map(str, READABLE))
+    if version not in _READABLE:
+        known = " and ".join(map(str, _READABLE))
         raise LedgerError(
             f"the ledger {path} has version {version}, and this program reads {known}: "
             "use the version of llm-planning that began the sweep, or begin it anew elsewhere"
         )
-    flaw = ledger_tables.find_flaw(connection, version)
+    flaw = _find_flaw(connection, version)
     if flaw is not None:
         raise damaged(path, flaw)
+
+
+def _tables(version: int) -> tuple[str, ...]:
+    """The statements that make the tables of a version; 1 has no prompts."""
+    return tuple(
+        statement for name, statement in _TABLES.items() if version > 1 or name != "prompts"
+    )
+
+
+def _restrain(connection: sqlite3.Connection) -> None:
+    """Lets nothing in a file run, and no value of it take the memory; before anything is read."""
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_ROW)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_SQL_LENGTH, _LONGEST_STATEMENT)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+
+
+def _find_flaw(connection: sqlite3.Connection, version: int) -> str | None:
+    """What tells a file from a ledger of a version, or is broken in it; None if nothing is.
+
+    Afterwards every page belongs to one table, so that whatever is read comes to an end.
+
+    Raises:
+        sqlite3.Error: the file cannot be read.
+    """
+    turns = iter(range(_MOST_TURNS))
+    connection.set_progress_handler(lambda: next(turns, None) is None, _STEPS_AT_ONCE)
+    try:
+        found = _schema(connection)
+    except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorcode", 0) != sqlite3.SQLITE_INTERRUPT:
+            raise
+        return "its schema has no end"
+    except UnicodeDecodeError:
+        # SQLite quotes what it cannot make sense of.
+        return "its schema is no text"
+    finally:
+        connection.set_progress_handler(None, 0)
+    if found != _expected(version):
+        return f"its tables are not those of version {version}"
+    (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+    return None if found == "ok" else str(found)
+
+
+@cache
+def _expected(version: int) -> frozenset[tuple[object, ...]]:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        for statement in _tables(version):
+            connection.execute(statement)
+        return _schema(connection)
+
+
+def _schema(connection: sqlite3.Connection) -> frozenset[tuple[object, ...]]:
+    rows = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
+    # How a statement was indented is no part of it.
+    return frozenset((*named, sql and " ".join(sql.split())) for *named, sql in rows)
 
 
 def _temporary(path: Path) -> Path:

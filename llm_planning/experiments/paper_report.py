@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from llm_planning.experiments.measures import Difference, Measured, compare, measure
 from llm_planning.experiments.published import Row
+from llm_planning.experiments.report_text import printed_value
 from llm_planning.experiments.runs import Runs, field_values
-from llm_planning.experiments.wording import printed_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

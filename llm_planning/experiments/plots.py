@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llm_planning.experiments.plot_style import COLOURS, MarkStyle
+from llm_planning.experiments.report_text import write_number
 from llm_planning.experiments.statistics import Estimate
-from llm_planning.experiments.wording import write_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from llm_planning.experiments.paper_report import Line, PaperReport
     from llm_planning.experiments.published import Panel, Plot
-    from llm_planning.experiments.wording import Form
+    from llm_planning.experiments.report_text import Form
 
 _Colour: TypeAlias = str | tuple[float, float, float]
 

@@ -38,7 +38,7 @@ MOST_TEXTS = 8
 _PATIENCE = 30.0
 
 
-def gather(*, models: Iterable[ModelIdentity], deterministic: bool) -> dict[str, Any]:
+def collect_provenance(*, models: Iterable[ModelIdentity], deterministic: bool) -> dict[str, Any]:
     """The provenance of the results that this process is about to make, as JSON values.
 
     Seeds and the hashes of a user's own code are part of each trial. What prompts say is known when
@@ -82,10 +82,10 @@ def checkout(root: Path) -> tuple[str | None, bool | None]:
     Returns:
         None twice where there is no checkout, or no git to ask.
     """
-    top = _said("git", "-C", str(root), "rev-parse", "--show-toplevel", "HEAD")
+    top = _output_lines("git", "-C", str(root), "rev-parse", "--show-toplevel", "HEAD")
     if top is None or len(top) != 2 or Path(top[0]).resolve() != root.resolve():
         return None, None
-    changed = _said("git", "-C", str(root), "status", "--porcelain", "--", *_SOURCES)
+    changed = _output_lines("git", "-C", str(root), "status", "--porcelain", "--", *_SOURCES)
     return top[1], None if changed is None else bool(changed)
 
 
@@ -98,7 +98,7 @@ def fixed_texts(events: Iterable[Event]) -> dict[str, tuple[str, ...]]:
             texts[event["id"]] = event["text"]
         elif event["type"] == "role" and event["system"] is not None:
             asked.setdefault(event["role"], {})[texts[event["system"]]] = None
-    return {role: tuple(islice(said, MOST_TEXTS)) for role, said in asked.items()}
+    return {role: tuple(islice(seen, MOST_TEXTS)) for role, seen in asked.items()}
 
 
 def _cpu() -> str:
@@ -111,10 +111,10 @@ def _cpu() -> str:
 
 def _gpus() -> list[str]:
     """Names of this machine's GPUs, as their driver lists them: torch takes seconds to import."""
-    return _said("nvidia-smi", "--query-gpu=name", "--format=csv,noheader") or []
+    return _output_lines("nvidia-smi", "--query-gpu=name", "--format=csv,noheader") or []
 
 
-def _said(*command: str) -> list[str] | None:
+def _output_lines(*command: str) -> list[str] | None:
     """The lines that a program prints; None if there is no such program or it fails."""
     if shutil.which(command[0]) is None:
         return None

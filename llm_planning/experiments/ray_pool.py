@@ -209,8 +209,8 @@ class RayPool:
             if cause is not None and not isinstance(cause, (EngineStoppedError, RayError)):
                 seconds = time.perf_counter() - begun
                 failed = TrialResult.failed(trial, cause, started=started, seconds=seconds)
-                said = f"the worker could not return the result: {failed.error}"
-                result = replace(failed, error=said)
+                message = f"the worker could not return the result: {failed.error}"
+                result = replace(failed, error=message)
             else:
                 reason = _reason(error)
                 self._lose(worker, reason)

@@ -22,8 +22,8 @@ from llm_serving.request import Usage
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
 
-    from llm_planning.experiments.ledger import Ledger, LedgerRow
-    from llm_planning.experiments.trial import Trial
+    from llm_planning.experiments.ledger import Ledger
+    from llm_planning.experiments.trial import Trial, TrialResult
 
 Record: TypeAlias = "Mapping[str, Any]"
 Where: TypeAlias = "Mapping[str, tuple[Any, ...]]"
@@ -154,25 +154,23 @@ def check_field_name(field: str) -> None:
 
 
 def read_runs(ledger: Ledger) -> Runs:
-    """Every trial of a ledger's sweep, in the sweep's order."""
-    return collect_runs(ledger.rows(), expected=ledger.trials)
-
-
-def collect_runs(rows: Iterable[LedgerRow], *, expected: Iterable[Trial] = ()) -> Runs:
-    """The runs of some rows.
-
-    Args:
-        rows: final ones.
-        expected: trials of the sweep; those without a row are pending.
-    """
-    done: list[Record] = []
-    failed: list[Record] = []
+    """Every trial of a ledger's sweep, in the sweep's order; those without a row are pending."""
     finished = set()
-    for row in rows:
-        finished.add(row.trial.key)
-        (done if row.status == "done" else failed).append(row_record(row))
-    pending = [trial_record(trial) for trial in expected if trial.key not in finished]
-    return Runs(done=tuple(done), failed=tuple(failed), pending=tuple(pending))
+    records = []
+    for row in ledger.rows():
+        finished.add(row.result.trial.key)
+        records.append(result_record(row.result, attempts=row.attempts))
+    records += [trial_record(trial) for trial in ledger.trials if trial.key not in finished]
+    return runs_of(records)
+
+
+def runs_of(records: Iterable[Record]) -> Runs:
+    """Records by what became of their trials; those without a status are pending."""
+    by_status: dict[object, list[Record]] = {}
+    for record in records:
+        by_status.setdefault(record.get("status"), []).append(record)
+    done, failed, pending = (tuple(by_status.get(one, ())) for one in ("done", "failed", None))
+    return Runs(done=done, failed=failed, pending=pending)
 
 
 def trial_record(trial: Trial) -> dict[str, Any]:
@@ -182,21 +180,21 @@ def trial_record(trial: Trial) -> dict[str, Any]:
     return named | roles | {f"settings.{key}": value for key, value in trial.settings.items()}
 
 
-def row_record(row: LedgerRow) -> dict[str, Any]:
-    """The fields of a trial and its result."""
-    total = sum(row.usage.values(), start=Usage())
+def result_record(result: TrialResult, *, attempts: int) -> dict[str, Any]:
+    """The fields of a trial and its result, which took so many attempts."""
+    total = sum(result.usage.values(), start=Usage())
     return {
-        **trial_record(row.trial),
-        "status": row.status,
-        "success": row.success,
-        "options": len(row.plan),
-        "seconds": row.seconds,
-        "attempts": row.attempts,
+        **trial_record(result.trial),
+        "status": result.status,
+        "success": result.success,
+        "options": len(result.plan),
+        "seconds": result.seconds,
+        "attempts": attempts,
         **_spent(total),
-        **{f"metrics.{key}": value for key, value in row.metrics.items()},
+        **{f"metrics.{key}": value for key, value in result.metrics.items()},
         **{
             f"usage.{role}.{field}": value
-            for role, usage in row.usage.items()
+            for role, usage in result.usage.items()
             for field, value in _spent(usage).items()
         },
     }

@@ -7,24 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 from llm_planning.experiments.measures import Measured, measure
 from llm_planning.experiments.published import Measure
+from llm_planning.experiments.report_text import NOTHING, write_estimate
 from llm_planning.experiments.runs import (
     Runs,
     UnknownFieldError,
-    collect_runs,
     distinct,
     is_trial_field,
     varying,
 )
-from llm_planning.experiments.wording import NOTHING, write_estimate
 from llm_planning.names import remedy
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
-    from llm_planning.experiments.ledger import LedgerRow
+    from llm_planning.experiments.report_text import Form
     from llm_planning.experiments.runs import Record
-    from llm_planning.experiments.trial import Trial
-    from llm_planning.experiments.wording import Form
 
 _QUANTITIES: Mapping[str, tuple[Measure, Form]] = {
     "success": (Measure(rate="success"), "percent"),
@@ -87,24 +84,17 @@ class Summary:
         )
 
 
-def summary(
-    rows: Iterable[LedgerRow],
-    *,
-    by: Sequence[str] | None = None,
-    expected: Iterable[Trial] = (),
-) -> Summary:
+def summary(runs: Runs, *, by: Sequence[str] | None = None) -> Summary:
     """Groups runs and measures each group: success, options, calls, tokens and seconds.
 
     Args:
-        rows: final ones, of any planners.
+        runs: of any planners.
         by: fields of trials, such as `planner` and `settings.k`, or `k` for short; by default the
             planner and whatever else the trials differ in, tasks and seeds apart.
-        expected: the sweep's trials; those without a row are counted as not run.
 
     Raises:
         UnknownFieldError: no trial has the field; names the nearest.
     """
-    runs = collect_runs(rows, expected=expected)
     fields = varying(runs.all) if by is None else tuple(_full_name(field, runs) for field in by)
     # One pass: there may be as many groups as trials.
     groups: dict[Hashable, tuple[list[Record], list[Record], list[Record]]] = {}

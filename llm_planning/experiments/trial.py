@@ -49,24 +49,24 @@ class Trial:
     source: str = ""
 
     @classmethod
-    def of_version_1(cls, said: Mapping[str, Any]) -> Self:
+    def of_version_1(cls, fields: Mapping[str, Any]) -> Self:
         """A trial of a ledger of version 1, in the words of today.
 
         It knew one other model, for the roles of the world model, and did not know how models were
         configured.
         """
-        world = said["world_model"]
+        world = fields["world_model"]
         renamed = {("textgame", name): f"mc-dml-{name}" for name in ("puct", "uct")}
         return cls(
-            planner=renamed.get((said["environment"], said["planner"]), said["planner"]),
-            domain=said["environment"],
-            task=said["task"],
-            model=said["model"],
+            planner=renamed.get((fields["environment"], fields["planner"]), fields["planner"]),
+            domain=fields["environment"],
+            task=fields["task"],
+            model=fields["model"],
             role_models=dict.fromkeys(("dynamics", "reward", "termination"), world)
             if world
             else {},
-            seed=said["seed"],
-            settings=said["settings"],
+            seed=fields["seed"],
+            settings=fields["settings"],
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -91,8 +91,10 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """How an attempt at a trial ended.
+class TrialResult:
+    """What came of one attempt at a trial.
+
+    The pool that runs a trial makes it, and the ledger reads it back without its last three fields.
 
     Attributes:
         trial: what was run.
@@ -106,6 +108,9 @@ class Ended:
         error: type and message of what a failed trial raised, None otherwise.
         started: seconds since the epoch.
         seconds: how long this attempt took.
+        trace: what the planner says of its decisions, JSON-able; goes to a file beside the ledger.
+        events: what happened, one after the other; goes to the same file.
+        prompts: role -> the fixed texts that its questions began with, as they were asked.
     """
 
     trial: Trial
@@ -118,18 +123,6 @@ class Ended:
     error: str | None = None
     started: float
     seconds: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrialResult(Ended):
-    """What came of one trial, the attempts that failed included.
-
-    Attributes:
-        trace: what the planner says of its decisions, JSON-able; goes to a file beside the ledger.
-        events: what happened, one after the other; goes to the same file.
-        prompts: role -> the fixed texts that its questions began with, as they were asked.
-    """
-
     trace: Mapping[str, Any] = field(default_factory=dict)
     events: Sequence[Event] = ()
     prompts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

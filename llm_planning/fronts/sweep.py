@@ -121,9 +121,9 @@ def run(
     written are used only if --trust names them too.
     """
     from llm_planning.commands import sweep as commands
-    from llm_planning.experiments.trust import Trust
+    from llm_planning.experiments.sweep_files import Trust
 
-    means = commands.Means(
+    options = commands.SweepOptions(
         where=executor,
         cached=cache,
         deterministic=deterministic,
@@ -134,8 +134,8 @@ def run(
         trust=Trust.of(trust),
     )
     if dry_run:
-        return partial(commands.dry_run, file, means=means, samples=samples, as_json=as_json)
-    return partial(commands.run, file, out=out, means=means, as_json=as_json)
+        return partial(commands.dry_run, file, options=options, samples=samples, as_json=as_json)
+    return partial(commands.run, file, out=out, options=options, as_json=as_json)
 
 
 @app.command()
@@ -157,9 +157,9 @@ def resume(
     Exits as `sweep run` does.
     """
     from llm_planning.commands import sweep as commands
-    from llm_planning.experiments.trust import Trust
+    from llm_planning.experiments.sweep_files import Trust
 
-    means = commands.Means(
+    options = commands.SweepOptions(
         where=executor,
         cached=cache,
         deterministic=deterministic,
@@ -169,7 +169,7 @@ def resume(
         cpus=ray_cpus,
         trust=Trust.of(trust),
     )
-    return partial(commands.resume, folder, means=means, as_json=as_json)
+    return partial(commands.resume, folder, options=options, as_json=as_json)
 
 
 @app.command()

@@ -82,7 +82,7 @@ def look(folder, done):
         steps = len(rows) + sum(ledger.attempts().values()) + sum(row.attempts - 1 for row in rows)
         assert done <= steps <= done + 1, (done, steps)
         for row in rows:
-            assert ledger.read_trace(row)["seed"] == row.trial.seed
+            assert ledger.read_trace(row)["seed"] == row.result.trial.seed
 
 
 def main(place):

@@ -149,12 +149,12 @@ def content(folder):
         rows = list(ledger.rows())
         return {
             "rows": len(rows),
-            "keys": len({row.trial.key for row in rows}),
-            "failed": sum(row.status == "failed" for row in rows),
-            "attempts": sorted({(row.status, row.attempts) for row in rows}),
+            "keys": len({row.result.trial.key for row in rows}),
+            "failed": sum(row.result.status == "failed" for row in rows),
+            "attempts": sorted({(row.result.status, row.attempts) for row in rows}),
             "traces": sum(bool(ledger.read_trace(row)) for row in rows),
             "files": len(list((folder / "traces").iterdir())),
-            "plans": len({row.plan for row in rows}),
+            "plans": len({row.result.plan for row in rows}),
             "digest": ledger.content_digest(),
         }
 

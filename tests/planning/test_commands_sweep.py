@@ -17,7 +17,7 @@ from command_line import invoke as command
 
 import llm_planning.commands.sweep as sweep_module
 import llm_planning.experiments.scheduler as scheduler_module
-from llm_planning.experiments import opening
+from llm_planning.experiments import executors
 from llm_planning.experiments.ledger import Ledger, LedgerError
 from llm_planning.experiments.ray_pool import RayPool
 from llm_serving.errors import EngineStoppedError, UnknownModelError
@@ -71,7 +71,7 @@ def identify(name, config):
 @pytest.fixture
 def served(monkeypatch, tmp_path):
     stand_in = Served()
-    monkeypatch.setattr(opening, "serve", stand_in)
+    monkeypatch.setattr(executors, "serve", stand_in)
     monkeypatch.setattr(sweep_module, "identify", identify)
     monkeypatch.setattr(scheduler_module, "RETRY_AFTER", 0.01)
     monkeypatch.setenv("LLM_PLANNING_CACHE", str(tmp_path / "cache"))
@@ -231,7 +231,7 @@ def test_a_dry_run_without_samples_needs_no_model(served, file):
 
 
 def test_deterministic_without_such_kernels_is_one_question_at_a_time(served, file, monkeypatch):
-    monkeypatch.setattr(opening, "use_invariant_kernels", lambda: False)
+    monkeypatch.setattr(executors, "use_invariant_kernels", lambda: False)
     assert invoke("run", file, "--out", "one").exit_code == 0
     result = invoke("run", file, "--out", "two", "--deterministic")
     assert result.exit_code == 0, result.output
@@ -244,7 +244,7 @@ def test_deterministic_without_such_kernels_is_one_question_at_a_time(served, fi
 
 
 def test_deterministic_with_such_kernels_keeps_the_batch(served, file, monkeypatch):
-    monkeypatch.setattr(opening, "use_invariant_kernels", lambda: True)
+    monkeypatch.setattr(executors, "use_invariant_kernels", lambda: True)
     assert invoke("run", file, "--deterministic").exit_code == 0
     assert [config.max_batch for config in served.configs] == [64]
     assert served.forgotten == 0

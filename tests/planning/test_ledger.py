@@ -4,7 +4,6 @@ import itertools
 import json
 import os
 import shutil
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -29,7 +28,6 @@ from llm_planning.experiments.ledger import (
 )
 from llm_planning.experiments.traces import TraceFolder
 from llm_planning.trace_file import decode_trace, encode_trace, summary_of
-from llm_serving.request import Usage
 
 
 @pytest.fixture
@@ -60,10 +58,8 @@ def test_a_result_comes_back_as_it_was_recorded(ledger):
     result = result_of(trial_number(1))
     ledger.record(result, attempt=1, final=True)
     (row,) = ledger.rows()
-    for field in ("trial", "status", "success", "plan", "metrics", "usage", "error"):
-        assert getattr(row, field) == getattr(result, field), field
-    assert (row.started, row.seconds, row.attempts) == (1_700_000_000.25, 2.5, 1)
-    assert row.trial.key == result.trial.key
+    assert row.result == replace(result, trace={})
+    assert row.attempts == 1
     assert row.trace == ledger.folder / "traces" / f"{result.trial.key}.jsonl.gz"
     assert ledger.read_trace(row) == {**TRACE, "plan": ["find 1 cow", "kill 1 cow"], "seed": 1}
     assert ledger.provenances[row.provenance] == PROVENANCE
@@ -73,7 +69,7 @@ def test_a_result_comes_back_as_it_was_recorded(ledger):
 def test_rows_are_in_the_order_of_the_sweep(ledger):
     for seed in (3, 0, 2):
         ledger.record(result_of(trial_number(seed)), attempt=1, final=True)
-    assert [row.trial.seed for row in ledger.rows()] == [0, 2, 3]
+    assert [row.result.trial.seed for row in ledger.rows()] == [0, 2, 3]
     assert ledger.finished() == {trial_number(seed).key for seed in (0, 2, 3)}
 
 
@@ -87,12 +83,8 @@ def test_failed_attempts_are_counted_until_the_trial_has_its_row(ledger):
     ledger.record(failure_of(trial, "OSError: gone"), attempt=3, final=True)
     assert ledger.attempts() == {other.key: 1}
     (row,) = ledger.rows()
-    assert (row.status, row.success, row.error, row.attempts) == (
-        "failed",
-        None,
-        "OSError: gone",
-        3,
-    )
+    assert row.result == failure_of(trial, "OSError: gone")
+    assert row.attempts == 3
 
 
 def test_a_result_without_a_trace_has_no_file(ledger):
@@ -109,13 +101,22 @@ def test_texts_that_have_no_utf8_are_kept_escaped(ledger):
     )
     ledger.record(odd, attempt=1, final=True)
     (row,) = ledger.rows()
-    assert (row.error, row.plan) == ("ValueError: \\ud800\0", ("\udfff",))
+    assert (row.result.error, row.result.plan) == ("ValueError: \\ud800\0", ("\udfff",))
     assert ledger.read_trace(row) == {"said": "\ud800"}
+
+
+ENDLESS = {}
+ENDLESS["again"] = ENDLESS
 
 
 @pytest.mark.parametrize(
     "changes",
-    [{"trace": {"node": object()}}, {"metrics": {"seen": {1, 2}}}, {"plan": (b"dig",)}],
+    [
+        {"trace": {"node": object()}},
+        {"trace": ENDLESS},
+        {"metrics": {"seen": {1, 2}}},
+        {"plan": (b"dig",)},
+    ],
 )
 def test_what_is_no_json_is_refused_and_leaves_nothing(ledger, changes):
     result = result_of(trial_number(0), **changes)
@@ -123,13 +124,6 @@ def test_what_is_no_json_is_refused_and_leaves_nothing(ledger, changes):
         ledger.record(result, attempt=1, final=True)
     assert (ledger.finished(), ledger.attempts()) == (frozenset(), {})
     assert not (ledger.folder / "traces").exists()
-
-
-def test_a_trace_that_contains_itself_is_refused(ledger):
-    loop = {}
-    loop["again"] = loop
-    with pytest.raises(UnkeepableResultError):
-        ledger.record(result_of(trial_number(0), trace=loop), attempt=1, final=True)
 
 
 def test_nothing_is_recorded_twice(ledger):
@@ -174,7 +168,7 @@ def test_threads_share_a_ledger(folder):
             thread.start()
         for thread in threads:
             thread.join()
-        assert [row.trial.seed for row in ledger.rows()] == list(range(40))
+        assert [row.result.trial.seed for row in ledger.rows()] == list(range(40))
 
 
 # --- traces --------------------------------------------------------------------------------------
@@ -189,7 +183,7 @@ def test_a_trace_is_one_json_object_per_line(ledger):
         "type": "header",
         "format": "llm-planning trace",
         "version": 1,
-        **row.trial.to_json(),
+        **row.result.trial.to_json(),
     }
     assert summary == [
         {"type": "summary", "key": "goal", "value": "cook meat"},
@@ -411,39 +405,14 @@ def test_a_ledger_that_is_closed_is_one_file(folder, ledger):
 # --- files that are no ledger, or not any more ---------------------------------------------------
 
 
-def every_opening(folder):
-    yield lambda: Ledger.open(folder)
-    yield lambda: Ledger.resume(folder, PROVENANCE)
-
-
 @pytest.mark.parametrize("content", [b"not a database, " * 300, b"{}"])
 def test_a_file_that_is_no_database_is_refused_untouched(folder, content):
     folder.mkdir(parents=True)
     (folder / LEDGER_FILE).write_bytes(content)
-    for opening in every_opening(folder):
+    for opening in (Ledger.open, lambda path: Ledger.resume(path, PROVENANCE)):
         with pytest.raises(LedgerError, match=r"is damaged \(file is not a database\): restore"):
-            opening()
+            opening(folder)
     assert (folder / LEDGER_FILE).read_bytes() == content
-
-
-def test_another_programs_database_is_refused(folder):
-    folder.mkdir(parents=True)
-    connection = sqlite3.connect(folder / LEDGER_FILE)
-    connection.execute("CREATE TABLE bookmarks (url TEXT)")
-    connection.close()
-    for opening in every_opening(folder):
-        with pytest.raises(LedgerError, match="is no ledger but another database"):
-            opening()
-
-
-def test_another_version_is_refused(folder, ledger):
-    ledger.close()
-    with sqlite3.connect(folder / LEDGER_FILE) as connection:
-        connection.execute("PRAGMA user_version = 7")
-    connection.close()
-    for opening in every_opening(folder):
-        with pytest.raises(LedgerError, match="has version 7, and this program reads 1 and 2: use"):
-            opening()
 
 
 def test_damage_is_found_before_anything_is_recorded(folder):
@@ -466,19 +435,6 @@ def test_damage_is_found_before_anything_is_recorded(folder):
     Ledger.resume(folder, PROVENANCE).close()
 
 
-@pytest.mark.parametrize(
-    ("column", "value"),
-    [("metrics", "{"), ("usage", '{"propose": {"cals": 1}}'), ("plan", "7")],
-)
-def test_a_row_that_was_tampered_with_is_damage(folder, ledger, column, value):
-    ledger.record(result_of(trial_number(0)), attempt=1, final=True)
-    with sqlite3.connect(folder / LEDGER_FILE) as connection:
-        connection.execute(f"UPDATE results SET {column} = ?", (value,))
-    connection.close()
-    with pytest.raises(LedgerError, match="is damaged"):
-        list(ledger.rows())
-
-
 def test_a_log_cut_anywhere_keeps_what_was_recorded_before(folder, ledger, tmp_path):
     """Lost power may leave the write-ahead log with any part of the last transaction."""
     ledger.record(result_of(trial_number(0)), attempt=1, final=True)
@@ -496,13 +452,7 @@ def test_a_log_cut_anywhere_keeps_what_was_recorded_before(folder, ledger, tmp_p
         (copy / f"{LEDGER_FILE}-shm").unlink()
         with Ledger.resume(copy, PROVENANCE) as reopened:
             finished = len(reopened.finished())
-            assert [row.trial.seed for row in reopened.rows()] == list(range(finished))
+            assert [row.result.trial.seed for row in reopened.rows()] == list(range(finished))
             assert len(list((copy / "traces").iterdir())) == finished
         seen.add((size == after, finished))
     assert seen == {(False, 1), (True, 2)}
-
-
-def test_usage_adds_up_after_reading(ledger):
-    ledger.record(result_of(trial_number(0)), attempt=1, final=True)
-    (row,) = ledger.rows()
-    assert sum(row.usage.values(), Usage()) == USAGE + USAGE

@@ -13,13 +13,13 @@ from hostile.ledgers import alterations, make_ledger
 from ledger_samples import PROVENANCE, failure_of, result_of, sweep_of_seeds, trial_number
 
 from llm_planning.experiments import export as export_module
-from llm_planning.experiments import ledger_rows, ledger_values
+from llm_planning.experiments import ledger_rows
 from llm_planning.experiments import summary as summary_module
 from llm_planning.experiments.export import ExportError, columns, export
 from llm_planning.experiments.ledger import LEDGER_FILE, Ledger, LedgerError, UnkeepableResultError
 from llm_planning.experiments.measures import MeasureError, measure
 from llm_planning.experiments.published import Measure
-from llm_planning.experiments.runs import collect_runs, field_values, read_runs
+from llm_planning.experiments.runs import field_values, read_runs, result_record, runs_of
 from llm_planning.experiments.summary import summary
 
 ALTERATIONS = dict(alterations())
@@ -55,6 +55,11 @@ SAID = {
     "a trace is a bomb": "has more than 268435456 bytes, which none of ours has: restore it",
     "a trace is a pipe": "cannot be read (it is no regular file): restore it",
     f"{LEDGER_FILE} is a pipe": "is no regular file: name the folder of a sweep",
+    "another program's": "is no ledger but another database",
+    "version 7": "has version 7, and this program reads 1 and 2: use",
+    "results.metrics is a text": "the metrics of a trial is no JSON",
+    "results.plan is an object": "a plan is {}, no list",
+    "results.usage has an unknown count": "the usage of 'value' is 'cals', no field of it",
     "a hot journal": "is another program's, a ledger leaves none: restore the ledger from a",
 }
 """Alteration -> part of what is said of it."""
@@ -87,7 +92,7 @@ def readings(place):
         "rows": lambda ledger: list(ledger.rows()),
         "provenances": lambda ledger: ledger.provenances,
         "digest": Ledger.content_digest,
-        "summary": lambda ledger: summary(ledger.rows(), expected=ledger.trials).cells,
+        "summary": lambda ledger: summary(read_runs(ledger)).cells,
         "csv": partial(export, path=place / "rows.csv"),
         "parquet": partial(export, path=place / "rows.parquet"),
     }
@@ -266,21 +271,21 @@ def test_a_sweep_that_no_reader_takes_is_not_begun(tmp_path, why, sweep):
 
 @pytest.mark.parametrize("text", ['"[,{" ', '["', '"' + '\\"' * 99, '"\\', "[[[["])
 def test_what_stands_in_texts_is_no_value(text):
-    bounds = ledger_values.Bounds(characters=1000, values=4)
+    bounds = ledger_rows.Bounds(characters=1000, values=4)
     if text == "[[[[":
-        with pytest.raises(ledger_values.TooLargeError, match="x has more than 4 values"):
-            ledger_values.within(text, "x", bounds)
+        with pytest.raises(ledger_rows.TooLargeError, match="x has more than 4 values"):
+            ledger_rows.within(text, "x", bounds)
     else:
         many = text + "," * 3
-        assert ledger_values.within(many, "x", bounds) == many
+        assert ledger_rows.within(many, "x", bounds) == many
 
 
 def test_texts_without_an_end_are_looked_at_once():
     """Quadratic, this would take minutes."""
-    bounds = ledger_values.Bounds(characters=2**23, values=5)
+    bounds = ledger_rows.Bounds(characters=2**23, values=5)
     said = '[,,"' + '\\"' * 2**20 + ",,,,,"
     begun = time.process_time()
-    assert ledger_values.within(said, "x", bounds) == said
+    assert ledger_rows.within(said, "x", bounds) == said
     assert time.process_time() - begun < 2
 
 
@@ -291,7 +296,7 @@ def test_a_ledger_takes_no_more_memory_than_its_largest_row(tmp_path):
             large = {"metrics": {"words": "x" * 300_000}, "trace": {}, "prompts": {}}
             ledger.record(result_of(trial_number(seed), **large), attempt=1, final=True)
         tracemalloc.start()
-        assert sum(len(row.metrics["words"]) for row in ledger.rows()) == 15_000_000
+        assert sum(len(row.result.metrics["words"]) for row in ledger.rows()) == 15_000_000
         assert tracemalloc.get_traced_memory()[1] < 4_000_000
         tracemalloc.stop()
 
@@ -337,25 +342,23 @@ def test_settings_of_any_json_value_are_grouped_and_listed(tmp_path):
     odd = [[1, {"a": 2}], [1, {"a": 2}], {"b": []}, True, 1, 1.5, float("nan"), None]
     results = [result_of(trial_number(n, x=value)) for n, value in enumerate(odd)]
     with ledger_of(tmp_path / "s", *results) as ledger:
-        groups = summary(ledger.rows(), by=["x"]).groups
+        groups = summary(read_runs(ledger), by=["x"]).groups
         assert [group.done for group in groups] == [2, 1, 1, 1, 1, 1, 1]
         assert [group.values[0] for group in groups][:5] == [[1, {"a": 2}], {"b": []}, True, 1, 1.5]
         assert len(field_values("settings.x", read_runs(ledger))) == 6
 
 
-def test_as_many_groups_as_trials_look_at_each_run_as_often_as_few(tmp_path, monkeypatch):
+def test_as_many_groups_as_trials_look_at_each_run_as_often_as_few(monkeypatch):
     """One group for each of 400 trials, or one for all."""
     looked = []
     get = summary_module.distinct
     monkeypatch.setattr(summary_module, "distinct", lambda value: looked.append(1) or get(value))
-    with ledger_of(tmp_path / "s", result_of(trial_number(0), trace={}, prompts={})) as ledger:
-        (row,) = ledger.rows()
     calls = []
     for values in ([0] * 400, range(400)):
-        trials = [trial_number(seed, x=x) for seed, x in enumerate(values)]
-        rows = [replace(row, trial=trial, key=trial.key) for trial in trials]
+        results = [result_of(trial_number(seed, x=x)) for seed, x in enumerate(values)]
+        runs = runs_of(result_record(result, attempts=1) for result in results)
         looked.clear()
-        assert len(summary(rows, by=["x"]).groups) == len(set(values))
+        assert len(summary(runs, by=["x"]).groups) == len(set(values))
         calls.append(len(looked))
     assert 0 < calls[1] <= calls[0]
 
@@ -363,7 +366,7 @@ def test_as_many_groups_as_trials_look_at_each_run_as_often_as_few(tmp_path, mon
 @pytest.mark.parametrize("value", [10**400, -(10**200), float("nan"), "7", [7]])
 def test_a_metric_that_is_no_number_is_not_averaged(tmp_path, value):
     with ledger_of(tmp_path / "s", result_of(trial_number(0), metrics={"x": value})) as ledger:
-        runs = collect_runs(ledger.rows())
+        runs = read_runs(ledger)
     with pytest.raises(MeasureError, match=r"metrics\.x is .* in a run of too, no number up to"):
         measure(runs, Measure(mean="metrics.x"))
 

@@ -4,9 +4,9 @@ import pytest
 from ledger_samples import PROVENANCE, result_of, sweep_of_seeds, trial_number
 
 from llm_planning.environments.textgame.open_games import share_games
+from llm_planning.experiments.executors import Answers, LocalExecutor, run_groups
 from llm_planning.experiments.grid import load_sweep
 from llm_planning.experiments.ledger import Ledger
-from llm_planning.experiments.opening import Answers, LocalExecutor, run_groups
 
 SWEEP = """
 name: games
@@ -47,9 +47,11 @@ def test_what_is_remembered_changes_no_digest(played):
         warm, again = played("warm")
     read, _ = played("read")
     assert cold == warm == read
-    assert {row.status for row in rows} == {"done"}
-    assert [row.unrepeatable for row in rows] == [WORK, WORK, frozenset()]
-    steps = [[row.metrics.get("interpreter_steps", 0) for row in some] for some in (rows, again)]
+    assert {row.result.status for row in rows} == {"done"}
+    assert [row.result.unrepeatable for row in rows] == [WORK, WORK, frozenset()]
+    steps = [
+        [row.result.metrics.get("interpreter_steps", 0) for row in some] for some in (rows, again)
+    ]
     assert sum(steps[0]) > sum(steps[1]) == 0
     assert played("other", seed=1)[0] != cold
 
@@ -72,6 +74,6 @@ def test_the_digest_leaves_out_the_metrics_that_say_so(tmp_path, metrics, same):
         with Ledger.create(tmp_path / name, sweep_of_seeds(1), PROVENANCE) as ledger:
             ledger.record(result, attempt=1, final=True)
             (row,) = ledger.rows()
-            assert (row.metrics, row.unrepeatable) == (measured, {"seconds"})
+            assert (row.result.metrics, row.result.unrepeatable) == (measured, {"seconds"})
             digests.append(ledger.content_digest())
     assert (digests[0] == digests[1]) is same

@@ -4,7 +4,10 @@ import csv
 import gzip
 import hashlib
 import json
+import re
 import sqlite3
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 from command_line import invoke as command
@@ -12,63 +15,8 @@ from ledger_samples import PROVENANCE, USAGE, result_of, sweep_of_seeds, trial_n
 
 from llm_planning.experiments.ledger import LEDGER_FILE, Ledger, LedgerError
 
-# As the first ledgers were made: what is read must not change with the code.
-TABLES = (
-    "CREATE TABLE sweep (content TEXT NOT NULL)",
-    """CREATE TABLE trials (
-        number INTEGER PRIMARY KEY,
-        key TEXT NOT NULL UNIQUE,
-        content TEXT NOT NULL
-    )""",
-    """CREATE TABLE provenances (
-        id TEXT PRIMARY KEY,
-        content TEXT NOT NULL
-    )""",
-    """CREATE TABLE results (
-        trial INTEGER PRIMARY KEY REFERENCES trials (number),
-        status TEXT NOT NULL CHECK (status IN ('done', 'failed')),
-        success INTEGER,
-        plan TEXT NOT NULL,
-        metrics TEXT NOT NULL,
-        usage TEXT NOT NULL,
-        error TEXT,
-        attempts INTEGER NOT NULL,
-        started REAL NOT NULL,
-        seconds REAL NOT NULL,
-        provenance TEXT NOT NULL REFERENCES provenances (id),
-        trace_sha256 TEXT,
-        trace_bytes INTEGER
-    )""",
-    """CREATE TABLE failed_attempts (
-        trial INTEGER NOT NULL REFERENCES trials (number),
-        attempt INTEGER NOT NULL,
-        usage TEXT NOT NULL,
-        error TEXT,
-        started REAL NOT NULL,
-        seconds REAL NOT NULL,
-        provenance TEXT NOT NULL REFERENCES provenances (id),
-        PRIMARY KEY (trial, attempt)
-    )""",
-)
-TRIALS = [
-    {
-        "planner": planner,
-        "environment": environment,
-        "task": task,
-        "model": "tiny",
-        "world_model": world,
-        "seed": seed,
-        "settings": {"k": 1, "d": 8, "iter": 5} if planner == "too" else {"C": 50},
-    }
-    for planner, environment, task, world, seed in (
-        ("too", "minecraft", "craft-a-diamond-pickaxe", "other/model", 0),
-        ("too", "minecraft", "craft-a-diamond-pickaxe", None, 1),
-        ("puct", "textgame", "zork1", None, 0),
-        ("uct", "textgame", "zork1", None, 0),
-    )
-]
-KEYS = [hashlib.sha256(json.dumps([1, trial]).encode()).hexdigest() for trial in TRIALS]
-USED = {"calls": 3, "prompt_tokens": 90, "completion_tokens": 10}
+GOLDEN = Path(__file__).parents[1] / "golden" / "ledger-version-1.sql"
+KEYS = re.findall(r"'([0-9a-f]{64})','{", GOLDEN.read_text("utf-8"))
 LINE = b'{"key":"goal","value":"a pickaxe"}\n'
 
 
@@ -78,30 +26,8 @@ def old(tmp_path):
     folder = tmp_path / "old"
     (folder / "traces").mkdir(parents=True)
     (folder / "traces" / f"{KEYS[0]}.jsonl.gz").write_bytes(gzip.compress(LINE))
-    usage = json.dumps({"propose": USED})
-    sha256 = hashlib.sha256(LINE).hexdigest()
-    connection = sqlite3.connect(folder / LEDGER_FILE)
-    for statement in TABLES:
-        connection.execute(statement)
-    connection.execute("PRAGMA application_id = 0x4C4C504C")
-    connection.execute("PRAGMA user_version = 1")
-    connection.execute("INSERT INTO sweep VALUES (?)", (json.dumps({"name": "o", "retries": 1}),))
-    connection.executemany(
-        "INSERT INTO trials VALUES (?, ?, ?)",
-        [(n, key, json.dumps(one)) for n, (key, one) in enumerate(zip(KEYS, TRIALS, strict=True))],
-    )
-    known = json.dumps({"commit": "c0ffee", "templates": {"a.j2": "00"}})
-    connection.execute("INSERT INTO provenances VALUES ('p', ?)", (known,))
-    measured = json.dumps({"nodes": 7, "success_basis": "predicted"})
-    done = (0, "done", 1, '["dig"]', measured, usage, None, 1, 1.0, 2.0, "p", sha256, 9)
-    failed = (2, "failed", None, "[]", "{}", "{}", "E: no", 2, 1.0, 2.0, "p", None, None)
-    for row in (done, failed):
-        connection.execute(f"INSERT INTO results VALUES ({', '.join('?' * 13)})", row)
-    for number in (2, 3):
-        tried = (number, 1, "{}", "E: no", 1.0, 2.0, "p")
-        connection.execute("INSERT INTO failed_attempts VALUES (?, ?, ?, ?, ?, ?, ?)", tried)
-    connection.commit()
-    connection.close()
+    with closing(sqlite3.connect(folder / LEDGER_FILE)) as connection:
+        connection.executescript(GOLDEN.read_text("utf-8"))
     return folder
 
 
@@ -122,9 +48,10 @@ def test_its_trials_are_those_of_today(old):
     assert plain.role_models == plain.engines == {}
     assert (puct.planner, uct.planner, uct.domain) == ("mc-dml-puct", "mc-dml-uct", "textgame")
     # The model had judged its own plan; nobody had asked a world.
-    assert (row.key, row.trial, row.success, row.plan) == (KEYS[0], pickaxe, None, ("dig",))
-    assert row.metrics["predicted_success"] is True
-    assert (lost.trial, lost.error, lost.attempts) == (puct, "E: no", 2)
+    assert (row.key, row.result.trial) == (KEYS[0], pickaxe)
+    assert (row.result.success, row.result.plan) == (None, ("dig",))
+    assert row.result.metrics["predicted_success"] is True
+    assert (lost.result.trial, lost.result.error, lost.attempts) == (puct, "E: no", 2)
     with Ledger.open(old) as ledger:
         assert ledger.content_digest() == digest
 
@@ -175,7 +102,7 @@ def test_what_prompts_say_is_kept_once_for_each_provenance(tmp_path):
     with Ledger.resume(tmp_path / "new", {"commit": "beef"}) as ledger:
         ledger.record(result_of(trial_number(2)), attempt=1, final=True)
         first, second = ledger.provenances.values()
-        assert [row.usage["propose"] for row in ledger.rows()] == [USAGE] * 3
+        assert [row.result.usage["propose"] for row in ledger.rows()] == [USAGE] * 3
     assert "prompts" not in second
     told = {role: list(texts.values()) for role, texts in first["prompts"]["too"].items()}
     assert told == {

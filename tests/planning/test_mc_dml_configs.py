@@ -10,7 +10,7 @@ from textgame_toys import trap_door
 
 from llm_planning.experiments.grid import load_sweep
 from llm_planning.experiments.papers import find_paper
-from llm_planning.experiments.wording import printed_value
+from llm_planning.experiments.report_text import printed_value
 from llm_planning.registry import find_domain, find_planner
 from llm_planning.roles import Engines
 from llm_planning.specs import Problem, choose

@@ -1,6 +1,7 @@
 """Tables of papers: selecting runs, measuring cells, and the Markdown, CSV and JSON of a report."""
 
 import csv
+import gzip
 import io
 import json
 import textwrap
@@ -8,12 +9,13 @@ import textwrap
 import pytest
 from report_ledgers import result_of, trial_of, write_ledger
 
+from llm_planning.experiments.export import export, read_export
 from llm_planning.experiments.ledger import Ledger
 from llm_planning.experiments.measures import MeasureError
 from llm_planning.experiments.paper_report import EmptyReportError, report
 from llm_planning.experiments.papers import PublishedError, find_paper, papers
 from llm_planning.experiments.report_text import TemplateFileError, as_csv, as_json, markdown
-from llm_planning.experiments.runs import UnknownFieldError, read_runs
+from llm_planning.experiments.runs import UnknownFieldError, read_runs, runs_of
 
 TABLE = """
 title: Cost of plans (Table 9)
@@ -156,6 +158,19 @@ def test_json_says_the_same(configs, tmp_path):
     assert cell["measured"]["estimate"]["reason"] == "one run only in 1 of 2 groups"
     assert told["differences"][0]["estimate"]["value"] == 29.0
     assert told["settings"][1] == {"label": "factor k", "paper": "5", "here": ["1", "3"]}
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet"])
+def test_a_report_from_an_export_is_that_from_the_ledger(configs, tmp_path, ending):
+    expected = measured(configs, tmp_path / "sweep", pending=())
+    path = tmp_path / f"rows.{ending}"
+    with Ledger.open(tmp_path / "sweep") as ledger:
+        export(ledger, path.with_suffix("") if path.suffix == ".gz" else path)
+    if path.suffix == ".gz":
+        path.write_bytes(gzip.compress(path.with_suffix("").read_bytes()))
+    read = report(find_paper("paper", configs), "table9", runs_of(read_export(path)))
+    assert as_json(read) == as_json(expected)
+    assert markdown(read, {"sweep": "s"}) == markdown(expected, {"sweep": "s"})
 
 
 def test_rows_of_each_take_the_values_that_the_runs_have(configs, tmp_path):

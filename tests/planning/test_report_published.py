@@ -1,16 +1,18 @@
 """Published files: what they may say, how a wrong one is told, and those that come with us."""
 
+import hashlib
+import json
 import re
+from pathlib import Path
 
 import pytest
 
 from llm_planning.experiments.grid import load_sweep
 from llm_planning.experiments.papers import PublishedError, find_paper, load_table, papers
+from llm_planning.experiments.report_text import printed_value, write_counts, write_number
 from llm_planning.experiments.runs import Runs, trial_record
-from llm_planning.experiments.wording import printed_value, write_counts, write_number
-
-COLUMNS = "columns: [{key: a, label: A, measure: {mean: calls}}]"
-ROWS = "rows: [{label: r, where: {planner: too}}]"
+from llm_planning.model_configs import config_folder
+from llm_serving.yaml_file import read_mapping
 
 
 @pytest.mark.parametrize(
@@ -62,96 +64,82 @@ def test_counts_that_are_written():
     assert write_counts(3, 2, 1) == "3 runs, 2 failed, 1 not run yet"
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("[", "is not YAML"),
-        ("just a text", "write a mapping"),
-        (f"{COLUMNS}\n{ROWS}", "title: Field required"),
-        (f"title: t\n{COLUMNS}\nrows: []", "rows: Tuple should have at least 1 item"),
-        (f"title: t\n{COLUMNS}\n{ROWS}\nnote: [x]", "note: unknown key; did you mean notes"),
-        (
-            f"title: t\ncolumns: [{{key: a, label: A, mesure: {{mean: calls}}}}]\n{ROWS}",
-            "columns.0.mesure: unknown key; did you mean measure",
-        ),
-        (
-            f"title: t\ncolumns: [{{key: a, label: A, measure: {{man: calls}}}}]\n{ROWS}",
-            "columns.0.measure.man: unknown key; did you mean mean",
-        ),
-        (
-            f"title: t\ncolumns: [{{key: a, label: A, measure: {{mean: cals}}}}]\n{ROWS}",
-            "columns.0.measure: unknown field 'cals'; did you mean calls",
-        ),
-        (
-            f"title: t\ncolumns: [{{key: a, label: A, measure: {{}}}}]\n{ROWS}",
-            "name one of mean, median and rate",
-        ),
-        (
-            f"title: t\ncolumns: [{{key: a, label: A}}]\n{ROWS}",
-            "columns.0: give it either measure or cited",
-        ),
-        (
-            "title: t\ncolumns: [{key: a, label: A, measure: {rate: success, per: task}}]\n" + ROWS,
-            "a rate per group needs within",
-        ),
-        (
-            "title: t\ncolumns: [{key: a, label: A, measure: {median: calls, per: task}}]\n" + ROWS,
-            "a median knows no groups",
-        ),
-        (
-            "title: t\ncolumns: [{key: a, label: A, measure: {mean: calls, within: max}}]\n" + ROWS,
-            "within=max needs per",
-        ),
-        (f"title: t\n{COLUMNS}\nrows: [{{label: r}}]", "rows.0: give it one of where, each"),
-        (f"title: t\n{COLUMNS}\nrows: [{{where: {{}}}}]", "rows.0: give it a label"),
-        (
-            f"title: t\n{COLUMNS}\nrows: [{{label: r, where: {{planer: too}}}}]",
-            "rows.0.where: unknown field 'planer'; did you mean planner",
-        ),
-        (
-            f"title: t\n{COLUMNS}\nrows: [{{label: r, where: {{}}, published: {{b: 1}}}}]",
-            "row 'r' has a figure for 'b'",
-        ),
-        (
-            f"title: t\n{COLUMNS}\nrows: [{{each: {{success: [true]}}}}]",
-            "each takes fields of a trial, not 'success'",
-        ),
-        (
-            f"title: t\n{COLUMNS}\nrows: [{{each: {{planner: all}}, published: {{a: 1}}}}]",
-            "rows made by each have no published figures",
-        ),
-        (
-            f"title: t\n{COLUMNS}\n{ROWS}\ncompare: [{{column: b, first: {{seed: 1}}, "
-            "second: {seed: 2}}]",
-            "unknown column 'b'; known: a",
-        ),
-        (
-            f"title: t\n{COLUMNS}\n{ROWS}\ncompare: [{{column: a, first: {{seed: 1}}, "
-            "second: {task: x}}]",
-            "first and second must name the same fields",
-        ),
-        (f"title: t\n{COLUMNS}\n{ROWS}\nplot: {{kind: points, x: a}}", "plot: points need x and y"),
-        (
-            f"title: t\n{COLUMNS}\n{ROWS}\nplot: {{kind: lines, x: b, y: a}}",
-            "plot: x='b' is neither a column nor a trial's field",
-        ),
-        (
-            f"title: t\n{COLUMNS}\n{ROWS}\nsetup: [{{label: l, field: calls, paper: 1}}]",
-            "setup.0.field: 'calls' is no field of a trial",
-        ),
-        (
-            "title: t\ncolumns: [{key: a, label: A, cited: c}, {key: a, label: A, cited: c}]\n"
-            + ROWS,
-            "two columns have the same key",
-        ),
-    ],
-)
-def test_a_wrong_file_is_told_by_key_and_remedy(tmp_path, text, said):
-    path = tmp_path / "t.published.yaml"
+WRONG = [
+    ({"title": None}, "title: Field required"),
+    ({"rows": "[]"}, "rows: Tuple should have at least 1 item"),
+    ({"note": "[x]"}, "note: unknown key; did you mean notes"),
+    (
+        {"columns": "[{key: a, label: A, mesure: {mean: calls}}]"},
+        "columns.0.mesure: unknown key; did you mean measure",
+    ),
+    ({"measure": "{man: calls}"}, "columns.0.measure.man: unknown key; did you mean mean"),
+    ({"measure": "{mean: cals}"}, "columns.0.measure: unknown field 'cals'; did you mean calls"),
+    ({"measure": "{}"}, "name one of mean, median and rate"),
+    ({"measure": "{rate: success, per: task}"}, "a rate per group needs within"),
+    ({"measure": "{median: calls, per: task}"}, "a median knows no groups"),
+    ({"measure": "{mean: calls, within: max}"}, "within=max needs per"),
+    ({"columns": "[{key: a, label: A}]"}, "columns.0: give it either measure or cited"),
+    (
+        {"columns": "[{key: a, label: A, cited: c}, {key: a, label: A, cited: c}]"},
+        "two columns have the same key",
+    ),
+    ({"rows": "[{label: r}]"}, "rows.0: give it one of where, each"),
+    ({"rows": "[{where: {}}]"}, "rows.0: give it a label"),
+    (
+        {"rows": "[{label: r, where: {planer: too}}]"},
+        "rows.0.where: unknown field 'planer'; did you mean planner",
+    ),
+    ({"rows": "[{label: r, where: {}, published: {b: 1}}]"}, "row 'r' has a figure for 'b'"),
+    ({"rows": "[{each: {success: [true]}}]"}, "each takes fields of a trial, not 'success'"),
+    (
+        {"rows": "[{each: {planner: all}, published: {a: 1}}]"},
+        "rows made by each have no published figures",
+    ),
+    (
+        {"compare": "[{column: b, first: {seed: 1}, second: {seed: 2}}]"},
+        "unknown column 'b'; known: a",
+    ),
+    (
+        {"compare": "[{column: a, first: {seed: 1}, second: {task: x}}]"},
+        "first and second must name the same fields",
+    ),
+    ({"plot": "{kind: points, x: a}"}, "plot: points need x and y"),
+    (
+        {"plot": "{kind: lines, x: b, y: a}"},
+        "plot: x='b' is neither a column nor a trial's field",
+    ),
+    (
+        {"setup": "[{label: l, field: calls, paper: 1}]"},
+        "setup.0.field: 'calls' is no field of a trial",
+    ),
+]
+
+
+def refused(path, text, said):
     path.write_text(text)
     with pytest.raises(PublishedError, match=re.escape(said)) as caught:
         load_table(path)
     assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(("changes", "said"), WRONG)
+def test_a_wrong_file_is_told_by_key_and_remedy(tmp_path, changes, said):
+    measure = changes.get("measure", "{mean: calls}")
+    right = {
+        "title": "t",
+        "columns": f"[{{key: a, label: A, measure: {measure}}}]",
+        "rows": "[{label: r, where: {planner: too}}]",
+    }
+    keys = {key: text for key, text in (right | changes).items() if text and key != "measure"}
+    text = "\n".join(f"{key}: {text}" for key, text in keys.items())
+    refused(tmp_path / "t.published.yaml", text, said)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("[", "is not YAML"), ("just a text", "write a mapping")]
+)
+def test_a_file_that_is_no_mapping(tmp_path, text, said):
+    refused(tmp_path / "t.published.yaml", text, said)
 
 
 def test_a_missing_file(tmp_path):
@@ -190,32 +178,14 @@ def test_the_sweeps_that_come_with_us_have_runs_for_every_row(paper, table, swee
             assert any(setup.field in record for record in runs.pending), setup.field
 
 
-def test_tree_of_options_prints_what_its_paper_prints():
-    table = find_paper("too").table("table2")
-    printed = {
-        row.label: {key: printed_value(figure) for key, figure in row.published.items()}
-        for row in table.rows
+def test_configurations_are_those_that_were_held_against_the_papers():
+    """Whoever changes one on purpose holds it against its paper and writes down its new digest."""
+    root = config_folder().parent
+    digests = {
+        path.relative_to(root).as_posix(): hashlib.sha256(
+            json.dumps(read_mapping(path)).encode()
+        ).hexdigest()
+        for path in sorted(root.rglob("*.yaml"))
     }
-    planning = {
-        name: (figures["planning-calls"], figures["planning-tokens"])
-        for name, figures in printed.items()
-    }
-    assert planning == {
-        "CoT": (1.0, 500.0),
-        "ReAct-Option": (30.0, 9200.0),
-        "ToT-MCTS": (600.0, 215_000.0),
-        "ToO": (900.0, 347_000.0),
-    }
-
-
-def test_the_grid_of_figure_3():
-    trials = load_sweep(find_paper("too").sweeps("figure3")[0]).trials
-    points = {
-        (trial.planner, *(trial.settings[key] for key in ("k", "d", "iter"))) for trial in trials
-    }
-    assert len(points) == 2 * 2 * 3 * 3
-    assert ("tot-mcts", 3, 16, 15) in points
-    assert {trial.task for trial in trials} == {"craft-a-diamond-pickaxe"}
-    assert {(trial.settings["return"], trial.settings["first_play"]) for trial in trials} == {
-        ("mean", "reward")
-    }
+    kept = Path(__file__).parents[1] / "golden" / "configs.json"
+    assert digests == json.loads(kept.read_text("utf-8"))

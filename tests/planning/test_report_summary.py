@@ -3,29 +3,13 @@
 import pytest
 from report_ledgers import result_of, trial_of
 
-from llm_planning.experiments.ledger import LedgerRow
-from llm_planning.experiments.runs import UnknownFieldError
+from llm_planning.experiments.runs import (
+    UnknownFieldError,
+    result_record,
+    runs_of,
+    trial_record,
+)
 from llm_planning.experiments.summary import summary
-
-
-def row_of(result):
-    return LedgerRow(
-        key=result.trial.key,
-        trial=result.trial,
-        status=result.status,
-        success=result.success,
-        plan=result.plan,
-        metrics=result.metrics,
-        usage=result.usage,
-        error=result.error,
-        attempts=1,
-        started=result.started,
-        seconds=result.seconds,
-        provenance="p",
-        trace=None,
-        trace_sha256=None,
-    )
-
 
 RESULTS = (
     result_of(trial_of("cot", d=2)),
@@ -34,12 +18,13 @@ RESULTS = (
     result_of(trial_of("too", k=3, d=2), calls=50, success=True),
     result_of(trial_of("too", k=3, d=2, seed=1), failed=True),
 )
-ROWS = [row_of(result) for result in RESULTS]
-EXPECTED = [*(result.trial for result in RESULTS), trial_of("too", k=3, d=2, seed=2)]
+DONE = [result_record(result, attempts=1) for result in RESULTS]
+RUNS = runs_of(DONE)
+UNFINISHED = runs_of([*DONE, trial_record(trial_of("too", k=3, d=2, seed=2))])
 
 
 def test_groups_by_whatever_differs_but_tasks_and_seeds():
-    told = summary(ROWS, expected=EXPECTED)
+    told = summary(UNFINISHED)
     assert told.by == ("planner", "settings.k")
     assert told.header == (
         *("planner", "k", "done", "failed", "not run"),
@@ -57,28 +42,28 @@ def test_groups_by_whatever_differs_but_tasks_and_seeds():
 
 
 def test_cells_are_texts():
-    told = summary(ROWS, expected=EXPECTED)
+    told = summary(UNFINISHED)
     assert told.cells[0] == ("cot", "–", "1", "0", "0", "not judged", "2", "1", "110", "2")
     assert told.cells[2] == ("too", "3", "1", "1", "1", "100%", "2", "50", "5,500", "2")
     assert all(len(cells) == len(told.header) for cells in told.cells)
 
 
 def test_groups_by_what_is_asked_in_short_names_too():
-    told = summary(ROWS, by=["k", "task"])
+    told = summary(RUNS, by=["k", "task"])
     assert told.by == ("settings.k", "task")
     assert [group.values for group in told.groups] == [(None, "mine"), (1, "mine"), (3, "mine")]
 
 
 def test_some_runs_that_nobody_judged():
-    (group,) = summary(ROWS, by=["domain"]).cells
+    (group,) = summary(RUNS, by=["domain"]).cells
     assert group[4].startswith("66.7% [")
     assert group[4].endswith("] (1 without)")
 
 
 def test_an_unknown_field():
     with pytest.raises(UnknownFieldError, match="no 'planer' to group by; did you mean planner"):
-        summary(ROWS, by=["planer"])
+        summary(RUNS, by=["planer"])
 
 
 def test_no_rows():
-    assert summary([]).groups == ()
+    assert summary(runs_of([])).groups == ()

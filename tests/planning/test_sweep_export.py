@@ -1,14 +1,13 @@
 import csv
-import itertools
 import json
 import os
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from ledger_samples import (
     PROVENANCE,
-    USAGE,
     failure_of,
     result_of,
     sweep_of_seeds,
@@ -16,9 +15,11 @@ from ledger_samples import (
 )
 from pyarrow import parquet
 
-from llm_planning.experiments.export import ExportError, columns, export
+from llm_planning.experiments.export import ExportError, export, read_export
 from llm_planning.experiments.ledger import Ledger
+from llm_planning.experiments.runs import result_record
 
+GOLDEN = Path(__file__).parents[1] / "golden"
 STARTED = datetime(2023, 11, 14, 22, 13, 20, 250_000, tzinfo=UTC)
 
 
@@ -42,96 +43,56 @@ def ledger(tmp_path):
         yield opened
 
 
-def table(path):
-    """Column -> values, as pyarrow reads a Parquet file."""
-    return parquet.read_table(path).to_pydict()
-
-
-def test_the_columns_of_a_parquet_file(ledger, tmp_path):
-    assert export(ledger, tmp_path / "rows.parquet") == 3
-    kinds = {
-        field.name: str(field.type) for field in parquet.read_schema(tmp_path / "rows.parquet")
-    }
-    expected = {
-        "key": "string",
-        "planner": "string",
-        "seed": "int64",
-        "settings.k": "int64",
-        "settings.c": "double",
-        "settings.layout": "string",
-        "success": "bool",
-        "attempts": "int64",
-        "seconds": "double",
-        "metrics.nodes": "double",
-        "metrics.basis": "string",
-        "metrics.odd": "string",
-        "metrics.judged": "bool",
-        "metrics.huge": "string",
-        "metrics.list": "string",
-        "calls": "int64",
-        "usage.propose.prompt_tokens": "int64",
-        "plan": "list<element: string>",
-        "started": "timestamp[us, tz=UTC]",
-        "provenance": "string",
-        "provenance.versions.python": "string",
-    }
-    assert {name: kinds[name] for name in expected} == expected
-    assert not any(name.startswith("provenance.templates") for name in kinds)
-
-
-def test_the_values_of_a_parquet_file(ledger, tmp_path):
-    export(ledger, tmp_path / "rows.parquet")
-    read = table(tmp_path / "rows.parquet")
-    assert {
-        name: read[name]
-        for name in (
-            *("planner", "seed", "settings.k", "settings.d", "success", "status", "attempts"),
-            *("metrics.nodes", "metrics.odd", "metrics.judged", "metrics.huge", "metrics.list"),
-            *("calls", "usage.propose.calls", "plan", "error", "started", "provenance.commit"),
-        )
-    } == {
-        "planner": ["too", "cot", "too"],
-        "seed": [0, 1, 2],
-        "settings.k": [2, None, 2],
-        "settings.d": [None, 10, None],
-        "success": [True, None, None],
-        "status": ["done", "done", "failed"],
-        "attempts": [1, 1, 2],
-        "metrics.nodes": [7.5, 3.0, None],
-        "metrics.odd": ["1", "none, yet", None],
-        "metrics.judged": [True, None, None],
-        "metrics.huge": [str(2**70), None, None],
-        "metrics.list": [None, '[1, "a"]', None],
-        "calls": [6, 6, 0],
-        "usage.propose.calls": [3, 3, None],
-        "plan": [["find 1 cow", "kill 1 cow"], ['say "hi", twice', "né\\ud800"], []],
-        "error": [None, None, "E: a\nb"],
-        "started": [STARTED] * 3,
-        "provenance.commit": ["c0ffee"] * 3,
-    }
-    key = trial_number(0).key
-    assert (read["key"][0], read["trace"][0]) == (key, f"traces/{key}.jsonl.gz")
-    assert read["trace"][2] is None
-    assert read["tokens"][0] == 2 * (USAGE.prompt_tokens + USAGE.completion_tokens)
-
-
-def test_a_csv_file_says_the_same(ledger, tmp_path):
+def test_a_csv_file_is_the_golden_one(ledger, tmp_path):
     assert export(ledger, tmp_path / "rows.CSV") == 3
-    with (tmp_path / "rows.CSV").open(encoding="utf-8", newline="") as file:
-        first, second, third = csv.DictReader(file)
-    assert (first["success"], second["success"], third["success"]) == ("true", "", "")
-    assert (first["seed"], first["settings.c"], second["settings.k"]) == ("0", "1.5", "")
-    assert json.loads(second["plan"]) == ['say "hi", twice', "né\\ud800"]
-    assert (second["metrics.odd"], third["error"]) == ("none, yet", "E: a\nb")
-    assert first["started"] == "2023-11-14T22:13:20.250000+00:00"
-    assert len(first) == len(columns(ledger))
+    assert (tmp_path / "rows.CSV").read_bytes() == (GOLDEN / "export.csv").read_bytes()
 
 
-def test_fields_of_one_family_stand_together(ledger):
-    families = [column.name.partition(".")[0] for column in columns(ledger)]
-    runs = [family for family, _ in itertools.groupby(families)]
-    assert len(runs) == len(set(runs)) < len(families)
-    assert runs[0] == "key"
+def test_a_parquet_file_has_the_golden_types_and_the_values_of_the_csv_file(ledger, tmp_path):
+    assert export(ledger, tmp_path / "rows.parquet") == 3
+    table = parquet.read_table(tmp_path / "rows.parquet")
+    types = {field.name: str(field.type) for field in table.schema}
+    assert types == json.loads((GOLDEN / "export-types.json").read_text("utf-8"))
+    with (GOLDEN / "export.csv").open(encoding="utf-8", newline="") as file:
+        for row, cells in zip(table.to_pylist(), csv.DictReader(file), strict=True):
+            assert row.pop("started") == datetime.fromisoformat(cells.pop("started"))
+            texts = {name: json.dumps(value) for name, value in row.items() if value is not None}
+            said = {name: row[name] for name in texts if isinstance(row[name], str)}
+            assert texts | said == {name: cell for name, cell in cells.items() if cell}
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_an_export_is_read_as_records(ledger, tmp_path, ending):
+    path = tmp_path / f"rows.{ending}"
+    export(ledger, path)
+    records = read_export(path)
+    for record, row in zip(records, ledger.rows(), strict=True):
+        known = result_record(row.result, attempts=row.attempts)
+        known = {name: value for name, value in known.items() if value is not None}
+        odd = {"metrics.odd", "metrics.huge", "metrics.list"}  # of mixed kinds, and so texts
+        assert {k: v for k, v in known.items() if k not in odd}.items() <= record.items()
+    assert records[0]["provenance.commit"] == "c0ffee"
+    assert records[1]["metrics.list"] == '[1, "a"]'
+    assert not records[0].keys() & {"plan", "key", "settings.layout"}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("rows.txt", b""),
+        ("missing.csv", None),
+        ("rows.csv", b""),
+        ("rows.csv", b"planner,task\ntoo\n"),
+        ("rows.csv", b"\xff"),
+        ("rows.csv.gz", b"\x1f\x8b"),
+        ("rows.parquet", b"PAR1"),
+    ],
+)
+def test_what_is_no_export_is_refused(tmp_path, name, content):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(ExportError, match=f"cannot read .*{name}"):
+        read_export(tmp_path / name)
 
 
 def mean_nodes_in_pandas(pandas, path):

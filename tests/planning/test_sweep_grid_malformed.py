@@ -14,8 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from llm_planning.experiments.grid import SweepConfigError, load_sweep
-from llm_planning.experiments.trust import Trust
+from llm_planning.experiments.grid import load_sweep
+from llm_planning.experiments.grid_file import SweepConfigError
+from llm_planning.experiments.sweep_files import Trust
 
 MALFORMED = settings(
     max_examples=500,

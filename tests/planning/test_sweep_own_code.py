@@ -7,14 +7,17 @@ import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 
 import pytest
+from command_line import invoke
 
 from llm_planning.environments.catalogue import DOMAINS
-from llm_planning.experiments.grid import SweepConfigError, load_sweep
+from llm_planning.experiments.grid import load_sweep
+from llm_planning.experiments.grid_file import SweepConfigError
 from llm_planning.experiments.ledger import LEDGER_FILE, Ledger
 from llm_planning.experiments.local_pool import prepare_trial, run_trial
-from llm_planning.experiments.trust import Trust
+from llm_planning.experiments.sweep_files import Trust
 from llm_planning.own_code import OwnCodeError
 from llm_planning.registry import find_domain
 from llm_planning.roles import Engines
@@ -109,6 +112,16 @@ SWEEP = """
 """
 
 
+PLAIN = {"model": "none", "planners": "walk.py:walk", "domain": "world.py:Line", "tasks": "all"}
+
+
+def load(**changes):
+    """The sweep in the working directory; with changes, the plain one with these is put there."""
+    if changes:
+        Path("sweep.yaml").write_text(json.dumps(PLAIN | changes))
+    return load_sweep("sweep.yaml", trust=Trust.of(["."]))
+
+
 def write(folder, **files):
     for name, text in files.items():
         stem, _, suffix = name.rpartition("_")
@@ -130,6 +143,13 @@ def command(*arguments):
 
 
 def said(*arguments, code=0):
+    """What a command says that runs nobody's code: it may run in this process."""
+    ended = invoke(*arguments)
+    assert ended.exit_code == code, ended.output
+    return ended.stdout if code == 0 else ended.stderr
+
+
+def said_by_process(*arguments, code=0):
     done = subprocess.run(command(*arguments), capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout if code == 0 else done.stderr
@@ -171,13 +191,15 @@ def test_it_is_swept_killed_resumed_and_reported_by_commands_alone(mine):
 
     # What is resumed is what was begun.
     write(mine, rules_py=RULES + "\n    # edited\n")
-    refused = said("sweep", "resume", folder, "--no-cache", *TRUSTED, code=1)
+    refused = said_by_process("sweep", "resume", folder, "--no-cache", *TRUSTED, code=1)
     assert "world.py is not what it was when the sweep began" in refused
     assert f"{kept} of 80 trials are recorded" in refused
     assert times_run(mine) == ran, "what has changed must not be run"
     write(mine, rules_py=RULES)
 
-    resumed = json.loads(said("sweep", "resume", folder, "--no-cache", *TRUSTED, "--json"))
+    resumed = json.loads(
+        said_by_process("sweep", "resume", folder, "--no-cache", *TRUSTED, "--json")
+    )
     assert (resumed["kept"], resumed["done"], resumed["failed"]) == (kept, 80 - kept, 0)
     report = json.loads(said("sweep", "report", folder, "--by", "stride", "--json"))
     assert [(one["by"]["settings.stride"], one["done"]) for one in report["groups"]] == [
@@ -187,17 +209,19 @@ def test_it_is_swept_killed_resumed_and_reported_by_commands_alone(mine):
     with Ledger.open(folder) as ledger:
         rows = list(ledger.rows())
     assert len({row.key for row in rows}) == len(rows) == 80
-    for row in rows:
-        assert (row.trial.planner, row.trial.domain) == ("walk.py:walk", "world.py:Line")
-        side = 1 if row.trial.task == "right" else -1
-        assert row.success == (row.metrics["end"] == 4 * side)
-        assert (row.trial.settings["length"], row.trial.settings["domain.length"]) == (50, 4)
-    assert any(row.success for row in rows)
+    results = [row.result for row in rows]
+    for result in results:
+        trial = result.trial
+        assert (trial.planner, trial.domain) == ("walk.py:walk", "world.py:Line")
+        side = 1 if trial.task == "right" else -1
+        assert result.success == (result.metrics["end"] == 4 * side)
+        assert (trial.settings["length"], trial.settings["domain.length"]) == (50, 4)
+    assert any(result.success for result in results)
 
 
 def test_an_edit_of_the_code_or_of_what_it_imports_makes_other_trials(mine):
     def keys():
-        return {trial.key for trial in load_sweep("sweep.yaml", trust=Trust.of(["."])).trials}
+        return {trial.key for trial in load().trials}
 
     first = keys()
     assert len(first) == 80
@@ -213,13 +237,13 @@ def test_an_edit_of_the_code_or_of_what_it_imports_makes_other_trials(mine):
 
 
 async def test_a_trial_runs_the_code_that_its_sweep_began_with(mine):
-    trial = load_sweep("sweep.yaml", trust=Trust.of(["."])).trials[0]
+    trial = load().trials[0]
     engines = Engines(EncoderEngine())
     assert (await run_trial(trial, engines)).status == "done"
     # What runs is loaded; an edit while it runs does no harm.
     write(mine, walk_py=WALK + "\n    # edited\n")
     assert (await run_trial(trial, engines)).status == "done"
-    edited = load_sweep("sweep.yaml", trust=Trust.of(["."])).trials[0]
+    edited = load().trials[0]
     write(mine, walk_py=WALK)
     with pytest.raises(OwnCodeError, match=r"/walk\.py is not what it was when the sweep began"):
         await run_trial(edited, engines)
@@ -229,7 +253,7 @@ async def test_a_trial_runs_the_code_that_its_sweep_began_with(mine):
 async def test_what_has_changed_is_refused_before_it_runs(mine, changed):
     # Not what an earlier test has run in this process.
     write(mine, rules_py=RULES + f"\n    # {changed}\n")
-    trial = load_sweep("sweep.yaml", trust=Trust.of(["."])).trials[0]
+    trial = load().trials[0]
     (mine / "ran").unlink()
     marking = '__import__("pathlib").Path("changed-ran").touch()\n'
     (mine / changed).write_text(marking + (mine / changed).read_text())
@@ -262,10 +286,8 @@ async def test_what_has_changed_is_refused_before_it_runs(mine, changed):
 )
 def test_what_is_wrong_with_it_is_said_in_one_line(mine, changes, expected):
     write(mine, broken_py="1 / 0")
-    sweep = {"model": "none", "planners": "walk.py:walk", "domain": "world.py:Line", "tasks": "all"}
-    (mine / "sweep.yaml").write_text(json.dumps(sweep | changes))
     with pytest.raises(SweepConfigError) as caught:
-        load_sweep("sweep.yaml", trust=Trust.of(["."]))
+        load(**changes)
     message = str(caught.value)
     assert message.startswith("sweep.yaml: ")
     assert message.isprintable()
@@ -277,29 +299,22 @@ def test_a_task_of_two_domains_needs_the_domain(mine, monkeypatch):
     line = find_domain("world.py:Line")
     for name in ("near", "far"):
         monkeypatch.setitem(DOMAINS, name, line)
-    sweep = {"model": "none", "planners": "walk.py:walk", "tasks": ["right"]}
-    (mine / "sweep.yaml").write_text(json.dumps(sweep))
+    monkeypatch.delitem(PLAIN, "domain")
     with pytest.raises(SweepConfigError, match=r"tasks: the task 'right' is in the domains .*name"):
-        load_sweep("sweep.yaml", trust=Trust.of(["."]))
-    (mine / "sweep.yaml").write_text(json.dumps(sweep | {"domain": "near"}))
-    assert len(load_sweep("sweep.yaml", trust=Trust.of(["."])).trials) == 1
-    (mine / "sweep.yaml").write_text(json.dumps(sweep | {"tasks": "all"}))
+        load(tasks=["right"])
+    assert len(load(tasks=["right"], domain="near").trials) == 1
     with pytest.raises(SweepConfigError, match=r"tasks: planner .* plans in .*: say which by"):
-        load_sweep("sweep.yaml", trust=Trust.of(["."]))
+        load(tasks="all")
 
 
 def test_domains_are_swept_like_anything_else(mine):
     write(mine, more_py=WORLD.replace("Line", "Long"))
-    sweep = {
-        "model": "none",
-        "planners": ["walk.py:walk"],
-        "domain": ["world.py:Line", "more.py:Long"],
-        "tasks": ["left"],
-        "seeds": 2,
-        "exclude": {"domain": "more.py:Long", "seed": 1},
-    }
-    (mine / "sweep.yaml").write_text(json.dumps(sweep))
-    trials = load_sweep("sweep.yaml", trust=Trust.of(["."])).trials
+    trials = load(
+        domain=["world.py:Line", "more.py:Long"],
+        tasks=["left"],
+        seeds=2,
+        exclude={"domain": "more.py:Long", "seed": 1},
+    ).trials
     assert [(trial.domain, trial.seed) for trial in trials] == [
         ("world.py:Line", 0),
         ("world.py:Line", 1),

@@ -11,8 +11,8 @@ from llm_planning.experiments import provenance
 from llm_planning.experiments.provenance import (
     MOST_TEXTS,
     checkout,
+    collect_provenance,
     fixed_texts,
-    gather,
     versions,
 )
 from llm_serving.request import ModelIdentity
@@ -41,7 +41,7 @@ def repository(tmp_path):
 
 def test_everything_that_a_result_depends_on_is_gathered():
     models = [ModelIdentity(name="tiny", revision="r1", dtype="float32")]
-    known = gather(models=models, deterministic=True)
+    known = collect_provenance(models=models, deterministic=True)
     assert json.loads(json.dumps(known)) == known
     assert known["models"] == {"tiny": {"revision": "r1", "dtype": "float32"}}
     assert known["deterministic"] is True
@@ -49,7 +49,7 @@ def test_everything_that_a_result_depends_on_is_gathered():
     assert known["system"] == platform.platform()
     assert known["cpu"]
     assert isinstance(known["gpus"], list)
-    assert gather(models=models, deterministic=True) == known
+    assert collect_provenance(models=models, deterministic=True) == known
 
 
 def test_versions_are_those_of_the_installed_libraries():

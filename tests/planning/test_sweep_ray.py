@@ -21,16 +21,16 @@ import psutil
 import pytest
 from planted import plant, ran
 
+from llm_planning.experiments.executors import Answers, Models, RayExecutor, open_pool
 from llm_planning.experiments.grid import load_sweep
 from llm_planning.experiments.ledger import Ledger
 from llm_planning.experiments.local_pool import LocalPool
-from llm_planning.experiments.opening import Answers, Models, RayExecutor, open_pool
 from llm_planning.experiments.pool import PoolLoad
 from llm_planning.experiments.ray_cluster import Node, RayPoolError, connect, place
 from llm_planning.experiments.ray_pool import RayPool
 from llm_planning.experiments.scheduler import run_sweep
+from llm_planning.experiments.sweep_files import Trust
 from llm_planning.experiments.trial import Trial, TrialResult
-from llm_planning.experiments.trust import Trust
 from llm_planning.model_configs import find_config
 from llm_planning.own_code import OwnCodeError
 from llm_planning.roles import Engines
@@ -96,16 +96,7 @@ class StubPool:
             self.running -= 1
         self.done += 1
         return TrialResult(
-            trial=trial,
-            status="done",
-            success=None,
-            plan=(),
-            metrics=metrics,
-            usage={},
-            trace={},
-            error=None,
-            started=0.0,
-            seconds=0.0,
+            trial=trial, status="done", metrics=metrics, usage={}, started=0.0, seconds=0.0
         )
 
     async def aclose(self):
@@ -307,19 +298,15 @@ def open_to_others(path):
     return all(folder.stat().st_mode & 0o001 for folder in path.parents)
 
 
-async def test_only_this_machine_reaches_a_local_ray(local_ray):
-    async with opened(partial(stubbed, limits=()), workers=1):
-        found = set(ask_family(listening))
-    names = {psutil.Process().name(), "gcs_server", "raylet", "ray::Worker"}
-    assert names <= {name for name, _ in found}
-    assert [entry for entry in found if not entry[1].is_loopback] == []
-
-
-async def test_only_this_user_reaches_the_files_of_a_local_ray(local_ray):
+async def test_only_this_machine_and_this_user_reach_a_local_ray(local_ray):
     folder = ray_folder()
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     async with opened(partial(stubbed, limits=()), workers=1):
+        found = set(ask_family(listening))
         used = set(ask_family(written))
+    names = {psutil.Process().name(), "gcs_server", "raylet", "ray::Worker"}
+    assert names <= {name for name, _ in found}
+    assert [entry for entry in found if not entry[1].is_loopback] == []
     assert {"plasma_store", "raylet", "raylet.out"} <= {path.name for path in used}
     assert [path for path in used if path.exists() and open_to_others(path)] == []
 
@@ -373,9 +360,9 @@ async def test_a_worker_is_killed_and_no_trial_is_lost_or_double(local_ray, tmp_
             assert killed[0] in pids
             assert {report.pid for report in pool.reports} != pids
         rows = list(ledger.rows())
-    assert [row.trial.seed for row in rows] == list(range(80))
-    assert {row.status for row in rows} == {"done"}
-    assert {row.plan for row in rows} == {("mine 3 oak_log",)}
+    assert [row.result.trial.seed for row in rows] == list(range(80))
+    assert {row.result.status for row in rows} == {"done"}
+    assert {row.result.plan for row in rows} == {("mine 3 oak_log",)}
     assert progress.done == 80
     assert 1 <= progress.lost <= 8
     assert len(told) == 1
@@ -467,7 +454,7 @@ from llm_planning.experiments.local_pool import LocalPool
 from llm_planning.experiments.ray_pool import RayPool
 from llm_planning.experiments.scheduler import run_sweep
 from llm_planning.experiments.grid import load_sweep
-from llm_planning.experiments.opening import RayExecutor
+from llm_planning.experiments.executors import RayExecutor
 from llm_planning.experiments.ledger import Ledger
 from llm_planning.experiments.trial import Trial
 from llm_planning.own_code import OwnCodeError
@@ -516,7 +503,9 @@ try:
 except KeyboardInterrupt:
     print("interrupted")
 assert signal.getsignal(signal.SIGTERM) is default
-assert {**os.environ, "RAY_CLIENT_MODE": ""} == {**environment, "RAY_CLIENT_MODE": ""}
+# What Ray sets by itself and leaves, unless a test before this one has set it already.
+left = {"RAY_CLIENT_MODE": "", "PYTHONBREAKPOINT": ""}
+assert {**os.environ, **left} == {**environment, **left}
 """
 
 
@@ -606,7 +595,7 @@ def test_a_cluster_that_runs_is_used_and_left_as_it_was(local_ray, drive, monkey
     assert len(output.splitlines()) == 1
     assert output.startswith("worker 1 was lost, another is starting: ")
     with Ledger.open(folder / "sweep") as ledger:
-        assert [row.trial.seed for row in ledger.rows()] == list(range(30))
+        assert [row.result.trial.seed for row in ledger.rows()] == list(range(30))
     assert local_ray.nodes() == (Node(cpus=2, gpus=0),)
     assert sorted(path.name for path in folder.iterdir()) == ["done", "sweep"]
 

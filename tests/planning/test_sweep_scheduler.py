@@ -27,18 +27,12 @@ def trial_of(seed):
 
 
 def result_of(trial, error=None):
-    return TrialResult(
-        trial=trial,
-        status="failed" if error else "done",
-        success=None,
-        plan=(),
-        metrics={},
-        usage={},
-        trace={},
-        error=error,
-        started=0.0,
-        seconds=0.0,
-    )
+    status = "failed" if error else "done"
+    return TrialResult(trial=trial, status=status, error=error, usage={}, started=0.0, seconds=0.0)
+
+
+async def fails(trial):
+    return result_of(trial, error="E: no")
 
 
 class MemoryLedger:
@@ -176,9 +170,6 @@ async def test_a_second_attempt_may_succeed():
 
 
 async def test_attempts_of_earlier_runs_count():
-    async def fails(trial):
-        return result_of(trial, error="E: no")
-
     trial = trial_of(1)
     ledger = MemoryLedger(attempts=[(trial, 2)])
     await sweep_of(MemoryPool(fails), ledger, [trial], retries=2)

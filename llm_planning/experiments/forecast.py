@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, TypeAlias
 
-from llm_planning.experiments.opening import run_groups
+from llm_planning.experiments.executors import run_groups
 from llm_serving.request import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from llm_planning.experiments.opening import Executor
+    from llm_planning.experiments.executors import Executor
     from llm_planning.experiments.scheduler import Progress
     from llm_planning.experiments.trial import Trial, TrialResult
 
@@ -30,7 +30,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class Forecast:
     """What all trials of a sweep are likely to cost.
 
     Attributes:
@@ -67,8 +67,8 @@ def by_kind(trials: Iterable[Trial]) -> Kinds:
     """Trials that differ in task and seed alone, in the order of the sweep."""
     kinds: dict[str, list[Trial]] = {}
     for trial in trials:
-        said = trial.to_json()
-        kind = json.dumps([value for key, value in said.items() if key not in {"task", "seed"}])
+        fields = trial.to_json()
+        kind = json.dumps([value for key, value in fields.items() if key not in {"task", "seed"}])
         kinds.setdefault(kind, []).append(trial)
     return kinds
 
@@ -93,13 +93,13 @@ def choose_samples(trials: Sequence[Trial], count: int) -> list[Trial]:
     return chosen
 
 
-def estimate(
+def forecast(
     trials: Sequence[Trial],
     *,
     samples: Sequence[Trial],
     executor: Executor,
     watch: Callable[[Progress], None],
-) -> Estimate:
+) -> Forecast:
     """Runs a few trials and infers what all of them will cost.
 
     A kind of trials without a sample takes the mean of its planner's samples, and if there are
@@ -126,7 +126,7 @@ def estimate(
     seconds = None
     if cost is not None and written:
         seconds = cost.completion_tokens * progress.seconds / written
-    return Estimate(samples=len(ledger.results), failed=failed, cost=cost, seconds=seconds)
+    return Forecast(samples=len(ledger.results), failed=failed, cost=cost, seconds=seconds)
 
 
 def _extrapolated(trials: Sequence[Trial], done: Sequence[TrialResult]) -> Cost:

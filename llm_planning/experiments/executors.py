@@ -92,7 +92,7 @@ def _configuration(trial: Trial, name: str) -> EngineConfig | None:
         ) from error
 
 
-class LonePool(LocalPool):
+class SerialPool(LocalPool):
     """One trial at a time, from an empty prefix cache: nothing that ran before can be felt."""
 
     def __init__(
@@ -151,7 +151,7 @@ def open_pool(models: Models, *, answers: Answers, most: int | None) -> Iterator
 
         gauges = tuple(served.values())
         if alone:
-            yield LonePool(engines, gauges=gauges)
+            yield SerialPool(engines, gauges=gauges)
         else:
             yield LocalPool(engines, most=most or MOST, gauges=gauges)
 
@@ -189,14 +189,14 @@ def use_invariant_kernels() -> bool:
     return True
 
 
-Opened: TypeAlias = "Callable[[], Awaitable[TrialPool]]"
+PoolOpener: TypeAlias = "Callable[[], Awaitable[TrialPool]]"
 """Gives the pool, on the event loop that will use it."""
 
 
 class Executor(Protocol):
     """Where trials run."""
 
-    def open(self, models: Models) -> AbstractContextManager[Opened]:
+    def open(self, models: Models) -> AbstractContextManager[PoolOpener]:
         """Loads models, or says how they are loaded; closes them at the end."""
         ...
 
@@ -216,7 +216,7 @@ class LocalExecutor:
     most: int | None = None
 
     @contextmanager
-    def open(self, models: Models) -> Iterator[Opened]:
+    def open(self, models: Models) -> Iterator[PoolOpener]:
         """Loads models, before any event loop runs: Ctrl-C is heard at once."""
         self.tell(f"loading {models}")
         with open_pool(models, answers=self.answers, most=self.most) as pool:
@@ -248,7 +248,7 @@ class RayExecutor:
     cpus_per_worker: int = 8
 
     @contextmanager
-    def open(self, models: Models) -> Iterator[Opened]:
+    def open(self, models: Models) -> Iterator[PoolOpener]:
         """Says how the workers load models."""
         from llm_planning.experiments.ray_pool import RayPool
 
@@ -317,7 +317,7 @@ def run_groups(
 
 async def _run(
     trials: list[Trial],
-    opened: Opened,
+    opened: PoolOpener,
     ledger: Records,
     retries: int,
     *,

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from llm_planning.experiments.estimate import by_kind, choose_samples, estimate
+from llm_planning.experiments.forecast import by_kind, choose_samples, forecast
 from llm_planning.experiments.pool import PoolLoad
 from llm_planning.experiments.trial import Trial, TrialResult
 from llm_serving.request import Usage
@@ -51,14 +51,10 @@ class PricedPool:
         return TrialResult(
             trial=trial,
             status="failed" if broken else "done",
-            success=None,
-            plan=(),
-            metrics={},
             usage={
                 "one": Usage(calls=1, prompt_tokens=7),
                 "other": Usage(calls=2, completion_tokens=tokens),
             },
-            trace={},
             error="E: broken" if broken else None,
             started=0.0,
             seconds=0.0,
@@ -80,10 +76,10 @@ class Executor:
         yield opened
 
 
-def estimated(trials, count, **options):
+def forecast_of(trials, count, **options):
     samples = choose_samples(trials, count)
     executor = Executor(PricedPool(**options))
-    return estimate(trials, samples=samples, executor=executor, watch=lambda _: None)
+    return forecast(trials, samples=samples, executor=executor, watch=lambda _: None)
 
 
 def test_kinds_differ_in_more_than_task_and_seed():
@@ -105,7 +101,7 @@ def test_samples_are_spread_over_kinds_and_tasks(count):
 
 def test_a_sweep_costs_what_its_kinds_cost():
     # 8 trials each of 10, 20, 100 and 200 tokens.
-    found = estimated(trials_of(("cot", "too"), ds=(1, 2)), 4)
+    found = forecast_of(trials_of(("cot", "too"), ds=(1, 2)), 4)
     assert found.cost.completion_tokens == 8 * 330
     assert found.cost.calls == 32 * 3
     assert found.cost.prompt_tokens == 32 * 7
@@ -117,20 +113,20 @@ def test_a_kind_without_a_sample_costs_what_its_planner_s_others_cost():
     trials = trials_of(("cot", "too"), ds=(1, 3))
     chosen = [trials[0], *[trial for trial in trials if trial.planner == "too"][:1]]
     executor = Executor(PricedPool())
-    found = estimate(trials, samples=chosen, executor=executor, watch=lambda _: None)
+    found = forecast(trials, samples=chosen, executor=executor, watch=lambda _: None)
     assert found.cost.completion_tokens == 16 * 10 + 16 * 100
 
 
 def test_failed_samples_are_told_and_not_counted():
-    found = estimated(trials_of(("cot", "too")), 2, broken=("too",))
+    found = forecast_of(trials_of(("cot", "too")), 2, broken=("too",))
     assert found.failed == {"E: broken": 1}
     assert found.cost.completion_tokens == 16 * 10
-    nothing = estimated(trials_of(("too",)), 2, broken=("too",))
+    nothing = forecast_of(trials_of(("too",)), 2, broken=("too",))
     assert nothing.cost is None
     assert nothing.seconds is None
 
 
 def test_answers_from_the_cache_tell_nothing_of_the_time():
-    found = estimated(trials_of(), 2, free=True)
+    found = forecast_of(trials_of(), 2, free=True)
     assert found.cost.completion_tokens == 80
     assert found.seconds is None
