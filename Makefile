@@ -1,4 +1,11 @@
-# `make demo` plans a task from nothing; `make test` checks everything. Both set up `.venv` first.
+# make demo      plans a task from nothing
+# make test      runs the tests that take little time: 5 to 7 minutes on two cores
+# make test-all  runs every test: up to 15 minutes
+# make hostile   runs 5,000 malformed calls, damaged files and signals
+# make lint      checks style and types
+# make bench     runs the benchmarks
+# make doctor    says what this machine can do
+# Each of them sets up `.venv` first.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -11,7 +18,9 @@ TORCH := 2.13.0
 TORCHVISION := 0.28.0
 TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
 
-.PHONY: setup demo test hostile lint bench doctor clean
+QUICK := not slow and not ray and not kills and not browser
+
+.PHONY: setup demo test test-all hostile lint bench doctor clean
 
 setup: $(STAMP)
 
@@ -41,10 +50,14 @@ demo: setup
 	$(BIN)/llm-planning run too --task cook-meat --set k=2 --set d=4 --set iter=3 \
 	  --set return=mean --set first_play=reward
 
+# The markers are listed in `pyproject.toml`. Options join by PYTEST_ADDOPTS.
 test: setup
+	$(BIN)/python -m pytest -q -m '$(QUICK)'
+
+test-all: setup
 	$(BIN)/python -m pytest -q
 
-# Malformed calls, damaged files and signals, of which `make test` runs a share.
+# `make test` runs a share of these.
 hostile: setup
 	$(BIN)/python -m tests.hostile --cases 5000 --processes 500
 

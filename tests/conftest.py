@@ -1,11 +1,27 @@
 """What tests share: an engine and an encoder on bundled models, opened when first asked for."""
 
+import signal
+
 import pytest
 import pytest_asyncio
 
 from llm_serving.config import EngineConfig
 from llm_serving.encoder import TextEncoder
 from llm_serving.vllm_engine import VllmEngine
+
+# A shell's background jobs ignore Ctrl-C, and so would every process that a test starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+MARKED = {"local_ray": "ray", "drive": "ray", "observed": "slow"}
+"""Fixture that takes long to make -> marker of the tests that use it."""
+
+
+def pytest_collection_modifyitems(items):
+    """Marks tests by what they need."""
+    for item in items:
+        for name in item.fixturenames:
+            if name in MARKED:
+                item.add_marker(MARKED[name])
 
 
 @pytest_asyncio.fixture(scope="session")

@@ -11,7 +11,7 @@ from .commands import CALLS, Call, commands, read_call, write_call
 from .ending import LIMIT
 from .formats import FORMATS
 from .ground import FOLDERS, MADE_GOODS, TEXT_GOODS, Ground, Place
-from .tricks import AROUND, ENGINE, SHAPES, SIGNALLED, STREAMS, Case, targets_of
+from .tricks import AROUND, ENGINE, SHAPES, SIGNALLED, STREAMS, Case, play, targets_of
 from .values import KINDS, NUMBERS, ODD, PATHS
 
 _SLOW_STARTS = ("run xenon", "index build", "index search")
@@ -127,39 +127,19 @@ def _build_file(spec: Spec, place: Place) -> Case:
     name, how, line = spec.what
     one = next(one for one in FORMATS if one.name == name)
     damaged = one.damaged(place, how, place.random)
-    call = read_call(line.replace("{}", damaged))
-    return _case(place, call)
+    return good_case(place, line.replace("{}", damaged))
 
 
-def _build_shape(spec: Spec, place: Place) -> Case:
-    line, trick = spec.what
-    case = _case(place, read_call(line))
-    case.arguments = SHAPES[trick](case.arguments, place.random)
-    return case
-
-
-def _build_around(spec: Spec, place: Place) -> Case:
+def _build_trick(spec: Spec, place: Place) -> Case:
     line, trick = spec.what
     case = good_case(place, line)
-    AROUND[trick](case)
-    return case
-
-
-def _build_planner(spec: Spec, place: Place) -> Case:
-    (line,) = spec.what
-    return good_case(place, line)
-
-
-def _build_stream(spec: Spec, place: Place) -> Case:
-    line, trick = spec.what
-    case = _case(place, read_call(line))
-    case.shell = STREAMS[trick]
+    play(case, spec.family, trick)
     return case
 
 
 def _build_signal(spec: Spec, place: Place) -> Case:
     line, names = spec.what
-    case = _case(place, read_call(line))
+    case = good_case(place, line)
     numbers = [signal.Signals[name] for name in names.split()]
     latest = _LATEST_ENGINE if line in ENGINE else _LATEST
     case.signals = tuple((place.random.uniform(0.1, latest), number) for number in numbers)
@@ -170,10 +150,10 @@ _BUILDERS: dict[str, Callable[[Spec, Place], Case]] = {
     "value": _build_value,
     "setting": _build_setting,
     "file": _build_file,
-    "shape": _build_shape,
-    "around": _build_around,
-    "planner": _build_planner,
-    "stream": _build_stream,
+    "shape": _build_trick,
+    "around": _build_trick,
+    "planner": _build_trick,
+    "stream": _build_trick,
     "signal": _build_signal,
 }
 
@@ -251,9 +231,9 @@ def _planners() -> Iterator[Spec]:
             )
             little = "".join(f" --set {key}={_LITTLE[key]}" for key in keys if key in _LITTLE)
             line = f"run {name} --task {task} --model none{little}"
-            yield Spec(f"{line} |", "run", "planner", (line,), slow=True)
+            yield Spec(f"{line} |", "run", "planner", (line, ""), slow=True)
         for line in (f"run {name} --list", f"run {name} --list --json"):
-            yield Spec(f"{line} |", "run", "planner", (line,))
+            yield Spec(f"{line} |", "run", "planner", (line, ""))
 
 
 def _lines(family: str, tricks: dict, lines: tuple[str, ...]) -> Iterator[Spec]:

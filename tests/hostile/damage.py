@@ -2,15 +2,15 @@
 
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
 import yaml
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
+
+from .kinds import KINDS, Make, link, write
 
 Damage = Callable[[Path, Random], object]
 
@@ -58,18 +58,8 @@ VALUES = st.recursive(
 """Values of any type, as JSON and YAML have them."""
 
 
-@dataclass(frozen=True)
-class _Swap:
-    """Values that take the places of others, as hypothesis draws them."""
-
-    values: list
-
-    @classmethod
-    def of_seed(cls, number: int) -> "_Swap":
-        return cls(drawn(VALUES, number=60, start=number))
-
-
-_SWAP = _Swap.of_seed(7)
+_SWAPS = drawn(VALUES, number=60, start=7)
+"""Values that take the places of others."""
 
 
 def _paths(tree: object, path: tuple = ()) -> Iterable[tuple]:
@@ -86,7 +76,7 @@ def _paths(tree: object, path: tuple = ()) -> Iterable[tuple]:
 def swapped(tree: object, random: Random) -> object:
     """A tree in which one value is another, is gone, or has a neighbour that nobody knows."""
     path = random.choice(list(_paths(tree)))
-    value = random.choice(_SWAP.values)
+    value = random.choice(_SWAPS)
     if not path:
         return value
     above = tree
@@ -124,92 +114,80 @@ def _truncate(path: Path, random: Random) -> None:
     os.truncate(path, random.randrange(max(1, path.stat().st_size)))
 
 
-def _flip(path: Path, random: Random) -> None:
-    content = bytearray(path.read_bytes() or b"x")
+def _spoiled(change: Callable[[bytes, Random], bytes]) -> Damage:
+    return lambda path, random: path.write_bytes(change(path.read_bytes(), random))
+
+
+def _flip(content: bytes, random: Random) -> bytes:
+    flipped = bytearray(content or b"x")
     for _ in range(random.choice([1, 2, 20])):
-        content[random.randrange(len(content))] ^= 1 << random.randrange(8)
-    path.write_bytes(content)
+        flipped[random.randrange(len(flipped))] ^= 1 << random.randrange(8)
+    return bytes(flipped)
 
 
-def _insert(path: Path, random: Random) -> None:
-    content = path.read_bytes()
+def _insert(content: bytes, random: Random) -> bytes:
     at = random.randrange(len(content) + 1)
     odd = random.choice(
         [b"\0", b"\xff\xfe", b"\x1b[2J", b"[/x]", b"\n\n", b"'", b'"', b"{", b"\t", b"\xed\xa0\x80"]
     )
-    path.write_bytes(content[:at] + odd + content[at:])
+    return content[:at] + odd + content[at:]
 
 
-def _cut_out(path: Path, random: Random) -> None:
-    content = path.read_bytes()
+def _cut_out(content: bytes, random: Random) -> bytes:
     first = random.randrange(len(content) + 1)
-    path.write_bytes(content[:first] + content[first + random.randrange(1, 40) :])
+    return content[:first] + content[first + random.randrange(1, 40) :]
 
 
-def _become(make: Callable[[Path], object]) -> Damage:
-    def damage(path: Path, random: Random) -> None:
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
-        make(path)
-
-    return damage
+def _written(content: str | bytes) -> Damage:
+    return lambda path, random: write(content)(path)
 
 
-def _written(content: bytes) -> Damage:
-    return _become(lambda path: path.write_bytes(content))
+def _added(text: str) -> Damage:
+    return _spoiled(lambda content, random: content + text.encode())
 
 
 def _recoded(encoding: str) -> Damage:
-    return lambda path, random: path.write_bytes(path.read_bytes().decode().encode(encoding))
+    return _spoiled(lambda content, random: content.decode().encode(encoding))
+
+
+def table(rows: Iterable[tuple[str, Make]]) -> dict[str, Damage]:
+    """Damage that nothing is drawn for."""
+    return {
+        name: lambda path, random, alter=alter: alter(path)
+        for name, alter in rows
+        if "huge" not in name  # hundreds of megabytes, which take seconds to write
+    }
+
+
+def _each(make: Make) -> Damage:
+    """The same with every file of a folder."""
+    return lambda path, random: [make(one) for one in sorted(path.iterdir())]
 
 
 ANY_FILE: dict[str, Damage] = {
+    **table(KINDS.items()),
     "truncated": _truncate,
-    "flipped": _flip,
-    "inserted": _insert,
-    "cut-out": _cut_out,
-    "doubled": lambda path, random: path.write_bytes(path.read_bytes() * 2),
-    "random": lambda path, random: path.write_bytes(random.randbytes(random.randrange(1, 5_000))),
-    "empty": _written(b""),
-    "zeros": _written(bytes(5_000)),
-    "gone": _become(lambda path: None),
-    "folder": _become(Path.mkdir),
-    "fifo": _become(os.mkfifo),
-    "zero-device": _become(lambda path: path.symlink_to("/dev/zero")),
-    "dangling": _become(lambda path: path.symlink_to("nowhere")),
-    "loop": _become(lambda path: path.symlink_to(path.name)),
+    "flipped": _spoiled(_flip),
+    "inserted": _spoiled(_insert),
+    "cut-out": _spoiled(_cut_out),
+    "doubled": _spoiled(lambda content, random: content * 2),
+    "random": _spoiled(lambda content, random: random.randbytes(random.randrange(1, 5_000))),
     "unreadable": lambda path, random: path.chmod(0),
     "hole": lambda path, random: os.truncate(path, 1 << 33),
 }
 """What can happen to any file."""
 
 FOLDER: dict[str, Damage] = {
-    "gone": _become(lambda path: None),
-    "empty": _become(Path.mkdir),
+    **table(KINDS.items()),
     "a-file": _written(b"SQLite format 3\0"),
-    "empty-file": _written(b""),
-    "fifo": _become(os.mkfifo),
-    "zero-device": _become(lambda path: path.symlink_to("/dev/zero")),
-    "null-device": _become(lambda path: path.symlink_to("/dev/null")),
-    "dangling": _become(lambda path: path.symlink_to("nowhere")),
-    "loop": _become(lambda path: path.symlink_to(path.name)),
+    "null-device": lambda path, random: link("/dev/null")(path),
     "closed": lambda path, random: path.chmod(0),
     "read-only": lambda path, random: path.chmod(0o500),
     "no-entry": lambda path, random: path.chmod(0o600),
-    "a-folder-of-each": lambda path, random: [
-        _become(Path.mkdir)(one, random) for one in sorted(path.iterdir())
-    ],
-    "a-fifo-of-each": lambda path, random: [
-        _become(os.mkfifo)(one, random) for one in sorted(path.iterdir())
-    ],
-    "each-empty": lambda path, random: [
-        _written(b"")(one, random) for one in sorted(path.iterdir())
-    ],
-    "each-unreadable": lambda path, random: [
-        one.chmod(0) for one in path.iterdir() if not one.is_symlink()
-    ],
+    "a-folder-of-each": _each(KINDS["a folder"]),
+    "a-fifo-of-each": _each(KINDS["a pipe"]),
+    "each-empty": _each(KINDS["empty"]),
+    "each-unreadable": _each(lambda path: path.is_symlink() or path.chmod(0)),
     "odd-names": lambda path, random: [
         (path / name).write_bytes(b"x")
         for name in ("\x1b[2J", "a\nb", os.fsdecode(b"\xff"), ".x.part", "[:x].sqlite", "x.sqlite")
@@ -221,15 +199,13 @@ ANY_TEXT: dict[str, Damage] = {
     **ANY_FILE,
     "utf-16": _recoded("utf-16"),
     "utf-32": _recoded("utf-32-be"),
-    "latin-1": lambda path, random: path.write_bytes(
-        path.read_bytes() + "\n# é\n".encode("latin-1")
-    ),
-    "byte-order-mark": lambda path, random: path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes()),
-    "crlf": lambda path, random: path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n")),
-    "nul-bytes": lambda path, random: path.write_bytes(path.read_bytes().replace(b" ", b"\0")),
-    "deep-brackets": _written(b"[" * 100_000),
-    "deep-braces": _written(b'{"a":' * 50_000),
-    "one-long-line": _written(b"a" * 3_000_000),
+    "latin-1": _spoiled(lambda content, random: content + "\n# é\n".encode("latin-1")),
+    "byte-order-mark": _spoiled(lambda content, random: b"\xef\xbb\xbf" + content),
+    "crlf": _spoiled(lambda content, random: content.replace(b"\n", b"\r\n")),
+    "nul-bytes": _spoiled(lambda content, random: content.replace(b" ", b"\0")),
+    "deep-brackets": _written("[" * 100_000),
+    "deep-braces": _written('{"a":' * 50_000),
+    "one-long-line": _written("a" * 3_000_000),
 }
 """What can happen to any text."""
 
@@ -242,22 +218,20 @@ YAML: dict[str, Damage] = {
     **{f"swapped-{number}": _swap_yaml for number in range(1, 7)},
     "alias-bomb": _written(_BOMB.encode()),
     "cycle": _written(b"a: &a [*a]\n"),
-    "merge": lambda path, random: path.write_text(path.read_text() + "<<: {name: y}\n"),
+    "merge": _added("<<: {name: y}\n"),
     "tag": _written(b"!!python/object/apply:os.system ['touch owned']\n"),
-    "tagged-value": lambda path, random: path.write_text(
-        path.read_text() + "z: !!python/name:os.system\n"
-    ),
-    "documents": lambda path, random: path.write_text(path.read_text() + "---\n{}\n"),
-    "duplicate": lambda path, random: path.write_text(path.read_text() + path.read_text()),
+    "tagged-value": _added("z: !!python/name:os.system\n"),
+    "documents": _added("---\n{}\n"),
+    "duplicate": ANY_FILE["doubled"],
     "list": _written(b"- a\n- b\n"),
     "scalar": _written(b"42\n"),
     "null": _written(b"null\n"),
     "comment": _written(b"# nothing\n"),
     "number-keys": _written(b"1: 2\n2.5: 3\nnull: 4\n"),
     "complex-key": _written(b"? [a, b]\n: c\n"),
-    "not-finite": lambda path, random: path.write_text(path.read_text() + "z: .nan\n"),
-    "long-number": lambda path, random: path.write_text(path.read_text() + f"z: {'9' * 5000}\n"),
-    "tabs": lambda path, random: path.write_text(path.read_text().replace(" ", "\t")),
+    "not-finite": _added("z: .nan\n"),
+    "long-number": _added(f"z: {'9' * 5000}\n"),
+    "tabs": _spoiled(lambda content, random: content.replace(b" ", b"\t")),
     "deep-flow": _written(b"a: " + b"[" * 500 + b"]" * 500),
     "deep-block": _written("".join(f"{' ' * level}a:\n" for level in range(500)).encode()),
 }
@@ -278,23 +252,23 @@ JSON_LINES: dict[str, Damage] = {
     **ANY_TEXT,
     **{f"swapped-{number}": _swap_json_line for number in range(1, 9)},
     **{
-        f"line-{name}": lambda path, random, line=line: path.write_bytes(path.read_bytes() + line)
+        f"line-{name}": _added(f"{line}\n")
         for name, line in {
-            "list": b"[1]\n",
-            "nan": b'{"id": 9, "text": "x", "v": NaN}\n',
-            "huge": b'{"id": 9, "text": "x", "v": 1e999}\n',
-            "digits": b'{"id": ' + b"9" * 5_000 + b', "text": "x"}\n',
-            "deep": b'{"id": 9, "text": "x", "v": ' + b"[" * 90_000 + b"\n",
-            "deep-whole": b'{"id": 9, "text": "x", "v": ' + b"[" * 900 + b"]" * 900 + b"}\n",
-            "surrogate": b'{"id": 9, "text": "\\ud800"}\n',
-            "surrogate-elsewhere": b'{"id": 9, "text": "x", "v": "\\udfff"}\n',
-            "nul": b'{"id": 9, "text": "\\u0000"}\n',
-            "escape": b'{"id": "\\u001b[2J", "text": "\\u001b]0;x\\u0007"}\n',
-            "same-key": b'{"id": 1, "text": "y"}\n',
-            "same-field": b'{"id": 9, "text": "x", "text": "y"}\n',
-            "blank-text": b'{"id": 9, "text": " "}\n',
-            "id-true": b'{"id": true, "text": "x"}\n',
-            "markup": b'{"id": "[/x]", "text": "[bold]"}\n',
+            "list": "[1]",
+            "nan": '{"id": 9, "text": "x", "v": NaN}',
+            "huge": '{"id": 9, "text": "x", "v": 1e999}',
+            "digits": '{"id": ' + "9" * 5_000 + ', "text": "x"}',
+            "deep": '{"id": 9, "text": "x", "v": ' + "[" * 90_000,
+            "deep-whole": '{"id": 9, "text": "x", "v": ' + "[" * 900 + "]" * 900 + "}",
+            "surrogate": '{"id": 9, "text": "\\ud800"}',
+            "surrogate-elsewhere": '{"id": 9, "text": "x", "v": "\\udfff"}',
+            "nul": '{"id": 9, "text": "\\u0000"}',
+            "escape": '{"id": "\\u001b[2J", "text": "\\u001b]0;x\\u0007"}',
+            "same-key": '{"id": 1, "text": "y"}',
+            "same-field": '{"id": 9, "text": "x", "text": "y"}',
+            "blank-text": '{"id": 9, "text": " "}',
+            "id-true": '{"id": true, "text": "x"}',
+            "markup": '{"id": "[/x]", "text": "[bold]"}',
         }.items()
     },
 }
@@ -302,27 +276,18 @@ JSON_LINES: dict[str, Damage] = {
 
 LINES: dict[str, Damage] = {
     **ANY_TEXT,
-    "same-line": lambda path, random: path.write_text(path.read_text() + path.read_text()),
-    "escape": lambda path, random: path.write_text(path.read_text() + "\x1b]0;x\x07\x1b[2J\n"),
-    "markup": lambda path, random: path.write_text(path.read_text() + "[/x]\n[bold]\n"),
-    "blank": _written(b"\n \n\t\n"),
-    "separators": lambda path, random: path.write_text("a\u2028b\x0bc\x85d\n", encoding="utf-8"),
+    "same-line": ANY_FILE["doubled"],
+    "escape": _added("\x1b]0;x\x07\x1b[2J\n"),
+    "markup": _added("[/x]\n[bold]\n"),
+    "blank": _written("\n \n\t\n"),
+    "separators": _written("a\u2028b\x0bc\x85d\n"),
 }
-
-
-def table(rows: Iterable[tuple[str, Callable[[Path], object]]]) -> dict[str, Damage]:
-    """Damage of one format alone, from a table of its own."""
-    return {
-        name: lambda path, random, alter=alter: alter(path)
-        for name, alter in rows
-        if "huge" not in name  # hundreds of megabytes, which take seconds to write
-    }
 
 
 TEMPLATE: dict[str, Damage] = {
     **ANY_TEXT,
     **{
-        name: _written(text.encode())
+        name: _written(text)
         for name, text in {
             "unknown": "{{ nothing.at.all }}",
             "division": "{{ 1 // 0 }}",
@@ -389,7 +354,7 @@ _STEPS = {
 }
 CODE: dict[str, Damage] = {
     **ANY_TEXT,
-    **{name: _written(text.encode()) for name, text in _OWN_TEXTS.items()},
+    **{name: _written(text) for name, text in _OWN_TEXTS.items()},
 }
 DOMAIN: dict[str, Damage] = {
     **CODE,

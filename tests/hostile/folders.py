@@ -5,132 +5,96 @@ at which it writes a bad file. Nothing that reads the result may run code of it,
 over it or believe it.
 """
 
-from __future__ import annotations
-
+import hashlib
 import json
 import os
 import pickle
 import shutil
 import sqlite3
 import struct
-from collections.abc import Callable
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
-Alteration = tuple[str, Callable[[Path], None]]
+from .kinds import KINDS, Make, changed, link, run_sql, write
+
+Alteration = tuple[str, Make]
 
 DEEP = "[" * 100_000 + "]" * 100_000
 TRACE = "LLM_PLANNING_HOSTILE_TRACE"
 """Code that is hidden in a file leaves its trace in the file that this variable names."""
 
+_LEAVE_A_TRACE = f"import os; open(os.environ[{TRACE!r}], 'w').close()"
+
 
 class _Runs:
     """Unpickled, it runs code."""
 
-    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
-        return exec, (_leaving_a_trace(),)
-
-
-def _leaving_a_trace() -> str:
-    return f"import os; open(os.environ[{TRACE!r}], 'w').close()"
-
-
-def _replace_with_pipe(path: Path) -> None:
-    path.unlink(missing_ok=True)
-    os.mkfifo(path)
-
-
-def _replace_with_folder(path: Path) -> None:
-    path.unlink(missing_ok=True)
-    path.mkdir()
-
-
-def _replace_with_link(target: str) -> Callable[[Path], None]:
-    def alter(path: Path) -> None:
-        path.unlink(missing_ok=True)
-        path.symlink_to(target)
-
-    return alter
-
-
-def _write(content: str | bytes) -> Callable[[Path], None]:
-    def alter(path: Path) -> None:
-        path.unlink(missing_ok=True)
-        path.write_bytes(
-            content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
-        )
-
-    return alter
-
-
-def _halve(path: Path) -> None:
-    content = path.read_bytes()
-    path.unlink()
-    path.write_bytes(content[: len(content) // 2])
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        return exec, (_LEAVE_A_TRACE,)
 
 
 def _stretch(path: Path) -> None:
     """A size of a terabyte, which takes no room on the disk."""
-    content = path.read_bytes() if path.exists() else b""
-    path.unlink(missing_ok=True)
-    path.write_bytes(content)
+    write(path.read_bytes() if path.exists() else b"")(path)
     os.truncate(path, 1 << 40)
 
 
 ANY_FILE: tuple[Alteration, ...] = (
-    ("a pipe", _replace_with_pipe),
-    ("a device without an end", _replace_with_link("/dev/zero")),
-    ("a folder", _replace_with_folder),
-    ("a link to nowhere", _replace_with_link("/nowhere/at/all")),
-    ("a link to itself", lambda path: _replace_with_link(path.name)(path)),
-    ("empty", _write(b"")),
-    ("cut in half", _halve),
+    *((name, make) for name, make in KINDS.items() if name not in {"missing", "zeros"}),
+    ("cut in half", changed(lambda content: content[: len(content) // 2])),
     ("a terabyte of nothing", _stretch),
-    ("noise", _write(bytes(range(256)) * 64)),
+    ("noise", write(bytes(range(256)) * 64)),
 )
 """What any file can be instead of itself."""
 
 ANY_JSON: tuple[Alteration, ...] = (
     *ANY_FILE,
-    ("deep JSON", _write(DEEP)),
-    ("JSON that is a list", _write("[1, 2]")),
-    ("JSON that is a number", _write("1e999")),
-    ("JSON that is not finite", _write('{"a": NaN, "b": Infinity}')),
-    ("JSON with a lone surrogate", _write('{"\\ud800": "\\ud800\\u0000"}')),
-    ("JSON with a huge number", _write('{"a": 1' + "0" * 5000 + "}")),
-    ("JSON in UTF-16", _write("{}".encode("utf-16"))),
+    ("deep JSON", write(DEEP)),
+    ("JSON that is a list", write("[1, 2]")),
+    ("JSON that is a number", write("1e999")),
+    ("JSON that is not finite", write('{"a": NaN, "b": Infinity}')),
+    ("JSON with a lone surrogate", write('{"\\ud800": "\\ud800\\u0000"}')),
+    ("JSON with a huge number", write('{"a": 1' + "0" * 5000 + "}")),
+    ("JSON in UTF-16", write("{}".encode("utf-16"))),
 )
 
 
-def _at(name: str, rows: tuple[Alteration, ...]) -> list[Alteration]:
+def _in(name: str, alter: Make) -> Make:
+    """Does something to a file of a folder; the first that a pattern fits."""
+    return lambda folder: alter(next(iter(folder.glob(name)), folder / name))
+
+
+def _at(name: str, rows: Iterable[Alteration], pattern: str = "") -> list[Alteration]:
     """The same for a file of a folder."""
-    return [
-        (f"{name}: {told}", lambda folder, alter=alter: alter(folder / name))
-        for told, alter in rows
-    ]
+    return [(f"{name}: {told}", _in(pattern or name, alter)) for told, alter in rows]
+
+
+def _fields(**change: object) -> Make:
+    """Changes fields of a JSON object, or begins one."""
+
+    def alter(path: Path) -> None:
+        fields = json.loads(path.read_bytes()) if path.exists() else {}
+        write(json.dumps(fields | change))(path)
+
+    return alter
 
 
 # --- indexes -------------------------------------------------------------------------------------
 
 
-def _seal(folder: Path, change: dict[str, object]) -> None:
+def _sealed(**change: object) -> Make:
     """Changes fields of an `index.json`, whose digest is then right again."""
-    import hashlib
 
-    fields = json.loads((folder / "index.json").read_bytes()) | change
-    del fields["sha256"]
-    body = ",\n".join(f'"{name}": {json.dumps(value)}' for name, value in fields.items())
-    text = body.encode() + b"\n}\n"
-    digest = hashlib.sha256(text).hexdigest().encode()
-    (folder / "index.json").write_bytes(b'{\n"sha256": "%s",\n%s' % (digest, text))
+    def alter(folder: Path) -> None:
+        fields = json.loads((folder / "index.json").read_bytes()) | change
+        del fields["sha256"]
+        body = ",\n".join(f'"{name}": {json.dumps(value)}' for name, value in fields.items())
+        text = body.encode() + b"\n}\n"
+        digest = hashlib.sha256(text).hexdigest().encode()
+        (folder / "index.json").write_bytes(b'{\n"sha256": "%s",\n%s' % (digest, text))
 
-
-def _sealed(**change: object) -> Callable[[Path], None]:
-    return lambda folder: _seal(folder, change)
-
-
-def _vectors(alter: Callable[[Path], None]) -> Callable[[Path], None]:
-    return lambda folder: alter(next(folder.glob("vectors-*.safetensors")))
+    return alter
 
 
 def index_alterations() -> list[Alteration]:
@@ -138,10 +102,16 @@ def index_alterations() -> list[Alteration]:
     other = {"encoder": {"name": "../" * 40 + "etc", "revision": "\u001b[2J"}, "field": None}
     return [
         *_at("index.json", ANY_JSON),
-        *((f"vectors: {told}", _vectors(alter)) for told, alter in ANY_FILE),
-        ("vectors: gone", _vectors(Path.unlink)),
-        ("vectors: a header that claims the file", _vectors(_write(struct.pack("<Q", 1 << 62)))),
-        ("index.lock: a folder", lambda folder: _replace_with_folder(folder / "index.lock")),
+        *_at(
+            "vectors",
+            [
+                *ANY_FILE,
+                ("gone", Path.unlink),
+                ("a header that claims the file", write(struct.pack("<Q", 1 << 62))),
+            ],
+            "vectors-*.safetensors",
+        ),
+        ("index.lock: a folder", _in("index.lock", KINDS["a folder"])),
         ("a dimension of a terabyte", _sealed(dimension=10**12)),
         ("a dimension beyond any array", _sealed(dimension=10**30)),
         ("no rows of a huge dimension", _sealed(dimension=10**18, keys=[], payloads=[])),
@@ -169,14 +139,8 @@ def index_alterations() -> list[Alteration]:
 # --- models --------------------------------------------------------------------------------------
 
 
-def _edit_config(change: dict[str, object], name: str = "config.json") -> Callable[[Path], None]:
-    def alter(folder: Path) -> None:
-        path = folder / name
-        fields = json.loads(path.read_bytes()) if path.exists() else {}
-        path.unlink(missing_ok=True)
-        path.write_text(json.dumps(fields | change))
-
-    return alter
+def _config(**change: object) -> Make:
+    return _in("config.json", _fields(**change))
 
 
 def _bring_code(folder: Path) -> None:
@@ -184,18 +148,19 @@ def _bring_code(folder: Path) -> None:
     classes = {"AutoConfig": "custom.Config", "AutoModel": "custom.Model"}
     classes |= {"AutoModelForCausalLM": "custom.Model", "AutoTokenizer": ["custom.T", "custom.T"]}
     for name in ("config.json", "tokenizer_config.json"):
-        change = {"auto_map": classes, "model_type": "mine", "tokenizer_class": "T"}
-        _edit_config(change, name)(folder)
+        _fields(auto_map=classes, model_type="mine", tokenizer_class="T")(folder / name)
     (folder / "custom.py").write_text(
-        f"{_leaving_a_trace()}\n\nclass Config: ...\n\nclass Model: ...\n\nclass T: ...\n"
+        f"{_LEAVE_A_TRACE}\n\nclass Config: ...\n\nclass Model: ...\n\nclass T: ...\n"
     )
 
 
-def _bring_module(kind: str) -> Callable[[Path], None]:
+def _module(**change: object) -> Make:
+    """A model of one module, whose code the folder has."""
+    modules = [{"idx": 0, "name": "0", "path": "", "type": "custom.Module"} | change]
+
     def alter(folder: Path) -> None:
-        (folder / "custom.py").write_text(f"{_leaving_a_trace()}\n\nclass Module: ...\n")
-        modules = [{"idx": 0, "name": "0", "path": "", "type": kind}]
-        _write(json.dumps(modules))(folder / "modules.json")
+        (folder / "custom.py").write_text(f"{_LEAVE_A_TRACE}\n\nclass Module: ...\n")
+        write(json.dumps(modules))(folder / "modules.json")
 
     return alter
 
@@ -207,13 +172,12 @@ def _bring_pickle(folder: Path) -> None:
     (folder / "pytorch_model.bin").write_bytes(pickle.dumps(_Runs()))
 
 
-def _shards(weight_map: object) -> Callable[[Path], None]:
-    text = json.dumps({"weight_map": weight_map})
-    return lambda folder: _write(text)(folder / "model.safetensors.index.json")
+def _shards(weight_map: object) -> Make:
+    return _in("model.safetensors.index.json", write(json.dumps({"weight_map": weight_map})))
 
 
-def _template(text: str) -> Callable[[Path], None]:
-    return lambda folder: _write(text)(folder / "chat_template.jinja")
+def _template(text: str) -> Make:
+    return _in("chat_template.jinja", write(text))
 
 
 def _circle(folder: Path) -> None:
@@ -229,13 +193,11 @@ def model_folder_alterations() -> list[Alteration]:
         *_at("tokenizer_config.json", ANY_JSON),
         *_at("model.safetensors", ANY_FILE),
         *_at("extra.txt", ANY_FILE[:1]),
-        ("config.json: gone", lambda folder: (folder / "config.json").unlink()),
-        ("model.safetensors: gone", lambda folder: (folder / "model.safetensors").unlink()),
+        ("config.json: gone", _in("config.json", Path.unlink)),
+        ("model.safetensors: gone", _in("model.safetensors", Path.unlink)),
         (
             "model.safetensors: a header that claims the file",
-            lambda folder: _write(struct.pack("<Q", 1 << 62) + b"{}" * 64)(
-                folder / "model.safetensors"
-            ),
+            _in("model.safetensors", write(struct.pack("<Q", 1 << 62) + b"{}" * 64)),
         ),
         ("code of its own", _bring_code),
         ("a pickle", _bring_pickle),
@@ -245,14 +207,14 @@ def model_folder_alterations() -> list[Alteration]:
         ("shards with a zero byte", _shards({"a": "a\0b"})),
         ("shards that are missing", _shards({"a": "model-00001-of-00002.safetensors"})),
         ("shards that are numbers", _shards({"a": 1})),
-        ("no layers at all", _edit_config({"num_hidden_layers": -1})),
-        ("a billion layers", _edit_config({"num_hidden_layers": 10**9})),
-        ("sizes of a terabyte", _edit_config({"hidden_size": 10**12})),
-        ("sizes that are texts", _edit_config({"hidden_size": "a", "vocab_size": None})),
-        ("an unknown architecture", _edit_config({"architectures": ["Nothing"]})),
-        ("architectures that are a number", _edit_config({"architectures": 7})),
-        ("an unknown kind of model", _edit_config({"model_type": "\u001b[2J" + "x" * 5000})),
-        ("a quantisation that there is not", _edit_config({"quantization_config": {"a": 1}})),
+        ("no layers at all", _config(num_hidden_layers=-1)),
+        ("a billion layers", _config(num_hidden_layers=10**9)),
+        ("sizes of a terabyte", _config(hidden_size=10**12)),
+        ("sizes that are texts", _config(hidden_size="a", vocab_size=None)),
+        ("an unknown architecture", _config(architectures=["Nothing"])),
+        ("architectures that are a number", _config(architectures=7)),
+        ("an unknown kind of model", _config(model_type="\u001b[2J" + "x" * 5000)),
+        ("a quantisation that there is not", _config(quantization_config={"a": 1})),
     ]
 
 
@@ -260,31 +222,14 @@ def encoder_folder_alterations() -> list[Alteration]:
     """Of a folder that holds a sentence encoder, beside those of any model."""
     return [
         *_at("modules.json", ANY_JSON),
-        ("a module of its own", _bring_module("custom.Module")),
-        ("a module of another package", _bring_module("os.system")),
-        (
-            "a module that is a function",
-            _bring_module("sentence_transformers.util.misc.torch.load"),
-        ),
-        ("a module that there is not", _bring_module("sentence_transformers.models.Nothing")),
-        (
-            "a module that is a number",
-            lambda folder: _write('[{"type": 1, "path": ""}]')(folder / "modules.json"),
-        ),
+        ("a module of its own", _module()),
+        ("a module of another package", _module(type="os.system")),
+        ("a module that is a function", _module(type="sentence_transformers.util.misc.torch.load")),
+        ("a module that there is not", _module(type="sentence_transformers.models.Nothing")),
+        ("a module that is a number", _in("modules.json", write('[{"type": 1, "path": ""}]'))),
         (
             "a module outside of the folder",
-            lambda folder: _write(
-                json.dumps(
-                    [
-                        {
-                            "idx": 0,
-                            "name": "0",
-                            "path": "../..",
-                            "type": "sentence_transformers.models.Pooling",
-                        }
-                    ]
-                )
-            )(folder / "modules.json"),
+            _module(path="../..", type="sentence_transformers.models.Pooling"),
         ),
     ]
 
@@ -305,16 +250,11 @@ def template_alterations() -> list[Alteration]:
 # --- caches --------------------------------------------------------------------------------------
 
 
-def _sql(*statements: str) -> Callable[[Path], None]:
-    def alter(path: Path) -> None:
-        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            for statement in statements:
-                connection.execute(statement)
-
-    return alter
+def _sql(*statements: str) -> Make:
+    return lambda path: run_sql(path, *statements)
 
 
-def _flip(start: int, stride: int) -> Callable[[Path], None]:
+def _flip(start: int, stride: int) -> Make:
     def alter(path: Path) -> None:
         content = bytearray(path.read_bytes())
         for place in range(start, len(content), stride):
@@ -324,14 +264,13 @@ def _flip(start: int, stride: int) -> Callable[[Path], None]:
     return alter
 
 
+_NAMES = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name DESC"
+
+
 def _endless_view(path: Path) -> None:
     """A view that never ends, under the name of the file's largest table."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        tables = [
-            name
-            for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-        ]
-        for table in tables:
+        for (table,) in connection.execute(_NAMES).fetchall():
             columns = [row[1] for row in connection.execute(f"PRAGMA table_xinfo({table})")]
             connection.execute(f"DROP TABLE {table}")
             named = ", ".join(f"n AS {column}" for column in columns)
@@ -343,30 +282,22 @@ def _endless_view(path: Path) -> None:
 
 def _trigger(path: Path) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        (table,) = connection.execute(
-            "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name DESC LIMIT 1"
-        ).fetchone()
+        (table,) = connection.execute(_NAMES).fetchone()
         connection.execute(
             f"CREATE TRIGGER more AFTER INSERT ON {table} BEGIN DELETE FROM {table}; END"
         )
 
 
-def _beside(suffix: str, alter: Callable[[Path], None]) -> Callable[[Path], None]:
+def _beside(suffix: str, alter: Make) -> Make:
     return lambda path: alter(path.with_name(path.name + suffix))
 
 
-def _every_value(value: str) -> Callable[[Path], None]:
+def _every_value(value: str) -> Make:
     """Sets every column of every table to a value."""
 
     def alter(path: Path) -> None:
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            tables = [
-                name
-                for (name,) in connection.execute(
-                    "SELECT name FROM sqlite_master WHERE type = 'table'"
-                )
-            ]
-            for table in tables:
+            for (table,) in connection.execute(_NAMES).fetchall():
                 for row in connection.execute(f"PRAGMA table_xinfo({table})").fetchall():
                     name, is_key, is_hidden = row[1], row[5], row[6]
                     if not is_key and not is_hidden:
@@ -404,10 +335,10 @@ def cache_alterations() -> list[Alteration]:
         ("another index", _sql("CREATE TABLE t (a)", "CREATE INDEX i ON t (a)")),
         ("another version", _sql("PRAGMA user_version = 99")),
         ("another program's", _sql("PRAGMA application_id = 1")),
-        ("a pipe as its log", _beside("-wal", _replace_with_pipe)),
-        ("a link as its log", _beside("-wal", _replace_with_link("/dev/zero"))),
-        ("a folder as its journal", _beside("-journal", _replace_with_folder)),
-        ("noise as its log", _beside("-wal", _write(bytes(range(256)) * 64))),
+        ("a pipe as its log", _beside("-wal", KINDS["a pipe"])),
+        ("a link as its log", _beside("-wal", link("/dev/zero"))),
+        ("a folder as its journal", _beside("-journal", KINDS["a folder"])),
+        ("noise as its log", _beside("-wal", write(bytes(range(256)) * 64))),
         ("values that are numbers", _every_value("7")),
         ("values that are texts", _every_value("'\u001b[2J'")),
         ("values that are no Unicode", _every_value("CAST(x'ff' AS TEXT)")),
@@ -434,68 +365,62 @@ def game_files() -> list[Alteration]:
 
     return [
         *((told, alter) for told, alter in ANY_FILE if told != "cut in half"),
-        ("an archive", _write(b"FORM" + bytes(200))),
-        ("a story of version 5 that is nothing else", _write(story())),
-        ("a story that begins nowhere", _write(story((6, 0xFFFF), (14, 0xFFFF)))),
-        ("a story of version 9", _write(b"\x09" + bytes(100))),
-        ("a pickle", _write(pickle.dumps(_Runs()))),
-        ("JSON", _write("{}")),
+        ("an archive", write(b"FORM" + bytes(200))),
+        ("a story of version 5 that is nothing else", write(story())),
+        ("a story that begins nowhere", write(story((6, 0xFFFF), (14, 0xFFFF)))),
+        ("a story of version 9", write(b"\x09" + bytes(100))),
+        ("a pickle", write(pickle.dumps(_Runs()))),
+        ("JSON", write("{}")),
     ]
 
 
 # --- what was learnt -----------------------------------------------------------------------------
 
 
-def _learnt(**change: object) -> Callable[[Path], None]:
-    def alter(path: Path) -> None:
-        fields = json.loads(path.read_bytes())
-        path.write_text(json.dumps(fields | change))
-
-    return alter
+def _a_million_items(path: Path) -> None:
+    items = ", ".join(f'"i{n}": {{"requirements": {{}}, "makes": 1}}' for n in range(1_000_000))
+    fields = json.dumps(json.loads(path.read_bytes()) | {"items": 0})
+    write(fields.replace('"items": 0', f'"items": {{{items}}}'))(path)
 
 
 def saved_files() -> list[Alteration]:
     """Of a file that `save=FILE` wrote."""
-    state = [3, [1] * 625, None]
     return [
         *ANY_JSON,
-        ("a format that there is not", _learnt(format=10**18)),
-        ("a format that is a text", _learnt(format="three")),
-        ("a field more", _learnt(more=1)),
+        ("a format that there is not", _fields(format=10**18)),
+        ("a format that is a text", _fields(format="three")),
+        ("a field more", _fields(more=1)),
         (
             "a graph with a cycle",
-            _learnt(
+            _fields(
                 items={
                     "stick": {"requirements": {"planks": 1}, "makes": 1},
                     "planks": {"requirements": {"stick": 1}, "makes": 1},
                 }
             ),
         ),
-        ("a requirement of zero", _learnt(items={"a": {"requirements": {"b": 0}, "makes": 1}})),
+        ("a requirement of zero", _fields(items={"a": {"requirements": {"b": 0}, "makes": 1}})),
         (
             "a requirement beyond any number",
-            _learnt(items={"a": {"requirements": {"b": 10**400}, "makes": 10**400}}),
+            _fields(items={"a": {"requirements": {"b": 10**400}, "makes": 10**400}}),
         ),
-        (
-            "a million items",
-            _learnt(items={f"i{n}": {"requirements": {}, "makes": 1} for n in range(1_000_000)}),
-        ),
-        ("a generator of another kind", _learnt(goals=[2, [1] * 625, None])),
-        ("a generator that is too short", _learnt(goals=[3, [1], None])),
-        ("a generator of huge numbers", _learnt(goals=[3, [10**400] * 625, None])),
-        ("a generator beyond its end", _learnt(goals=[3, [1] * 624 + [10**6], None])),
-        ("a generator with a gauss that is none", _learnt(goals=[*state[:2], "a"])),
-        ("episodes below zero", _learnt(episodes=-1)),
-        ("episodes beyond any number", _learnt(episodes=10**400)),
+        ("a million items", _a_million_items),
+        ("a generator of another kind", _fields(goals=[2, [1] * 625, None])),
+        ("a generator that is too short", _fields(goals=[3, [1], None])),
+        ("a generator of huge numbers", _fields(goals=[3, [10**400] * 625, None])),
+        ("a generator beyond its end", _fields(goals=[3, [1] * 624 + [10**6], None])),
+        ("a generator with a gauss that is none", _fields(goals=[3, [1] * 625, "a"])),
+        ("episodes below zero", _fields(episodes=-1)),
+        ("episodes beyond any number", _fields(episodes=10**400)),
         (
             "a memory of other actions",
-            _learnt(memory={"successes": {"stick": {"fly": 1}}, "failures": {}}),
+            _fields(memory={"successes": {"stick": {"fly": 1}}, "failures": {}}),
         ),
         (
             "a memory of huge counts",
-            _learnt(memory={"successes": {"stick": {"craft": 10**400}}, "failures": {}}),
+            _fields(memory={"successes": {"stick": {"craft": 10**400}}, "failures": {}}),
         ),
-        ("a run that is a list", _learnt(run=[])),
+        ("a run that is a list", _fields(run=[])),
     ]
 
 

@@ -3,7 +3,6 @@
 import gzip
 import hashlib
 import json
-import os
 import sqlite3
 import struct
 import zlib
@@ -12,44 +11,20 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from .kinds import KINDS, Make, changed, link, write
 from .ledger_tables import DEEP, FILE, Alteration, sql
 
 # --- files ---------------------------------------------------------------------------------------
 
 
-def _file(name: str, do: Alteration) -> Alteration:
-    """Does something to the path of a file of the ledger, which is removed before."""
-
-    def alter(folder: Path) -> None:
-        path = folder / name
-        path.unlink(missing_ok=True)
-        do(path)
-
-    return alter
+def _file(name: str, make: Make) -> Alteration:
+    return lambda folder: make(folder / name)
 
 
-def _bytes(content: bytes) -> Alteration:
-    def write(path: Path) -> None:
-        path.write_bytes(content)
-
-    return write
-
-
-def _link(target: str) -> Alteration:
-    return lambda path: path.symlink_to(target)
-
-
-_KINDS: dict[str, Alteration] = {
-    "missing": lambda path: None,
-    "a pipe": os.mkfifo,
-    "a folder": Path.mkdir,
-    "a device": _link("/dev/zero"),
-    "a link to nowhere": _link("nowhere"),
-    "a link to itself": lambda path: path.symlink_to(path.name),
-    "a link to a file": _link("../sentinel.txt"),
-    "empty": _bytes(b""),
-    "a text": _bytes(b"not a database, " * 300),
-    "zeros": _bytes(bytes(8192)),
+_KINDS: dict[str, Make] = {
+    **KINDS,
+    "a link to a file": link("../sentinel.txt"),
+    "a text": write(b"not a database, " * 300),
 }
 
 
@@ -60,11 +35,6 @@ def _hot_journal(folder: Path) -> None:
     tail = victim + struct.pack(">2I", len(victim), sum(victim)) + head[:8]
     content = head.ljust(512, b"\0") + struct.pack(">I", 1_073_741_825 // 4096) + tail
     (folder / f"{FILE}-journal").write_bytes(content)
-
-
-def _cut(folder: Path) -> None:
-    content = (folder / FILE).read_bytes()
-    (folder / FILE).write_bytes(content[: len(content) // 2])
 
 
 def _locked_up(*names: str) -> Alteration:
@@ -82,7 +52,7 @@ def _of_kinds() -> Iterator[tuple[str, Alteration]]:
     for name, do in _KINDS.items():
         yield f"ledger.lock is {name}", _file("ledger.lock", do)
     yield "a hot journal", _hot_journal
-    yield "half a file", _cut
+    yield "half a file", _file(FILE, changed(lambda content: content[: len(content) // 2]))
     yield "a file that may not be read", _locked_up(FILE)
     yield "a folder that may not be read", _locked_up("")
     yield "traces that may not be read", _locked_up("traces")
@@ -103,19 +73,14 @@ def _trace(lines: bytes) -> Alteration:
     return alter
 
 
-def _of_a_trace(do: Alteration) -> Alteration:
-    def alter(folder: Path) -> None:
-        (path,) = (folder / "traces").iterdir()
-        path.unlink()
-        do(path)
-
-    return alter
+def _of_a_trace(make: Make) -> Alteration:
+    return lambda folder: make(next((folder / "traces").iterdir()))
 
 
-def _of_the_traces(do: Alteration) -> Alteration:
+def _of_the_traces(make: Make) -> Alteration:
     def alter(folder: Path) -> None:
         (folder / "traces").rename(folder / "elsewhere")
-        do(folder / "traces")
+        make(folder / "traces")
 
     return alter
 
@@ -172,7 +137,7 @@ def _of_traces() -> Iterator[tuple[str, Alteration]]:
         yield f"the traces are {name}", _of_the_traces(do)
     yield "a trace is a bomb", _of_a_trace(_bomb)
     yield "a trace is many members", _of_a_trace(_many_members)
-    yield "the traces are a link", _of_the_traces(_link("elsewhere"))
+    yield "the traces are a link", _of_the_traces(link("elsewhere"))
     orphan = "f" * 64 + ".jsonl.gz"
     for name in (orphan, f"{orphan}.tmp"):
         for kind, do in _KINDS.items():

@@ -8,7 +8,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-Alteration = Callable[[Path], None]
+from .kinds import Make, run_sql
+
+Alteration = Make
 
 FILE = "ledger.sqlite"
 
@@ -277,12 +279,7 @@ def _retold(change: Callable[[dict[str, Any]], dict[str, Any]], *, number: int =
 
 
 def sql(*statements: str) -> Alteration:
-    def alter(folder: Path) -> None:
-        with closing(sqlite3.connect(folder / FILE, isolation_level=None)) as connection:
-            for statement in statements:
-                connection.execute(statement)
-
-    return alter
+    return lambda folder: run_sql(folder / FILE, *statements)
 
 
 _ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
@@ -375,25 +372,13 @@ _SCHEMAS = {
 }
 
 
-def _of_rows() -> Iterator[tuple[str, Alteration]]:
-    for name, statements in _ROWS.items():
-        yield name, sql(*statements)
-
-
-def _of_schemas() -> Iterator[tuple[str, Alteration]]:
-    for name, statements in _SCHEMAS.items():
-        yield name, sql(*statements)
-
-
-def _of_headers() -> Iterator[tuple[str, Alteration]]:
-    for name, statement in {
-        "version 0": "PRAGMA user_version = 0",
-        "version 1": "PRAGMA user_version = 1",
-        "version 7": "PRAGMA user_version = 7",
-        "another program's": "PRAGMA application_id = 0",
-        "another journal": "PRAGMA journal_mode = DELETE",
-    }.items():
-        yield name, sql(statement)
+_HEADERS = {
+    "version 0": ("PRAGMA user_version = 0",),
+    "version 1": ("PRAGMA user_version = 1",),
+    "version 7": ("PRAGMA user_version = 7",),
+    "another program's": ("PRAGMA application_id = 0",),
+    "another journal": ("PRAGMA journal_mode = DELETE",),
+}
 
 
 def of_tables() -> Iterator[tuple[str, Alteration]]:
@@ -401,6 +386,5 @@ def of_tables() -> Iterator[tuple[str, Alteration]]:
     yield from _of_cells()
     yield from _of_json()
     yield from _of_trials()
-    yield from _of_rows()
-    yield from _of_schemas()
-    yield from _of_headers()
+    for name, statements in {**_ROWS, **_SCHEMAS, **_HEADERS}.items():
+        yield name, sql(*statements)

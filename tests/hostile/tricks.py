@@ -223,3 +223,13 @@ ENGINE = (
     "sweep run engine/sweep.yaml --out out",
 )
 """Calls that load the language model, as processes; interrupted, or with a model of their own."""
+
+
+def play(case: Case, family: str, trick: str) -> None:
+    """Spoils a good case by a trick of one of the tables."""
+    if family == "shape":
+        case.arguments = SHAPES[trick](case.arguments, case.place.random)
+    elif family == "around":
+        AROUND[trick](case)
+    elif family == "stream":
+        case.shell = STREAMS[trick]

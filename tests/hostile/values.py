@@ -4,12 +4,15 @@ A kind has good values, which the calls of `commands` use, and hostile ones. A v
 of the case's `Place`: it makes what the argument names and returns the argument.
 """
 
+import contextlib
 import os
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from .ground import SENTINEL, Place
+from .kinds import Make, link, write
 
 Maker = Callable[[Place], str]
 
@@ -35,102 +38,53 @@ def _texts(**texts: str) -> dict[str, Maker]:
     return {name.replace("_", "-"): _said(text) for name, text in texts.items()}
 
 
-def _fifo(place: Place) -> str:
-    os.mkfifo(place.here / "fifo.yaml")
-    return "fifo.yaml"
+def _made(name: str, make: Make, more: str = "") -> Maker:
+    """Makes something in the working directory, and names it or what is in it."""
+
+    def maker(place: Place) -> str:
+        make(place.here / name)
+        return name + more
+
+    return maker
 
 
-def _socket(place: Place) -> str:
+def _good(name: str, member: str = "") -> Maker:
+    return lambda place: place.good(name) + member
+
+
+def _bind(path: Path) -> None:
     # A socket's path may have 107 bytes: it is bound from its folder.
-    before = os.getcwd()
-    with socket.socket(socket.AF_UNIX) as opened:
-        os.chdir(place.here)
-        opened.bind("socket.yaml")
-        os.chdir(before)
-    return "socket.yaml"
+    with socket.socket(socket.AF_UNIX) as opened, contextlib.chdir(path.parent):
+        opened.bind(path.name)
 
 
-def _folder(place: Place) -> str:
-    (place.here / "folder.yaml").mkdir()
-    return "folder.yaml"
+def _folder(mode: int, **files: str) -> Make:
+    def make(path: Path) -> None:
+        path.mkdir()
+        for name, text in files.items():
+            (path / name.replace("_", ".")).write_text(text)
+        path.chmod(mode)
+
+    return make
 
 
-def _full_folder(place: Place) -> str:
-    (place.here / "full").mkdir()
-    (place.here / "full" / "other.txt").write_text("not yours\n")
-    return "full"
+def _loop(path: Path) -> None:
+    path.symlink_to("loop2.yaml")
+    path.with_name("loop2.yaml").symlink_to(path.name)
 
 
-def _dangling(place: Place) -> str:
-    (place.here / "dangling.yaml").symlink_to("nowhere/at-all")
-    return "dangling.yaml"
-
-
-def _loop(place: Place) -> str:
-    (place.here / "loop.yaml").symlink_to("loop2.yaml")
-    (place.here / "loop2.yaml").symlink_to("loop.yaml")
-    return "loop.yaml"
-
-
-def _unreadable(place: Place) -> str:
-    path = place.here / "unreadable.yaml"
+def _unreadable(path: Path) -> None:
     path.write_text("name: x\n")
     path.chmod(0)
-    return path.name
 
 
-def _closed_folder(place: Place) -> str:
-    folder = place.here / "closed"
-    folder.mkdir()
-    (folder / "sweep.yaml").write_text("name: x\n")
-    folder.chmod(0)
-    return "closed"
-
-
-def _in_closed_folder(place: Place) -> str:
-    return f"{_closed_folder(place)}/sweep.yaml"
-
-
-def _read_only_folder(place: Place) -> str:
-    folder = place.here / "read-only"
-    folder.mkdir()
-    folder.chmod(0o500)
-    return "read-only"
-
-
-def _in_read_only_folder(place: Place) -> str:
-    return f"{_read_only_folder(place)}/out.csv"
-
-
-def _empty_file(place: Place) -> str:
-    (place.here / "empty.jsonl").touch()
-    return "empty.jsonl"
-
-
-def _device_link(place: Place) -> str:
-    (place.here / "zero.yaml").symlink_to("/dev/zero")
-    return "zero.yaml"
-
-
-def _hole(place: Place) -> str:
-    """A file of 64 GiB that takes no space."""
-    path = place.here / "hole.jsonl"
+def _hole(path: Path) -> None:
+    """A file of 8 GiB that takes no space."""
     path.touch()
     os.truncate(path, 1 << 33)
-    return path.name
 
 
-def _escaped_file(place: Place) -> str:
-    name = "a\x1b]0;title\x07\x1b[2Jb.yaml"
-    (place.here / name).write_text("name: \x00\n")
-    return name
-
-
-def _not_unicode_file(place: Place) -> str:
-    name = os.fsdecode(b"caf\xe9.jsonl")
-    (place.here / name).write_bytes(b"\xff\xfe\x00")
-    return name
-
+_CLOSED, _READ_ONLY = _folder(0, sweep_yaml="name: x\n"), _folder(0o500)
 
 ODD: dict[str, Maker] = {
     **_texts(
@@ -172,22 +126,22 @@ ODD: dict[str, Maker] = {
 """Texts that are odd wherever they stand."""
 
 PATHS: dict[str, Maker] = {
-    "fifo": _fifo,
-    "socket": _socket,
-    "folder": _folder,
-    "full-folder": _full_folder,
-    "dangling-link": _dangling,
-    "link-loop": _loop,
-    "unreadable": _unreadable,
-    "closed-folder": _closed_folder,
-    "in-closed-folder": _in_closed_folder,
-    "read-only-folder": _read_only_folder,
-    "in-read-only-folder": _in_read_only_folder,
-    "empty-file": _empty_file,
-    "device-link": _device_link,
-    "hole": _hole,
-    "escaped-file": _escaped_file,
-    "not-unicode-file": _not_unicode_file,
+    "fifo": _made("fifo.yaml", os.mkfifo),
+    "socket": _made("socket.yaml", _bind),
+    "folder": _made("folder.yaml", Path.mkdir),
+    "full-folder": _made("full", _folder(0o755, other_txt="not yours\n")),
+    "dangling-link": _made("dangling.yaml", link("nowhere/at-all")),
+    "link-loop": _made("loop.yaml", _loop),
+    "unreadable": _made("unreadable.yaml", _unreadable),
+    "closed-folder": _made("closed", _CLOSED),
+    "in-closed-folder": _made("closed", _CLOSED, "/sweep.yaml"),
+    "read-only-folder": _made("read-only", _READ_ONLY),
+    "in-read-only-folder": _made("read-only", _READ_ONLY, "/out.csv"),
+    "empty-file": _made("empty.jsonl", Path.touch),
+    "device-link": _made("zero.yaml", link("/dev/zero")),
+    "hole": _made("hole.jsonl", _hole),
+    "escaped-file": _made("a\x1b]0;title\x07\x1b[2Jb.yaml", write("name: \x00\n")),
+    "not-unicode-file": _made(os.fsdecode(b"caf\xe9.jsonl"), write(b"\xff\xfe\x00")),
     **_texts(
         zero="/dev/zero",
         full="/dev/full",
@@ -250,9 +204,9 @@ MODELS: dict[str, Maker] = {
         just_yaml=".yaml",
         url="https://example.invalid/model",
     ),
-    "a-yaml": lambda place: place.good("model.yaml"),
-    "a-ledger": lambda place: place.good("ledger"),
-    "an-index": lambda place: place.good("index"),
+    "a-yaml": _good("model.yaml"),
+    "a-ledger": _good("ledger"),
+    "an-index": _good("index"),
 }
 
 NAMES = _texts(
@@ -266,12 +220,12 @@ OWN: dict[str, Maker] = {
         own_dunder="own_domain.py:__builtins__",
         own_dotted="own_domain.py:Stairs.goal",
     ),
-    "own-other": lambda place: place.good("own_domain.py") + ":dataclass",
-    "own-unknown": lambda place: place.good("own_planner.py") + ":nothing",
-    "own-domain": lambda place: place.good("own_domain.py") + ":Stairs",
-    "own-planner": lambda place: place.good("own_planner.py") + ":idle",
-    "own-fifo": lambda place: (os.mkfifo(place.here / "fifo.py"), "fifo.py:Name")[1],
-    "own-folder": lambda place: ((place.here / "folder.py").mkdir(), "folder.py:Name")[1],
+    "own-other": _good("own_domain.py", ":dataclass"),
+    "own-unknown": _good("own_planner.py", ":nothing"),
+    "own-domain": _good("own_domain.py", ":Stairs"),
+    "own-planner": _good("own_planner.py", ":idle"),
+    "own-fifo": _made("fifo.py", os.mkfifo, ":Name"),
+    "own-folder": _made("folder.py", Path.mkdir, ":Name"),
 }
 
 PAIRS = _texts(
@@ -307,20 +261,12 @@ KINDS: dict[str, Kind] = {
     "device": Kind({**ODD, **_texts(near="cup", cuda="cuda", cuda_99="cuda:99", meta="meta")}),
     "address": Kind({**ODD, **_texts(host="256.1.1.1:x", closed="127.0.0.1:9", ray="ray://x:y")}),
     "file": Kind({**ODD, **PATHS}),
-    "ledger": Kind({**ODD, **PATHS, "an-index": lambda place: place.good("index")}),
-    "ledger to go on with": Kind(
-        {**ODD, **PATHS, "an-index": lambda place: place.good("index")}, writes=True
-    ),
-    "index": Kind({**ODD, **PATHS, "a-ledger": lambda place: place.good("ledger")}),
+    "ledger": Kind({**ODD, **PATHS, "an-index": _good("index")}),
+    "ledger to go on with": Kind({**ODD, **PATHS, "an-index": _good("index")}, writes=True),
+    "index": Kind({**ODD, **PATHS, "a-ledger": _good("ledger")}),
     "output file": Kind({**ODD, **PATHS, **_texts(suffix="out.exe", upper="OUT.CSV")}, writes=True),
     "output folder": Kind(
-        {
-            **ODD,
-            **PATHS,
-            "a-ledger": lambda place: place.good("ledger"),
-            "an-index": lambda place: place.good("index"),
-        },
-        writes=True,
+        {**ODD, **PATHS, "a-ledger": _good("ledger"), "an-index": _good("index")}, writes=True
     ),
     "trusted": Kind({**ODD, **PATHS}),
 }

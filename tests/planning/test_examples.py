@@ -142,6 +142,7 @@ async def test_the_bundled_model_guides_a_search_to_the_goal(engine, hanoi):
 # A PLANNER ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_a_beam_that_holds_every_state_finds_the_shortest_plan(engine, hanoi):
     """Up to distance 6 there are at most 4 positions at each distance, the width of the beam."""
     beam = importlib.import_module("own_planner").beam

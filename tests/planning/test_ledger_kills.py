@@ -1,36 +1,77 @@
 """Deaths, full disks, and more than one process at a ledger."""
 
 import os
-import subprocess
-import sys
+import random
+import resource
+import shutil
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
-from ledger_samples import PROVENANCE, result_of, sweep_of_seeds, trial_number
+from killing import apart, at_call, in_memory, kill_everywhere, start
+from ledger_samples import PROVENANCE, failure_of, result_of, sweep_of_seeds, trial_number
 
 from llm_planning.experiments.ledger import LEDGER_FILE, Ledger, LedgerError
 
-HERE = Path(__file__).parent
+STEPS = (
+    (result_of(trial_number(0)), 1, True),
+    (failure_of(trial_number(1)), 1, False),
+    (result_of(trial_number(1)), 2, True),
+)
 
 
-def python(*arguments, **options):
-    """A process that can import this folder's samples."""
-    environment = os.environ | {"PYTHONPATH": str(HERE)}
-    command = [sys.executable, *map(str, arguments)]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, **options)
+def live(folder, said):
+    """One process of a sweep: does what is left, and says so after each step that is done."""
+    if (folder / LEDGER_FILE).exists():
+        ledger = Ledger.resume(folder, PROVENANCE, sweep=sweep_of_seeds(2))
+    else:
+        ledger = Ledger.create(folder, sweep_of_seeds(2), PROVENANCE)
+    with ledger:
+        for result, attempt, final in STEPS:
+            key = result.trial.key
+            if key not in ledger.finished() and ledger.attempts().get(key, 0) == attempt - 1:
+                ledger.record(result, attempt=attempt, final=final)
+            said()
+        return ledger.content_digest()
 
 
-def test_a_kill_at_any_call_loses_nothing_and_repeats_nothing():
-    # A killed process leaves the same in memory as on a disk, sooner.
-    memory = Path("/dev/shm")
-    with (
-        tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as place,
-        python(HERE / "ledger_killed.py", place) as process,
-    ):
-        killed = int(process.communicate()[0])
-    assert process.returncode == 0
-    assert killed > 80
+def look(folder, done):
+    """What a reader finds after the kill: everything that was said, and nothing half-written."""
+    if not (folder / LEDGER_FILE).exists():
+        assert done == 0
+        return
+    with Ledger.open(folder) as ledger:
+        rows = list(ledger.rows())
+        steps = len(rows) + sum(ledger.attempts().values()) + sum(row.attempts - 1 for row in rows)
+        assert done <= steps <= done + 1, (done, steps)
+        for row in rows:
+            assert ledger.read_trace(row)["seed"] == row.result.trial.seed
+
+
+def kill_at_every_call(place, stride):
+    """How often it was killed; an error if one of the kills lost or repeated something."""
+    place = Path(place)
+    expected = live(place / "whole", lambda: None)
+    keys = {f"traces/{trial_number(seed).key}.jsonl.gz" for seed in range(2)}
+
+    def look_and_go_on(number, done):
+        folder = place / str(number)
+        look(folder, done)
+        assert live(folder, lambda: None) == expected, number
+        left = {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
+        assert left == {LEDGER_FILE, "ledger.lock", "traces", *keys}, left
+        shutil.rmtree(folder)
+
+    return kill_everywhere(
+        at_call, lambda number, said: live(place / str(number), said), look_and_go_on, stride=stride
+    )
+
+
+@pytest.mark.parametrize("stride", [10, pytest.param(1, marks=pytest.mark.kills)])
+def test_a_kill_at_any_call_loses_nothing_and_repeats_nothing(stride):
+    with tempfile.TemporaryDirectory(dir=in_memory()) as place:
+        assert apart(kill_at_every_call, place, stride) > 80 / stride
 
 
 def test_a_trace_is_on_the_disk_before_its_row(tmp_path, monkeypatch):
@@ -69,26 +110,21 @@ def test_a_trace_is_on_the_disk_before_its_row(tmp_path, monkeypatch):
 
 # --- one writer ----------------------------------------------------------------------------------
 
-FORKED = """
-import os, sys, time
-from pathlib import Path
-from ledger_samples import PROVENANCE
-from llm_planning.experiments.ledger import Ledger
 
-ledger = Ledger.resume(Path(sys.argv[1]), PROVENANCE)
-child = os.fork()
-if child == 0:
+def hold_and_fork(folder):
+    """Holds a ledger, and prints the id of a child that outlives this process."""
+    ledger = Ledger.resume(Path(folder), PROVENANCE)
+    child = os.fork()
+    if child != 0:
+        print(child, flush=True)
     time.sleep(60)
-    os._exit(0)
-print(child, flush=True)
-time.sleep(60)
-"""
+    ledger.close()
 
 
 def test_a_second_process_is_refused_until_the_first_dies(tmp_path):
     folder = tmp_path / "s"
     Ledger.create(folder, sweep_of_seeds(2), PROVENANCE).close()
-    with python("-c", FORKED, folder) as process:
+    with start(hold_and_fork, folder) as process:
         worker = int(process.stdout.readline())
         try:
             for opening in (
@@ -119,63 +155,58 @@ def test_this_process_is_refused_as_well(tmp_path):
 
 # --- a full disk ---------------------------------------------------------------------------------
 
-FULL = """
-import os, random, resource, sys
-from pathlib import Path
-from ledger_samples import PROVENANCE, result_of, sweep_of_seeds, trial_number
-from llm_planning.experiments.ledger import Ledger, LedgerError
 
-def room(size):
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+def fill_the_disk(place):
+    """Leaves less and less room for a ledger's files; what each refusal says."""
+    folder, trials, refusals = Path(place), 60, []
 
-def refused(action):
-    try:
-        action()
-    except LedgerError as error:
-        print(error)
-        return True
-    return False
+    def room(size):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
-folder, trials = Path(sys.argv[1]), 60
-files = lambda: sorted(path.name for path in folder.iterdir())
-create = lambda: Ledger.create(folder, sweep_of_seeds(trials), PROVENANCE)
-for size in (0, 1000, 5000, 20000):
-    room(size)
-    assert refused(create), size
-    assert files() == ["ledger.lock"], files()
-room(-1)
-with create() as ledger:
-    # The trace's file is what does not fit.
-    room(100_000)
-    long = result_of(trial_number(0), trace={"noise": random.randbytes(200_000).hex()})
-    assert refused(lambda: ledger.record(long, attempt=1, final=True))
-    assert not list((folder / "traces").iterdir())
-    assert not ledger.finished()
-    # Then the log is.
-    kept = []
-    for seed in range(trials):
-        result = result_of(trial_number(seed))
-        record = lambda: ledger.record(result, attempt=1, final=True)
-        if refused(record):
-            assert ledger.finished() == set(kept)
-            room(-1)
-            record()
-            failures = locals().get("failures", 0) + 1
-            room(os.path.getsize(folder / "ledger.sqlite-wal") + 20_000)
-        kept.append(result.trial.key)
-    assert failures > 3, failures
-    digest = ledger.content_digest()
-room(-1)
-with Ledger.resume(folder, PROVENANCE) as ledger:
-    assert ledger.content_digest() == digest
-    assert [ledger.read_trace(row)["seed"] for row in ledger.rows()] == list(range(trials))
-"""
+    def refused(action):
+        try:
+            action()
+        except LedgerError as error:
+            refusals.append(str(error))
+            return True
+        return False
+
+    def create():
+        return Ledger.create(folder, sweep_of_seeds(trials), PROVENANCE)
+
+    for size in (0, 1000, 5000, 20000):
+        room(size)
+        assert refused(create), size
+        assert os.listdir(folder) == ["ledger.lock"]
+    room(-1)
+    with create() as ledger:
+        # The trace's file is what does not fit.
+        room(100_000)
+        long = result_of(trial_number(0), trace={"noise": random.randbytes(200_000).hex()})
+        assert refused(lambda: ledger.record(long, attempt=1, final=True))
+        assert not list((folder / "traces").iterdir())
+        assert not ledger.finished()
+        # Then the log is.
+        kept, before = [], len(refusals)
+        for seed in range(trials):
+            result = result_of(trial_number(seed))
+            if refused(lambda result=result: ledger.record(result, attempt=1, final=True)):
+                assert ledger.finished() == set(kept)
+                room(-1)
+                ledger.record(result, attempt=1, final=True)
+                room(os.path.getsize(folder / "ledger.sqlite-wal") + 20_000)
+            kept.append(result.trial.key)
+        assert len(refusals) > before + 3
+        digest = ledger.content_digest()
+    room(-1)
+    with Ledger.resume(folder, PROVENANCE) as ledger:
+        assert ledger.content_digest() == digest
+        assert [ledger.read_trace(row)["seed"] for row in ledger.rows()] == list(range(trials))
+    return refusals
 
 
 def test_a_full_disk_is_a_clear_error_and_leaves_nothing_half_written(tmp_path):
-    with python("-c", FULL, tmp_path / "s") as process:
-        said = process.communicate()[0].splitlines()
-    assert process.returncode == 0
+    said = apart(fill_the_disk, tmp_path / "s")
     assert len(said) > 5
     for line in said:
         assert f"the ledger {tmp_path / 's' / LEDGER_FILE} cannot be used (" in line

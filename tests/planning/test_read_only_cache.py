@@ -60,6 +60,7 @@ def test_without_caches_nothing_is_said(folder):
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_a_game_that_must_be_made_is_made_elsewhere(folder):
     pytest.importorskip("textworld")
     if folder.name == "below":
@@ -71,6 +72,7 @@ def test_a_game_that_must_be_made_is_made_elsewhere(folder):
     assert said.startswith("note: custom-5-1 is made for this process alone")
 
 
+@pytest.mark.slow
 def test_a_model_that_is_there_is_used(tmp_path):
     cache = tmp_path / "cache"
     cache.mkdir()

@@ -113,7 +113,7 @@ class RandomMdp(Simulated):
         return extreme(max) - extreme(min)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, 1, pytest.param(2, marks=pytest.mark.slow)])
 async def test_q_of_the_best_action_of_an_mdp_is_its_value(seed):
     world = RandomMdp(seed)
     spread = world.spread()
@@ -177,6 +177,7 @@ def test_exact_values_of_the_tiger():
     assert tiger_q(0.98, "right", 1) == pytest.approx(7.8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("left", [0.5, 0.85])
 async def test_the_best_action_of_the_tiger_is_found_from_a_drawn_state(left):
     spread = sum(0.95**i * 110.0 for i in range(Tiger.horizon))

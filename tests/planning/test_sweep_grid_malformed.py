@@ -175,6 +175,7 @@ def test_one_mistake_is_always_named(complaint, five):
         assert named in message
 
 
+@pytest.mark.slow
 @MALFORMED
 @given(tapes)
 def test_anything_anywhere(complaint, five):
@@ -198,6 +199,7 @@ def test_any_text(complaint, five):
         complaint(text.encode())
 
 
+@pytest.mark.slow
 @MALFORMED
 @given(tapes)
 def test_any_bytes(complaint, five):

@@ -159,6 +159,7 @@ def times_run(folder):
     return len((folder / "ran").read_text())
 
 
+@pytest.mark.kills
 def test_it_is_swept_killed_resumed_and_reported_by_commands_alone(mine):
     sweep = subprocess.Popen(
         command("sweep", "run", "sweep.yaml", "--no-cache", "--concurrency", "2", *TRUSTED),

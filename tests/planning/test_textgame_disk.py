@@ -1,39 +1,20 @@
 """The transition memory on disk: kept between processes, whatever happens to them."""
 
 import asyncio
-import os
-import signal
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing, nullcontext
-from pathlib import Path
 
 import pytest
 from textgame_toys import Numbers, follow, kept, view, wander
 
 from llm_planning.environments.textgame import remembered
-from llm_planning.environments.textgame.game import GameSeconds, Origin, TextGameError
+from llm_planning.environments.textgame.game import Origin, TextGameError
 from llm_planning.environments.textgame.interpreted import InterpretedGame
-from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
 from llm_planning.environments.textgame.transition_store import (
     Record,
     TransitionStore,
     transition_store_path,
 )
-from llm_planning.environments.textgame.trapdoor import TrapDoor
-
-HERE = Path(__file__).parent
-
-
-def player(path):
-    """A process that plays and saves, until it is killed."""
-    return subprocess.Popen(
-        [sys.executable, str(HERE / "textgame_killed.py"), str(path)],
-        env=os.environ | {"PYTHONPATH": str(HERE), "PYTHONHASHSEED": "77"},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
 
 
 async def test_the_way_to_a_state_of_an_earlier_run_is_played_again(tmp_path):
@@ -234,32 +215,6 @@ async def test_a_file_that_cannot_be_written_ends_no_search(tmp_path):
         with pytest.warns(RuntimeWarning, match="make room on the disk"):
             game.memory.save()
         assert await wander(game, seed=0, steps=300) == expected
-
-
-async def test_another_process_goes_on_where_one_was_killed(tmp_path):
-    path = tmp_path / "games" / "trap.sqlite"
-    with player(path) as process:
-        saved = int(process.stdout.readline())
-        # Somewhere in the next walk, or while it is saved.
-        os.kill(process.pid, signal.SIGKILL)
-    file = sqlite3.connect(path)
-    assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-    assert file.execute("SELECT count(*) FROM transitions").fetchone()[0] >= saved > 100
-    file.close()
-    memory = TransitionMemory(TransitionStore(path))
-    game = RememberedGame(InterpretedGame(TrapDoor()), memory)
-    # Nothing that was saved is asked again.
-    known = await wander(InterpretedGame(TrapDoor()), seed=0, steps=600)
-    assert await wander(game, seed=0, steps=600) == known
-    assert game.seconds == GameSeconds()
-    # From states that only the other process has met, it goes on to new ones.
-    for state in {here.state for *_, here in known if here.ending is None}:
-        for action in await game.actions(state):
-            await view(game, (await game.step(state, action)).state)
-    assert game.seconds.steps > 100
-    other = await wander(InterpretedGame(TrapDoor()), seed=1, steps=600)
-    assert await wander(game, seed=1, steps=600) == other
-    memory.close()
 
 
 def test_a_revision_has_a_file_of_its_own():

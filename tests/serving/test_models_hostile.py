@@ -115,7 +115,10 @@ NO_ENGINE = (
 )
 
 
-@pytest.mark.parametrize("name", NO_ENGINE)
+@pytest.mark.parametrize(
+    "name",
+    [*NO_ENGINE[:2], *(pytest.param(name, marks=pytest.mark.slow) for name in NO_ENGINE[2:])],
+)
 def test_an_engine_on_such_a_folder_is_refused_and_says_nothing_else(models, place, name, capfd):
     dict(ANY_MODEL)[name](copy_of(models[0], place))
     config = EngineConfig(model=place, dtype="float32", context=256, kv_cache_gib=0.1)

@@ -70,6 +70,7 @@ async def test_seeded_samples_differ_and_repeat(engine):
     assert len({one.text for one in first}) > 1
 
 
+@pytest.mark.slow
 async def test_seeded_draws_after_long_prompts_repeat(engine):
     """More prompt tokens at once than a step takes: vLLM's CPU build dies of a split prompt."""
     requests = [
@@ -99,6 +100,7 @@ class Step(BaseModel):
     why: str = Field(max_length=30)
 
 
+@pytest.mark.slow
 async def test_five_hundred_hot_answers_all_parse(engine):
     """Temperature 1, 500 draws: not one is invalid or cut off."""
     constraint = constraint_of(Step)
@@ -152,6 +154,7 @@ async def test_both_ways_of_scoring_equal_prompt_logprobs(engine, words):
     assert scores.usage.calls == 1
 
 
+@pytest.mark.slow
 async def test_scores_are_exact_at_every_block_offset(engine):
     """Prompts whose length runs through two whole blocks of the prefix cache."""
     for length in range(engine.block_size * 2, engine.block_size * 4, 7):
@@ -303,6 +306,7 @@ def test_nothing_listens_beyond_this_machine():
     assert listening <= {"127.0.0.1", "::1"}
 
 
+@pytest.mark.slow
 def test_start_errors_say_what_to_do():
     with pytest.raises(UnknownModelError, match="smollm2-135m-instruct"):
         VllmEngine("smollm2-135m-instuct")
@@ -314,6 +318,7 @@ def test_start_errors_say_what_to_do():
         VllmEngine(EngineConfig(model="smollm2-135m-instruct", context=1_000_000))
 
 
+@pytest.mark.slow
 def test_a_closed_engine_fails_its_callers():
     engine = VllmEngine(EngineConfig(model="smollm2-135m-instruct", context=512, kv_cache_gib=0.2))
 
