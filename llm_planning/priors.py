@@ -24,9 +24,8 @@ from pydantic import BaseModel, Field, create_model
 
 from llm_planning.settings import Settings
 from llm_serving.answers import Constraint, constraint_of, parse
-from llm_serving.engine import draw
+from llm_serving.engine import draw, filled
 from llm_serving.patterns import words
-from llm_serving.prefix_blocks import filled
 from llm_serving.request import Request, Sampling
 
 if TYPE_CHECKING:

@@ -1,6 +1,5 @@
 """Similarity search over embedding vectors: the lowest layer, which imports no other."""
 
-from llm_kernels.entries import JsonValue
 from llm_kernels.errors import (
     BackendError,
     EntryError,
@@ -9,8 +8,7 @@ from llm_kernels.errors import (
     VectorError,
 )
 from llm_kernels.index import EmbeddingIndex, Match
-from llm_kernels.oracle import topk_oracle
-from llm_kernels.similarity import available_backends, choose_backend, topk_cosine
+from llm_kernels.similarity import available_backends, choose_backend, topk_cosine, topk_oracle
 from llm_kernels.vectors import inverse_norms, unit_queries
 
 __all__ = [
@@ -18,7 +16,6 @@ __all__ = [
     "EmbeddingIndex",
     "EntryError",
     "IndexFileError",
-    "JsonValue",
     "Match",
     "SimilarityError",
     "VectorError",

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from llm_kernels.numpy_search import screen
 from llm_kernels.rescore import rank_screened
-from llm_kernels.screen import screen
 from llm_kernels.sources import ArraySource, Scaling
 from llm_kernels.vectors import blocks
 

@@ -13,7 +13,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 if TYPE_CHECKING:
     from io import BufferedReader
@@ -73,6 +73,32 @@ def read_regular(path: Path, *, most: int | None = None) -> bytes:
     return content
 
 
+def parse_json(content: bytes | str) -> Any:  # noqa: ANN401 - any JSON value
+    """The value of a JSON text that anybody may have written.
+
+    Raises:
+        ValueError: it is no JSON, no UTF-8, or nested deeper than Python reads.
+    """
+    try:
+        return json.loads(content)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def read_json(path: Path, *, most: int) -> Any:  # noqa: ANN401 - any JSON value
+    """The value of a JSON file.
+
+    Args:
+        path: of the file.
+        most: bytes that it may have.
+
+    Raises:
+        OSError: as `read_regular`.
+        ValueError: as `parse_json`.
+    """
+    return parse_json(read_regular(path, most=most))
+
+
 def check_target(path: Path) -> None:
     """Makes sure, before a long run, that `write_durably` can write a file.
 
@@ -120,14 +146,11 @@ def write_durably(path: Path, content: bytes, *, temporary: Path | None = None) 
     # Not named after the file: its name may be as long as names can be.
     part = temporary or path.with_name(f".{token_hex(8)}.part")
     try:
-        # Whatever has the name of the part, a link to elsewhere for one, is not written through.
-        part.unlink(missing_ok=True)
-        with part.open("xb") as file:
+        with new_file(part) as file:
             with suppress(FileNotFoundError):
                 os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
             file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+            sync(file)
         part.replace(path)
     except BaseException:
         with suppress(OSError):
@@ -144,6 +167,21 @@ def write_json(path: Path, value: object) -> None:
         TypeError: the value is not JSON-able.
     """
     write_durably(path, json.dumps(value).encode())
+
+
+def new_file(path: Path) -> BinaryIO:
+    """Opens a new file for writing.
+
+    Whatever had its name, a link to elsewhere for one, is removed and not written through.
+    """
+    path.unlink(missing_ok=True)
+    return path.open("xb")
+
+
+def sync(file: BinaryIO) -> None:
+    """Puts what was written on the disk."""
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def make_folder(path: Path) -> None:

@@ -22,6 +22,7 @@ from llm_kernels.entries import (
     unit_rows,
 )
 from llm_kernels.errors import EntryError, VectorError
+from llm_kernels.index_vectors import DTYPES
 from llm_kernels.searcher import Searcher
 from llm_kernels.snapshots import RowTable, snapshot_of
 from llm_kernels.vectors import GREATEST_DIMENSION, inverse_norms
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from llm_kernels.snapshots import Snapshot
     from llm_kernels.vectors import Floats, Rows
 
-_DTYPES = ("float32", "float16")
-
 
 @dataclass(frozen=True, slots=True)
 class Match:
@@ -43,6 +42,13 @@ class Match:
         key: of the entry.
         score: cosine similarity to the query.
         payload: what was kept with the key; a new object in every match.
+
+    Example:
+        >>> from llm_kernels import EmbeddingIndex, Match
+        >>> index = EmbeddingIndex(2)
+        >>> index.add(["east"], [[2, 0]], [{"degrees": 90}])
+        >>> index.search([1, 0], k=1) == (Match("east", 1.0, {"degrees": 90}),)
+        True
     """
 
     key: str
@@ -75,6 +81,16 @@ class EmbeddingIndex:
         VectorError: a dimension or dtype that no index has.
         BackendError: a backend or device that is not here, or that do not go together.
         EntryError: metadata that is not JSON.
+
+    Example:
+        >>> from llm_kernels import EmbeddingIndex
+        >>> index = EmbeddingIndex(2, metadata={"encoder": "compass"})
+        >>> index.add(["north", "east"], [[0, 1], [1, 0]])
+        >>> [match.key for match in index.search([0.1, 0.9], k=2)]
+        ['north', 'east']
+        >>> index.save("compass")
+        >>> EmbeddingIndex.load("compass").keys
+        ('north', 'east')
     """
 
     def __init__(
@@ -86,8 +102,8 @@ class EmbeddingIndex:
         device: str = "cpu",
         metadata: Mapping[str, JsonValue] | None = None,
     ) -> None:
-        if dtype not in _DTYPES:
-            raise VectorError(f"dtype is {dtype!r}: choose one of {', '.join(_DTYPES)}")
+        if dtype not in DTYPES:
+            raise VectorError(f"dtype is {dtype!r}: choose one of {', '.join(DTYPES)}")
         if _positive(dimension, "dimension") > GREATEST_DIMENSION:
             raise VectorError(f"dimension is {dimension}: it must be {GREATEST_DIMENSION} at most")
         rows: Rows = np.empty((0, dimension), dtype)

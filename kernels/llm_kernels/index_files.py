@@ -1,7 +1,7 @@
 """Saved indexes: a folder with `index.json` and the file of vectors that it names.
 
-The vectors are a safetensors file whose name carries its SHA-256. `index.json` holds everything
-else, that name and digest, and a digest of its own text. Replacing `index.json` is the one step
+The vectors are a safetensors file (`index_vectors`). `index.json` holds everything else, the
+vectors' name and digest, and a digest of its own text. Replacing `index.json` is the one step
 that makes a save take effect: whatever kills a save before it, the old index is complete, and
 after it the new one is. Savers of one folder wait for each other at `index.lock`, which the
 system opens again when one of them dies.
@@ -13,22 +13,28 @@ import hashlib
 import json
 import os
 import re
-import struct
 from contextlib import suppress
 from dataclasses import dataclass
 from reprlib import repr as short
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-import numpy as np
-
 from llm_kernels.entries import checked_keys, json_text, payload_texts
 from llm_kernels.errors import EntryError, IndexFileError, VectorError
-from llm_kernels.files import open_regular, sync_folder
+from llm_kernels.files import new_file, open_regular, parse_json, sync, sync_folder
+from llm_kernels.index_vectors import (
+    BLOCK_BYTES,
+    DTYPES,
+    REMEDY,
+    VECTORS_NAME,
+    read_vectors,
+    vectors_name,
+    write_vectors,
+)
 from llm_kernels.memory import free_memory
-from llm_kernels.vectors import GREATEST_DIMENSION, blocks, inverse_norms
+from llm_kernels.vectors import GREATEST_DIMENSION, inverse_norms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from pathlib import Path
 
     from llm_kernels.entries import JsonValue
@@ -39,22 +45,18 @@ _INDEX = "index.json"
 _LOCK = "index.lock"
 _PARTIAL_INDEX = "index.json.partial"
 _PARTIAL_VECTORS = "vectors.partial"
-_VECTORS = re.compile(r"vectors-[0-9a-f]{32}\.safetensors")
 _FORMAT = "llm-kernels embedding index"
 _VERSION = 1
 # The digest is of all that follows its line, so that no byte of the file is outside it.
 _HEAD_BYTES = 1024
 """Within these, an `index.json` says what it is and which vectors it has."""
 _HEAD = re.compile(rb'\{\n"sha256": "([0-9a-f]{64})",\n(?="format": "%s",\n)' % _FORMAT.encode())
-_NAMED = re.compile(rb'"file": "(vectors-[0-9a-f]{32}\.safetensors)"')
-_DTYPES = {"float32": "F32", "float16": "F16"}
-_BLOCK_BYTES = 1 << 22
+_NAMED = re.compile(rb'"file": "(%s)"' % VECTORS_NAME.pattern.encode())
 _MOST_INDEX_BYTES = 1 << 32
 """Of an `index.json`, which is in memory as a whole: more than ten million entries."""
 _VALUE_BYTES = 144
 """Of memory that a value of `index.json` takes beside its text, at most; objects take most."""
 _quoted = json.JSONEncoder(ensure_ascii=False).encode
-_REMEDY = "restore the folder from a copy, or build the index again and save it there"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,8 +100,8 @@ def save_index(folder: Path, snapshot: Snapshot, metadata: str) -> None:
     with FileLock(folder / _LOCK):
         _refuse_foreign(folder / _INDEX)
         try:
-            digest = _write_vectors(folder / _PARTIAL_VECTORS, snapshot)
-            (folder / _PARTIAL_VECTORS).replace(folder / _vectors_name(digest))
+            digest = write_vectors(folder / _PARTIAL_VECTORS, snapshot)
+            (folder / _PARTIAL_VECTORS).replace(folder / vectors_name(digest))
             _write_index(folder / _PARTIAL_INDEX, snapshot, metadata, digest)
             # The names below must not reach the disk before the file that they name.
             sync_folder(folder)
@@ -138,7 +140,7 @@ def _unread(content: dict[str, Any], folder: Path, error: OSError) -> IndexFileE
     name = content["vectors"]["file"]
     missing = isinstance(error, FileNotFoundError)
     reason = "is missing" if missing else f"cannot be read ({error.strerror})"
-    return IndexFileError(f"{folder / _INDEX} names {name}, which {reason}: {_REMEDY}")
+    return IndexFileError(f"{folder / _INDEX} names {name}, which {reason}: {REMEDY}")
 
 
 # --- writing -------------------------------------------------------------------------------------
@@ -162,48 +164,12 @@ def _refuse_foreign(index: Path) -> None:
         )
 
 
-def _write_vectors(path: Path, snapshot: Snapshot) -> str:
-    """Writes a safetensors file with one tensor, `vectors`; returns its SHA-256.
-
-    The layout is written here: safetensors' own writer goes through a temporary file of a random
-    name, which nobody would find after a kill, and is readable by its owner only.
-    """
-    digest = hashlib.sha256()
-    with _new_file(path) as file:
-        for block in _vectors_content(snapshot):
-            file.write(block)
-            digest.update(block)
-        _sync(file)
-    return digest.hexdigest()
-
-
-def _vectors_content(snapshot: Snapshot) -> Iterator[memoryview | bytes]:
-    live = snapshot.live_rows()
-    dimension, dtype = snapshot.rows.shape[1], snapshot.rows.dtype
-    yield _vectors_head(len(live), dimension, dtype.name)
-    for part in blocks(len(live), max(1, _BLOCK_BYTES // (dimension * dtype.itemsize))):
-        yield snapshot.rows[live[part]].data.cast("B")
-
-
-def _vectors_head(rows: int, dimension: int, dtype: str) -> bytes:
-    """The beginning of the safetensors file: the header's length in 8 bytes, and the header."""
-    end = rows * dimension * np.dtype(dtype).itemsize
-    tensor = {"dtype": _DTYPES[dtype], "shape": [rows, dimension], "data_offsets": [0, end]}
-    header = json.dumps({"vectors": tensor}, separators=(",", ":")).encode()
-    header = header.ljust(-(-len(header) // 8) * 8)
-    return struct.pack("<Q", len(header)) + header
-
-
-def _vectors_name(digest: str) -> str:
-    return f"vectors-{digest[:32]}.safetensors"
-
-
 def _write_index(path: Path, snapshot: Snapshot, metadata: str, digest: str) -> None:
     live = snapshot.live_rows().tolist()
     fields = {
         "format": json.dumps(_FORMAT),
         "version": json.dumps(_VERSION),
-        "vectors": json.dumps({"file": _vectors_name(digest), "sha256": digest}),
+        "vectors": json.dumps({"file": vectors_name(digest), "sha256": digest}),
         "dtype": json.dumps(snapshot.rows.dtype.name),
         "dimension": json.dumps(snapshot.rows.shape[1]),
         "metadata": metadata,
@@ -216,25 +182,14 @@ def _write_index(path: Path, snapshot: Snapshot, metadata: str, digest: str) -> 
             f"the keys and payloads of {path.parent} take {len(body)} bytes, more than the "
             f"{_MOST_INDEX_BYTES} that are read back: keep smaller payloads, or several indexes"
         )
-    with _new_file(path) as file:
+    with new_file(path) as file:
         file.write(b'{\n"sha256": "%s",\n' % hashlib.sha256(body).hexdigest().encode())
         file.write(body)
-        _sync(file)
+        sync(file)
 
 
 def _lines(texts: Iterable[str]) -> str:
     return "[\n" + ",\n".join(texts) + "\n]"
-
-
-def _new_file(path: Path) -> BinaryIO:
-    """Opens a file that nobody else has; whatever had its name is gone, not written through."""
-    path.unlink(missing_ok=True)
-    return path.open("xb")
-
-
-def _sync(file: BinaryIO) -> None:
-    file.flush()
-    os.fsync(file.fileno())
 
 
 def _sweep(folder: Path) -> None:
@@ -252,7 +207,7 @@ def _sweep(folder: Path) -> None:
             return
         keep = named[1].decode()
     for path in folder.iterdir():
-        if _VECTORS.fullmatch(path.name) and path.name != keep:
+        if VECTORS_NAME.fullmatch(path.name) and path.name != keep:
             path.unlink(missing_ok=True)
 
 
@@ -269,9 +224,9 @@ def _read_index(folder: Path) -> bytes:
             head = _HEAD.match(file.read(_HEAD_BYTES))
             # Before the rest is read: a file of any size may take no room on the disk.
             if head is None:
-                raise IndexFileError(f"{path} does not begin as an embedding index does: {_REMEDY}")
+                raise IndexFileError(f"{path} does not begin as an embedding index does: {REMEDY}")
             if size > _MOST_INDEX_BYTES:
-                raise IndexFileError(f"{path} has {size} bytes, more than any index: {_REMEDY}")
+                raise IndexFileError(f"{path} has {size} bytes, more than any index: {REMEDY}")
             file.seek(head.end())
             needed = _measure(path, file, head[1].decode())
             if needed > (free := free_memory()):
@@ -307,7 +262,7 @@ def _measure(path: Path, file: BinaryIO, expected: str) -> int:
     digest = hashlib.sha256()
     size = values = 0
     width = 1
-    while block := file.read(_BLOCK_BYTES):
+    while block := file.read(BLOCK_BYTES):
         if b"\0" in block:  # No JSON has one, and a file of nothing else may be long.
             break
         digest.update(block)
@@ -316,16 +271,14 @@ def _measure(path: Path, file: BinaryIO, expected: str) -> int:
         if not block.isascii() or b"\\u" in block or block.endswith(b"\\"):
             width = 4  # One character beyond the others widens all of a text.
     if digest.hexdigest() != expected:
-        raise IndexFileError(
-            f"{path} is truncated or was altered, as its digest differs: {_REMEDY}"
-        )
+        raise IndexFileError(f"{path} is truncated or was altered, as its digest differs: {REMEDY}")
     return (2 + 3 * width) * size + _VALUE_BYTES * values
 
 
 def _checked_content(path: Path, text: bytes) -> dict[str, Any]:
     """The fields of an `index.json` whose digest is right, each of the type that it must have."""
     try:
-        content = json.loads(text)
+        content = parse_json(text)
         version = content["version"]
         if version != _VERSION:
             raise IndexFileError(
@@ -333,10 +286,10 @@ def _checked_content(path: Path, text: bytes) -> dict[str, Any]:
                 "load it with the release that saved it, or build it again"
             )
         _check_types(content)
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError) as error:
         if isinstance(error, IndexFileError):
             raise
-        raise IndexFileError(f"{path} has wrong fields ({error}): {_REMEDY}") from None
+        raise IndexFileError(f"{path} has wrong fields ({error}): {REMEDY}") from None
     return dict(content)
 
 
@@ -345,7 +298,7 @@ def _check_types(content: dict[str, Any]) -> None:
     dimension, keys, payloads = content["dimension"], content["keys"], content["payloads"]
     if type(dimension) is not int or not 1 <= dimension <= GREATEST_DIMENSION:
         raise ValueError(f"dimension {short(dimension)}")
-    if content["dtype"] not in _DTYPES:
+    if content["dtype"] not in DTYPES:
         raise ValueError(f"dtype {short(content['dtype'])}")
     if not isinstance(content["metadata"], dict):
         raise ValueError("metadata that is not an object")
@@ -353,13 +306,18 @@ def _check_types(content: dict[str, Any]) -> None:
     if not isinstance(keys, list) or not isinstance(payloads, list):
         raise ValueError("keys or payloads that are not a list")
     name, digest = content["vectors"]["file"], content["vectors"]["sha256"]
-    if name != _vectors_name(digest) or not _VECTORS.fullmatch(name):
+    if name != vectors_name(digest) or not VECTORS_NAME.fullmatch(name):
         raise ValueError("a file of vectors that is not named by its digest")
 
 
 def _with_vectors(folder: Path, content: dict[str, Any]) -> SavedIndex:
-    path = folder / _vectors_name(content["vectors"]["sha256"])
-    rows = _read_vectors(path, content)
+    path = folder / vectors_name(content["vectors"]["sha256"])
+    rows = read_vectors(
+        path,
+        shape=(len(content["keys"]), content["dimension"]),
+        dtype=content["dtype"],
+        digest=content["vectors"]["sha256"],
+    )
     try:
         keys = checked_keys(content["keys"])
         return SavedIndex(
@@ -370,29 +328,4 @@ def _with_vectors(folder: Path, content: dict[str, Any]) -> SavedIndex:
             inverse_norms=inverse_norms(rows, name="vectors"),
         )
     except (EntryError, VectorError) as error:
-        raise IndexFileError(
-            f"{folder} holds what no index takes in ({error}): {_REMEDY}"
-        ) from None
-
-
-def _read_vectors(path: Path, content: dict[str, Any]) -> Rows:
-    shape = (len(content["keys"]), content["dimension"])
-    dtype = np.dtype(content["dtype"])
-    head = _vectors_head(*shape, dtype.name)
-    expected = len(head) + shape[0] * shape[1] * dtype.itemsize
-    with open_regular(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        if size != expected:
-            raise IndexFileError(
-                f"{path} has {size} bytes instead of {expected}, so it is truncated or was "
-                f"replaced: {_REMEDY}"
-            )
-        digest = hashlib.sha256(file.read(len(head)))
-        rows: Rows = np.empty(shape, dtype)
-        flat = rows.reshape(-1).view(np.uint8)
-        for part in blocks(len(flat), _BLOCK_BYTES):
-            file.readinto(flat[part].data)
-            digest.update(flat[part].data)
-    if digest.hexdigest() != content["vectors"]["sha256"]:
-        raise IndexFileError(f"{path} was altered, as its digest differs: {_REMEDY}")
-    return rows
+        raise IndexFileError(f"{folder} holds what no index takes in ({error}): {REMEDY}") from None

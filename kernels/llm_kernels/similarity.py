@@ -1,4 +1,4 @@
-"""Top-k cosine similarity: one function, the checks before it, and the choice of a backend."""
+"""Top-k cosine similarity: its definition, the search, and the choice of a backend."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from llm_kernels.vectors import Floats, Indices
+    from llm_kernels.vectors import Floats, Indices, Rows
 
     _Search: TypeAlias = Callable[[Any, Any, Any, int], tuple[Any, Any]]
 
 BACKENDS = ("triton", "faiss", "torch", "numpy")
-_ARRAY_BACKENDS = frozenset({"faiss", "numpy"})
+ARRAY_BACKENDS = frozenset({"faiss", "numpy"})
+"""Those that search NumPy arrays; the others search tensors."""
 # Float16 numbers from which on torch, which converts them 15 times faster than NumPy, is worth it.
 _CONVERTED_BY_TORCH = 1 << 20
 # What the triton kernels hold on the chip.
@@ -83,6 +84,14 @@ def topk_cosine(
     Raises:
         VectorError: a wrong kind, dtype, shape or device, a zero vector, NaN or Inf.
         BackendError: the backend does not exist or cannot search these vectors here.
+
+    Example:
+        >>> import numpy as np
+        >>> from llm_kernels import topk_cosine
+        >>> corpus = np.array([[1, 0], [0, 2], [3, 3]], np.float32)
+        >>> scores, rows = topk_cosine(np.array([[1, 0]], np.float32), corpus, k=2)
+        >>> print(rows, scores.round(3))
+        [[0 2]] [[1.    0.707]]
     """
     _check_pair(queries, corpus)
     asked = _checked_k(k)
@@ -103,9 +112,47 @@ def topk_cosine(
     else:
         check_backend(backend, device)
     search = import_module(f"llm_kernels.{backend}_search").search
-    if backend in _ARRAY_BACKENDS:
+    if backend in ARRAY_BACKENDS:
         return _search_arrays(search, units, corpus, norms, kept)
     return _search_tensors(search, units, corpus, norms, kept)
+
+
+def topk_oracle(
+    queries: Rows, corpus: Rows, k: int, *, inverse_norms: Floats | None = None
+) -> tuple[Floats, Indices]:
+    """The definition of the search, in float64 and with a full sort.
+
+    Every backend must return what it returns, up to the rounding of the scores.
+
+    Args:
+        queries: [Q, D], any length but zero.
+        corpus: [N, D].
+        k: how many.
+        inverse_norms: float32 [N], 1 / ‖row‖, or 0 for a row that is left out; computed if None.
+
+    Returns:
+        scores: float32 [Q, K], descending; K = min(k, rows that take part).
+        indices: int64 [Q, K]; of equal scores the lower index first.
+
+    Raises:
+        VectorError: as for `unit_queries` and `inverse_norms`.
+
+    Example:
+        >>> import numpy as np
+        >>> from llm_kernels import topk_oracle
+        >>> corpus = np.array([[1, 0], [0, 2], [3, 3]], np.float32)
+        >>> scores, rows = topk_oracle(np.array([[1, 0]], np.float32), corpus, 2)
+        >>> print(rows, scores.round(3))
+        [[0 2]] [[1.    0.707]]
+    """
+    if inverse_norms is None:
+        inverse_norms = vectors.inverse_norms(corpus)
+    part = np.flatnonzero(inverse_norms)
+    unit = vectors.unit_queries(queries).astype(np.float64)
+    dots = np.einsum("qd,nd->qn", unit, corpus[part].astype(np.float64))
+    scores = (dots * inverse_norms[part].astype(np.float64)).astype(np.float32)
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(scores, order, axis=1), part[order]
 
 
 def available_backends(*, device: str = "cpu") -> tuple[str, ...]:
@@ -113,6 +160,11 @@ def available_backends(*, device: str = "cpu") -> tuple[str, ...]:
 
     Args:
         device: "cpu", "cuda" or "cuda:1" and the like.
+
+    Example:
+        >>> from llm_kernels import available_backends
+        >>> "numpy" in available_backends(), "numpy" in available_backends(device="cuda")
+        (True, False)
     """
     return tuple(name for name in BACKENDS if _unavailable(name, device.partition(":")[0]) is None)
 
@@ -160,6 +212,11 @@ def choose_backend(
         k: results per query.
         dimension: D.
         dtype: of the corpus: "float32", "float16" or "bfloat16".
+
+    Example:
+        >>> from llm_kernels import choose_backend
+        >>> choose_backend(device="cpu", rows=100_000, dimension=384)
+        'numpy'
     """
     if device.partition(":")[0] != "cpu":
         fits = k <= _TRITON_K and dimension <= _TRITON_DIMENSION
@@ -171,11 +228,6 @@ def choose_backend(
 
 
 def check_backend(backend: str, device: str) -> None:
-    """Refuses a backend that does not exist, or that cannot search vectors on a device.
-
-    Raises:
-        BackendError: with the names that would do.
-    """
     """Checks that a backend can be asked for by name.
 
     Args:
@@ -286,7 +338,7 @@ def _empty(units: Array, kept: int) -> tuple[Array, Array]:
 
 def _unavailable(backend: str, device: str) -> str | None:
     """Why a backend cannot search vectors on a device, with the remedy; None if it can."""
-    if backend in {"numpy", "faiss"} and device != "cpu":
+    if backend in ARRAY_BACKENDS and device != "cpu":
         return f"it searches on the CPU and the vectors are on {device}: move them with .cpu()"
     if backend == "faiss" and find_spec("faiss") is None:
         return "faiss is not installed: pip install faiss-cpu"

@@ -6,8 +6,8 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from llm_kernels.numpy_search import screen
 from llm_kernels.rescore import rank_screened
-from llm_kernels.screen import screen
 from llm_kernels.sources import product_error
 from llm_kernels.vectors import blocks
 

@@ -101,6 +101,15 @@ def inverse_norms(rows: Array, *, mask: Array | None = None, name: str = "rows")
     Raises:
         VectorError: the first row that holds NaN or Inf, is zero, or is so short or long that
             float32 products with it could under- or overflow.
+
+    Example:
+        >>> import numpy as np
+        >>> from llm_kernels import inverse_norms
+        >>> rows = np.array([[3, 4], [0, 2]], np.float32)
+        >>> print(inverse_norms(rows))
+        [0.2 0.5]
+        >>> print(inverse_norms(rows, mask=np.array([True, False])))
+        [0.2 0. ]
     """
     check_rows(rows, name=name)
     if is_tensor(rows) and rows.device.type != "cpu":
@@ -134,6 +143,12 @@ def unit_queries(queries: Array) -> Array:
 
     Raises:
         VectorError: as for `inverse_norms`.
+
+    Example:
+        >>> import numpy as np
+        >>> from llm_kernels import unit_queries
+        >>> print(unit_queries(np.array([[3, 4]], np.float32)))
+        [[0.6 0.8]]
     """
     check_rows(queries, name="queries")
     if not is_tensor(queries):

@@ -37,8 +37,8 @@ _UNITS = {Kind.RESPONSES: "answers", Kind.VECTORS: "vectors", Kind.TRANSITIONS: 
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
-    """What a cache held before it was cleared; without stats where it cannot be read."""
+class _Content:
+    """What a cache holds; without stats where it cannot be read."""
 
     kind: Kind
     path: Path
@@ -50,13 +50,13 @@ class _Held:
 
 def show(*, as_json: bool) -> None:
     """Shows where the caches are, their sizes, and the share of each model and game."""
-    held = {kind: _stats(kind) for kind in Kind}
+    content = {kind: _stats(kind) for kind in Kind}
     if as_json:
-        told = {kind: {"path": str(_path(kind)), **asdict(held[kind])} for kind in Kind}
+        told = {kind: {"path": str(_path(kind)), **asdict(content[kind])} for kind in Kind}
         say(json.dumps(_object(told)))
         return
     console = SafeConsole()
-    for kind, stats in held.items():
+    for kind, stats in content.items():
         console.print(literal(f"{_path(kind)}: {_summary(kind, stats)}"), soft_wrap=True)
         table = _table(stats)
         if table.row_count:
@@ -66,20 +66,20 @@ def show(*, as_json: bool) -> None:
 def clear(*, only: Kind | None, yes: bool, as_json: bool) -> None:
     """Removes every cached answer, vector and transition of a game; asks first on a terminal."""
     chosen = tuple(Kind) if only is None else (only,)
-    held = [_held(kind) for kind in chosen]
-    existing = [one for one in held if os.path.exists(one.path)]
+    content = [_content(kind) for kind in chosen]
+    existing = [one for one in content if os.path.exists(one.path)]
     if existing and not yes and sys.stdin.isatty():
         listed = " and ".join(f"{one.path} ({one})" for one in existing)
         _ask(f"Empty {listed}?")
-    freed = {one.kind: _clear(one) for one in held}
+    freed = {one.kind: _clear(one) for one in content}
     if as_json:
         told = {kind: _cleared(kind, 0, 0) for kind in Kind}
-        for one in held:
+        for one in content:
             removed = None if one.stats is None else one.stats.entries
             told[one.kind] = _cleared(one.kind, removed, freed[one.kind])
         say(json.dumps(_object(told)))
         return
-    for one in held:
+    for one in content:
         say(f"{one.path}: {one}, now empty; {decimal(freed[one.kind])} freed")
 
 
@@ -129,27 +129,27 @@ def _stats(kind: Kind) -> Stats:
             return transition_stats()
 
 
-def _held(kind: Kind) -> _Held:
+def _content(kind: Kind) -> _Content:
     try:
-        return _Held(kind, _path(kind), _stats(kind))
+        return _Content(kind, _path(kind), _stats(kind))
     except UnreadableCacheError:
-        return _Held(kind, _path(kind), None)
+        return _Content(kind, _path(kind), None)
 
 
-def _clear(held: _Held) -> int:
+def _clear(content: _Content) -> int:
     """Empties a cache, or deletes a file without stats; returns the bytes given back."""
-    if not os.path.exists(held.path):
+    if not os.path.exists(content.path):
         return 0
-    if held.kind is Kind.TRANSITIONS:
+    if content.kind is Kind.TRANSITIONS:
         return remove_transitions()
-    if held.stats is None:
-        freed = held.path.stat().st_size
-        remove_cache_file(held.path)
+    if content.stats is None:
+        freed = content.path.stat().st_size
+        remove_cache_file(content.path)
         return freed
-    opened = ResponseCache if held.kind is Kind.RESPONSES else VectorCache
-    with closing(opened(held.path)) as cache:
+    opened = ResponseCache if content.kind is Kind.RESPONSES else VectorCache
+    with closing(opened(content.path)) as cache:
         cache.clear()
-        return max(0, held.stats.file_bytes - cache.stats().file_bytes)
+        return max(0, content.stats.file_bytes - cache.stats().file_bytes)
 
 
 def _cleared(kind: Kind, removed: int | None, freed: int) -> dict[str, str | int | None]:

@@ -107,7 +107,7 @@ def examine() -> list[Check]:
         Check("python", "ok", f"{platform.python_version()} ({sys.executable})"),
         _check_platform(),
         Check("cores", "ok", str(_cores())),
-        _checktotal_memory(),
+        _check_memory(),
         _check_gpu(gpu),
         _check_vllm(),
         *(_check_package(name, purpose) for name, purpose in _PACKAGES.items()),
@@ -147,7 +147,7 @@ def _check_platform() -> Check:
     )
 
 
-def _checktotal_memory() -> Check:
+def _check_memory() -> Check:
     total = total_memory()
     detail = f"{total / GIB:.1f} GiB"
     if total >= _WORKING_BYTES:

@@ -18,8 +18,7 @@ from llm_planning.interrupts import heard_while_loading
 from llm_serving.encoder import DEFAULT_ENCODER, TextEncoder
 from llm_serving.errors import shown
 from llm_serving.models import CATALOGUE
-from llm_serving.models.progress import progress
-from llm_serving.terminal import SafeConsole, literal, say
+from llm_serving.terminal import SafeConsole, literal, progress, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

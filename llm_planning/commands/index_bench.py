@@ -15,8 +15,7 @@ from rich.table import Table
 from llm_kernels import EmbeddingIndex, available_backends, choose_backend
 from llm_kernels.memory import free_memory
 from llm_planning.endings import UsageError
-from llm_serving.models.progress import progress
-from llm_serving.terminal import SafeConsole, literal, say
+from llm_serving.terminal import SafeConsole, literal, progress, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -71,10 +71,26 @@ def constraint_of(model: type[BaseModel]) -> Constraint:
     a bounded grid (`multiple_of`, for decimals also `decimal_places`), bounded strings (optionally
     with a finite `pattern`), bounded lists and tuples, nested models, and unions of these.
 
+    Args:
+        model: a Pydantic model.
+
+    Returns:
+        What `Request.constraint` takes: a regular expression of the whole answer, and the bound
+        on its length.
+
     Raises:
         AnswerModelError: the language is infinite or too large, a type is not supported, or a
             validator, serializer or setting of the model keeps a text of the language from being
             read and written back unchanged.
+
+    Example:
+        >>> from pydantic import BaseModel, Field
+        >>> from llm_serving import constraint_of
+        >>> class Step(BaseModel):
+        ...     verb: str = Field(pattern="mine|craft", max_length=5)
+        ...     count: int = Field(ge=1, le=64)
+        >>> constraint_of(Step).max_bytes
+        27
     """
     if (known := _constraints.get(model)) is not None:
         return known
@@ -96,8 +112,20 @@ def constraint_of(model: type[BaseModel]) -> Constraint:
 def parse(model: type[Answer], text: str) -> Answer:
     """Reads an answer; every text of the model's language is read.
 
+    Args:
+        model: the answer's Pydantic model.
+        text: what an engine answered under `constraint_of(model)`.
+
     Raises:
         pydantic.ValidationError: the text is no answer, as when it was cut off.
+
+    Example:
+        >>> from pydantic import BaseModel, Field
+        >>> from llm_serving import parse
+        >>> class Step(BaseModel):
+        ...     count: int = Field(ge=1, le=64)
+        >>> parse(Step, '{"count":3}').count
+        3
     """
     return model.model_validate_json(text)
 

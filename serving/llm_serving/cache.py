@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from llm_serving.cache_file import CacheError, UnreadableCacheError, remove_cache_file
-from llm_serving.engine import Counters
-from llm_serving.request import Usage
+from llm_serving.engine import CountingEngine
 from llm_serving.response_store import (
     Answer,
     CacheStats,
@@ -119,7 +118,7 @@ class _Flight:
     paid: bool = False
 
 
-class CachedEngine:
+class CachedEngine(CountingEngine):
     """An engine that asks another one only what the cache cannot answer.
 
     With a cache, (prompt, parameters, sample index) names one draw, also at a temperature above 0
@@ -132,15 +131,32 @@ class CachedEngine:
     A replayed answer has the token counts of the first time, so that the ledgers of two runs
     agree, `replayed` 1, and the seconds that it really took.
 
+    Args:
+        engine: is asked what the cache does not hold, and closed with this one.
+        cache: keeps the answers. Others may share it; its owner closes it.
+
     Attributes:
         counters: everything asked of this object, replays included.
+
+    Example:
+        >>> import asyncio
+        >>> from pathlib import Path
+        >>> from llm_serving import CachedEngine, Request, ResponseCache, ScriptedEngine
+        >>> cache = ResponseCache(Path("responses.sqlite"))
+        >>> engine = CachedEngine(ScriptedEngine({"default": ["asked once"]}), cache)
+        >>> for _ in range(2):
+        ...     answer = asyncio.run(engine.generate(Request(prompt="Who is there?")))
+        ...     print(answer.text, answer.usage.replayed)
+        asked once 0
+        asked once 1
+        >>> cache.close()
     """
 
     def __init__(self, engine: Engine, cache: ResponseCache) -> None:
+        super().__init__()
         self._engine = engine
         self._cache = cache
         self._flights: dict[bytes, _Flight] = {}
-        self.counters = Counters()
 
     @property
     def identity(self) -> ModelIdentity:
@@ -151,49 +167,36 @@ class CachedEngine:
         """Applies the chat template and the tokenizer."""
         return self._engine.encode(prompt)
 
-    async def generate(self, request: Request) -> Completion:
-        """Replays the answer, or writes and keeps it."""
+    async def _generate(self, request: Request) -> Completion:
         prompt = self._engine.encode(request.prompt)
         return await self._ask(
             generate_key(self.identity, prompt, request),
             lambda: self._engine.generate(replace(request, prompt=prompt)),
-            request.role,
         )
 
-    async def score(self, prompt: Prompt, choices: Sequence[str], *, role: str = "score") -> Scores:
-        """Replays the log-probabilities, or computes and keeps them."""
+    async def _score(self, prompt: Prompt, choices: Sequence[str], role: str) -> Scores:
         encoded = self._engine.encode(prompt)
         return await self._ask(
             score_key(self.identity, encoded, choices, method="score"),
             lambda: self._engine.score(encoded, choices, role=role),
-            role,
         )
 
-    async def score_labels(
-        self, prompt: Prompt, labels: Sequence[str], *, role: str = "score"
-    ) -> Scores:
-        """Replays the labels' log-probabilities, or computes and keeps them."""
+    async def _score_labels(self, prompt: Prompt, labels: Sequence[str], role: str) -> Scores:
         encoded = self._engine.encode(prompt)
         return await self._ask(
             score_key(self.identity, encoded, labels, method="labels"),
             lambda: self._engine.score_labels(encoded, labels, role=role),
-            role,
         )
 
-    async def embed(self, texts: Sequence[str], *, role: str = "embed") -> NDArray[np.float32]:
-        """Embeds texts, past this cache, and counts it as one call."""
-        started = time.perf_counter()
-        vectors = await self._engine.embed(texts, role=role)
-        self.counters.record(role, Usage(calls=1, seconds=time.perf_counter() - started))
-        return vectors
+    async def _embed(self, texts: Sequence[str], role: str) -> NDArray[np.float32]:
+        return await self._engine.embed(texts, role=role)
 
     async def aclose(self) -> None:
         """Stops the engine; the cache, which others may share, stays open."""
         await self._engine.aclose()
 
-    async def _ask(
-        self, key: bytes, call: Callable[[], Coroutine[Any, Any, _AnswerT]], role: str
-    ) -> _AnswerT:
+    async def _ask(self, key: bytes, call: Callable[[], Coroutine[Any, Any, _AnswerT]]) -> _AnswerT:
+        """The kept answer; otherwise the one that `call` gives, which is kept from now on."""
         started = time.perf_counter()
         answer = self._cache.get(key)
         replayed = 1
@@ -209,7 +212,6 @@ class CachedEngine:
             replayed, flight.paid = int(flight.paid), True
         seconds = time.perf_counter() - started
         usage = replace(answer.usage, replayed=replayed, seconds=seconds)
-        self.counters.record(role, usage)
         return cast("_AnswerT", replace(answer, usage=usage))
 
     async def _fly(self, key: bytes, call: Callable[[], Coroutine[Any, Any, Answer]]) -> Answer:

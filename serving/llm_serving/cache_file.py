@@ -1,7 +1,6 @@
 """A cache's SQLite file: opened safely, shared by threads and processes, refused when foreign.
 
-A file is foreign unless its tables are those of its layout, to the letter, and there is nothing
-beside them: a view in a table's place may never end, and a trigger may write what nobody put.
+A file is foreign unless its schema is that of its layout, to the letter.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _FAILURES = (sqlite3.Error, UnicodeDecodeError)
 _warned: set[Path] = set()
 """Folders of which it was said that nothing can be written there."""
 _SIDE_FILES = ("-wal", "-shm", "-journal")
-_SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
+_SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_master"
 
 
 class CacheError(ServingError):
@@ -171,9 +170,6 @@ class CacheFile:
 
     def _prepare(self) -> None:
         """Creates the tables in an empty file and refuses any other that is not a cache."""
-        # A foreign file's own functions, and sizes that its pages claim, are not believed.
-        self._connection.execute("PRAGMA trusted_schema = OFF")
-        self._connection.execute("PRAGMA cell_size_check = ON")
         if self._is_empty():
             # Several processes may come here at once; changing the journal's mode fails at once,
             # without the busy timeout, while another connection does the same.
@@ -198,9 +194,7 @@ class CacheFile:
             raise self.unreadable(
                 f"has version {version}, and this program reads {self._layout.version}"
             )
-        wanted = _schema_of(self._layout)
-        found = self._connection.execute(_SCHEMA).fetchmany(len(wanted) + 1)
-        if [_plain(row) for row in found] != wanted:
+        if not has_schema(self._connection, self._layout.tables):
             raise self.unreadable("has other tables than this program makes")
         # With the write-ahead log, a commit that is not flushed survives the death of the process
         # and only the last ones are lost with the machine's power: no entry is worth an fsync.
@@ -235,6 +229,38 @@ class CacheFile:
             "writable and free disk space there, set LLM_PLANNING_CACHE to another folder, or run "
             "with `--no-cache`"
         )
+
+
+def distrust(connection: sqlite3.Connection, *, longest: int) -> None:
+    """Prepares a connection to a file that anybody may have written, before anything is read.
+
+    Args:
+        connection: to the file.
+        longest: bytes that a value of it may have.
+    """
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, longest)
+    # Neither the file's own functions are carried out, nor the sizes that its pages claim believed.
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+
+
+def has_schema(connection: sqlite3.Connection, statements: tuple[str, ...]) -> bool:
+    """Whether a database is what some statements make of an empty one, to the letter.
+
+    A view in a table's place may never end, and a trigger may write what nobody put. Line breaks
+    and indents of a statement do not count.
+
+    Args:
+        connection: to the database.
+        statements: `CREATE TABLE` and the like.
+
+    Raises:
+        sqlite3.Error: the database cannot be read.
+        UnicodeDecodeError: its schema is no text.
+    """
+    wanted = _schema_made_by(statements)
+    found = connection.execute(_SCHEMA).fetchmany(len(wanted) + 1)
+    return len(found) == len(wanted) and set(map(_plain, found)) == wanted
 
 
 def remove_cache_file(path: Path) -> None:
@@ -276,7 +302,7 @@ def _open(name: Path | str, **options: bool) -> sqlite3.Connection:
     connection = sqlite3.connect(
         name, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False, **options
     )
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_FIELD)
+    distrust(connection, longest=_LONGEST_FIELD)
     return connection
 
 
@@ -299,11 +325,11 @@ def _open_to_read(path: Path) -> sqlite3.Connection:
 
 
 @cache
-def _schema_of(layout: CacheLayout) -> list[tuple[str, ...]]:
+def _schema_made_by(statements: tuple[str, ...]) -> frozenset[tuple[str, ...]]:
     with closing(_open(":memory:")) as model:
-        for statement in layout.tables:
+        for statement in statements:
             model.execute(statement)
-        return [_plain(row) for row in model.execute(_SCHEMA)]
+        return frozenset(map(_plain, model.execute(_SCHEMA)))
 
 
 def _plain(row: Sequence[object]) -> tuple[str, ...]:

@@ -38,6 +38,15 @@ class EngineConfig(BaseModel):
             faster, "tail", if it agrees with "trie" on the first prompt that is scored.
         eager: run without compiled graphs: always so on a CPU; on a GPU, for a quick start.
         seed: of the engine's own random numbers.
+
+    Raises:
+        pydantic.ValidationError: a key is unknown, or a value impossible.
+
+    Example:
+        >>> from llm_serving import EngineConfig
+        >>> config = EngineConfig(model="smollm2-135m-instruct", context=4096, kv_cache_gib=1)
+        >>> config.max_batch
+        64
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

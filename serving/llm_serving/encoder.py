@@ -17,8 +17,7 @@ from llm_kernels.files import at_home
 from llm_serving.errors import EncoderError, EngineStoppedError, TextError
 from llm_serving.models import names_folder, resolve
 from llm_serving.models.local import check_modules
-from llm_serving.models.progress import quiet_transformers
-from llm_serving.models.reading import reading_model
+from llm_serving.models.reading import quiet_transformers, reading_model
 from llm_serving.vector_store import EncoderIdentity, VectorCache, vector_cache_path
 
 if TYPE_CHECKING:
@@ -65,6 +64,20 @@ class TextEncoder:
     Args:
         model: a bundled name, a local folder or a hub id.
         cache: file of the vector cache; "shared" is `vector_cache_path()`, None keeps nothing.
+
+    Raises:
+        UnknownModelError: by its methods, when a vector is first needed: no model has this name.
+        EncoderError: likewise: the model cannot be loaded as a sentence encoder.
+
+    Example:
+        >>> from llm_serving import TextEncoder
+        >>> encoder = TextEncoder(cache=None)
+        >>> tea, coffee, market = encoder.encode(
+        ...     ["a cup of tea", "a mug of coffee", "the stock market fell"]
+        ... )
+        >>> bool(tea @ coffee > tea @ market)
+        True
+        >>> encoder.close()
     """
 
     def __init__(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, NoReturn
 
 from llm_serving.encoder import TextEncoder
-from llm_serving.engine import Counters
+from llm_serving.engine import CountingEngine
 from llm_serving.errors import UnsupportedEngineError
-from llm_serving.request import ModelIdentity, Usage
+from llm_serving.request import ModelIdentity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,22 +21,21 @@ NO_MODEL = "none"
 """The name under which it is asked for."""
 
 
-class EncoderEngine:
+class EncoderEngine(CountingEngine):
     """Serves runs whose questions are all answered by oracles, without loading a model.
 
-    Args:
-        encoder: embeds; one of its own, without a cache and closed with the engine, if None.
+    It embeds texts. Whatever else is asked of it is an `UnsupportedEngineError`.
 
-    Attributes:
-        counters: what was asked so far.
+    Args:
+        encoder: embeds, and is closed by its owner; None makes one that keeps no vectors.
     """
 
     identity = ModelIdentity(name=NO_MODEL, revision=NO_MODEL, dtype=NO_MODEL)
 
     def __init__(self, encoder: TextEncoder | None = None) -> None:
+        super().__init__()
         self._encoder = encoder or TextEncoder(cache=None)
         self._owns_encoder = encoder is None
-        self.counters = Counters()
 
     def encode(self, prompt: Prompt) -> EncodedPrompt:
         """Refuses: there is no tokenizer.
@@ -47,38 +45,17 @@ class EncoderEngine:
         """
         _refuse()
 
-    async def generate(self, request: Request) -> Completion:
-        """Refuses: there is no model.
-
-        Raises:
-            UnsupportedEngineError: always.
-        """
+    async def _generate(self, request: Request) -> Completion:
         _refuse()
 
-    async def score(self, prompt: Prompt, choices: Sequence[str], *, role: str = "score") -> Scores:
-        """Refuses: there is no model.
-
-        Raises:
-            UnsupportedEngineError: always.
-        """
+    async def _score(self, prompt: Prompt, choices: Sequence[str], role: str) -> Scores:
         _refuse()
 
-    async def score_labels(
-        self, prompt: Prompt, labels: Sequence[str], *, role: str = "score"
-    ) -> Scores:
-        """Refuses: there is no model.
-
-        Raises:
-            UnsupportedEngineError: always.
-        """
+    async def _score_labels(self, prompt: Prompt, labels: Sequence[str], role: str) -> Scores:
         _refuse()
 
-    async def embed(self, texts: Sequence[str], *, role: str = "embed") -> NDArray[np.float32]:
-        """Unit vectors of texts, shape [texts, dimension]."""
-        begun = time.perf_counter()
-        vectors = await self._encoder.embed(texts)
-        self.counters.record(role, Usage(calls=1, seconds=time.perf_counter() - begun))
-        return vectors
+    async def _embed(self, texts: Sequence[str], role: str) -> NDArray[np.float32]:
+        return await self._encoder.embed(texts)
 
     def close(self) -> None:
         """Closes the encoder, if it is the engine's own."""

@@ -1,15 +1,16 @@
-"""The protocol that every engine speaks, and the wrapper that counts what one caller spent."""
+"""What an engine is, how its usage is counted, and what is done with any engine."""
 
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from llm_serving.request import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
         Request,
         Scores,
     )
+
+
+BLOCK = 32
+"""B of `filled`: fixed, so that prompts are the same on every engine. vLLM's block has 32 tokens on
+a CPU and 16 on a GPU; with other blocks less is gained."""
 
 
 class Counters:
@@ -46,7 +52,21 @@ class Counters:
 
 
 class Engine(Protocol):
-    """Answers requests of many callers at once; every method may be awaited concurrently."""
+    """Answers requests of many callers at once.
+
+    Every method may be awaited by any number of coroutines at the same time: an engine batches
+    what is asked at one moment. A class of one's own is an engine if it has these methods; it need
+    not inherit from anything.
+
+    Example:
+        >>> import asyncio
+        >>> from llm_serving import Engine, Request, ScriptedEngine
+        >>> async def ask_twice(engine: Engine, prompt: str) -> list[str]:
+        ...     asked = (engine.generate(Request(prompt=prompt)) for _ in range(2))
+        ...     return [one.text for one in await asyncio.gather(*asked)]
+        >>> asyncio.run(ask_twice(ScriptedEngine({"default": "north"}), "Which way?"))
+        ['north', 'north']
+    """
 
     @property
     def identity(self) -> ModelIdentity:
@@ -59,7 +79,11 @@ class Engine(Protocol):
         ...
 
     def encode(self, prompt: Prompt) -> EncodedPrompt:
-        """Applies the chat template and the tokenizer."""
+        """Applies the chat template and the tokenizer; an encoded prompt stays as it is.
+
+        Raises:
+            TooManyImagesError: the prompt holds more images than the configuration allows.
+        """
         ...
 
     async def generate(self, request: Request) -> Completion:
@@ -67,22 +91,46 @@ class Engine(Protocol):
 
         Raises:
             PromptTooLongError: prompt and longest answer exceed the context.
+            RequestFailedError: the engine gave this one request up.
             EngineStoppedError: the engine is closed or died.
         """
         ...
 
     async def score(self, prompt: Prompt, choices: Sequence[str], *, role: str = "score") -> Scores:
-        """Exact log p(choice, terminator | prompt) of each choice, in nats."""
+        """Exact log p(choice, terminator | prompt) of each choice, in nats.
+
+        Args:
+            prompt: what the choices answer.
+            choices: action strings; equal ones are scored once. A choice is tokenised by itself,
+                as the text that follows the prompt's last token.
+            role: whose question this is.
+
+        Raises:
+            ValueError: there is no choice, or an empty one.
+            PromptTooLongError: prompt and longest choice exceed the context.
+            EngineStoppedError: the engine is closed or died.
+        """
         ...
 
     async def score_labels(
         self, prompt: Prompt, labels: Sequence[str], *, role: str = "score"
     ) -> Scores:
-        """Exact log p(label | prompt) of labels that are one token each, without a terminator."""
+        """Exact log p(label | prompt) of labels that are one token each, without a terminator.
+
+        Raises:
+            ValueError: there is no label, or one of several tokens.
+            PromptTooLongError: the prompt fills the context.
+            EngineStoppedError: the engine is closed or died.
+        """
         ...
 
     async def embed(self, texts: Sequence[str], *, role: str = "embed") -> NDArray[np.float32]:
-        """Unit vectors of texts, shape [texts, dimension]."""
+        """Unit vectors of texts, shape [texts, dimension].
+
+        Raises:
+            TextError: a text has no embedding: it is empty or no valid Unicode.
+            EngineStoppedError: the engine is closed.
+        """
         ...
 
     async def aclose(self) -> None:
@@ -90,12 +138,78 @@ class Engine(Protocol):
         ...
 
 
-class MeteredEngine:
-    """The same engine with counters of its own: what one planner, trial or session spent."""
+class CountingEngine(ABC):
+    """Counts what callers ask of an engine; every engine of this package counts here.
+
+    A subclass answers in the four methods whose names begin with an underscore. The `usage` of an
+    answer is what is counted under the caller's role, once the answer is there. An embedding counts
+    as one call.
+
+    Attributes:
+        counters: what was asked so far, by role.
+    """
+
+    def __init__(self) -> None:
+        self.counters = Counters()
+
+    async def generate(self, request: Request) -> Completion:
+        """Writes one answer and counts it; see `Engine.generate`."""
+        completion = await self._generate(request)
+        self.counters.record(request.role, completion.usage)
+        return completion
+
+    async def score(self, prompt: Prompt, choices: Sequence[str], *, role: str = "score") -> Scores:
+        """Scores choices and counts it; see `Engine.score`."""
+        scores = await self._score(prompt, choices, role)
+        self.counters.record(role, scores.usage)
+        return scores
+
+    async def score_labels(
+        self, prompt: Prompt, labels: Sequence[str], *, role: str = "score"
+    ) -> Scores:
+        """Scores labels and counts it; see `Engine.score_labels`."""
+        scores = await self._score_labels(prompt, labels, role)
+        self.counters.record(role, scores.usage)
+        return scores
+
+    async def embed(self, texts: Sequence[str], *, role: str = "embed") -> NDArray[np.float32]:
+        """Embeds texts and counts it; see `Engine.embed`."""
+        vectors = await self._embed(texts, role)
+        self.counters.record(role, Usage(calls=1))
+        return vectors
+
+    @abstractmethod
+    async def _generate(self, request: Request) -> Completion: ...
+
+    @abstractmethod
+    async def _score(self, prompt: Prompt, choices: Sequence[str], role: str) -> Scores: ...
+
+    @abstractmethod
+    async def _score_labels(self, prompt: Prompt, labels: Sequence[str], role: str) -> Scores: ...
+
+    @abstractmethod
+    async def _embed(self, texts: Sequence[str], role: str) -> NDArray[np.float32]: ...
+
+
+class MeteredEngine(CountingEngine):
+    """The same engine with counters of its own: what one planner, trial or session spent.
+
+    Args:
+        engine: answers, and goes on counting what all its callers ask. It stays open when the
+            metered one is closed.
+
+    Example:
+        >>> import asyncio
+        >>> from llm_serving import MeteredEngine, Request, ScriptedEngine
+        >>> metered = MeteredEngine(ScriptedEngine({"judge": "yes"}))
+        >>> answer = asyncio.run(metered.generate(Request(prompt="Is it done?", role="judge")))
+        >>> metered.counters.roles["judge"].calls
+        1
+    """
 
     def __init__(self, engine: Engine) -> None:
+        super().__init__()
         self._engine = engine
-        self.counters = Counters()
 
     @property
     def identity(self) -> ModelIdentity:
@@ -106,31 +220,17 @@ class MeteredEngine:
         """Applies the chat template and the tokenizer."""
         return self._engine.encode(prompt)
 
-    async def generate(self, request: Request) -> Completion:
-        """Writes one answer and counts it."""
-        completion = await self._engine.generate(request)
-        self.counters.record(request.role, completion.usage)
-        return completion
+    async def _generate(self, request: Request) -> Completion:
+        return await self._engine.generate(request)
 
-    async def score(self, prompt: Prompt, choices: Sequence[str], *, role: str = "score") -> Scores:
-        """Scores choices and counts it."""
-        scores = await self._engine.score(prompt, choices, role=role)
-        self.counters.record(role, scores.usage)
-        return scores
+    async def _score(self, prompt: Prompt, choices: Sequence[str], role: str) -> Scores:
+        return await self._engine.score(prompt, choices, role=role)
 
-    async def score_labels(
-        self, prompt: Prompt, labels: Sequence[str], *, role: str = "score"
-    ) -> Scores:
-        """Scores labels and counts it."""
-        scores = await self._engine.score_labels(prompt, labels, role=role)
-        self.counters.record(role, scores.usage)
-        return scores
+    async def _score_labels(self, prompt: Prompt, labels: Sequence[str], role: str) -> Scores:
+        return await self._engine.score_labels(prompt, labels, role=role)
 
-    async def embed(self, texts: Sequence[str], *, role: str = "embed") -> NDArray[np.float32]:
-        """Embeds texts and counts it as one call."""
-        vectors = await self._engine.embed(texts, role=role)
-        self.counters.record(role, Usage(calls=1))
-        return vectors
+    async def _embed(self, texts: Sequence[str], role: str) -> NDArray[np.float32]:
+        return await self._engine.embed(texts, role=role)
 
     async def aclose(self) -> None:
         """Leaves the shared engine alone: its owner closes it."""
@@ -146,6 +246,36 @@ async def draw(engine: Engine, request: Request, n: int) -> list[Completion]:
 
     Returns:
         n completions in the order of their sample index.
+
+    Example:
+        >>> import asyncio
+        >>> from llm_serving import Request, ScriptedEngine, draw
+        >>> engine = ScriptedEngine(lambda request: f"answer {request.sample}")
+        >>> [one.text for one in asyncio.run(draw(engine, Request(prompt="Go on."), 2))]
+        ['answer 0', 'answer 1']
     """
     draws = (replace(request, sample=request.sample + i) for i in range(n))
     return list(await asyncio.gather(*(engine.generate(one) for one in draws)))
+
+
+def filled(engine: Engine, write: Callable[[int], Prompt]) -> EncodedPrompt:
+    """The prompt with as much filler as makes it B m + 1 tokens long.
+
+    The prefix cache keeps whole blocks. Choices that are scored after a prompt of P tokens each
+    compute its last P mod B tokens again: 15 or 16 on average, beside choices of four or five. A
+    prompt of B m + 1 tokens leaves one, its last, whose output is the first that scoring reads.
+
+    Args:
+        engine: its tokenizer counts.
+        write: writes the prompt with a filler of so many tokens, at least one.
+
+    Returns:
+        The shortest such prompt. Where the filler is not one token each with this tokenizer, the
+        prompt with a filler of one.
+    """
+    least = engine.encode(write(1))
+    more = (1 - len(least.token_ids)) % BLOCK
+    if more == 0:
+        return least
+    fitting = engine.encode(write(1 + more))
+    return fitting if len(fitting.token_ids) % BLOCK == 1 else least

@@ -30,7 +30,17 @@ def shown(value: object) -> str:
 
 
 class ServingError(Exception):
-    """Base of every error that this layer raises on purpose."""
+    """Base of every error that this layer raises on purpose.
+
+    Example:
+        >>> import asyncio
+        >>> from llm_serving import Request, ScriptedEngine, ServingError
+        >>> try:
+        ...     asyncio.run(ScriptedEngine({}).generate(Request(prompt="Go on.", role="actor")))
+        ... except ServingError as error:
+        ...     print(error)
+        the script has no role 'actor', only none: add it
+    """
 
 
 class PromptTooLongError(ServingError):

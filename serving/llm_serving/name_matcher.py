@@ -38,6 +38,17 @@ class NameMatcher:
     to `kitchentable`, and nearest to "kitchen table".
 
     A matcher is built once, with `build`, and may be asked from many coroutines at once.
+
+    Example:
+        >>> import asyncio
+        >>> from llm_serving import NameMatcher, ScriptedEngine
+        >>> async def which(text):
+        ...     spellings = {"fridge": "fridge", "kitchentable": "kitchen table"}
+        ...     embed = ScriptedEngine({}).embed
+        ...     matcher = await NameMatcher.build(spellings, embed=embed)
+        ...     return (await matcher.nearest(text)).name
+        >>> asyncio.run(which("kitchen table"))
+        'kitchentable'
     """
 
     def __init__(self, index: EmbeddingIndex, *, embed: Embed) -> None:

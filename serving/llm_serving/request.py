@@ -11,14 +11,36 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A picture as the bytes of its PNG or JPEG file."""
+    """A picture that a message shows to a model which reads images.
+
+    Attributes:
+        data: bytes of its PNG or JPEG file, as they are on the disk.
+
+    Example:
+        >>> from llm_serving import Image, Message
+        >>> picture = Image(b"PNG...")
+        >>> Message("user", "What is in the room?", (picture,)).images == (picture,)
+        True
+    """
 
     data: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One turn of a chat; its images precede its text."""
+    """One turn of a chat.
+
+    Attributes:
+        role: who speaks.
+        content: the text of the turn.
+        images: shown before the text, in this order.
+
+    Example:
+        >>> from llm_serving import Message
+        >>> chat = (Message("system", "Answer in one word."), Message("user", "Which way?"))
+        >>> chat[1].role
+        'user'
+    """
 
     role: Literal["system", "user", "assistant"]
     content: str
@@ -52,6 +74,12 @@ class Sampling:
         max_tokens: longest answer; a constrained request takes its constraint's own bound.
         seed: with a temperature above 0, makes the draw repeatable; None leaves it free.
         stop: texts that end the answer and are left out of it.
+
+    Example:
+        >>> from llm_serving import Sampling
+        >>> repeatable = Sampling(temperature=0.7, max_tokens=32, seed=1)
+        >>> Sampling().temperature, repeatable.top_p
+        (0.0, 1.0)
     """
 
     temperature: float = 0.0
@@ -71,6 +99,13 @@ class Request:
         constraint: the finite language that the answer must belong to, if any.
         role: whose question this is; usage is counted under this name.
         sample: which of several seeded draws of the same prompt this is.
+
+    Example:
+        >>> from llm_serving import Message, Request, Sampling
+        >>> chat = (Message("user", "Name a fruit."),)
+        >>> request = Request(prompt=chat, sampling=Sampling(max_tokens=8), role="fruit")
+        >>> request.sample
+        0
     """
 
     prompt: Prompt
@@ -82,7 +117,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What calls cost; adds up.
+    """What calls to an engine cost; usages can be added.
 
     Attributes:
         calls: questions asked.
@@ -91,6 +126,12 @@ class Usage:
         completion_tokens: tokens written.
         replayed: calls answered from the response cache.
         seconds: time from asking to answer, summed over calls.
+
+    Example:
+        >>> from llm_serving import Usage
+        >>> spent = Usage(calls=1, prompt_tokens=90) + Usage(calls=1, prompt_tokens=10)
+        >>> spent.calls, spent.prompt_tokens
+        (2, 100)
     """
 
     calls: int = 0
@@ -113,13 +154,21 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """An answer.
+    """What an engine answers to a request.
 
     Attributes:
         text: without the terminator.
         token_ids: shape [T], the terminator included where one was written.
         finish: "stop" (terminator or stop text) or "length" (cut at `max_tokens`).
         usage: what this answer cost.
+
+    Example:
+        >>> import asyncio
+        >>> from llm_serving import Request, ScriptedEngine
+        >>> engine = ScriptedEngine(lambda request: "north")
+        >>> completion = asyncio.run(engine.generate(Request(prompt="Which way?")))
+        >>> completion.text, completion.finish, completion.usage.calls
+        ('north', 'stop', 1)
     """
 
     text: str
@@ -135,6 +184,13 @@ class Scores:
     Attributes:
         logprobs: shape [choices], in nats, each the sum over the choice's tokens.
         usage: what the scoring cost.
+
+    Example:
+        >>> import asyncio
+        >>> from llm_serving import ScriptedEngine
+        >>> engine = ScriptedEngine({}, score=lambda prompt, choices: [-0.1, -2.3])
+        >>> asyncio.run(engine.score("Which way?", ["north", "south"])).logprobs
+        (-0.1, -2.3)
     """
 
     logprobs: tuple[float, ...]

@@ -8,6 +8,7 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from llm_kernels.files import parse_json
 from llm_serving.cache_file import CacheFile, CacheLayout
 from llm_serving.models.folders import cache_folder
 from llm_serving.request import Completion, ModelIdentity, Scores, Usage
@@ -100,9 +101,21 @@ class ResponseCache:
     is one transaction, and a process killed at any moment leaves the answers that it had put. An
     object does not survive `fork`: a child opens its own.
 
+    Args:
+        path: of the file, which is made with its folders if it is missing. Where it may not be
+            written to, what it holds is read and nothing is added.
+
     Raises:
         UnreadableCacheError: the file is damaged, foreign or of another version.
         CacheError: it cannot be opened or written (permissions, a full disk).
+
+    Example:
+        >>> from pathlib import Path
+        >>> from llm_serving import ResponseCache
+        >>> cache = ResponseCache(Path("responses.sqlite"))
+        >>> cache.stats().entries
+        0
+        >>> cache.close()
     """
 
     def __init__(self, path: Path) -> None:
@@ -180,7 +193,7 @@ class ResponseCache:
     def _unpacked(self, key: bytes, value: object) -> Answer:
         try:
             return _answer(_json(key, value))
-        except (ValueError, TypeError, RecursionError, zlib.error) as error:
+        except (ValueError, TypeError, zlib.error) as error:
             raise self._file.unreadable("holds a damaged answer") from error
 
 
@@ -198,7 +211,7 @@ def _json(key: bytes, value: object) -> bytes:
 
 
 def _answer(plain: bytes) -> Answer:
-    *fields, prompt, cached, completion = json.loads(plain)
+    *fields, prompt, cached, completion = parse_json(plain)
     if any(type(count) is not int or count < 0 for count in (prompt, cached, completion)):
         raise ValueError("token counts that are none")
     usage = Usage(calls=1, prompt_tokens=prompt, cached_tokens=cached, completion_tokens=completion)

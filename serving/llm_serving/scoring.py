@@ -32,18 +32,6 @@ class Submit(Protocol):
         ...
 
 
-class Trie:
-    """Token sequences with shared beginnings; a node is the tuple of tokens that leads to it."""
-
-    def __init__(self, sequences: Iterable[tuple[int, ...]]) -> None:
-        self.children: dict[tuple[int, ...], list[int]] = {}
-        for sequence in sequences:
-            for position, token in enumerate(sequence):
-                following = self.children.setdefault(sequence[:position], [])
-                if token not in following:
-                    following.append(token)
-
-
 async def tail_scores(
     submit: Submit, prompt: EncodedPrompt, sequences: Sequence[tuple[int, ...]]
 ) -> tuple[list[float], list[Drawn]]:
@@ -92,7 +80,7 @@ async def trie_scores(
     submit: Submit, prompt: EncodedPrompt, sequences: Sequence[tuple[int, ...]]
 ) -> tuple[list[float], list[Drawn]]:
     """Scores each sequence as a walk through the trie of all; arguments as for `tail_scores`."""
-    nodes = Trie(sequences).children
+    nodes = _trie(sequences)
     answers = await asyncio.gather(
         *(
             next_token_logprobs(
@@ -125,3 +113,12 @@ async def next_token_logprobs(
         assert one.next_logprobs is not None
         logprobs.update((token, one.next_logprobs[token]) for token in chunk)
     return logprobs, list(drawn)
+
+
+def _trie(sequences: Iterable[tuple[int, ...]]) -> dict[tuple[int, ...], list[int]]:
+    """The tokens that follow each beginning of some sequences, in the order of the sequences."""
+    following: dict[tuple[int, ...], dict[int, None]] = {}
+    for sequence in sequences:
+        for position, token in enumerate(sequence):
+            following.setdefault(sequence[:position], {})[token] = None
+    return {beginning: list(tokens) for beginning, tokens in following.items()}

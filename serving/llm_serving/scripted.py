@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from llm_serving.engine import Counters
+from llm_serving.engine import CountingEngine
 from llm_serving.errors import EngineStoppedError, ServingError
 from llm_serving.request import (
     Completion,
@@ -49,7 +49,7 @@ class ScriptError(ServingError):
     """The script has no answer, or one that the request does not allow."""
 
 
-class ScriptedEngine:
+class ScriptedEngine(CountingEngine):
     """Answers every request from a script, at once or after a delay.
 
     Tokens are the bytes of UTF-8, and a chat's turns begin with a token of their own. The script is
@@ -69,6 +69,23 @@ class ScriptedEngine:
         requests: every request, in the order of asking.
         scored: text of the prompt and choices of every scoring, labels included.
         embedded: the texts of every embedding.
+
+    Raises:
+        ScriptError: by its methods: the script has no answer, or one outside the request's
+            constraint; there is no score function, or it gives another number of values.
+        EngineStoppedError: by its methods: the engine was closed.
+
+    Example:
+        >>> import asyncio
+        >>> from llm_serving import Request, ScriptedEngine
+        >>> engine = ScriptedEngine({"move": ["north", "east"], "done": "no"})
+        >>> for role in ("move", "done", "move"):
+        ...     print(asyncio.run(engine.generate(Request(prompt="?", role=role))).text)
+        north
+        no
+        east
+        >>> len(engine.requests)
+        3
     """
 
     def __init__(
@@ -79,13 +96,13 @@ class ScriptedEngine:
         score: ScoreFunction | None = None,
         identity: ModelIdentity = _IDENTITY,
     ) -> None:
+        super().__init__()
         self._answer = script if callable(script) else _by_role(script)
         self._delay = delay
-        self._score = score
+        self._score_function = score
         self._waiting: set[asyncio.Future[None]] = set()
         self._stopped = False
         self.identity = identity
-        self.counters = Counters()
         self.requests: list[Request] = []
         self.scored: list[tuple[str, tuple[str, ...]]] = []
         self.embedded: list[tuple[str, ...]] = []
@@ -118,13 +135,7 @@ class ScriptedEngine:
             for piece in pieces
         )
 
-    async def generate(self, request: Request) -> Completion:
-        """Gives the script's answer.
-
-        Raises:
-            ScriptError: there is none, or it is outside the request's constraint.
-            EngineStoppedError: the engine was closed.
-        """
+    async def _generate(self, request: Request) -> Completion:
         started = time.perf_counter()
         self._check_running()
         self.requests.append(request)
@@ -145,23 +156,16 @@ class ScriptedEngine:
             completion_tokens=len(token_ids),
             seconds=time.perf_counter() - started,
         )
-        self.counters.record(request.role, usage)
         return Completion(text=text, token_ids=token_ids, finish="stop", usage=usage)
 
-    async def score(self, prompt: Prompt, choices: Sequence[str], *, role: str = "score") -> Scores:
-        """The score function's log-probabilities.
-
-        Raises:
-            ScriptError: there is no score function, or it gives another number of values.
-            EngineStoppedError: the engine was closed.
-        """
+    async def _score(self, prompt: Prompt, choices: Sequence[str], role: str) -> Scores:
         started = time.perf_counter()
         self._check_running()
         text = self.text(prompt)
         self.scored.append((text, tuple(choices)))
-        if self._score is None:
+        if self._score_function is None:
             raise ScriptError(f"role {role!r} asks for scores: give the engine a `score` function")
-        logprobs = tuple(self._score(text, choices))
+        logprobs = tuple(self._score_function(text, choices))
         if len(logprobs) != len(choices):
             raise ScriptError(
                 f"the score function gives {len(logprobs)} values for the {len(choices)} choices "
@@ -172,24 +176,18 @@ class ScriptedEngine:
             prompt_tokens=len(self.encode(prompt).token_ids),
             seconds=time.perf_counter() - started,
         )
-        self.counters.record(role, usage)
         return Scores(logprobs=logprobs, usage=usage)
 
-    async def score_labels(
-        self, prompt: Prompt, labels: Sequence[str], *, role: str = "score"
-    ) -> Scores:
-        """The score function's log-probabilities of labels, as `score`."""
-        return await self.score(prompt, labels, role=role)
+    async def _score_labels(self, prompt: Prompt, labels: Sequence[str], role: str) -> Scores:
+        return await self._score(prompt, labels, role)
 
-    async def embed(self, texts: Sequence[str], *, role: str = "embed") -> NDArray[np.float32]:
-        """Unit vectors made of the texts' digests, shape [texts, 64]: equal for equal texts."""
+    async def _embed(self, texts: Sequence[str], role: str) -> NDArray[np.float32]:
         self._check_running()
         self.embedded.append(tuple(texts))
         digests = b"".join(hashlib.shake_256(t.encode()).digest(_EMBEDDING_SIZE) for t in texts)
         raw = np.frombuffer(digests, np.uint8).reshape(len(texts), _EMBEDDING_SIZE)
         # Half integers around 0, so that no vector can be the zero vector.
         vectors = raw.astype(np.float32) - 127.5
-        self.counters.record(role, Usage(calls=1))
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         return vectors
 

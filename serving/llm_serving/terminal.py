@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import TextIO
 
+    from rich.progress import Progress
     from rich.status import Status
 
 _LONGEST_LINE = 4000
@@ -72,6 +73,23 @@ class SafeConsole(Console):
     def on_broken_pipe(self) -> None:
         """Lets a reader that left be whoever called to deal with."""
         raise  # noqa: PLE0704 - called while BrokenPipeError is handled
+
+
+def progress() -> Progress:
+    """A progress bar on standard error; it draws nothing unless that is a terminal."""
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    # Bound to the stream of this moment: conversion redirects `sys.stderr` while the bar lives.
+    console = SafeConsole(file=sys.stderr)
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
 
 
 class LineHandler(logging.Handler):

@@ -290,10 +290,9 @@ def sampling_params(
     regex: str | None,
 ) -> Any:  # noqa: ANN401 - vLLM's own class, not imported before an engine exists
     """VLLM's parameters of a drawn answer."""
-    from vllm import SamplingParams
-    from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
+    from vllm.sampling_params import StructuredOutputsParams
 
-    return SamplingParams(
+    return _params(
         temperature=temperature,
         top_p=top_p,
         max_tokens=max_tokens,
@@ -301,21 +300,13 @@ def sampling_params(
         stop=list(stop) or None,
         detokenize=bool(stop),
         structured_outputs=None if regex is None else StructuredOutputsParams(regex=regex),
-        output_kind=RequestOutputKind.FINAL_ONLY,
     )
 
 
 def next_token_params(token_ids: Sequence[int]) -> Any:  # noqa: ANN401
     """Parameters that ask for log p(token | prompt) of at most `MAX_LABELS` tokens."""
-    from vllm import SamplingParams
-    from vllm.sampling_params import RequestOutputKind
-
-    return SamplingParams(
-        temperature=0.0,
-        max_tokens=1,
-        logprob_token_ids=list(token_ids),
-        detokenize=False,
-        output_kind=RequestOutputKind.FINAL_ONLY,
+    return _params(
+        temperature=0.0, max_tokens=1, detokenize=False, logprob_token_ids=list(token_ids)
     )
 
 
@@ -325,18 +316,22 @@ def prompt_tail_params() -> Any:  # noqa: ANN401
     `prompt_logprobs` alone switches reading the prefix cache off. Forced on again, vLLM computes
     the rows after the cached blocks only and leaves the rows before them uninitialised.
     """
+    return _params(
+        temperature=0.0,
+        max_tokens=1,
+        detokenize=False,
+        prompt_logprobs=0,
+        skip_reading_prefix_cache=False,
+        flat_logprobs=True,
+    )
+
+
+def _params(**options: Any) -> Any:  # noqa: ANN401
+    """VLLM's parameters of a request that is answered once, when it is finished."""
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind
 
-    return SamplingParams(
-        temperature=0.0,
-        max_tokens=1,
-        prompt_logprobs=0,
-        skip_reading_prefix_cache=False,
-        detokenize=False,
-        flat_logprobs=True,
-        output_kind=RequestOutputKind.FINAL_ONLY,
-    )
+    return SamplingParams(output_kind=RequestOutputKind.FINAL_ONLY, **options)
 
 
 _FINISHES: dict[str, Literal["stop", "length"]] = {"stop": "stop", "length": "length"}

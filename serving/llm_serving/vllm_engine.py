@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from llm_serving.config import EngineConfig
 from llm_serving.dispatcher import Dispatcher
 from llm_serving.encoder import TextEncoder
-from llm_serving.engine import Counters
+from llm_serving.engine import CountingEngine
 from llm_serving.errors import (
     EngineConfigError,
     PromptTooLongError,
@@ -19,8 +18,7 @@ from llm_serving.errors import (
     TooManyImagesError,
 )
 from llm_serving.models import resolve
-from llm_serving.models.progress import quiet_transformers
-from llm_serving.models.reading import reading_model
+from llm_serving.models.reading import quiet_transformers, reading_model
 from llm_serving.request import (
     Completion,
     EncodedPrompt,
@@ -38,7 +36,7 @@ from llm_serving.vllm_adapter import (
     prepare_environment,
     sampling_params,
 )
-from llm_serving.vllm_stats import EngineLoad
+from llm_serving.vllm_stats import EngineLoad, PrefixCacheStats
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,25 +54,7 @@ AGREEMENT = 0.05
 """Nats by which the two ways of scoring may differ under bfloat16 batches of other shapes."""
 
 
-@dataclass(frozen=True, slots=True)
-class PrefixCacheStats:
-    """vLLM's own counters.
-
-    Attributes:
-        queries: prompt tokens looked up.
-        hits: those of them found.
-    """
-
-    queries: int
-    hits: int
-
-    @property
-    def hit_rate(self) -> float:
-        """Share of looked-up tokens that were found; 0 before the first look-up."""
-        return self.hits / self.queries if self.queries else 0.0
-
-
-class VllmEngine:
+class VllmEngine(CountingEngine):
     """An open-weight model in this process behind the `Engine` protocol.
 
     Building one loads the weights and returns when the engine is ready. One engine serves any
@@ -88,14 +68,28 @@ class VllmEngine:
         UnknownModelError: no such model.
         KvCacheMemoryError: the KV cache does not fit.
         UnsupportedEngineError: vLLM is missing or of another version.
+        EngineConfigError: the configuration does not fit the model, or vLLM refuses it.
+
+    Example:
+        >>> import asyncio
+        >>> from llm_serving import Message, Request, Sampling, VllmEngine
+        >>> engine = VllmEngine("smollm2-135m-instruct")
+        >>> chat = (Message("user", "What is the capital of France?"),)
+        >>> request = Request(prompt=chat, sampling=Sampling(max_tokens=16))
+        >>> "Paris" in asyncio.run(engine.generate(request)).text
+        True
+        >>> scores = asyncio.run(engine.score(chat, ["Paris", "Rome"])).logprobs
+        >>> scores[0] > scores[1]
+        True
+        >>> engine.close()
     """
 
     def __init__(self, config: EngineConfig | str, *, encoder: TextEncoder | None = None) -> None:
+        super().__init__()
         self.config = EngineConfig(model=config) if isinstance(config, str) else config
         model = resolve(self.config.model)
         self._tokenizer = _load_tokenizer(model)
         self._terminator: int = self._tokenizer.eos_token_id
-        self.counters = Counters()
         self._dispatcher: Dispatcher[Draw, Drawn, VllmCore] = Dispatcher(
             lambda: VllmCore(self.config, model.path), name="vllm-step"
         )
@@ -169,14 +163,7 @@ class VllmEngine:
         """
         return await self._dispatcher.submit(job)
 
-    async def generate(self, request: Request) -> Completion:
-        """Writes one answer.
-
-        Raises:
-            PromptTooLongError: prompt and longest answer exceed the context.
-            RequestFailedError: vLLM gave this one request up.
-            EngineStoppedError: the engine is closed or died.
-        """
+    async def _generate(self, request: Request) -> Completion:
         begun = time.perf_counter()
         prompt = self.encode(request.prompt)
         sampling, constraint = request.sampling, request.constraint
@@ -203,23 +190,9 @@ class VllmEngine:
             )
         text = drawn.text or self._tokenizer.decode(drawn.token_ids, skip_special_tokens=True)
         usage = _usage([drawn], begun)
-        self.counters.record(request.role, usage)
         return Completion(text=text, token_ids=drawn.token_ids, finish=drawn.finish, usage=usage)
 
-    async def score(self, prompt: Prompt, choices: Sequence[str], *, role: str = "score") -> Scores:
-        """Exact log p(choice, terminator | prompt) of each choice, in nats.
-
-        A choice is tokenised by itself, as the text that follows the prompt's last token.
-
-        Args:
-            prompt: what the choices answer.
-            choices: action strings; equal ones are scored once.
-            role: whose question this is.
-
-        Raises:
-            ValueError: there is no choice, or an empty one.
-            PromptTooLongError: prompt and longest choice exceed the context.
-        """
+    async def _score(self, prompt: Prompt, choices: Sequence[str], role: str) -> Scores:
         begun = time.perf_counter()
         if not choices or not all(choices):
             raise ValueError("score needs at least one choice and no empty ones")
@@ -227,21 +200,12 @@ class VllmEngine:
         sequences = {choice: self.choice_tokens(choice) for choice in choices}
         self._check_length(encoded, max(len(tokens) for tokens in sequences.values()) + 1)
         distinct = list(dict.fromkeys(sequences.values()))
-        scores, drawn = await self._score(encoded, distinct)
+        scores, drawn = await self._sequence_scores(encoded, distinct)
         by_tokens = dict(zip(distinct, scores, strict=True))
-        usage = _usage(drawn, begun)
-        self.counters.record(role, usage)
         logprobs = tuple(by_tokens[sequences[choice]] for choice in choices)
-        return Scores(logprobs=logprobs, usage=usage)
+        return Scores(logprobs=logprobs, usage=_usage(drawn, begun))
 
-    async def score_labels(
-        self, prompt: Prompt, labels: Sequence[str], *, role: str = "score"
-    ) -> Scores:
-        """Exact log p(label | prompt) of labels that are one token each, without a terminator.
-
-        Raises:
-            ValueError: there is no label, or one of several tokens.
-        """
+    async def _score_labels(self, prompt: Prompt, labels: Sequence[str], role: str) -> Scores:
         begun = time.perf_counter()
         if not labels:
             raise ValueError("score_labels needs at least one label")
@@ -251,16 +215,11 @@ class VllmEngine:
         logprobs, drawn = await next_token_logprobs(
             self.submit, encoded, list(dict.fromkeys(token_ids))
         )
-        usage = _usage(drawn, begun)
-        self.counters.record(role, usage)
-        return Scores(logprobs=tuple(logprobs[token] for token in token_ids), usage=usage)
+        scored = tuple(logprobs[token] for token in token_ids)
+        return Scores(logprobs=scored, usage=_usage(drawn, begun))
 
-    async def embed(self, texts: Sequence[str], *, role: str = "embed") -> NDArray[np.float32]:
-        """Unit vectors of texts, shape [texts, dimension], by the engine's encoder."""
-        begun = time.perf_counter()
-        vectors = await self._encoder.embed(texts)
-        self.counters.record(role, Usage(calls=1, seconds=time.perf_counter() - begun))
-        return vectors
+    async def _embed(self, texts: Sequence[str], role: str) -> NDArray[np.float32]:
+        return await self._encoder.embed(texts)
 
     def close(self) -> None:
         """Stops the engine; callers still waiting get `EngineStoppedError`."""
@@ -272,7 +231,7 @@ class VllmEngine:
         """The same without blocking the event loop, whose callers must hear of the end."""
         await asyncio.get_running_loop().run_in_executor(None, self.close)
 
-    async def _score(
+    async def _sequence_scores(
         self, prompt: EncodedPrompt, sequences: Sequence[tuple[int, ...]]
     ) -> tuple[list[float], list[Drawn]]:
         if self._scoring == "auto":

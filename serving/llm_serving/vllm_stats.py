@@ -25,6 +25,24 @@ class EngineLoad:
     kv_usage: float
 
 
+@dataclass(frozen=True, slots=True)
+class PrefixCacheStats:
+    """The prefix cache, as vLLM counts it since the engine started.
+
+    Attributes:
+        queries: prompt tokens looked up.
+        hits: those of them found.
+    """
+
+    queries: int
+    hits: int
+
+    @property
+    def hit_rate(self) -> float:
+        """Share of looked-up tokens that were found; 0 before the first look-up."""
+        return self.hits / self.queries if self.queries else 0.0
+
+
 @dataclass(slots=True)
 class StepStats:
     """Sums and last values over the steps so far; written by the stepping thread alone."""

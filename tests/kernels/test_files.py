@@ -9,6 +9,7 @@ from llm_kernels.files import (
     check_target,
     make_folder,
     open_regular,
+    read_json,
     read_regular,
     write_durably,
     write_json,
@@ -218,3 +219,15 @@ def test_nothing_else_is_read_or_waited_for(tmp_path, kind):
         read_regular(unfit(tmp_path, kind))
     assert caught.value.strerror
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_json_file_is_read_whoever_wrote_it(tmp_path):
+    path = tmp_path / "known.json"
+    write_json(path, {"a": [1, None]})
+    assert read_json(path, most=100) == {"a": [1, None]}
+    with pytest.raises(OSError, match="larger than 3 bytes"):
+        read_json(path, most=3)
+    for content in (b"{", b"\xff\xfe{", b"[" * 100_000):
+        path.write_bytes(content)
+        with pytest.raises(ValueError):  # noqa: PT011 - JSON's own words, and its decoder's
+            read_json(path, most=1 << 20)

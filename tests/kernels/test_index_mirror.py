@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from llm_kernels import mirror
+from llm_kernels import searcher
 from llm_kernels.index import EmbeddingIndex
-from llm_kernels.mirror import DeviceMirror
+from llm_kernels.searcher import DeviceMirror
 
 torch = pytest.importorskip("torch")
 
@@ -15,13 +15,13 @@ class Watched:
         self.index = index
         self.mirror = DeviceMirror("cpu")
         self.sent = []
-        send = mirror._Held._send
+        send = searcher._DeviceCopy._send
 
         def counted(held, array, tensor, first, end):
             self.sent.append(end - first)
             send(held, array, tensor, first, end)
 
-        monkeypatch.setattr(mirror._Held, "_send", counted)
+        monkeypatch.setattr(searcher._DeviceCopy, "_send", counted)
 
     def follow(self):
         """Checks the copy; returns rows sent, norms sent and the copy."""
@@ -76,17 +76,17 @@ def test_a_copy_that_failed_is_made_anew(monkeypatch):
     add(index, 0, 4)
     watched.follow()
     add(index, 4, 8)
-    send = mirror._Held._send
+    send = searcher._DeviceCopy._send
 
     def failing(held, array, tensor, first, end):
         tensor[first:end] = 7
         raise RuntimeError("out of memory")
 
     with monkeypatch.context() as patch:
-        patch.setattr(mirror._Held, "_send", failing)
+        patch.setattr(searcher._DeviceCopy, "_send", failing)
         with pytest.raises(RuntimeError, match="out of memory"):
             watched.follow()
-    assert mirror._Held._send is send
+    assert searcher._DeviceCopy._send is send
     assert watched.follow()[:2] == (8, 8)
 
 
@@ -123,7 +123,7 @@ def test_a_search_uses_the_copy():
         add(either, 0, 30)
         either.remove(["3", "7"])
     assert index.search_batch(queries, 9) == other.search_batch(queries, 9)
-    held = index._searcher._mirror._held
+    held = index._searcher._mirror._copy
     held.inverse_norms[:] = 0
     held.inverse_norms[21] = 1
     assert index.search(queries[0], 1)[0].key == "21"

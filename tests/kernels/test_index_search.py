@@ -3,7 +3,7 @@ import pytest
 
 from llm_kernels.errors import BackendError, VectorError
 from llm_kernels.index import EmbeddingIndex, Match
-from llm_kernels.oracle import topk_oracle
+from llm_kernels.similarity import topk_oracle
 
 BACKENDS = ("numpy", "torch", "faiss", "auto")
 

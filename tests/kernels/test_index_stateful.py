@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from llm_kernels.errors import EntryError, VectorError
 from llm_kernels.index import EmbeddingIndex
-from llm_kernels.oracle import topk_oracle
+from llm_kernels.similarity import topk_oracle
 
 DIMENSION = 5
 # Few directions, so that most scores are tied.

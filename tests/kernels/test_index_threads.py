@@ -10,7 +10,7 @@ import pytest
 
 from llm_kernels.errors import EntryError
 from llm_kernels.index import EmbeddingIndex
-from llm_kernels.mirror import DeviceMirror
+from llm_kernels.searcher import DeviceMirror
 
 BASE = tuple(f"base{number}" for number in range(12))
 GUESTS = tuple(f"guest{number}" for number in range(7))

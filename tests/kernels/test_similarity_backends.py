@@ -13,7 +13,6 @@ from llm_kernels import (
     faiss_search,
     inverse_norms,
     numpy_search,
-    screen,
     topk_oracle,
     torch_search,
     unit_queries,
@@ -42,7 +41,9 @@ def by_faiss_in_blocks(queries, corpus, norms, k):
 def by_numpy_in_blocks(queries, corpus, norms, k):
     """Blocks so small that thresholds, pruning and groups of queries come into play."""
     with (
-        mock.patch.multiple(screen, _BLOCK_SCORES=96, _QUERIES=3, _SMALL_SCORES=0, _FEW_ROWS=0),
+        mock.patch.multiple(
+            numpy_search, _BLOCK_SCORES=96, _QUERIES=3, _SMALL_SCORES=0, _FEW_ROWS=0
+        ),
         mock.patch.multiple(candidates, _TABLE=16, _TOGETHER=7),
     ):
         return numpy_search.search(queries, corpus, norms, k)
@@ -224,7 +225,7 @@ def test_memory_does_not_grow_with_the_corpus():
     corpus = np.ones((100_000, 2), np.float32)
     norms = inverse_norms(corpus)
     asked = unit_queries(normal(np.random.default_rng(0), 8, 2))
-    with mock.patch.object(screen, "_BLOCK_SCORES", 1 << 14):
+    with mock.patch.object(numpy_search, "_BLOCK_SCORES", 1 << 14):
         tracemalloc.start()
         try:
             _, indices = numpy_search.search(asked, corpus, norms, 3)

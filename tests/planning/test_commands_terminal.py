@@ -18,9 +18,8 @@ from llm_planning.experiments.display import LineDisplay, LiveDisplay
 from llm_planning.experiments.pool import PoolLoad
 from llm_planning.experiments.scheduler import Progress
 from llm_serving.cache import ResponseCache
-from llm_serving.models.progress import progress
 from llm_serving.request import Completion, ModelIdentity, Usage
-from llm_serving.terminal import LineHandler, SafeConsole
+from llm_serving.terminal import LineHandler, SafeConsole, progress
 from llm_serving.vector_store import EncoderIdentity, VectorCache
 
 EVIL = "a\x1b]0;t\x07\x1b[2J\x9b1m\u202e[/x][link=http://y]b[/link] :smile:"

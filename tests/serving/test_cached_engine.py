@@ -269,13 +269,3 @@ async def test_the_answer_of_another_process_is_the_one_that_stands(cache):
     first, again = await cached.generate(request), await cached.generate(request)
     assert (first.text, again.text) == ("theirs", "theirs")
     assert (first.usage.replayed, again.usage.replayed) == (0, 1)
-
-
-async def test_embeddings_pass_through(cache):
-    engine = ScriptedEngine(lambda _: "")
-    cached = CachedEngine(engine, cache)
-    vectors = await cached.embed(["a", "b"], role="match")
-    assert vectors.shape == (2, 64)
-    assert engine.embedded == [("a", "b")]
-    assert cached.counters.roles["match"].calls == 1
-    assert cached.identity is engine.identity

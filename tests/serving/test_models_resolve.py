@@ -56,31 +56,33 @@ def hub(tmp_path, monkeypatch):
     return snapshot
 
 
-def test_bundled_name_is_its_fetched_folder(tmp_path):
-    model = CATALOGUE["all-minilm-l6-v2"]
-    with pytest.raises(UnknownModelError, match="llm-planning models fetch all-minilm-l6-v2"):
-        locate(model.name, cache=tmp_path)
-    built = tmp_path / "built"
+MODEL = CATALOGUE["all-minilm-l6-v2"]
+
+
+def published(tmp_path, revision):
+    """A bundled model's folder, as a fetch of some revision would have left it."""
+    built, folder = tmp_path / "built", bundled_folder(MODEL, cache=tmp_path)
     built.mkdir()
     (built / "config.json").write_text("{}")
-    folder = bundled_folder(model, cache=tmp_path)
     folder.parent.mkdir()
-    publish(built, folder, revision=model.revision)
+    publish(built, folder, revision=revision)
+    return folder
+
+
+def test_bundled_name_is_its_fetched_folder(tmp_path):
+    with pytest.raises(UnknownModelError, match="llm-planning models fetch all-minilm-l6-v2"):
+        locate(MODEL.name, cache=tmp_path)
+    folder = published(tmp_path, MODEL.revision)
     for find in (locate, resolve, fetch, fetch_verified):
-        found = find(model.name, cache=tmp_path)
-        assert (found.name, found.path, found.revision) == (model.name, folder, model.revision)
-    assert found.revision.startswith(model.sha256)
+        found = find(MODEL.name, cache=tmp_path)
+        assert (found.name, found.path, found.revision) == (MODEL.name, folder, MODEL.revision)
+    assert found.revision.startswith(MODEL.sha256)
 
 
 def test_folder_of_another_revision_does_not_count(tmp_path):
-    model = CATALOGUE["all-minilm-l6-v2"]
-    built = tmp_path / "built"
-    built.mkdir()
-    folder = bundled_folder(model, cache=tmp_path)
-    folder.parent.mkdir()
-    publish(built, folder, revision="another")
+    published(tmp_path, "another")
     with pytest.raises(UnknownModelError, match="not on this machine"):
-        locate(model.name, cache=tmp_path)
+        locate(MODEL.name, cache=tmp_path)
 
 
 def test_local_folder(local):

@@ -1,11 +1,8 @@
-from functools import partial
-
 import numpy as np
 import pytest
 
 from llm_kernels import VectorError
 from llm_serving.name_matcher import NameMatch, NameMatcher, spelled_out
-from llm_serving.scripted import ScriptedEngine
 
 # Directions in the plane, so that cosines can be worked out by hand.
 ANGLES = {"table": 0, "kitchen table": 0, "chair": 60, "sofa": 90, "seat": 70, "desk": 0}
@@ -37,16 +34,6 @@ async def test_of_equally_near_names_the_first_one_wins():
     assert (await matcher.nearest("desk")).name == "a"
     backwards = await NameMatcher.build(dict(reversed(names.items())), embed=embed)
     assert (await backwards.nearest("desk")).name == "c"
-
-
-async def test_an_engine_embeds_for_a_role():
-    engine = ScriptedEngine({})
-    matcher = await NameMatcher.build(
-        {"fridge": "fridge", "oven": "oven"}, embed=partial(engine.embed, role="match")
-    )
-    assert await matcher.nearest("oven") == NameMatch("oven", 1.0)
-    assert engine.counters.roles["match"].calls == 2
-    assert engine.embedded == [("fridge", "oven"), ("oven",)]
 
 
 async def test_impossible_matchers_and_questions():

@@ -1,11 +1,9 @@
-import asyncio
 import time
 from dataclasses import dataclass
 
-import numpy as np
 import pytest
 
-from llm_serving.engine import Engine, draw
+from llm_serving.engine import draw
 from llm_serving.errors import EngineStoppedError
 from llm_serving.request import EncodedPrompt, Image, Message, Request
 from llm_serving.scripted import ScriptedEngine, ScriptError
@@ -21,21 +19,6 @@ CHAT = (
 class Words:
     regex: str
     max_tokens: int = 8
-
-
-async def test_a_function_answers_and_usage_is_counted():
-    engine: Engine = ScriptedEngine(lambda request: f"{request.role}!")
-    answer = await engine.generate(Request(prompt="héllo", role="propose"))
-    assert answer.text == "propose!"
-    assert answer.finish == "stop"
-    assert answer.token_ids == (*b"propose!", 256)
-    assert (answer.usage.calls, answer.usage.prompt_tokens, answer.usage.completion_tokens) == (
-        1,
-        6,
-        9,
-    )
-    assert engine.counters.roles["propose"] == answer.usage
-    assert engine.requests == [Request(prompt="héllo", role="propose")]
 
 
 async def test_each_role_has_a_voice_of_its_own():
@@ -121,18 +104,6 @@ async def test_wrong_scores_are_errors():
         )
 
 
-async def test_embeddings_are_unit_vectors_that_depend_on_the_text_alone():
-    engine = ScriptedEngine(lambda _: "")
-    vectors = await engine.embed(["iron", "gold", "iron"])
-    assert vectors.dtype == np.float32
-    assert vectors.shape == (3, 64)
-    assert np.allclose(np.linalg.norm(vectors, axis=1), 1)
-    assert np.array_equal(vectors[0], vectors[2])
-    assert float(vectors[0] @ vectors[1]) < 0.9
-    assert (await engine.embed([])).shape == (0, 64)
-    assert engine.embedded == [("iron", "gold", "iron"), ()]
-
-
 async def test_delayed_answers_overlap():
     engine = ScriptedEngine(lambda _: "x", delay=lambda _: 0.05)
     started = time.perf_counter()
@@ -146,18 +117,6 @@ async def test_without_a_delay_nobody_is_suspended():
     with pytest.raises(StopIteration):
         engine.generate(Request(prompt="x")).send(None)
     assert len(engine.requests) == 1
-
-
-async def test_closing_fails_those_who_wait_and_those_who_come():
-    engine = ScriptedEngine(lambda _: "x", delay=lambda _: 30, score=lambda _, c: [0.0] * len(c))
-    waiting = asyncio.create_task(engine.generate(Request(prompt="x")))
-    await asyncio.sleep(0.005)
-    await engine.aclose()
-    with pytest.raises(EngineStoppedError):
-        await waiting
-    for late in (engine.generate(Request(prompt="x")), engine.score("x", ["a"]), engine.embed([])):
-        with pytest.raises(EngineStoppedError):
-            await late
 
 
 async def test_the_scripts_own_errors_reach_the_caller():

@@ -142,3 +142,9 @@ def test_a_prompt_that_its_image_makes_too_long_is_refused_with_its_real_length(
     assert refusal["prompt_tokens"] + refusal["answer_tokens"] == refusals["context"] + 53
     assert refusal["prompt_tokens"] >= refusals["long, as sent"] + 53
     assert str(refusal["prompt_tokens"]) in refusal["message"]
+
+
+@pytest.mark.parametrize("caller", ["waiting", "late"])
+def test_a_closed_engine_fails_its_callers(observed, caller):
+    """Tested here, where an engine of its own is open already: loading another takes seconds."""
+    assert observed["closing"][caller]["type"] == "EngineStoppedError"

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from llm_serving.errors import ModelFetchError
-from llm_serving.models.progress import quiet_transformers
+from llm_serving.models.reading import quiet_transformers
 
 if TYPE_CHECKING:
     from pathlib import Path

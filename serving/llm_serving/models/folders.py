@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock
 from platformdirs import user_cache_dir
 
-from llm_kernels.files import at_home, open_regular, read_regular
+from llm_kernels.files import at_home, open_regular, read_json
 from llm_serving.errors import ServingError
 
 if TYPE_CHECKING:
@@ -144,8 +144,8 @@ def sha256(path: Path) -> str:
 def _manifest(folder: Path) -> tuple[str, dict[Any, Any]]:
     """A manifest's revision and files, name -> `bytes` and `sha256`; ("", {}) where it is none."""
     try:
-        listed = json.loads(read_regular(folder / MANIFEST, most=_LONGEST_MANIFEST))
-    except (OSError, ValueError, RecursionError):
+        listed = read_json(folder / MANIFEST, most=_LONGEST_MANIFEST)
+    except (OSError, ValueError):
         return "", {}
     match listed:
         case {"revision": str(revision), "files": {**files}} if all(

@@ -5,13 +5,18 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import sys
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from llm_kernels.files import read_regular
 from llm_serving.errors import ModelFetchError, UnknownModelError
 from llm_serving.models.folders import sha256
 from llm_serving.models.local import check_folder
-from llm_serving.models.progress import quiet_hub
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _HUB_ID = re.compile(r"(?!.*(--|\.\.))[A-Za-z0-9_][\w.-]*/[\w.-]*\w", re.ASCII)
 _LONGEST_ID = 96
@@ -94,7 +99,7 @@ def _downloaded(hub_id: str) -> Path:
     from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundError
 
     try:
-        with quiet_hub():
+        with _quiet_hub():
             return Path(snapshot_download(hub_id, ignore_patterns=_SKIPPED))
     except LocalEntryNotFoundError as error:
         raise UnknownModelError(
@@ -111,6 +116,25 @@ def _downloaded(hub_id: str) -> Path:
             f"{hub_id} could not be downloaded: {error}. What has arrived is kept; run "
             f"`llm-planning models fetch {hub_id}` again"
         ) from error
+
+
+@contextmanager
+def _quiet_hub() -> Iterator[None]:
+    """Leaves the hub's own bars to terminals."""
+    from huggingface_hub.utils.tqdm import (
+        are_progress_bars_disabled,
+        disable_progress_bars,
+        enable_progress_bars,
+    )
+
+    if sys.stderr.isatty() or are_progress_bars_disabled():
+        yield
+        return
+    disable_progress_bars()
+    try:
+        yield
+    finally:
+        enable_progress_bars()
 
 
 def discard_damaged(folder: Path) -> None:

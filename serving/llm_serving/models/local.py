@@ -7,7 +7,6 @@ it and raise whatever they please. So it is looked at here first.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import stat
@@ -15,7 +14,7 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from llm_kernels.files import open_regular, read_regular
+from llm_kernels.files import open_regular, read_json, read_regular
 from llm_serving.errors import EncoderError, UnknownModelError, shown
 
 if TYPE_CHECKING:
@@ -97,10 +96,10 @@ def _paths(folder: Path) -> Iterator[str]:
 
 def _read_json(path: Path, remedy: str) -> Any:  # noqa: ANN401 - any JSON
     try:
-        return json.loads(read_regular(path, most=_LONGEST_TEXT))
+        return read_json(path, most=_LONGEST_TEXT)
     except OSError as error:
         raise UnknownModelError(f"{path} cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise UnknownModelError(f"{path} is damaged: it is no JSON ({error}). {remedy}") from error
 
 

@@ -1,8 +1,9 @@
-"""Reading a model's folder with libraries that raise whatever they please."""
+"""Reading a model's folder with libraries that raise and print whatever they please."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import io
+from contextlib import contextmanager, redirect_stderr
 from typing import TYPE_CHECKING
 
 from llm_serving.errors import ServingError
@@ -39,3 +40,18 @@ def reason_of(error: BaseException) -> str:
     if len(said) > _LONGEST_REASON:
         said = f"{said[:_LONGEST_REASON]}..."
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """Keeps transformers' own bars and advice out of standard error while it reads a folder."""
+    from transformers.utils import logging
+
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        # One of its bars obeys no switch, so all of them are caught.
+        with redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        logging.set_verbosity(verbosity)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from llm_kernels.index import EmbeddingIndex
-from llm_kernels.mirror import DeviceMirror
+from llm_kernels.searcher import DeviceMirror
 
 
 @pytest.mark.parametrize("mirrored", [False, True])

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from llm_kernels import triton_search
-from llm_kernels.oracle import topk_oracle
+from llm_kernels.similarity import topk_oracle
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 

@@ -219,6 +219,18 @@ class Observer:
             "context": self.engine.context,
         }
 
+    async def closing(self):
+        """What a caller hears who waits when the engine is closed, and one who comes later."""
+        endless = Request(prompt="On and on", sampling=Sampling(max_tokens=CONTEXT // 2))
+        waiting = asyncio.create_task(self.engine.generate(endless))
+        while await self.engine.unfinished() == 0:  # noqa: ASYNC110 - vLLM has no event
+            await asyncio.sleep(0.001)
+        await self.engine.aclose()
+        return {
+            "waiting": await refusal(waiting),
+            "late": await refusal(self.engine.generate(endless)),
+        }
+
 
 async def refusal(call):
     """The error that a call ends with."""
@@ -247,6 +259,7 @@ async def observe(engine, model, folder):
         observer.together,
         observer.constrained,
         observer.refusals,
+        observer.closing,
     )
     return {question.__name__: await question() for question in questions}
 
