@@ -1,4 +1,4 @@
-"""A world of one's own: a class that says how it starts, what can be done, and what that does."""
+"""A world of your own: a class that says how it starts, what can be done, and what that does."""
 
 import asyncio
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""An engine of one's own: a chat service that writes text and knows nothing of constraints.
+"""An engine of your own: a chat service that writes text and knows nothing of constraints.
 
 Without an argument, a script plays the service. With the URL of an OpenAI-compatible server and the
 name of a model there, that server is asked: python examples/own_engine.py http://host:8000/v1 NAME

@@ -1,4 +1,4 @@
-"""A planner of one's own: beam search, with a model that says which action is likely."""
+"""A planner of your own: beam search, with a model that says which action is likely."""
 
 import asyncio
 from random import Random

@@ -10,7 +10,7 @@ from llm_planning.fronts import cache, doctor, index, minecraft, models, report,
 app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    help="LLM planners on an open-weight model in this process, offline.",
+    help="Published LLM planners on an open-weight model in this process, offline.",
     epilog=(
         "Exit codes: 0 done; 1 a file, a model or an engine failed; 2 the command line or a "
         f"configuration says something impossible; 70 a bug ({TRACEBACK}=1 shows where); "
@@ -29,4 +29,4 @@ app.add_typer(minecraft.app, name="minecraft")
 
 @app.callback()
 def configure() -> None:
-    """LLM planners on an open-weight model in this process, offline."""
+    """Published LLM planners on an open-weight model in this process, offline."""

@@ -9,10 +9,10 @@ import typer
 
 from llm_planning.fronts.options import JsonOption, Kind, Work
 
-app = typer.Typer(help="The caches that make repeated questions, embeddings and moves free.")
+app = typer.Typer(help="Answers, vectors and moves of games that are stored and used again.")
 
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
-OnlyOption = Annotated[Kind | None, typer.Option(help="Leave the other caches alone.")]
+OnlyOption = Annotated[Kind | None, typer.Option(help="Clear this cache alone.")]
 
 
 @app.command()

@@ -11,7 +11,7 @@ import typer
 
 from llm_planning.fronts.options import MOST, JsonOption, Work, named_path
 
-app = typer.Typer(help="Texts that are searched by meaning.")
+app = typer.Typer(help="Build and search an index of texts by meaning.")
 
 
 class Dtype(StrEnum):
@@ -38,12 +38,12 @@ FileArgument = Annotated[
     ),
 ]
 FolderArgument = Annotated[
-    Path, typer.Argument(metavar="FOLDER", parser=named_path, help="Of a built index.")
+    Path, typer.Argument(metavar="FOLDER", parser=named_path, help="Folder of an index.")
 ]
 BenchFolderArgument = Annotated[
     Path | None,
     typer.Argument(
-        metavar="FOLDER", parser=named_path, help="Of a built index; without it, random vectors."
+        metavar="FOLDER", parser=named_path, help="Folder of an index; without it, random vectors."
     ),
 ]
 TextsArgument = Annotated[list[str], typer.Argument(metavar="TEXT...", help="What to look for.")]
@@ -52,12 +52,14 @@ OutOption = Annotated[
     typer.Option("--out", metavar="FOLDER", parser=named_path, help="Folder to save the index in."),
 ]
 FieldOption = Annotated[
-    str | None, typer.Option(help='Of a JSONL object: its text.  [default: "text"]')
+    str | None, typer.Option(help='JSONL: the field with the text.  [default: "text"]')
 ]
 KeyOption = Annotated[
-    str | None, typer.Option(help="Of a JSONL object: its key.  [default: the text]")
+    str | None, typer.Option(help="JSONL: the field with the key.  [default: the text]")
 ]
-DtypeOption = Annotated[Dtype, typer.Option(help="Of the vectors; float16 takes half the space.")]
+DtypeOption = Annotated[
+    Dtype, typer.Option(help="Numbers of the vectors; float16 takes half the space.")
+]
 ModelOption = Annotated[
     str | None,
     typer.Option(help="A sentence encoder: a bundled name, folder or id.  [default: the bundled]"),
@@ -69,11 +71,12 @@ CountOption = Annotated[int, typer.Option("-k", min=1, max=MOST, help="Results p
 BackendOption = Annotated[Backend, typer.Option(help="What searches the index.")]
 DeviceOption = Annotated[str, typer.Option(help="Where it is searched: cpu, cuda, cuda:1 ...")]
 RowsOption = Annotated[
-    list[int], typer.Option("--rows", min=1, max=MOST, help="Entries of an index; may be repeated.")
+    list[int],
+    typer.Option("--rows", min=1, max=MOST, help="Entries of the index; may be repeated."),
 ]
 QueriesOption = Annotated[
     list[int],
-    typer.Option("--queries", min=1, max=MOST, help="Searched for at once; may be repeated."),
+    typer.Option("--queries", min=1, max=MOST, help="Texts searched for at once; may be repeated."),
 ]
 VectorsOption = Annotated[
     bool, typer.Option("--cache/--no-cache", help="Reuse the vectors of texts embedded before.")

@@ -9,7 +9,7 @@ import typer
 
 from llm_planning.fronts.options import JsonOption, Work  # noqa: TC001 - typer reads them
 
-app = typer.Typer(help="Models: bundled, in a local folder, or on the hub.")
+app = typer.Typer(help="List, fetch and find models: bundled, in a folder, or on the hub.")
 
 NameArgument = Annotated[
     str, typer.Argument(metavar="NAME", help="A bundled name, a local folder or a hub id.")

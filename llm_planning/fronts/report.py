@@ -10,11 +10,12 @@ import typer
 
 from llm_planning.fronts.options import JsonOption, Work, named_path
 
-app = typer.Typer(help="Tables and figures, made from ledgers alone.")
+app = typer.Typer(help="Tables and figures of papers, beside what sweeps measured.")
 
 PaperArgument = Annotated[str, typer.Argument(metavar="NAME", help="A paper, such as `too`.")]
 TableArgument = Annotated[
-    str | None, typer.Argument(metavar="TABLE", help="One of its tables; lists them if left out.")
+    str | None,
+    typer.Argument(metavar="TABLE", help="One of its tables; without it, they are listed."),
 ]
 FromOption = Annotated[
     Path | None,
@@ -22,22 +23,32 @@ FromOption = Annotated[
         "--from",
         metavar="FOLDER",
         parser=named_path,
-        help="The sweep's folder; ./sweeps/<its name>.",
+        help="The sweep's folder.  [default: ./sweeps/NAME]",
     ),
 ]
 CsvOption = Annotated[
     Path | None,
-    typer.Option("--csv", metavar="FILE", parser=named_path, help="Write every cell, unrounded."),
+    typer.Option(
+        "--csv",
+        metavar="FILE",
+        parser=named_path,
+        help="Write every cell, unrounded, to this file.",
+    ),
 ]
 PlotOption = Annotated[
     Path | None,
-    typer.Option("--plot", metavar="FILE", parser=named_path, help="Draw it: .png, .svg, .pdf."),
+    typer.Option(
+        "--plot",
+        metavar="FILE",
+        parser=named_path,
+        help="Draw it into this file: .png, .svg or .pdf.",
+    ),
 ]
 
 
 @app.callback()
 def choose() -> None:
-    """Tables and figures, made from ledgers alone."""
+    """Tables and figures of papers, beside what sweeps measured."""
 
 
 @app.command()

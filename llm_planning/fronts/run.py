@@ -26,13 +26,20 @@ ModelOption = Annotated[
 ]
 RoleModelOption = Annotated[
     list[str],
-    typer.Option(metavar="ROLE=MODEL", help="Another model for one role; may be repeated."),
+    typer.Option(metavar="ROLE=MODEL", help="Ask another model for one role; may be repeated."),
 ]
 SeedOption = Annotated[int, typer.Option(min=0, max=MOST, help="Seed of every draw.")]
 SetOption = Annotated[
-    list[str], typer.Option("--set", metavar="KEY=VALUE", help="A setting; may be repeated.")
+    list[str],
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="A setting of the planner or of its domain; may be repeated.",
+    ),
 ]
-ListOption = Annotated[bool, typer.Option("--list", help="List planners, or one's tasks.")]
+ListOption = Annotated[
+    bool, typer.Option("--list", help="List the planners; with PLANNER, its tasks and settings.")
+]
 TraceOption = Annotated[
     Path | None,
     typer.Option(

@@ -18,7 +18,7 @@ from llm_planning.fronts.options import (
     named_path,
 )
 
-app = typer.Typer(help="Thousands of trials from one YAML file, resumed wherever they stopped.")
+app = typer.Typer(help="Run many trials from one YAML file, resume them, and see what came out.")
 
 FileArgument = Annotated[
     str,
@@ -29,7 +29,9 @@ FileArgument = Annotated[
 OutOption = Annotated[
     Path | None,
     typer.Option(
-        metavar="FOLDER", parser=named_path, help="Where results go; ./sweeps/<its name>."
+        metavar="FOLDER",
+        parser=named_path,
+        help="Folder for the results.  [default: ./sweeps/NAME]",
     ),
 ]
 DryOption = Annotated[
@@ -38,7 +40,7 @@ DryOption = Annotated[
 SamplesOption = Annotated[
     int,
     typer.Option(
-        min=0, max=1_000_000, help="Trials that --dry-run runs to estimate; 0: only list."
+        min=0, max=1_000_000, help="Trials that --dry-run runs to estimate the rest; 0 only lists."
     ),
 ]
 DeterministicOption = Annotated[
@@ -46,25 +48,29 @@ DeterministicOption = Annotated[
     typer.Option(
         "--deterministic",
         help="No answer depends on what is computed beside it, and none is from the cache. Slow "
-        "but on NVIDIA GPUs from compute capability 8.0 on: see above.",
+        "without an NVIDIA GPU of compute capability 8.0.",
     ),
 ]
-ExecutorOption = Annotated[Where, typer.Option(help="This process, or the workers of Ray.")]
+ExecutorOption = Annotated[
+    Where, typer.Option(help="Where trials run: in this process, or on Ray workers.")
+]
 ConcurrencyOption = Annotated[
     int | None,
     typer.Option(
         min=1,
         max=1_000_000,
         metavar="N",
-        help="Most trials in flight on an engine; else by its load.",
+        help="Trials that an engine runs at once at most.  [default: as its load allows]",
     ),
 ]
 AddressOption = Annotated[
-    str | None, typer.Option(help="Of a Ray cluster that runs; else one is started here.")
+    str | None, typer.Option(help="Address of a running Ray cluster.  [default: start one here]")
 ]
 WorkersOption = Annotated[
     int | None,
-    typer.Option(min=1, max=10_000, help="Ray workers, each with an engine; else one per GPU."),
+    typer.Option(
+        min=1, max=10_000, help="Ray workers, each with an engine.  [default: one per GPU]"
+    ),
 ]
 CpusOption = Annotated[
     int,
@@ -75,15 +81,18 @@ TrustOption = Annotated[
     typer.Option(
         metavar="NAME",
         parser=name,
-        help="Code, a model or a file to be written that the sweep may use, or a folder with "
-        "such; may be repeated.",
+        help="Let the sweep use this code, this model or this file to be written, or those in this "
+        "folder; may be repeated.",
     ),
 ]
 ByOption = Annotated[
     list[str], typer.Option(metavar="FIELD", help="Group by this field; may be repeated.")
 ]
 TableOption = Annotated[
-    Path, typer.Option("--out", metavar="FILE", parser=named_path, help="Ends in .csv or .parquet.")
+    Path,
+    typer.Option(
+        "--out", metavar="FILE", parser=named_path, help="File to write; ends in .csv or .parquet."
+    ),
 ]
 
 
@@ -104,20 +113,19 @@ def run(
     trust: TrustOption = [],  # noqa: B006 - typer reads the default, nobody changes it
     as_json: JsonOption = False,
 ) -> Work:
-    """Runs the trials of a YAML file; in a folder where they were begun, those still missing.
+    """Runs the trials of a YAML file. Run again, it goes on with those still missing.
 
     Exits with 0 when the sweep ran to its end, failed trials included; with 1 when a model, the
     engine, Ray or the ledger failed; with 2 for a file that says something impossible; with 130
-    when interrupted. In every case what had ended is recorded, and `sweep resume` goes on.
+    when interrupted. What had ended is always recorded, and `sweep resume` goes on.
 
     With the response cache a sweep run twice gives the same answers. Without it, an answer can
     depend on the batch that it was computed in, because floating-point sums do. --deterministic
-    excludes that: vLLM's batch-invariant kernels, which cost some speed, on NVIDIA GPUs from
-    compute capability 8.0 on; on other GPUs and on CPUs, which vLLM has no such kernels for, one
-    question at a time on one trial at a time from an empty prefix cache, which gives up all that
-    batching gains. Either way answers are the same only on the same hardware and versions.
+    excludes that. On NVIDIA GPUs from compute capability 8.0 on it uses vLLM's batch-invariant
+    kernels, which cost some speed. Elsewhere it asks one question at a time, which gives up all
+    that batching gains. Either way answers are the same only on the same hardware and versions.
 
-    A sweep may be somebody else's: code, models that do not come with this program, and files to be
+    A sweep may be somebody else's. Code, models that do not come with this program, and files to be
     written are used only if --trust names them too.
     """
     from llm_planning.commands import sweep as commands
@@ -152,7 +160,7 @@ def resume(
     trust: TrustOption = [],  # noqa: B006 - typer reads the default, nobody changes it
     as_json: JsonOption = False,
 ) -> Work:
-    """Runs the trials of a sweep that are still missing; the YAML file is not needed.
+    """Runs the trials of a sweep that are still missing, without its YAML file.
 
     Exits as `sweep run` does.
     """

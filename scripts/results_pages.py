@@ -1,0 +1,270 @@
+"""Writes the pages of `docs/results` from their templates and from kept data.
+
+    python scripts/results_pages.py [--check]
+
+A template `docs/results/templates/NAME.md.j2` is the prose of the page `docs/results/NAME.md`. It
+asks for its tables by name, so that no table is typed:
+
+    {% set runs = exported("xenon-table5", paper="xenon", table="table5") %}
+    {{ runs.table }}
+    {{ runs.figure("XENON", "(0,0) (here)") }}   one figure of it, without its interval
+
+`exported` measures a table anew from `docs/results/exports/NAME.parquet`, which `llm-planning sweep
+export` wrote. `printed` reads `docs/results/exports/printed/NAME.csv`: the figures of a report
+whose ledger was not kept. With --check nothing is written; a page that differs from its template
+and data is an error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from llm_planning.experiments.export import read_export
+from llm_planning.experiments.paper_report import report
+from llm_planning.experiments.papers import find_paper
+from llm_planning.experiments.report_text import NOTHING, header, text_line, write_difference
+from llm_planning.experiments.runs import runs_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from llm_planning.experiments.paper_report import PaperReport
+    from llm_planning.experiments.runs import Runs
+
+RESULTS = Path(__file__).parents[1] / "docs" / "results"
+TEMPLATES = RESULTS / "templates"
+EXPORTS = RESULTS / "exports"
+
+
+class PageError(ValueError):
+    """A page cannot be made from its template and data."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """One table of a page.
+
+    Attributes:
+        source: where its figures are from, as a sentence.
+        heads: of its columns, the rows' first.
+        rows: of texts, each as long as `heads`.
+        differences: rows of a second table, of what differs and by how much.
+        settings: rows of a third: a setting, the paper's value and ours.
+        notes: what the published table says about reading it.
+    """
+
+    source: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    differences: Sequence[Sequence[str]] = ()
+    settings: Sequence[Sequence[str]] = ()
+    notes: Sequence[str] = ()
+
+    @property
+    def table(self) -> str:
+        """As Markdown, with its source below."""
+        return f"{_markdown(self.heads, self.rows)}\n\n*{self.source}*"
+
+    @property
+    def compared(self) -> str:
+        """The differences as Markdown."""
+        return _markdown(("", "first − second"), self.differences)
+
+    @property
+    def settings_table(self) -> str:
+        """The settings as Markdown."""
+        return _markdown(("setting", "paper", "here"), self.settings)
+
+    def cell(self, row: str, column: str) -> str:
+        """A cell as it is printed.
+
+        Raises:
+            PageError: the table has no such row or column.
+        """
+        by_name = {found[0]: found for found in self.rows}
+        if row not in by_name or column not in self.heads:
+            raise PageError(f"no cell {row!r}, {column!r} in: {self.source}")
+        return by_name[row][list(self.heads).index(column)]
+
+    def figure(self, row: str, column: str) -> str:
+        """The number of a cell without its interval.
+
+        Raises:
+            PageError: the table has no such row or column.
+        """
+        return self.cell(row, column).partition(" ")[0]
+
+
+@cache
+def exported(name: str, *, paper: str, table: str) -> Source:
+    """Measures a table from an export, without the rows and columns that have no runs in it."""
+    runs = read_runs(EXPORTS / f"{name}.parquet")
+    made = _measured_part(report(find_paper(paper), table, runs))
+    return Source(
+        source=f"Measured from {_link(f'{name}.parquet')}: {len(runs.done)} runs.",
+        heads=header(made),
+        rows=_rows(made),
+        differences=[
+            (
+                f"{one.column.label}: {one.first} − {one.second}",
+                write_difference(one.difference, one.column.form),
+            )
+            for one in made.differences
+            if one.difference.estimate.n
+        ],
+        settings=[
+            (one.label, one.paper, ", ".join(one.here) or NOTHING)
+            for one in made.settings
+            if any(one.here) or one.paper != "not stated"
+        ],
+        notes=made.table.notes,
+    )
+
+
+@cache
+def printed(name: str) -> Source:
+    """Reads the figures of a printed report; the first line of its file says what they are."""
+    with (EXPORTS / "printed" / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        origin = file.readline().removeprefix("#").strip()
+        cells = list(csv.DictReader(file))
+    heads = list(dict.fromkeys(cell["column"] for cell in cells))
+    rows: dict[str, dict[str, str]] = {}
+    for cell in cells:
+        rows.setdefault(cell["row"], {})[cell["column"]] = cell["printed"]
+    return Source(
+        source=f"{origin} Data: {_link(f'printed/{name}.csv')}.",
+        heads=["", *heads],
+        rows=[[row, *(found[head] for head in heads)] for row, found in rows.items()],
+    )
+
+
+@cache
+def read_runs(path: Path) -> Runs:
+    """The runs of an export. A metric that some of them have is nothing in the others."""
+    records = read_export(path)
+    metrics = {field for record in records for field in record if field.startswith("metrics.")}
+    return runs_of({**dict.fromkeys(metrics), **record} for record in records)
+
+
+def pages() -> Mapping[Path, str]:
+    """Every page: where it lies and what it says.
+
+    Raises:
+        PageError: a template asks for a figure that its data do not have.
+    """
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # Markdown, from the project's own files
+    )
+    made = {}
+    for name in environment.list_templates():
+        page = RESULTS / name.removesuffix(".j2")
+        depth = len(Path(name).parts) - 1
+        template = environment.get_template(
+            name, globals={"exported": exported, "printed": printed}
+        )
+        made[page] = template.render().replace(_ROOT, "../" * depth)
+    return made
+
+
+_ROOT = "RESULTS/"
+"""Stands for `docs/results/` in the links of tables until it is known how deep their page lies."""
+
+
+def _link(file: str) -> str:
+    return f"[{Path(file).name}]({_ROOT}exports/{file})"
+
+
+def _measured_part(made: PaperReport) -> PaperReport:
+    """The lines and columns that have figures; what is only cited stays."""
+    lines = [line for line in made.lines if line.cited is not None or line.runs.done]
+    kept = {
+        column.key
+        for column in made.columns
+        if column.measure is None
+        or any(
+            cell.measured and cell.measured.runs
+            for line in lines
+            for cell in line.cells
+            if cell.column.key == column.key
+        )
+    }
+    columns = tuple(column for column in made.columns if column.key in kept)
+    return replace(
+        made,
+        table=made.table.model_copy(update={"columns": columns}),
+        lines=tuple(
+            replace(line, cells=tuple(cell for cell in line.cells if cell.column.key in kept))
+            for line in lines
+        ),
+    )
+
+
+def _rows(made: PaperReport) -> list[list[str]]:
+    """The lines as texts. Where all figures rest on equally many runs, one column says so."""
+    rows = [text_line(line) for line in made.lines]
+    counts = {
+        cell.measured.runs
+        for line in made.lines
+        for cell in line.cells
+        if cell.measured is not None
+    }
+    if len(counts) != 1:
+        return rows
+    remark = f"({counts.pop()} runs)"
+    if not any(cell.endswith(remark) for row in rows for cell in row):
+        return rows
+    each = f"{remark[1:-1]} of each"
+    return [
+        [row[0], each if row[1] != NOTHING else NOTHING]
+        + [cell.removesuffix(remark).rstrip() for cell in row[2:]]
+        for row in rows
+    ]
+
+
+def _markdown(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = (heads, ["---"] * len(heads), *rows)
+    return "\n".join(f"| {' | '.join(map(_escaped, line))} |" for line in lines)
+
+
+def _escaped(text: str) -> str:
+    """A text inside a table's cell."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def main() -> int:
+    """Writes the pages, or compares them.
+
+    Returns:
+        0; or 1 if --check finds a page that differs.
+    """
+    parser = argparse.ArgumentParser(description="Writes docs/results from templates and data.")
+    parser.add_argument("--check", action="store_true", help="write nothing, name what differs")
+    check = parser.parse_args().check
+    differing = []
+    for page, text in pages().items():
+        if page.is_file() and page.read_text(encoding="utf-8") == text:
+            continue
+        differing.append(page)
+        if not check:
+            page.parent.mkdir(parents=True, exist_ok=True)
+            page.write_text(text, encoding="utf-8")
+    for page in differing:
+        print(page.relative_to(RESULTS), "differs" if check else "written")
+    return int(check and bool(differing))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
