@@ -65,12 +65,12 @@ def decode_trace(content: bytes) -> list[Event]:
     """
     lines = [_object(line) for line in BytesIO(content)]
     if not lines:
-        raise TraceError("its lines are no trace: there are none")
+        raise TraceError("it is empty")
     first, last = lines[0], lines[-1]
     if "type" not in first:
         lines = [{**line, "type": "summary"} for line in lines]
     elif not {"format", "version"} <= first.keys():
-        raise TraceError("its lines are no trace: the first is no header")
+        raise TraceError("its first line is not the header of a trace")
     elif (first["format"], first["version"]) != (FORMAT, VERSION):
         raise TraceError(
             f"it is a {shown(first['format'])} of version {shown(first['version'])}, and this "
@@ -80,7 +80,7 @@ def decode_trace(content: bytes) -> list[Event]:
         raise TraceError("some of its lines are missing: restore it")
     for line in lines:
         if not isinstance(line.get("type"), str):
-            raise TraceError(f"its lines are no trace: {shown(line.get('type'))} is no type")
+            raise TraceError(f"{shown(line.get('type'))} is not the type of a line")
         if line["type"] == "summary":
             _refuse_partial(line)
     return lines
@@ -103,7 +103,7 @@ def summary_of(lines: Iterable[Event]) -> dict[str, Any]:
         elif isinstance(items := summary.setdefault(key, []), list):
             items.append(line["value"])
         else:
-            raise TraceError(f"its lines are no trace: {shown(key)} is a list and none")
+            raise TraceError(f"{shown(key)} is once a list and once a value")
     return summary
 
 
@@ -129,18 +129,18 @@ def _object(line: bytes) -> Event:
     try:
         value = json.loads(line)
     except RecursionError as error:
-        raise TraceError("its lines are no trace: one is nested too deeply") from error
+        raise TraceError("a line of it is nested too deeply") from error
     except ValueError as error:
-        raise TraceError(f"its lines are no trace: {error}") from error
+        raise TraceError(f"a line of it is not JSON: {error}") from error
     if not isinstance(value, dict):
-        raise TraceError(f"its lines are no trace: {shown(value)} is no object")
+        raise TraceError(f"a line of it is {shown(value)}, not an object")
     return value
 
 
 def _refuse_partial(line: Event) -> None:
     """Makes sure that a line of a summary has its parts."""
     if not isinstance(line.get("key"), str) or "value" not in line:
-        raise TraceError("its lines are no trace: one of a summary lacks its key or its value")
+        raise TraceError("a summary line of it lacks its key or its value")
 
 
 def _plain(value: object) -> object:

@@ -252,7 +252,7 @@ def _opened(path: Path) -> BinaryIO:
     try:
         return open_regular(path)
     except ValueError as error:
-        raise EntryFileError(f"{str(path)!r} is the name of no file: {error}") from error
+        raise EntryFileError(f"{str(path)!r} cannot be the name of a file: {error}") from error
 
 
 def _field(value: dict[str, Any], name: str) -> object:

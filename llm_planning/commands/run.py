@@ -230,8 +230,7 @@ def _role_models(prepared: Prepared, said: Mapping[str, object]) -> dict[str, st
     for role in said:
         if role not in roles:
             raise UsageError(
-                f"--role-model {role}: {prepared.spec.name} asks nothing under that name; "
-                f"{remedy(role, roles)}"
+                f"--role-model {role}: {prepared.spec.name} has no such role; {remedy(role, roles)}"
             )
     named = {role: str(name) for role, name in said.items()}
     filed = models_of_roles(prepared.spec, prepared.chosen)

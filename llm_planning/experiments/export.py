@@ -150,7 +150,7 @@ def read_export(path: Path) -> list[Record]:
     ending = (path.with_suffix("") if path.suffix == ".gz" else path).suffix.lower()
     read = _READERS.get(ending)
     if read is None:
-        raise ExportError(f"cannot read {path}: its ending is none of {', '.join(_READERS)}")
+        raise ExportError(f"cannot read {path}: its name must end in one of {', '.join(_READERS)}")
     try:
         content = path.read_bytes()
         table = read(gzip.decompress(content) if path.suffix == ".gz" else content)

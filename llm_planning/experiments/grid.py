@@ -195,7 +195,9 @@ class _Product:
         """
         for key in ("planners", "tasks"):
             if key not in entries:
-                raise SweepConfigError(f"{where}: says no `{key}`, here or in what it builds on")
+                raise SweepConfigError(
+                    f"{where}: `{key}` is missing, here and in the files that it extends"
+                )
         exclude = entries.get("exclude", Entry([], where, 0))
         planners = settings_by_planner(entries)
         rows = [row for name, own in planners.items() for row in rows_of(name, own, entries)]

@@ -128,7 +128,7 @@ def _model(name: str) -> str:
         find_config(name)
     except (ServingError, OSError, ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())
-        raise ValueError(f"{shown(name)} cannot be served: {reason}") from error
+        raise ValueError(f"{shown(name)} cannot be run: {reason}") from error
     return name
 
 

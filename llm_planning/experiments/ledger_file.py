@@ -334,7 +334,7 @@ def _refuse_foreign(path: Path, connection: sqlite3.Connection) -> None:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     version = version_of(connection)
     if application != _APPLICATION_ID:
-        raise LedgerError(f"{path} is no ledger but another database: name another folder")
+        raise LedgerError(f"{path} is another program's database: name another folder")
     if version not in _READABLE:
         known = " and ".join(map(str, _READABLE))
         raise LedgerError(

@@ -166,7 +166,7 @@ def _by_pair(
         if key in values:
             raise MeasureError(
                 f"cannot pair {record['planner']} on {record['task']}, seed {record['seed']}: "
-                "several of its runs differ only in settings that the other side has not"
+                "several of its runs differ only in settings that the other side lacks"
             )
         values[key] = read(record, field)
     return values

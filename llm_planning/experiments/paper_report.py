@@ -166,7 +166,7 @@ def report(paper: Paper, name: str, runs: Runs) -> PaperReport:
                 lines.append(_line(table, row, fitting))
     if not taken:
         raise EmptyReportError(
-            f"the ledger holds none of the runs that {paper.name} {name} needs; its planners are "
+            f"the sweep has no run for {paper.name} {name}; its planners are "
             f"{', '.join(sorted({record['planner'] for record in runs.all})) or 'none'}"
         )
     return PaperReport(

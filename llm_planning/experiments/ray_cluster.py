@@ -321,13 +321,13 @@ def _reach(address: str) -> None:
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdecimal():
         raise RayPoolError(
-            f"Ray address {address!r} is none: write auto, ray://host:port or host:port"
+            f"{address!r} is not a Ray address: write auto, ray://host:port or host:port"
         )
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH_SECONDS).close()
     except (OSError, OverflowError) as error:
         raise RayPoolError(
-            f"Ray address {address!r}: nobody answers there ({error}); `ray status` on the "
+            f"no Ray cluster answers at {address!r} ({error}); `ray status` on the "
             "cluster's head shows its address, no address starts a Ray on this machine"
         ) from error
 

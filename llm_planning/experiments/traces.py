@@ -97,15 +97,15 @@ class TraceFolder:
             raise TraceError(f"the trace {path} is damaged ({error}): restore it") from error
         if len(lines) > LONGEST_TRACE:
             raise TraceError(
-                f"the trace {path} has more than {LONGEST_TRACE} bytes, which none of ours has: "
-                "restore it"
+                f"the trace {path} has more than {LONGEST_TRACE} bytes, more than a trace may "
+                "have: restore it"
             )
         if not unpacking.eof or hashlib.sha256(lines).hexdigest() != sha256:
             raise TraceError(f"the trace {path} is not the one that its trial left: restore it")
         try:
             return decode_trace(lines)
         except TraceError as error:
-            raise TraceError(f"the trace {path} is none: {error}") from error
+            raise TraceError(f"the trace {path} cannot be used: {error}") from error
 
     def clean(self, kept: Collection[str]) -> None:
         """Removes what a killed run left: temporary files, and traces that have no row.

@@ -77,7 +77,7 @@ def read_roles(value: str, *, known: Sequence[str]) -> RoleAssignment:
         said = read_mapping(Path(value))
     except YamlError as error:
         raise SettingsError(
-            f"roles={value} is neither llm nor rules, and no file that says who answers: {error}"
+            f"roles={value} is neither llm nor rules nor a file of roles: {error}"
         ) from error
     by_role: dict[str, Answerer] = {}
     for role, who in said.items():
@@ -100,7 +100,7 @@ def _answerer(said: object) -> Answerer:
             return OwnModel(name)
         case {**values} if values and "model" not in values:
             return Errors.read({str(key): value for key, value in values.items()})
-    raise SettingsError(f"{said!r} names nobody who answers; write {SHAPES}")
+    raise SettingsError(f"{said!r} does not say who answers; write {SHAPES}")
 
 
 class RoleSettings(Settings):

@@ -52,7 +52,7 @@ SAID = {
     "results.usage has a list": "is damaged (the usage of a trial is [], no object)",
     "another provenance": "is missing): restore",
     "a trial under another's key": "is not that of its trial): restore",
-    "a trace is a bomb": "has more than 268435456 bytes, which none of ours has: restore it",
+    "a trace is a bomb": "has more than 268435456 bytes, more than a trace may have: restore it",
     "a trace is a pipe": "cannot be read (it is no regular file): restore it",
     f"{LEDGER_FILE} is a pipe": "is no regular file: name the folder of a sweep",
     "another program's": "is no ledger but another database",

@@ -384,7 +384,7 @@ REFUSED = [
     ),
     (
         GOOD + "role_models: [{dynamics: none.yaml}]",
-        "role_models[0].dynamics: 'none.yaml' cannot be served",
+        "role_models[0].dynamics: 'none.yaml' cannot be run",
     ),
     (
         GOOD + "exclude: {task: cook-meet}",
@@ -438,8 +438,8 @@ REFUSED = [
     (GOOD + "model: []", "model: [] is not possible"),
     (GOOD + "settings: {k: []}", "settings.k: [] leaves nothing to run"),
     ("planners: {}\ntasks: all", "planners: {} is not possible"),
-    ("tasks: all", "says no `planners`"),
-    ("grids: [{planners: too}]", "grids[0]: says no `tasks`"),
+    ("tasks: all", "`planners` is missing"),
+    ("grids: [{planners: too}]", "grids[0]: `tasks` is missing"),
     (GOOD + "grids: []", "grids: [] is not possible"),
     (GOOD + "seeds: ", "seeds: None is no seed"),
     (GOOD + "exclude: {seed: 0}", "exclude: leaves no trial"),
@@ -462,7 +462,7 @@ REFUSED = [
     (GOOD + "name: " + 101 * "a", "names no folder"),
     (GOOD + "retries: -1", "retries: -1 is not possible"),
     (GOOD + "retries: '2'", "retries: '2' is not possible"),
-    (GOOD + "model: none.yaml", "model: 'none.yaml' cannot be served"),
+    (GOOD + "model: none.yaml", "model: 'none.yaml' cannot be run"),
     (GOOD + "model: ''", "model: '' is no model's name"),
     (GOOD + "model: [a, 3]", "model[1]: 3 is not possible"),
     (GOOD + "extends: none.yaml", "sweep.yaml: extends: ", "none.yaml: there is no such file"),
@@ -539,7 +539,7 @@ def test_a_models_own_file_is_checked(load, tmp_path, monkeypatch):
     with pytest.raises(SweepConfigError, match=r"model: 'mine.yaml' cannot .*mean `context`"):
         load(bad=GOOD + "model: mine.yaml")
     (tmp_path / "mine.yaml").write_bytes(b"\xff\xfe")
-    with pytest.raises(SweepConfigError, match=r"model: 'mine.yaml' cannot be served"):
+    with pytest.raises(SweepConfigError, match=r"model: 'mine.yaml' cannot be run"):
         load(bad=GOOD + "model: mine.yaml")
 
 

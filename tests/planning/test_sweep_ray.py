@@ -215,8 +215,8 @@ async def test_without_ray_the_remedy_is_named(monkeypatch):
     [
         ({"address": "somewhere"}, "write auto, ray://host:port or host:port"),
         ({"address": "ray://127.0.0.1"}, "write auto, ray://host:port or host:port"),
-        ({"address": "127.0.0.1:1"}, "nobody answers there"),
-        ({"address": "ray://127.0.0.1:99999"}, "nobody answers there"),
+        ({"address": "127.0.0.1:1"}, "no Ray cluster answers"),
+        ({"address": "ray://127.0.0.1:99999"}, "no Ray cluster answers"),
         ({"workers": 0}, "workers=0 is not possible"),
         ({"cpus_per_worker": 0}, "cpus_per_worker=0 is not possible"),
     ],

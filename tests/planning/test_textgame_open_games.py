@@ -76,7 +76,7 @@ def test_the_tasks_are_the_kinds_the_trap_door_and_table_1():
         ("zork1", {"level": 0}, SettingsError, r"level=0 .* zork1 is not generated"),
         ("simple", {"game": "a", "level": 1}, SettingsError, r"level=1 .* a story file is not gen"),
         ("simple", {"level": 4}, SettingsError, r"level=4 .* levels of simple are 1 to 3"),
-        ("simple", {"state": "world"}, SettingsError, r"state=world .* simple is none"),
+        ("simple", {"state": "world"}, SettingsError, r"state=world .* simple is not one"),
         (
             "zork1",
             {"games": "here", "game": "a"},

@@ -66,7 +66,10 @@ def test_the_lines_of_the_first_ledgers_have_no_header():
         (lambda lines: [b"\xff" * 10_000], "no trace: 'utf-8' codec can't decode"),
         (lambda lines: [b'"type"'], "'type' is no object"),
         (lambda lines: [b'{"type":' + b"[" * 100_000], "one is nested too deeply"),
-        (lambda lines: [lines[0].replace(b'"header"', b'["header"]'), *lines[1:]], "is no type"),
+        (
+            lambda lines: [lines[0].replace(b'"header"', b'["header"]'), *lines[1:]],
+            "is not the type of a line",
+        ),
         (lambda lines: [lines[0], b'{"type":"summary"}', *lines[2:]], "lacks its key or its value"),
         (lambda lines: [b'{"key":"goal"}'], "lacks its key or its value"),
         (lambda lines: [lines[0].replace(b'"version":1', b'"version":2'), *lines[1:]], "version 2"),
@@ -91,7 +94,7 @@ def test_what_is_said_of_a_hostile_trace_is_short():
 
 def test_a_summary_that_is_a_list_and_none_is_refused():
     line = {"type": "summary", "key": "x", "value": 1}
-    with pytest.raises(TraceError, match="'x' is a list and none"):
+    with pytest.raises(TraceError, match="'x' is once a list and once a value"):
         summary_of([line, {**line, "index": 0}])
 
 

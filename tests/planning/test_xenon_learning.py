@@ -222,7 +222,7 @@ async def test_the_model_none_says_what_to_do_instead(engine):
         ({"change_at": 1, "controller": "minerl", "steps": 9}, "needs controller=text"),
         ({"requirement": 1}, "did you mean requirements"),
         ({"verbs": 7}, "verbs=7.*3, 15, 30, 45"),
-        ({"controller": "minerl"}, "controller=minerl needs steps to be said"),
+        ({"controller": "minerl"}, "controller=minerl needs steps; the paper"),
         ({"initial": "truth", "episodes": 2}, "one episode"),
     ],
 )

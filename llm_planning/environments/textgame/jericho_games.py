@@ -88,7 +88,7 @@ def story_file(name: str) -> Path:
     try:
         return Path(os.path.realpath(at_home(name)))
     except ValueError as error:
-        raise TextGameError(f"game={name} is the name of no file: {error}") from error
+        raise TextGameError(f"game={name} cannot be the name of a file: {error}") from error
 
 
 def read_story(file: Path) -> Story:

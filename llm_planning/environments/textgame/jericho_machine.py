@@ -297,8 +297,8 @@ def checked(command: str) -> str:
     told = " ".join(command.split())
     if outside := outside_of(told):
         raise TextGameError(
-            f"the command {command!r} is not played: {outside[0]!r} reaches files or earlier turns "
-            "outside the game's memory, and states would no longer decide what follows"
+            f"the command {command!r} is refused: {outside[0]!r} reaches files or earlier turns, "
+            "which are no part of the game's state"
         )
     if len(told.encode()) > _LONGEST_COMMAND:
         raise TextGameError(

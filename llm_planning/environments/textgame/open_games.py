@@ -290,11 +290,11 @@ def _check(task: str, settings: GameSettings) -> None:
     if settings.state == "world":
         if not settings.game and task not in jericho_games.JERICHO_GAMES:
             raise SettingsError(
-                f"setting state=world is not possible: it is for story files, and {task} is none; "
+                f"setting state=world is not possible: it is for story files, and {task} is not one; "
                 "leave it out"
             )
         if settings.remember == "disk":
             raise SettingsError(
-                "setting state=world is not possible with remember=disk: what an earlier run met "
-                "under a name need not be met again; set remember=memory"
+                "setting state=world is not possible with remember=disk, as the same name may mean "
+                "another state in the next run: set remember=memory"
             )

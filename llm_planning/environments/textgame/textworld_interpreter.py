@@ -169,8 +169,8 @@ class TextWorldInterpreter:
         told = checked(action)
         if refused := sorted(filter(_reaches_back, verbs_of(told))):
             raise TextGameError(
-                f"{self.name} is not told {action!r}: what {refused[0]!r} does depends on more "
-                "than facts and quests, and states would no longer decide what follows"
+                f"{self.name} refuses {action!r}: what {refused[0]!r} does depends on more than "
+                "the state of the game"
             )
         said = self._say(snapshot, told)
         facts, completed, score = snapshot.facts, snapshot.completed, snapshot.score

@@ -69,13 +69,12 @@ class LearningSettings(Settings):
         if self.change_at >= self.steps:
             raise ValueError(f"change_at={self.change_at} is not below steps={self.steps}")
         if self.change_at and self.controller != "text":
-            raise ValueError("change_at needs controller=text: rules change in the text world only")
+            raise ValueError("change_at needs controller=text")
         if self.episodes > 1 and (self.change_at or self.initial == "truth"):
-            raise ValueError("change_at and initial=truth are studies of one episode: episodes=1")
+            raise ValueError("change_at and initial=truth need episodes=1")
         if self.controller != "text" and "steps" not in self.model_fields_set:
             raise ValueError(
-                f"controller={self.controller} needs steps to be said: the paper's episodes have "
-                "36000 there"
+                f"controller={self.controller} needs steps; the paper's episodes have steps=36000"
             )
         return self
 
