@@ -28,8 +28,8 @@ from harness import AnswersDifferError, Finding, medians, parser, report
 from naive_textworld import NaiveGame
 
 from llm_planning.environments.textgame.domain import TextGameDomain
-from llm_planning.environments.textgame.interpreted import InterpretedGame
 from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
+from llm_planning.environments.textgame.snapshot_game import SnapshotGame
 from llm_planning.environments.textgame.textworld_interpreter import open_textworld
 from llm_planning.environments.textgame.textworld_kinds import KINDS
 from llm_planning.environments.textgame.textworld_making import GAME_FILE
@@ -106,7 +106,7 @@ async def first_move(game: TextGame, parts: SearchParts, *, seed: str = "0") -> 
 def remembering(kind: str) -> RememberedGame:
     """A game of the default level, begun, with an empty memory."""
     interpreter = open_textworld(kind, level=None, seed=GAME_SEED)
-    return RememberedGame(InterpretedGame(interpreter), TransitionMemory())
+    return RememberedGame(SnapshotGame(interpreter), TransitionMemory())
 
 
 def naive(game: RememberedGame) -> NaiveGame:
@@ -260,7 +260,7 @@ async def situations() -> list[GameSituation]:
     """
     kind, level = WIDE
     interpreter = open_textworld(kind, level=level, seed=GAME_SEED)
-    world = TextGameDomain(RememberedGame(InterpretedGame(interpreter), TransitionMemory()))
+    world = TextGameDomain(RememberedGame(SnapshotGame(interpreter), TransitionMemory()))
     position = await wide_position(world)
     prior = Asked()
     await search_move(searching(FEW, prior=prior), world, position, rng=Random("0"))

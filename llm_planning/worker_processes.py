@@ -1,10 +1,10 @@
-"""Processes for environments that block: a simulator that waits or computes must not stop the loop.
+"""Worker processes, so that a simulator that waits or computes does not block the event loop.
 
-One event loop feeds the engine and every trial. An environment whose step takes more than some
-milliseconds hands it to `in_worker`. A call carries its whole input and returns its whole result
-(an environment's state is data), because the next call may meet another process. What a call may
-kill a process with goes to `in_lone_worker`, where nobody else is lost with it. What may never
-return is called by `bounded`.
+One event loop serves the engine and every trial. An environment whose step takes more than a few
+milliseconds passes it to `in_worker`. A call takes its whole input and returns its whole result,
+because the next call may run in another process. A function that may kill its process goes to
+`in_lone_worker`, where no other call is lost with it. `bounded` ends a function that may never
+return.
 """
 
 from __future__ import annotations
@@ -31,33 +31,33 @@ Value = TypeVar("Value")
 
 
 SAFE_PATH = "PYTHONSAFEPATH"
-"""What `-P` is to a process, this variable is to those that it starts."""
+"""The environment variable that is equivalent to Python's option -P, for the processes started."""
 
 MOST_MEMORY = 2 << 30
-"""Bytes that `bounded` lets a function add to those of its process."""
+"""Memory that a function in `bounded` may use on top of that of its process, in bytes."""
 
 LONGEST_FILE = 1 << 20
-"""Bytes of a file that `bounded` lets a function write: the copy of its library that Jericho loads
-has half of it."""
+"""The largest file that a function in `bounded` may write, in bytes. Jericho's copy of its library
+has half this size."""
 
 
 class WorkerLostError(RuntimeError):
-    """The process that did the work is gone; who asked for it is not to blame."""
+    """The process of a call ended before the call returned, perhaps because of another call."""
 
 
 class _Processes(ProcessPoolExecutor):
-    """Processes that import from where this one does, and nothing from the working directory.
+    """Processes with this one's import path, but without the working directory.
 
     Args:
-        count: at most so many; `submit` starts them one by one.
+        count: largest number of processes; `submit` starts them one by one.
     """
 
     def __init__(self, count: int) -> None:
-        # The first semaphore starts a process of `multiprocessing`'s own, with `-c` as well.
+        # The first semaphore starts `multiprocessing`'s own helper process, also with `-c`.
         with _elsewhere():
             super().__init__(
                 max_workers=count,
-                # A forked copy of a process with an engine has locks that nobody releases.
+                # A forked copy of a process with an engine has locks that are never released.
                 mp_context=multiprocessing.get_context("spawn"),
                 initializer=_leave_stdout,
             )
@@ -65,7 +65,7 @@ class _Processes(ProcessPoolExecutor):
     def submit(
         self, function: Callable[P, Value], /, *args: P.args, **kwargs: P.kwargs
     ) -> Future[Value]:
-        """Like the executor's."""
+        """Starts a call, as the method of `ProcessPoolExecutor` does."""
         with _elsewhere():
             return super().submit(function, *args, **kwargs)
 
@@ -75,11 +75,11 @@ _starting = threading.Lock()
 
 @contextmanager
 def _elsewhere() -> Iterator[None]:
-    """Processes started meanwhile do not look for modules in the working directory.
+    """A context in which started processes do not import from the working directory.
 
-    `multiprocessing` starts Python with `-c`, which looks there before it looks in the standard
-    library, and lets nobody add `-P`. The command line has the variable set for good; a program
-    that calls this package keeps its own environment.
+    `multiprocessing` starts Python with `-c`, which searches that directory before the standard
+    library, and offers no way to add `-P`. The command line sets the variable for good, but the
+    environment of a program that calls this package must not change.
     """
     with _starting:
         before = os.environ.get(SAFE_PATH)
@@ -94,13 +94,13 @@ def _elsewhere() -> Iterator[None]:
 
 
 def _leave_stdout() -> None:
-    """What a simulator prints goes to stderr: stdout belongs to the answer of the command."""
+    """Redirects stdout to stderr: a simulator may print, but stdout is for the command's answer."""
     sys.stdout.flush()
     os.dup2(2, 1)
 
 
 class _Shared:
-    """The processes that all trials share; started when the first call comes."""
+    """The processes that all trials share; the first call starts them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -113,7 +113,7 @@ class _Shared:
             return self._processes
 
     def drop(self, processes: ProcessPoolExecutor | None = None) -> None:
-        """Ends the processes; if some are named, only those."""
+        """Ends the present processes; with an argument, only if they are the given ones."""
         with self._lock:
             ended, keep = self._processes, processes not in {None, self._processes}
             if ended is None or keep:
@@ -128,18 +128,19 @@ _shared = _Shared()
 async def in_worker(function: Callable[P, Value], *args: P.args, **kwargs: P.kwargs) -> Value:
     """Runs a function in another process and awaits its result.
 
-    Function, arguments and result are pickled: the function must be importable by its name. A call
-    that is cancelled before its turn never runs; one that runs then goes on, unheard.
+    Function, arguments and result are pickled, so the function must be importable by its name. A
+    call that is cancelled before it starts never runs; a running call goes on, and its result is
+    dropped.
 
     Args:
-        function: a module's own, free of global state.
-        *args: what it is given.
-        **kwargs: what it is given by name.
+        function: a function at the top level of a module, without global state.
+        *args: its positional arguments.
+        **kwargs: its keyword arguments.
 
     Raises:
-        WorkerLostError: the process ended in the middle, by this call or by another one; processes
-            that follow are new ones.
-        Exception: whatever the function raises.
+        WorkerLostError: the process ended during the call, because of this call or another one. The
+            next call starts new processes.
+        Exception: any exception that the function raises.
     """
     processes = _shared.get()
     try:
@@ -150,13 +151,13 @@ async def in_worker(function: Callable[P, Value], *args: P.args, **kwargs: P.kwa
 
 
 async def in_lone_worker(function: Callable[P, Value], *args: P.args, **kwargs: P.kwargs) -> Value:
-    """Like `in_worker`, in a process that is started for this call alone; takes about a second.
+    """Like `in_worker`, in a process of its own, which takes about a second to start.
 
-    As many run at once as there are processors; others wait for their turn.
+    At most as many calls run at once as there are processors; the others wait.
 
     Raises:
         WorkerLostError: the function ended the process.
-        Exception: whatever the function raises.
+        Exception: any exception that the function raises.
     """
     async with _turns():
         processes = _Processes(1)
@@ -172,7 +173,7 @@ _turns_of: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
 
 
 def _turns() -> asyncio.Semaphore:
-    """What the lone workers of this event loop wait for."""
+    """The semaphore that limits the lone workers of the running event loop."""
     loop = asyncio.get_running_loop()
     if loop not in _turns_of:
         for old in [each for each in list(_turns_of) if each.is_closed()]:
@@ -182,19 +183,19 @@ def _turns() -> asyncio.Semaphore:
 
 
 def bounded(seconds: float, function: Callable[..., Value], *args: object) -> Value:
-    """Runs a function in a worker process, and ends the process where that takes too long.
+    """Runs a function in a worker process, and ends the process if that takes too long.
 
-    The system ends it, so this holds for what hangs in C too; who waits gets `WorkerLostError`.
-    Meanwhile the process may have `MOST_MEMORY` more than before, write no file longer than
-    `LONGEST_FILE`, and leave no image of its memory behind.
+    The operating system ends it, even if the function hangs in C; the caller of `in_worker` then
+    gets a `WorkerLostError`. During the call the process can use `MOST_MEMORY` more than before,
+    write no file larger than `LONGEST_FILE`, and leave no core dump.
 
     Args:
-        seconds: of processor time, so that nothing depends on what else the machine does.
-        function: what is to be run.
-        *args: what it is given.
+        seconds: limit of processor time, which does not depend on the load of the machine.
+        function: the function to run.
+        *args: its arguments.
 
     Raises:
-        Exception: whatever the function raises.
+        Exception: any exception that the function raises.
     """
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_PROF, seconds)
@@ -231,5 +232,5 @@ def _lost(function: Callable[..., object]) -> WorkerLostError:
 
 
 def end_workers() -> None:
-    """Ends the processes, if there are any; the next call starts new ones."""
+    """Ends the shared processes, if there are any; the next call starts new ones."""
     _shared.drop()

@@ -44,7 +44,7 @@ from llm_planning.environments.minecraft.rulebook import (
     GRADED_TOOLS,
     MATERIAL_TIERS,
     RULES_FILE,
-    Rule,
+    ItemRule,
     RuleBook,
 )
 
@@ -151,9 +151,9 @@ KILLED: Final = {
 """Animal or monster of the Overworld -> what it is killed for."""
 
 BY_HAND: Final = (
-    Rule(item="egg", action="mine", source="lay:chicken"),
+    ItemRule(item="egg", action="mine", source="lay:chicken"),
     *(
-        Rule(item=item, action="mine", kept={"shears": 1}, source=f"shear:{where}")
+        ItemRule(item=item, action="mine", kept={"shears": 1}, source=f"shear:{where}")
         for item, where in (
             ("white_wool", "sheep"),
             ("honeycomb", "bee_nest"),
@@ -167,14 +167,16 @@ BY_HAND: Final = (
         )
     ),
     *(
-        Rule(item=f"{filled}_bucket", action="mine", consumed={"bucket": 1}, source=source)
+        ItemRule(item=f"{filled}_bucket", action="mine", consumed={"bucket": 1}, source=source)
         for filled, source in (
             ("water", "fill:water"),
             ("lava", "fill:lava"),
             ("milk", "milk:cow"),
         )
     ),
-    Rule(item="honey_bottle", action="mine", consumed={"glass_bottle": 1}, source="fill:bee_nest"),
+    ItemRule(
+        item="honey_bottle", action="mine", consumed={"glass_bottle": 1}, source="fill:bee_nest"
+    ),
 )
 """What the data do not have: eggs, and what shears and vessels get."""
 
@@ -279,7 +281,7 @@ def common_name(name: str) -> str:
 # --- gathering -----------------------------------------------------------------------------------
 
 
-def gathered(data: Package) -> list[Rule]:
+def gathered(data: Package) -> list[ItemRule]:
     """The rules of everything that is found in the world.
 
     Raises:
@@ -294,7 +296,7 @@ def gathered(data: Package) -> list[Rule]:
         _check_drops(blocks[block], items)
         tool = tools[block]
         rules.extend(
-            Rule(
+            ItemRule(
                 item=common_name(item),
                 action="mine",
                 kept={} if tool is None else {tool: 1},
@@ -305,7 +307,8 @@ def gathered(data: Package) -> list[Rule]:
     for entity, items in KILLED.items():
         _check_drops(entities[entity], items)
         rules.extend(
-            Rule(item=common_name(item), action="mine", source=f"entity:{entity}") for item in items
+            ItemRule(item=common_name(item), action="mine", source=f"entity:{entity}")
+            for item in items
         )
     return rules
 
@@ -343,7 +346,7 @@ def _check_drops(loot: Mapping[str, Any], items: Iterable[str]) -> None:
 # --- recipes -------------------------------------------------------------------------------------
 
 
-def recipes(data: Package) -> tuple[list[Rule], Counter[str]]:
+def recipes(data: Package) -> tuple[list[ItemRule], Counter[str]]:
     """The rules of everything that is made, and how many recipes of which kind were left out."""
     rules, left_out = [], Counter[str]()
     for path, content in sorted(data.files.items()):
@@ -363,8 +366,8 @@ def recipes(data: Package) -> tuple[list[Rule], Counter[str]]:
     return rules, left_out
 
 
-def _smelted(name: str, recipe: Mapping[str, Any]) -> Rule:
-    return Rule(
+def _smelted(name: str, recipe: Mapping[str, Any]) -> ItemRule:
+    return ItemRule(
         item=common_name(recipe["result"]),
         action="smelt",
         consumed={_ingredient(recipe["ingredient"]): 1},
@@ -373,7 +376,7 @@ def _smelted(name: str, recipe: Mapping[str, Any]) -> Rule:
     )
 
 
-def _crafted(name: str, recipe: Mapping[str, Any]) -> Rule:
+def _crafted(name: str, recipe: Mapping[str, Any]) -> ItemRule:
     if "pattern" in recipe:
         rows = recipe["pattern"]
         keys = recipe["key"]
@@ -382,7 +385,7 @@ def _crafted(name: str, recipe: Mapping[str, Any]) -> Rule:
     else:
         parts = [_ingredient(entry) for entry in recipe["ingredients"]]
         small = len(parts) <= 4
-    return Rule(
+    return ItemRule(
         item=common_name(recipe["result"]["item"]),
         action="craft",
         consumed=dict(sorted(Counter(parts).items(), key=lambda pair: (-pair[1], pair[0]))),
@@ -421,14 +424,14 @@ class Choice:
     unreachable: Sequence[str]
 
 
-def chosen(found: Sequence[Rule], made: Sequence[Rule]) -> Choice:
+def chosen(found: Sequence[ItemRule], made: Sequence[ItemRule]) -> Choice:
     """Chooses one rule per item in the order of preference.
 
     Args:
         found: the rules of gathering.
         made: the rules of crafting and smelting.
     """
-    ways: dict[str, list[Rule]] = defaultdict(list)
+    ways: dict[str, list[ItemRule]] = defaultdict(list)
     for rule in chain(found, sorted(made, key=lambda rule: _preference(rule, made))):
         if rule.item not in rule.requirements:
             ways[rule.item].append(rule)
@@ -455,11 +458,11 @@ def chosen(found: Sequence[Rule], made: Sequence[Rule]) -> Choice:
     )
 
 
-def _possible(rule: Rule, reachable: Set[str]) -> bool:
+def _possible(rule: ItemRule, reachable: Set[str]) -> bool:
     return rule.requirements.keys() <= reachable
 
 
-def _preference(rule: Rule, made: Sequence[Rule]) -> tuple[bool | int | str, ...]:
+def _preference(rule: ItemRule, made: Sequence[ItemRule]) -> tuple[bool | int | str, ...]:
     name = rule.source.removeprefix("recipe:")
     return (
         rule.action != "smelt",
@@ -471,7 +474,7 @@ def _preference(rule: Rule, made: Sequence[Rule]) -> tuple[bool | int | str, ...
     )
 
 
-def _packs(packing: Rule, unpacking: Rule) -> bool:
+def _packs(packing: ItemRule, unpacking: ItemRule) -> bool:
     return (
         tuple(packing.consumed) == (unpacking.item,)
         and tuple(unpacking.consumed) == (packing.item,)

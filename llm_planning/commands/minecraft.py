@@ -14,7 +14,7 @@ from llm_serving.terminal import SafeConsole, literal, say
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llm_planning.environments.minecraft.rulebook import Quantities, Rule
+    from llm_planning.environments.minecraft.rulebook import ItemRule, Quantities
 
 
 def requirements(items: Sequence[str], *, as_json: bool) -> None:
@@ -28,7 +28,7 @@ def requirements(items: Sequence[str], *, as_json: bool) -> None:
     SafeConsole().print(_table(rules))
 
 
-def _table(rules: Sequence[Rule]) -> Table:
+def _table(rules: Sequence[ItemRule]) -> Table:
     table = Table("item", "action", "makes", "uses up", "keeps", "source")
     table.columns[2].justify = "right"
     for column in table.columns:

@@ -1,4 +1,4 @@
-"""What the tests of the option-level world share: the worlds, options and states by day."""
+"""Worlds, options and states for the tests of the option-level world."""
 
 from dataclasses import replace
 
@@ -13,13 +13,18 @@ SINGLE = OptionWorld(BOOK, seed=0, options="single")
 
 
 def option(text):
-    """The option that a text such as "mine 3 oak_log" says."""
+    """The option of a text such as "mine 3 oak_log"."""
     verb, quantity, item = text.split(" ")
     return Option(verb, int(quantity), item)
 
 
+def outcomes(state, text, seeds):
+    """The outcomes of one option in the worlds of the seeds 0, 1, ..."""
+    return [WORLD.reseeded(seed).step(state, option(text)) for seed in range(seeds)]
+
+
 def by_day(*, held=None, blocks=PLAINS.nearby_blocks, entities=(), near=None, **others):
-    """On the surface by day nothing comes by itself. Nobody has counted what is near."""
+    """A state on the surface by day, when no monster comes; what is near has no sightings."""
     return replace(
         PLAINS,
         inventory=held or {},

@@ -12,7 +12,7 @@ from command_line import invoke
 from llm_planning.commands import doctor as doctor_command
 from llm_planning.environments.textgame.game import Transition
 from llm_planning.environments.textgame.transition_store import (
-    Record,
+    KnownState,
     TransitionStore,
     transition_store_path,
 )
@@ -56,7 +56,7 @@ def fill(kind, entries, name="one [1]"):
         return vector_cache_path()
     # One state, and actions that lead back to it.
     with closing(TransitionStore(transition_store_path(name, "a revision"))) as store:
-        store.put_state("start", Record(None, 0))
+        store.put_state("start", KnownState(None, 0))
         for n in range(entries):
             store.put_transition("start", f"wait {n}", Transition("start", "time", 0.0, None))
         store.save()

@@ -15,7 +15,7 @@ from llm_planning.environments.textgame import jericho_interpreter
 from llm_planning.environments.textgame.game import TextGameError
 from llm_planning.environments.textgame.jericho_actions import (
     Finder,
-    Vocabulary,
+    NamingWords,
     Word,
 )
 from llm_planning.environments.textgame.jericho_games import (
@@ -66,15 +66,15 @@ def word(text, *, is_noun=False, is_adj=False):
 def test_names_are_read_with_the_flags_of_the_dictionary():
     words = [word("house", is_noun=True), word("white", is_adj=True), word("open"), word("mailbo")]
     words += [word("lanter", is_noun=True), word("the", is_noun=True), word("north", is_noun=True)]
-    vocabulary = Vocabulary(words, 6)
-    read = set(vocabulary.read("An open field north of the white house. The lantern, a mailbox."))
+    naming = NamingWords(words, 6)
+    read = set(naming.read("An open field north of the white house. The lantern, a mailbox."))
     assert read == {
         Word(1, True, "white house"),
         Word(2, True, "white"),
         Word(0, True, "house"),
         Word(0, True, "lantern"),
     }
-    assert set(vocabulary.of_object("Rusty Lantern")) == {
+    assert set(naming.of_object("Rusty Lantern")) == {
         Word(1, False, "rusty lantern"),
         Word(0, False, "lantern"),
     }
@@ -163,7 +163,7 @@ async def test_a_state_whose_search_crashes_is_searched_apart(tmp_path, monkeypa
 
 
 async def test_a_state_that_is_too_much_is_told_with_its_remedy(tmp_path, monkeypatch):
-    """No processor time at all: every process is ended before it has found anything."""
+    """Without any processor time, every process is ended before it finds an action."""
     story = write_toy(tmp_path)
     monkeypatch.setattr(jericho_interpreter, "MOST_SECONDS", 0.001)
     with pytest.raises(TextGameError, match=r"a state of toy cannot be found: .* another story"):

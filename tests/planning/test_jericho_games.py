@@ -1,4 +1,4 @@
-"""Which story files are opened, and what is said of the others."""
+"""The story files that are opened, and the errors for all others."""
 
 import importlib.util
 from hashlib import md5
@@ -32,7 +32,7 @@ def test_a_game_is_found_by_its_name(tmp_path, file):
     [
         ("zork", "", "did you mean zork1"),
         ("zork1", "", r"set games=FOLDER .* or game=FILE"),
-        ("zork1", "/nowhere", "games=/nowhere is no folder"),
+        ("zork1", "/nowhere", "games=/nowhere is not a folder"),
         ("ztuu", None, r"no ztuu\.z3 or ztuu\.z5 or ztuu\.z8 in games="),
         ("temple", None, r"several files of 'temple' \(temple.Z5, temple.z3\)"),
     ],

@@ -122,7 +122,7 @@ def test_a_story_that_is_won_and_then_stops_is_won(toy, monkeypatch):
     assert toy.step(first, "nothing").text == "ok"
 
 
-def test_things_nearby_are_found_whatever_the_package_calls_util(toy, monkeypatch):
+def test_things_nearby_are_found_if_the_package_exports_another_util(toy, monkeypatch):
     """In `room` (1) are the player (2), who has a key (3), and a box (4); 5 is elsewhere."""
     import ctypes.util
 
@@ -147,7 +147,7 @@ def test_things_nearby_are_found_whatever_the_package_calls_util(toy, monkeypatc
     ("action", "said"),
     [
         *(
-            (action, "outside the game's memory")
+            (action, "reaches files or earlier turns")
             for action in (
                 *("undo", "SAVE", "look. restore", "quit", "take all, undo", "look: save"),
                 *("take all then undo", "look and quit", "look.save"),
@@ -162,7 +162,7 @@ def test_what_no_snapshot_holds_is_not_reached(toy, action, said):
 
 
 def test_the_key_leaves_out_what_decides_nothing(kitchen):
-    """What was said last, and what lies beyond the stack's end."""
+    """The last words, and the bytes beyond the end of the stack."""
     first = kitchen.begin().state
     memory, stack, counter, top, *others, _ = first.parts
     changed = stack.copy()
@@ -217,7 +217,7 @@ def test_missing_jericho_is_told_with_its_remedy(monkeypatch, toy):
 
 
 def test_a_process_with_an_open_game_ends(tmp_path):
-    """After actions were found in another process, too; and nobody imported spaCy."""
+    """Also after actions were found in another process; spaCy is not imported."""
     code = f"""
 import asyncio, pathlib, sys, warnings
 sys.path.insert(0, {__file__.rpartition("/")[0]!r})

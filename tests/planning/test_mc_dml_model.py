@@ -10,7 +10,7 @@ import pytest
 from llm_planning import priors
 from llm_planning.environments.textgame.domain import TextGameDomain
 from llm_planning.environments.textgame.game import Ending, Observation
-from llm_planning.environments.textgame.interpreted import InterpretedGame
+from llm_planning.environments.textgame.snapshot_game import SnapshotGame
 from llm_planning.environments.textgame.trapdoor import TrapDoor
 from llm_planning.planners.mc_dml.prompts import SENTENCE, GameWording, reflect
 from llm_planning.planners.mc_dml.roles import GameSituation, GameTurn, Trajectory
@@ -24,7 +24,7 @@ LESSON = "Take the lantern and light it before you open the trap door."
 
 async def fall():
     """The trajectory of Figure 1: the bait, then death in the dark."""
-    world = TextGameDomain(InterpretedGame(TrapDoor()))
+    world = TextGameDomain(SnapshotGame(TrapDoor()))
     here = await world.start(0)
     turns, score = [], 0.0
     for action in ("open trap door", "shout", "feel the wall", "shout"):
@@ -37,7 +37,7 @@ async def fall():
 
 
 async def beginning(**changes):
-    world = TextGameDomain(InterpretedGame(TrapDoor()))
+    world = TextGameDomain(SnapshotGame(TrapDoor()))
     here = await world.start(0)
     actions = await world.actions(here)
     return GameSituation(

@@ -2,7 +2,7 @@ import pytest
 
 from llm_planning.environments.textgame.domain import TextGameDomain
 from llm_planning.environments.textgame.game import Ending, GameSeconds, Transition
-from llm_planning.environments.textgame.interpreted import InterpretedGame
+from llm_planning.environments.textgame.snapshot_game import SnapshotGame
 from llm_planning.environments.textgame.trapdoor import BAIT, TrapDoor
 from llm_planning.planners.mc_dml.playing import (
     REPEATS,
@@ -48,7 +48,7 @@ async def played(policy, game, *, seed=0, **settings):
 
 
 def the_trap_door():
-    return TextGameDomain(InterpretedGame(TrapDoor()))
+    return TextGameDomain(SnapshotGame(TrapDoor()))
 
 
 class Waiting:

@@ -20,9 +20,9 @@ from textgame_toys import Numbers
 
 from llm_planning.domain import Domain, Step
 from llm_planning.environments.textgame.game import Ending, Observation
-from llm_planning.environments.textgame.interpreted import InterpretedGame
 from llm_planning.environments.textgame.open_games import GameSettings, open_game, share_games
 from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
+from llm_planning.environments.textgame.snapshot_game import SnapshotGame
 from llm_planning.environments.textgame.trapdoor import TrapDoor
 from llm_planning.planners.mc_dml.roles import GameTurn
 from llm_planning.planners.mc_dml.search import Position, best_action, search_move
@@ -532,8 +532,8 @@ async def test_the_transition_memory_changes_nothing(width):
         simulations_per_action=20,
         width=width,
     )
-    plain = InterpretedGame(TrapDoor())
-    remembered = RememberedGame(InterpretedGame(TrapDoor()), TransitionMemory())
+    plain = SnapshotGame(TrapDoor())
+    remembered = RememberedGame(SnapshotGame(TrapDoor()), TransitionMemory())
     expected = await searched(plain, parts)
     for _ in range(2):
         found = await searched(remembered, parts)
@@ -543,7 +543,7 @@ async def test_the_transition_memory_changes_nothing(width):
 
 async def test_nobody_looks_around_in_a_rollout():
     toy = Numbers()
-    game = RememberedGame(InterpretedGame(toy), TransitionMemory())
+    game = RememberedGame(SnapshotGame(toy), TransitionMemory())
     found = await searched(game, search_parts(depths=(6,), simulations_per_action=2))
     asked_about = {
         edge.step.state.state
@@ -558,7 +558,7 @@ async def test_nobody_looks_around_in_a_rollout():
 async def test_a_trajectory_is_looked_at_when_it_is_reflected_on():
     """One simulation for each action: a policy is asked at the root alone."""
     toy = Numbers()
-    game = RememberedGame(InterpretedGame(toy), TransitionMemory())
+    game = RememberedGame(SnapshotGame(toy), TransitionMemory())
     reflect = Reflects()
     await searched(game, search_parts(depths=(9,), simulations_per_action=1, reflect=reflect, k=1))
     (trajectory,) = reflect.trajectories

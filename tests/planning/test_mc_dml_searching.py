@@ -9,8 +9,8 @@ from mc_dml_games import GraphGame, chain, read_golden, search_parts, uniform_pr
 from llm_planning.domain import Step
 from llm_planning.environments.textgame.domain import TextGameDomain
 from llm_planning.environments.textgame.game import Ending, GameSeconds, Observation
-from llm_planning.environments.textgame.interpreted import InterpretedGame
 from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
+from llm_planning.environments.textgame.snapshot_game import SnapshotGame
 from llm_planning.environments.textgame.trapdoor import TrapDoor
 from llm_planning.execution import Execution, Move
 from llm_planning.planners.any_domain.decisions import ActionStatistics
@@ -250,4 +250,4 @@ async def test_what_the_bottleneck_costs_in_the_whole_game(seed, remembered_trap
 
 @pytest.fixture(scope="module")
 def remembered_trap_door():
-    return RememberedGame(InterpretedGame(TrapDoor()), TransitionMemory())
+    return RememberedGame(SnapshotGame(TrapDoor()), TransitionMemory())

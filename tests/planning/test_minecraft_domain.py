@@ -65,7 +65,7 @@ def test_advice_by_hand():
 
 @pytest.mark.parametrize("reading", ["folded", "single"])
 @pytest.mark.parametrize("task", EVERY_TASK)
-def test_whoever_follows_the_advice_gets_there(task, reading):
+def test_the_advice_leads_to_the_goal(task, reading):
     world = Minecraft(task=task, options=reading)
     for seed in range(5):
         draws = Random(f"advised {seed}")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from golden import FOLDER, Golden
 
-from llm_planning.environments.minecraft.rulebook import RULES_FILE, Rule, RuleBook
+from llm_planning.environments.minecraft.rulebook import RULES_FILE, ItemRule, RuleBook
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "minecraft_rules.py"
 
@@ -133,14 +133,14 @@ def test_common_names(generator, name, common):
 
 def test_preference(generator):
     made = [
-        Rule(item="dye", action="craft", consumed={"a": 1, "b": 1}, source="recipe:dye_from_a"),
-        Rule(item="dye", action="craft", consumed={"c": 1}, source="recipe:dye_from_c"),
-        Rule(item="dye", action="craft", consumed={"d": 2}, source="recipe:dye"),
-        Rule(item="dye", action="smelt", consumed={"e": 1}, source="recipe:dye_from_e"),
-        Rule(item="dye", action="craft", consumed={"box": 1}, makes=9, source="recipe:dye_box"),
-        Rule(item="box", action="craft", consumed={"dye": 9}, source="recipe:box"),
+        ItemRule(item="dye", action="craft", consumed={"a": 1, "b": 1}, source="recipe:dye_from_a"),
+        ItemRule(item="dye", action="craft", consumed={"c": 1}, source="recipe:dye_from_c"),
+        ItemRule(item="dye", action="craft", consumed={"d": 2}, source="recipe:dye"),
+        ItemRule(item="dye", action="smelt", consumed={"e": 1}, source="recipe:dye_from_e"),
+        ItemRule(item="dye", action="craft", consumed={"box": 1}, makes=9, source="recipe:dye_box"),
+        ItemRule(item="box", action="craft", consumed={"dye": 9}, source="recipe:box"),
     ]
-    found = [Rule(item=name, action="mine") for name in "abcde"]
+    found = [ItemRule(item=name, action="mine") for name in "abcde"]
     choice = generator.chosen(found, made)
     assert choice.book.rule("dye").source == "recipe:dye_from_e"
     assert choice.alternatives == {

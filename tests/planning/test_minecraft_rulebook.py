@@ -11,10 +11,10 @@ from llm_planning.environments.minecraft.rulebook import (
     CyclicRuleBookError,
     DamagedRulesError,
     EmptyGoalSetError,
-    Rule,
+    ItemRule,
     RuleBook,
     UnknownItemError,
-    servants,
+    substitutes,
 )
 
 BOOK = RuleBook.load()
@@ -70,25 +70,18 @@ def test_tiers():
 
 
 def test_better_tools_serve_as_lesser_ones():
-    assert servants("stone_pickaxe") == ("stone_pickaxe", "iron_pickaxe", "diamond_pickaxe")
-    assert set(servants("wooden_pickaxe")) - set(servants("stone_pickaxe")) == {
+    assert substitutes("stone_pickaxe") == ("stone_pickaxe", "iron_pickaxe", "diamond_pickaxe")
+    assert set(substitutes("wooden_pickaxe")) - set(substitutes("stone_pickaxe")) == {
         "wooden_pickaxe",
         "golden_pickaxe",
     }
-    assert servants("furnace") == ("furnace",)
-    assert servants("stone_sword") == ("stone_sword",)
+    assert substitutes("furnace") == ("furnace",)
+    assert substitutes("stone_sword") == ("stone_sword",)
 
 
 def test_closure_is_topological_and_complete():
-    assert set(BOOK.closure(["torch"])) == {
-        "torch",
-        "coals",
-        "stick",
-        "planks",
-        "logs",
-        "wooden_pickaxe",
-        "crafting_table",
-    }
+    wood = {"logs", "planks", "stick", "crafting_table", "wooden_pickaxe"}
+    assert set(BOOK.closure(["torch"])) == {"torch", "coals", *wood}
     order = BOOK.closure(GOALS_120)
     place = {item: index for index, item in enumerate(order)}
     assert set(GOALS_120) <= set(order)
@@ -99,15 +92,8 @@ def test_closure_is_topological_and_complete():
 
 def test_the_67_goals_need_nothing_beyond_wood_stone_ores_and_coals():
     gathered = [item for item in BOOK.closure(GOALS_67) if not BOOK.rule(item).consumed]
-    assert sorted(gathered) == [
-        "coals",
-        "cobblestone",
-        "diamond",
-        "gold_ore",
-        "iron_ore",
-        "logs",
-        "redstone",
-    ]
+    ores = ["diamond", "gold_ore", "iron_ore"]
+    assert sorted(gathered) == ["coals", "cobblestone", *ores, "logs", "redstone"]
 
 
 def test_every_rule_leads_to_something_from_nothing():
@@ -156,18 +142,18 @@ def test_replaced_leaves_the_book_alone():
     with pytest.raises(UnknownItemError, match="'torch' needs 'unobtainium'"):
         BOOK.replaced([replace(BOOK.rule("torch"), consumed={"unobtainium": 1})])
     with pytest.raises(UnknownItemError, match="unknown item 'torsh'"):
-        BOOK.replaced([Rule(item="torsh", action="mine")])
+        BOOK.replaced([ItemRule(item="torsh", action="mine")])
     with pytest.raises(TypeError):
         other.rules["torch"] = BOOK.rule("torch")
 
 
 def test_impossible_rules():
     with pytest.raises(ValueError, match="'torch' has a quantity below 1"):
-        Rule(item="torch", action="craft", consumed={"stick": 0})
+        ItemRule(item="torch", action="craft", consumed={"stick": 0})
     with pytest.raises(ValueError, match="'torch' has a quantity below 1"):
-        Rule(item="torch", action="craft", makes=0)
+        ItemRule(item="torch", action="craft", makes=0)
     with pytest.raises(ValueError, match=r"'torch' uses up and keeps \['stick'\]"):
-        Rule(item="torch", action="craft", consumed={"stick": 1}, kept={"stick": 1})
+        ItemRule(item="torch", action="craft", consumed={"stick": 1}, kept={"stick": 1})
 
 
 @pytest.mark.parametrize(
@@ -208,17 +194,6 @@ def test_damaged_file(tmp_path, text, complaint):
 def test_missing_file(tmp_path):
     with pytest.raises(DamagedRulesError, match="No such file"):
         RuleBook.load(tmp_path / "none.json")
-
-
-def test_cyclic_file(tmp_path):
-    path = tmp_path / "rules.json"
-    rules = {
-        "a": {"action": "craft", "source": "x", "consumed": {"b": 1}},
-        "b": {"action": "craft", "source": "x", "kept": {"a": 1}},
-    }
-    path.write_text(json.dumps({"rules": rules}))
-    with pytest.raises(CyclicRuleBookError):
-        RuleBook.load(path)
 
 
 def test_the_file_names_its_sources():

@@ -133,7 +133,7 @@ def test_counts_change_what_is_near():
         )
     )
     assert after.nearby_blocks == ("sand", "coal_ore", "iron_ore", "gravel")
-    # The nearest first, those that nobody counted last.
+    # The nearest first, and the kinds without a sighting last.
     assert after.nearby_entities == ("squid", "cod", "pig", "cow")
     assert after.near == {
         "sand": Sighting(4, 2),

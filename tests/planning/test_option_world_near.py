@@ -1,11 +1,11 @@
-"""What is near is counted, is as far as the state says, and is used up."""
+"""What is near has a number and a distance, and is used up."""
 
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from option_worlds import WORLD, option
+from option_worlds import WORLD, option, outcomes
 
 from llm_planning.environments.minecraft.state import Sighting
 from llm_planning.environments.minecraft.surroundings import BLOCK_TICKS
@@ -13,7 +13,7 @@ from llm_planning.environments.minecraft.tasks import PLAINS
 
 
 def standing(held=None, *, blocks=(), entities=(), **near):
-    """By day beside what is named; nothing comes by itself."""
+    """A state by day with these things near; by day no monster comes."""
     return replace(
         PLAINS,
         inventory=held or {},
@@ -68,39 +68,46 @@ def test_no_more_than_there_is(number, wanted):
     assert outcome.obstacle in (None, f"only {number} of {wanted} iron_ore nearby")
 
 
-def test_what_nobody_counted_is_scarce_and_far():
-    outcome = step(standing(blocks=("oak_log",)), "mine 20 oak_log")
-    assert outcome.obstacle == "only 16 of 20 oak_log nearby"
-    assert outcome.ticks == round(2 * 32 * BLOCK_TICKS + 16 * 40)
-    assert outcome.state.nearby_blocks == ()
+@pytest.mark.parametrize(
+    ("verb", "wanted", "kind", "number", "ticks_each"),
+    [
+        ("mine", 20, "oak_log", 16, 40),
+        ("mine", 12, "iron_ore", 9, 40),
+        ("kill", 6, "pig", 4, 100),
+        ("kill", 2, "spider", 1, 100),
+    ],
+)
+def test_what_is_not_counted_is_scarce_and_far(verb, wanted, kind, number, ticks_each):
+    before = standing({"stone_pickaxe": 1}, blocks=("stone", kind), entities=("cow", kind))
+    outcome = step(before, f"{verb} {wanted} {kind}")
+    assert outcome.obstacle == f"only {number} of {wanted} {kind} nearby"
+    assert outcome.ticks == round(2 * 32 * BLOCK_TICKS + number * ticks_each)
+    assert outcome.state.nearby_blocks == ("stone",)
+    assert outcome.state.nearby_entities == ("cow",)
+    assert step(outcome.state, "mine 64 cobblestone").success
+
+
+def test_what_is_left_of_it_is_counted():
     fewer = step(standing(blocks=("oak_log",)), "mine 6 oak_log").state
     assert fewer.near == {"oak_log": Sighting(10, 32)}
 
 
-def test_an_infeasible_option_takes_no_time():
-    assert step(PLAINS, "mine 1 iron_ore").ticks == 0
-    assert step(PLAINS, "find 1 pig").ticks == 0
-    assert step(PLAINS, "explore 1 surroundings").ticks == 232
-
-
-def test_who_comes_is_counted():
+def test_monsters_that_come_are_counted():
     night = replace(standing(zombie=(1, 20), pig=(4, 9)), time="midnight")
-    comers = (WORLD.reseeded(seed).step(night, option("find 1 sheep")).state for seed in range(200))
-    met = [state for state in comers if state.near.keys() & {"zombie", "skeleton", "spider"}]
+    left = [outcome.state for outcome in outcomes(night, "find 1 sheep", 200)]
+    met = [state for state in left if state.near.keys() & {"zombie", "skeleton", "spider"}]
     assert len(met) > 5
     for state in met:
-        # They were left behind, so whoever is there has come, and right up.
+        # The zombie was left behind, so this monster came, and stands one block away.
         (kind,) = state.near.keys() & {"zombie", "skeleton", "spider"}
         assert state.near[kind] == Sighting(1, 1)
         assert state.nearby_entities[0] == kind or state.near[state.nearby_entities[0]][1] == 1
-    stayed = (WORLD.reseeded(seed).step(night, option("kill 4 pig")).state for seed in range(300))
-    assert {state.near["zombie"] for state in stayed} == {Sighting(1, 20), Sighting(2, 1)}
-    # Who was killed does not count, nor does it matter that nobody had counted.
+    stayed = outcomes(night, "kill 4 pig", 300)
+    assert {one.state.near["zombie"] for one in stayed} == {Sighting(1, 20), Sighting(2, 1)}
+    # A killed monster does not count, with a sighting before or without one.
     for seen in (night, replace(night, near={})):
-        fought = (
-            WORLD.reseeded(seed).step(seen, option("kill 1 zombie")).state for seed in range(600)
-        )
-        assert {state.near.get("zombie") for state in fought} == {None, Sighting(1, 1)}
+        fought = outcomes(seen, "kill 1 zombie", 600)
+        assert {one.state.near.get("zombie") for one in fought} == {None, Sighting(1, 1)}
 
 
 # what is placed
@@ -128,6 +135,6 @@ def test_stations_are_taken_along(text, pickaxe):
     assert outcome.ticks == bare.ticks + 40 * sum(gained.values())
 
 
-def test_who_stays_leaves_them_there():
+def test_stations_stay_with_a_player_who_stays():
     state = standing(crafting_table=(1, 1), pig=(4, 2))
     assert step(state, "find 1 pig").state == state

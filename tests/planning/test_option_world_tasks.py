@@ -1,9 +1,8 @@
-"""Every task is carried out, and no plan for it is shorter than the one it is carried out by.
+"""Every task is carried out, by a plan that is as short as possible.
 
-`fewest` searches for shortest plans in a world in which nothing is used up and nothing left behind:
-whatever was had once stays. No plan for the world itself can be shorter. The plans below are as
-short as that, and the world carries them out; so both numbers are exact for a player who counts on
-no more than meeting what they look for.
+`fewest` searches for shortest plans in a relaxed world, in which nothing is used up or left behind.
+No plan for the real world can be shorter. The plans in `plans.json` have this length, and the world
+carries them out, so the length is exact if the player finds what an option looks for.
 """
 
 import json
@@ -15,13 +14,13 @@ from golden import FOLDER
 from option_worlds import BOOK, SINGLE, WORLD, option
 
 from llm_planning.environments.minecraft import vocabulary
+from llm_planning.environments.minecraft.domain import EVERY_TASK
 from llm_planning.environments.minecraft.option_rules import OptionRules
 from llm_planning.environments.minecraft.option_tables import FLUIDS, FUEL, KILLED, WOODS
 from llm_planning.environments.minecraft.option_world import OptionWorld
 from llm_planning.environments.minecraft.surroundings import DIG_TICKS, LEVELS, ON_SURFACE
-from llm_planning.environments.minecraft.tasks import MINE_A_DIAMOND, PLAINS, TASKS
+from llm_planning.environments.minecraft.tasks import PLAINS, TASKS
 
-EVERY_TASK = {**TASKS, MINE_A_DIAMOND.name: MINE_A_DIAMOND}
 WORLDS = {"folded": WORLD, "single": SINGLE}
 
 D = 12
@@ -40,7 +39,7 @@ LEATHER = PLANS["folded", "obtain-leather"]
 
 
 def ways(rules, beside):
-    """What options of some quantity need and give: conditions, each a tuple of which one will do.
+    """What each kind of option needs and gives: conditions, each a tuple of alternatives.
 
     Logs are oak, the only wood that is near at the start. In a tunnel, `beside` is seen as well.
     """
@@ -66,7 +65,7 @@ def materials(recipe):
 
 
 def made(recipe, had, on_the_way):
-    """What is had after a craft and all that it makes on the way; None if something is missing."""
+    """The facts after a craft and all that it makes on the way; None if something is missing."""
     for kinds in materials(recipe):
         if had.isdisjoint(kinds):
             recipes = (on_the_way[kind] for kind in kinds if kind in on_the_way)
@@ -92,7 +91,7 @@ def relevant(goal, found, crafts):
 
 
 def fewest(task, rules, *, on_the_way, beside=()):
-    """Options in the shortest plan where nothing is used up: breadth first over what was had."""
+    """The length of the shortest plan if nothing is used up, by breadth-first search over facts."""
     found, goal = list(ways(rules, beside)), task.wanted
     wanted = relevant(goal, found, rules.crafts)
     found = [way for way in found if not wanted.isdisjoint(way[-1])]
@@ -138,7 +137,7 @@ def test_which_tasks_fit_the_papers_depth():
 
 
 def straight(world, name, plan):
-    """The state after a plan if every option of it went well the first time."""
+    """The state after a plan; None if one of its options fails."""
     state = EVERY_TASK[name].start
     for line in plan:
         outcome = world.step(state, option(line))
@@ -176,7 +175,7 @@ def test_a_sword_in_twelve_options():
 
 
 def carry_out(world, task, plan):
-    """Carries a plan out, looking again where nothing was seen, and from the start after a death.
+    """Carries a plan out; repeats a find that fails, and starts again after a death.
 
     Returns:
         The options that it took, or None if 300 were not enough; and how often the player died.
@@ -226,10 +225,11 @@ def test_no_task_is_done_at_once(reading, name):
     last = option(PLANS[reading, name][-1])
     assert world.feasible(task.start, last)
     assert not world.done(task.start, last)
+    assert not world.achieved(task.start, task)
 
 
 def test_a_death_is_not_met_again_and_again():
-    """Whoever begins again does so somewhere else, or would walk into the same monster for ever."""
+    """A player begins again at another place, so that the same death does not recur for ever."""
     weak = replace(PLAINS, time="midnight", health=0.5, hunger=10.0)
     task = replace(TASKS["obtain-leather"], start=weak)
     world = OptionWorld(BOOK, seed=0, spawn=weak)

@@ -1,4 +1,4 @@
-"""Files that somebody gives as a game: refused before any interpreter reads them."""
+"""Files that are not games are refused before an interpreter reads them."""
 
 import os
 import time
@@ -45,11 +45,11 @@ async def test_a_name_that_no_story_can_have(name):
         assert in_one_line(told)
 
 
-def test_a_folder_of_stories_that_is_none(tmp_path):
+def test_a_folder_of_stories_that_is_not_a_folder(tmp_path):
     os.mkfifo(tmp_path / "zork1.z5")
     with pytest.raises(TextGameError, match="no regular file"):
         read_story(find_story("zork1", str(tmp_path)))
-    with pytest.raises(TextGameError, match="is no folder"):
+    with pytest.raises(TextGameError, match="is not a folder"):
         find_story("zork1", str(tmp_path / "zork1.z5"))
 
 
@@ -105,7 +105,7 @@ def test_a_made_game_that_was_altered_is_made_again(tmp_path, monkeypatch, name,
     assert made == ["custom"] * 2
 
 
-def test_whatever_is_raised_over_a_made_game_is_one_line(tmp_path):
+def test_any_error_in_opening_a_made_game_is_one_line(tmp_path):
     with pytest.raises(TextGameError) as told, opening_made("custom-5-1", tmp_path / GAME_FILE):
         raise KeyError("many\nlines" * 1000)
     assert in_one_line(told)

@@ -1,4 +1,4 @@
-"""What every `Interpreter` promises, and every `TextGame`, however little it keeps."""
+"""The contracts of `Interpreter` and `TextGame`, over all interpreters and ways to remember."""
 
 import importlib.util
 import random
@@ -8,9 +8,9 @@ from jericho_toy import write_toy
 from textgame_toys import Numbers, Trails, follow, view, wander
 
 from llm_planning.environments.textgame.game import Ending
-from llm_planning.environments.textgame.interpreted import InterpretedGame, StateTable
 from llm_planning.environments.textgame.jericho_interpreter import JerichoInterpreter
 from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
+from llm_planning.environments.textgame.snapshot_game import SnapshotGame, StateTable
 from llm_planning.environments.textgame.textworld_interpreter import open_textworld
 from llm_planning.environments.textgame.textworld_kinds import KINDS
 from llm_planning.environments.textgame.transition_store import TransitionStore
@@ -21,13 +21,13 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*is not fully supported")
 
 
 def remembered(interpreter, store=None, *, snapshots=1000, states=1000):
-    game = InterpretedGame(StateTable(interpreter, limit=snapshots))
+    game = SnapshotGame(StateTable(interpreter, limit=snapshots))
     return RememberedGame(game, TransitionMemory(store, limit=states))
 
 
 PLAYERS = {
-    "interpreted": lambda one, _: InterpretedGame(one),
-    "few snapshots": lambda one, _: InterpretedGame(StateTable(one, limit=1)),
+    "snapshots": lambda one, _: SnapshotGame(one),
+    "few snapshots": lambda one, _: SnapshotGame(StateTable(one, limit=1)),
     "remembered": lambda one, _: remembered(one),
     "little remembered": lambda one, _: remembered(one, snapshots=1, states=2),
     "on disk": lambda one, path: remembered(one, TransitionStore(path)),
@@ -113,10 +113,10 @@ async def test_everything_is_a_function_of_key_and_action(interpreter):
 
 @pytest.fixture(scope="module", params=["numbers", "trails", "trap-door", "cooking", "jericho"])
 async def played(request, tmp_path_factory):
-    """An interpreter, a walk in its game, and the steps of that."""
+    """An interpreter, a walk in its game, and the number of steps of the walk."""
     one = opened(request.param, tmp_path_factory.mktemp("game"))
     steps = 10 if request.param in {"cooking", "jericho"} else 60
-    yield one, await wander(InterpretedGame(one), seed=0, steps=steps), steps
+    yield one, await wander(SnapshotGame(one), seed=0, steps=steps), steps
     end_workers()
 
 
@@ -146,7 +146,7 @@ def close(game):
 
 @pytest.mark.parametrize("state", ["number 2", "number 13 (failure)", ""])
 @pytest.mark.parametrize("name", PLAYERS)
-async def test_states_that_nobody_was_told_of_are_unknown(name, state, tmp_path):
+async def test_states_that_were_not_reached_are_unknown(name, state, tmp_path):
     game = PLAYERS[name](Numbers(), tmp_path / "game.sqlite")
     assert not game.knows(state)
     for question in (game.look, game.actions, lambda state: game.step(state, "add")):

@@ -1,4 +1,4 @@
-"""The transition memory on disk: kept between processes, whatever happens to them."""
+"""The transition memory on disk: kept between processes, even if they are killed."""
 
 import asyncio
 import sqlite3
@@ -9,9 +9,9 @@ from textgame_toys import Numbers, follow, kept, view, wander
 
 from llm_planning.environments.textgame import remembered
 from llm_planning.environments.textgame.game import Origin, TextGameError
-from llm_planning.environments.textgame.interpreted import InterpretedGame
+from llm_planning.environments.textgame.snapshot_game import SnapshotGame
 from llm_planning.environments.textgame.transition_store import (
-    Record,
+    KnownState,
     TransitionStore,
     transition_store_path,
 )
@@ -63,15 +63,15 @@ async def test_a_look_is_kept_where_the_actions_are_not(tmp_path):
 
 
 async def test_ways_of_two_processes_never_make_a_circle(tmp_path):
-    """One reached s by p, the other p by s: whoever is saved last, both lead to the beginning."""
+    """One process reached s by p, the other p by s: in any order of saving, both ways end."""
     path = tmp_path / "ways.sqlite"
     one, two = TransitionStore(path), TransitionStore(path)
     for store in (one, two):
-        store.put_state("start", Record(None, 0))
-    one.put_state("p", Record(Origin("start", "a"), 5))
-    one.put_state("s", Record(Origin("p", "b"), 6))
-    two.put_state("s", Record(Origin("start", "c"), 1))
-    two.put_state("p", Record(Origin("s", "d"), 2))
+        store.put_state("start", KnownState(None, 0))
+    one.put_state("p", KnownState(Origin("start", "a"), 5))
+    one.put_state("s", KnownState(Origin("p", "b"), 6))
+    two.put_state("s", KnownState(Origin("start", "c"), 1))
+    two.put_state("p", KnownState(Origin("s", "d"), 2))
     for first, second in ((one, two), (two, one)):
         first.save()
         second.save()
@@ -129,7 +129,7 @@ async def test_a_damaged_file_is_begun_anew_with_a_warning(damage, tmp_path):
     assert played[0] > played[1] == 0
 
 
-def test_the_warning_names_whoever_opened_the_file(tmp_path):
+def test_the_warning_names_the_caller_who_opened_the_file(tmp_path):
     path = tmp_path / "numbers.sqlite"
     damage_header(path)
     with pytest.warns(RuntimeWarning, match="is begun anew") as warned:
@@ -145,14 +145,14 @@ def test_a_file_that_cannot_be_opened_is_a_clear_error(tmp_path):
 async def test_where_nothing_can_be_written_games_are_played_all_the_same(tmp_path, caplog):
     (tmp_path / "file").write_text("in the way")
     with kept(tmp_path / "file" / "numbers.sqlite") as game:
-        expected = await wander(InterpretedGame(Numbers()), seed=0, steps=300)
+        expected = await wander(SnapshotGame(Numbers()), seed=0, steps=300)
         assert await wander(game, seed=0, steps=300) == expected
     assert len(caplog.messages) == 1
     assert "nothing is added to the caches" in caplog.text
 
 
 async def filled(path):
-    """A sound file, and a connection to damage it through."""
+    """An undamaged file, and a connection to damage it with."""
     with kept(path) as game:
         await wander(game, seed=0, steps=300)
     return sqlite3.connect(path, isolation_level=None)
@@ -209,7 +209,7 @@ async def test_a_view_in_a_table_s_place_is_not_looked_at(tmp_path):
 
 async def test_a_file_that_cannot_be_written_ends_no_search(tmp_path):
     with kept(tmp_path / "numbers.sqlite") as game:
-        expected = await wander(InterpretedGame(Numbers()), seed=0, steps=300)
+        expected = await wander(SnapshotGame(Numbers()), seed=0, steps=300)
         game.memory._store._file.run("PRAGMA query_only = 1")
         assert await wander(game, seed=0, steps=300) == expected
         with pytest.warns(RuntimeWarning, match="make room on the disk"):

@@ -6,9 +6,9 @@ from textgame_toys import Numbers, trap_door
 from llm_planning.domain import is_won
 from llm_planning.environments.textgame.domain import TEXTGAME, TextGameDomain, open_text_game
 from llm_planning.environments.textgame.game import Ending, Observation
-from llm_planning.environments.textgame.interpreted import InterpretedGame
 from llm_planning.environments.textgame.open_games import GAME_TASKS, GameSettings
 from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
+from llm_planning.environments.textgame.snapshot_game import SnapshotGame
 from llm_planning.environments.textgame.trapdoor import BAIT, TrapDoor
 from llm_planning.execution import execute
 from llm_planning.planners.mc_dml.search import observe
@@ -17,7 +17,7 @@ from llm_planning.specs import choose
 
 
 def numbers():
-    return TextGameDomain(InterpretedGame(Numbers()))
+    return TextGameDomain(SnapshotGame(Numbers()))
 
 
 async def test_a_game_by_the_contract():
@@ -28,7 +28,7 @@ async def test_a_game_by_the_contract():
     step = await world.step(one, "double", None)
     assert (step.reward, step.done, step.text, step.obstacle) == (1.0, False, "double: 2", None)
     assert await world.describe(step.state) == "double: 2\nYou see 2.\nnothing"
-    # States are where a step begins: whoever has one can go on from it.
+    # A step can begin in any state that was reached.
     assert (await world.step(one, "double", None)).state == step.state
     assert not await is_won(world, step.state, done=step.done)
 
@@ -46,7 +46,7 @@ async def test_an_action_that_changes_nothing_says_so():
         (["double", "double", "double", "double"], Ending.FAILURE),
     ],
 )
-async def test_victory_is_success_and_failure_is_none(plan, ending):
+async def test_victory_is_success_and_failure_is_not(plan, ending):
     world = numbers()
     done = await execute(world, plan, seed=0)
     last = done.moves[-1].step
@@ -83,9 +83,9 @@ async def test_a_generated_game_tells_its_goal_and_no_place_twice():
 
 
 async def test_an_observation_computes_no_valid_actions():
-    """They cost most of all, and nobody needs those of an episode's last state."""
+    """They cost most, and those of an episode's last state are not needed."""
     toy = Numbers()
-    world = TextGameDomain(RememberedGame(InterpretedGame(toy), TransitionMemory()))
+    world = TextGameDomain(RememberedGame(SnapshotGame(toy), TransitionMemory()))
     assert await observe(world, await world.start(0)) == Observation(
         "Begin.", "You see 1.", "nothing"
     )

@@ -1,4 +1,4 @@
-"""A transition memory whose process is killed holds all that was saved, for another to go on."""
+"""A transition memory keeps all that was saved when its process is killed."""
 
 import asyncio
 import sqlite3
@@ -9,26 +9,26 @@ from killing import start
 from textgame_toys import view, wander
 
 from llm_planning.environments.textgame.game import GameSeconds
-from llm_planning.environments.textgame.interpreted import InterpretedGame
 from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
+from llm_planning.environments.textgame.snapshot_game import SnapshotGame
 from llm_planning.environments.textgame.transition_store import TransitionStore
 from llm_planning.environments.textgame.trapdoor import TrapDoor
 
 
 def remembered(path):
     memory = TransitionMemory(TransitionStore(Path(path)))
-    return memory, RememberedGame(InterpretedGame(TrapDoor()), memory)
+    return memory, RememberedGame(SnapshotGame(TrapDoor()), memory)
 
 
 def play_and_save(path):
-    """Prints how much there is to save, once it is; goes on until it is killed."""
+    """Prints the number of transitions after each save, until the process is killed."""
 
     async def play():
         memory, game = remembered(path)
         for seed in count():
             await wander(game, seed=seed, steps=600)
             memory.save()
-            print(sum(len(record.transitions) for record in memory.records.values()), flush=True)
+            print(sum(len(known.transitions) for known in memory.states.values()), flush=True)
 
     asyncio.run(play())
 
@@ -44,7 +44,7 @@ async def test_another_process_goes_on_where_one_was_killed(tmp_path):
     file.close()
     memory, game = remembered(path)
     # Nothing that was saved is asked again.
-    known = await wander(InterpretedGame(TrapDoor()), seed=0, steps=600)
+    known = await wander(SnapshotGame(TrapDoor()), seed=0, steps=600)
     assert await wander(game, seed=0, steps=600) == known
     assert game.seconds == GameSeconds()
     # From states that only the other process has met, it goes on to new ones.
@@ -52,6 +52,6 @@ async def test_another_process_goes_on_where_one_was_killed(tmp_path):
         for action in await game.actions(state):
             await view(game, (await game.step(state, action)).state)
     assert game.seconds.steps > 100
-    other = await wander(InterpretedGame(TrapDoor()), seed=1, steps=600)
+    other = await wander(SnapshotGame(TrapDoor()), seed=1, steps=600)
     assert await wander(game, seed=1, steps=600) == other
     memory.close()

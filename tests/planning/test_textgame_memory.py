@@ -1,4 +1,4 @@
-"""The transition memory: the same game, with less asked of it."""
+"""The transition memory: the same answers, with fewer questions to the game."""
 
 import asyncio
 
@@ -11,22 +11,22 @@ from llm_planning.environments.textgame.game import (
     TextGameError,
     Transition,
 )
-from llm_planning.environments.textgame.interpreted import InterpretedGame
 from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
+from llm_planning.environments.textgame.snapshot_game import SnapshotGame
 from llm_planning.environments.textgame.transition_store import TransitionStore
 
 
 async def test_what_was_asked_once_is_not_asked_again():
     toy = Numbers()
     memory = TransitionMemory()
-    plain = await wander(InterpretedGame(Numbers()), seed=1, steps=300)
-    first = RememberedGame(InterpretedGame(toy), memory)
+    plain = await wander(SnapshotGame(Numbers()), seed=1, steps=300)
+    first = RememberedGame(SnapshotGame(toy), memory)
     assert await wander(first, seed=1, steps=300) == plain
     # 11 numbers go on, with 2 actions at odd and 3 at even ones.
     assert toy.asked == {"begin": 1, "step": 27, "look": 11, "actions": 11}
-    second = RememberedGame(InterpretedGame(toy), memory)
+    second = RememberedGame(SnapshotGame(toy), memory)
     assert await wander(second, seed=2, steps=300) == await wander(
-        InterpretedGame(Numbers()), seed=2, steps=300
+        SnapshotGame(Numbers()), seed=2, steps=300
     )
     assert toy.asked["step"] == 27
     assert second.seconds == GameSeconds()
@@ -34,7 +34,7 @@ async def test_what_was_asked_once_is_not_asked_again():
 
 
 async def test_known_answers_do_not_suspend():
-    game = RememberedGame(InterpretedGame(Numbers()), TransitionMemory())
+    game = RememberedGame(SnapshotGame(Numbers()), TransitionMemory())
     await wander(game, seed=0, steps=300)
     for question in (
         game.actions("number 4"),
@@ -50,12 +50,12 @@ async def test_what_is_asked_for_at_one_moment_is_found_out_once():
     toy = Numbers()
     toy.waiting = asyncio.Event()
     memory = TransitionMemory()
-    players = [RememberedGame(InterpretedGame(toy), memory) for _ in range(3)]
+    players = [RememberedGame(SnapshotGame(toy), memory) for _ in range(3)]
     start = await players[0].start()
     asked = [asyncio.create_task(view(player, start.state)) for player in players]
     await asyncio.sleep(0.01)
     assert toy.asked["actions"] == 1
-    # Whoever asked first goes away; one of the others takes over.
+    # The player who asked first is cancelled, and another one takes over.
     asked[0].cancel()
     await asyncio.sleep(0.01)
     assert toy.asked["actions"] == 2
@@ -78,7 +78,7 @@ async def test_an_error_reaches_everybody_and_is_not_kept():
                 raise TextGameError("no actions today")
             return found
 
-    game = RememberedGame(InterpretedGame(Broken()), TransitionMemory())
+    game = RememberedGame(SnapshotGame(Broken()), TransitionMemory())
     start = await game.start()
     failed = await asyncio.gather(
         view(game, start.state), view(game, start.state), return_exceptions=True
@@ -92,11 +92,11 @@ async def test_the_memory_is_bounded(kept, tmp_path):
     store = TransitionStore(tmp_path / kept) if kept else None
     memory = TransitionMemory(store, limit=4)
     toy = Numbers()
-    game = RememberedGame(InterpretedGame(toy), memory)
+    game = RememberedGame(SnapshotGame(toy), memory)
     for seed in range(3):
-        expected = await wander(InterpretedGame(Numbers()), seed=seed, steps=200)
+        expected = await wander(SnapshotGame(Numbers()), seed=seed, steps=200)
         assert await wander(game, seed=seed, steps=200) == expected
-        assert len(memory.records) <= 4
+        assert len(memory.states) <= 4
     # What was dropped is on disk, or is played again.
     assert (toy.asked["actions"] == 11) == (kept is not None)
     memory.close()
@@ -160,8 +160,8 @@ async def test_any_game_can_be_remembered_and_is_played_again_to_what_only_the_d
 
 
 async def test_of_a_state_that_the_game_alone_knows_nothing_is_kept_on_disk(tmp_path):
-    """Nobody could come there from the disk alone; what follows from known states is kept."""
-    inner = InterpretedGame(Numbers())
+    """No later run could reach such a state from the disk; transitions of known states are kept."""
+    inner = SnapshotGame(Numbers())
     await follow(inner, "add", "add")
     with kept(tmp_path / "numbers.sqlite", game=inner) as game:
         memory, store = game.memory, game.memory._store

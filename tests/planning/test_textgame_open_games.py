@@ -11,7 +11,6 @@ from textgame_toys import Trails, wander
 
 from llm_planning.environments.textgame import jericho_games, open_games
 from llm_planning.environments.textgame.game import TextGameError
-from llm_planning.environments.textgame.interpreted import InterpretedGame
 from llm_planning.environments.textgame.open_games import (
     GAME_TASKS,
     GameSettings,
@@ -22,6 +21,7 @@ from llm_planning.environments.textgame.open_games import (
     share_games,
 )
 from llm_planning.environments.textgame.remembered import RememberedGame
+from llm_planning.environments.textgame.snapshot_game import SnapshotGame
 from llm_planning.environments.textgame.textworld_kinds import LEVELS
 from llm_planning.environments.textgame.transition_store import transition_store_path
 from llm_planning.environments.textgame.trapdoor import TrapDoor
@@ -41,7 +41,7 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 async def players():
-    """Opens games that stay open to the end of the test; whoever wants to leaves before."""
+    """Opens games that stay open to the end of the test, or until the player closes them."""
     async with AsyncExitStack() as opened:
         yield opened.enter_async_context
 
@@ -87,7 +87,7 @@ def test_the_tasks_are_the_kinds_the_trap_door_and_table_1():
             "zork1",
             {"state": "world"},
             SettingsError,
-            r"not possible with remember=disk: .* set rem",
+            r"not possible with remember=disk, .*: set rem",
         ),
         ("zork1", {"game": "/nowhere/a.z5"}, TextGameError, "/nowhere/a.z5 does not exist"),
     ],
@@ -111,7 +111,7 @@ async def test_players_share_everything_but_their_seconds(cache, players):
         told = await wander(one, seed=0, steps=100)
         assert await wander(two, seed=0, steps=100) == told
         assert one.seconds.steps > two.seconds.steps == 0
-        assert isinstance(off, InterpretedGame)
+        assert isinstance(off, SnapshotGame)
         assert await wander(off, seed=0, steps=100) == told
         assert off.seconds.steps == 100
         assert not cache.exists()

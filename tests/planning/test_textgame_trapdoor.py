@@ -1,4 +1,4 @@
-"""The trap door: what the bottleneck promises, checked over all of its states."""
+"""The trap door: its bottleneck, checked over all of its states."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ async def moves(scene):
 
 
 async def reachable(first, *, aside):
-    """All scenes, but for what is done with some things."""
+    """All scenes that can be reached without acting on the things in `aside`."""
     found, left = {first}, [first]
     while left:
         played = await moves(left.pop())
@@ -58,7 +58,7 @@ def test_the_walkthrough_wins_every_point():
     assert sum(rewards) == GAME.max_score == 100
 
 
-async def test_the_bait_kills_whatever_is_done_after_it(scenes):
+async def test_the_bait_kills_after_any_actions(scenes):
     """From every state above the ground in which the lantern is not in hand."""
     baited = [s for s in scenes if s.room in {"living room"} and s.lantern != "hand"]
     assert len(baited) == 16

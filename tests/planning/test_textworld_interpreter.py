@@ -111,13 +111,13 @@ def test_what_changes_nothing_leaves_the_snapshot(simple, command):
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("save", "'save' reaches files or earlier turns outside"),
+        ("save", "'save' reaches files or earlier turns"),
         ("a" * 199, "199 bytes"),
         *(
-            (command, "depends on more than facts and quests")
+            (command, "depends on more than the state of the game")
             for command in ("again", "G", "go north. g", "go north then again", "oops")
         ),
-        ("tw-extra-infos moves", "depends on more than facts and quests"),
+        ("tw-extra-infos moves", "depends on more than the state of the game"),
     ],
 )
 def test_what_is_no_function_of_the_key_is_refused(simple, command, said):

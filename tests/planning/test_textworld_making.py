@@ -19,8 +19,8 @@ from llm_planning.environments.textgame.textworld_kinds import (
     LEVELS,
     Challenge,
     Custom,
+    game_request,
     level_of,
-    rules,
 )
 from llm_planning.environments.textgame.textworld_making import GAME_FILE, generate_apart
 from llm_serving.models.folders import CACHE_VARIABLE
@@ -67,21 +67,22 @@ def test_missing_textworld_names_the_extra(monkeypatch):
 
 
 def test_rules_of_levels():
-    assert rules("coin-collector", 205) == Challenge("tw-coin_collector", {"level": 205})
-    assert [rules("simple", level).settings["rewards"] for level in (1, 2, 3)] == [
+    assert game_request("coin-collector", 205) == Challenge("tw-coin_collector", {"level": 205})
+    assert [game_request("simple", level).settings["rewards"] for level in (1, 2, 3)] == [
         "dense",
         "balanced",
         "sparse",
     ]
-    assert rules("custom", 5) == Custom(rooms=3, objects=7, quest_length=5)
+    assert game_request("custom", 5) == Custom(rooms=3, objects=7, quest_length=5)
     asked = ("recipe", "take", "cut", "open", "go", "cook")
-    cooking = {level: [rules("cooking", level).settings[a] for a in asked] for level in (1, 8, 15)}
+    settings = {level: game_request("cooking", level).settings for level in (1, 8, 15)}
+    cooking = {level: [told[name] for name in asked] for level, told in settings.items()}
     assert cooking == {
         1: [1, 1, False, False, 6, True],
         8: [3, 3, True, False, 6, True],
         15: [5, 5, True, True, 6, True],
     }
-    assert [rules(KITCHEN, 2).settings[a] for a in asked] == [2, 0, True, False, 1, True]
+    assert [game_request(KITCHEN, 2).settings[a] for a in asked] == [2, 0, True, False, 1, True]
 
 
 def test_games_are_made_once_and_apart_from_kitchens(tmp_path, monkeypatch):

@@ -73,7 +73,7 @@ async def test_errors_come_back_and_a_dead_worker_is_replaced():
     assert await in_worker(os.getpid) != os.getpid()
 
 
-async def test_what_a_lone_worker_does_concerns_nobody_else(tmp_path):
+async def test_the_end_of_a_lone_worker_ends_no_other_call(tmp_path):
     waiting = asyncio.ensure_future(in_worker(wait_for, tmp_path / "sign"))
     with pytest.raises(WorkerLostError, match="vanish"):
         await in_lone_worker(vanish)
@@ -207,7 +207,7 @@ def test_workers_import_nothing_from_the_working_directory(tmp_path, theirs):
     assert done.stdout == f"{[str(hostile)] * 2} {theirs.get('PYTHONSAFEPATH')}\n"
 
 
-def test_whatever_a_command_starts_imports_nothing_from_the_working_directory(tmp_path):
+def test_processes_of_a_command_import_nothing_from_the_working_directory(tmp_path):
     command = [sys.executable, "-P", "-c", COMMAND]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "1"

@@ -7,7 +7,7 @@ import random
 import pytest
 from xenon_builders import LOGS, PLANKS, TRACES, VERBS, Alike, Liking, asking, book_of
 
-from llm_planning.environments.minecraft.rulebook import Rule, RuleBook
+from llm_planning.environments.minecraft.rulebook import ItemRule, RuleBook
 from llm_planning.environments.minecraft.text_world import TextWorld
 from llm_planning.planners.xenon.agent import Agent
 from llm_planning.planners.xenon.choosing import FailureAware
@@ -28,8 +28,8 @@ from llm_planning.planners.xenon.settings import LearningSettings
 BOOK = book_of(
     LOGS,
     PLANKS,
-    Rule(item="bowl", action="craft", consumed={"planks": 3}),
-    Rule(item="pot", action="smelt", consumed={"planks": 6}),
+    ItemRule(item="bowl", action="craft", consumed={"planks": 3}),
+    ItemRule(item="pot", action="smelt", consumed={"planks": 6}),
 )
 
 

@@ -1,4 +1,4 @@
-"""Games for tests of what lies around an interpreter: they count what they are asked."""
+"""Interpreters and games for tests; they count the questions that they are asked."""
 
 import asyncio
 import random
@@ -7,15 +7,15 @@ from contextlib import closing, contextmanager
 
 from llm_planning.environments.textgame.domain import TextGameDomain
 from llm_planning.environments.textgame.game import Ending, Transition
-from llm_planning.environments.textgame.interpreted import InterpretedGame
 from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
+from llm_planning.environments.textgame.snapshot_game import SnapshotGame
 from llm_planning.environments.textgame.transition_store import TransitionStore
 from llm_planning.environments.textgame.trapdoor import TrapDoor
 
 
 def trap_door():
     """The trap door for a planner, with a memory of its own."""
-    return TextGameDomain(RememberedGame(InterpretedGame(TrapDoor()), TransitionMemory()))
+    return TextGameDomain(RememberedGame(SnapshotGame(TrapDoor()), TransitionMemory()))
 
 
 class Numbers:
@@ -60,7 +60,7 @@ class Numbers:
 
 
 class Trails(Numbers):
-    """A key that tells too few states apart: it knows the number alone, and `look` the trail."""
+    """An interpreter whose key is the number only, while `look` also shows the trail."""
 
     def step(self, snapshot, action):
         if action == "back":
@@ -75,7 +75,7 @@ class Trails(Numbers):
 def kept(path, interpreter=None, *, game=None):
     """A game that is remembered in a file, which is saved and closed at the end."""
     with closing(TransitionMemory(TransitionStore(path))) as memory:
-        yield RememberedGame(game or InterpretedGame(interpreter or Numbers()), memory)
+        yield RememberedGame(game or SnapshotGame(interpreter or Numbers()), memory)
 
 
 async def wander(game, *, seed, steps):
@@ -94,12 +94,12 @@ async def wander(game, *, seed, steps):
 
 
 async def view(game, state):
-    """All that there is to see and to do in a state."""
+    """The answers to `look` and `inventory`, and the valid actions, of a state."""
     return await game.look(state), await game.actions(state)
 
 
 async def follow(game, *actions):
-    """Takes actions one after the other; the last transition."""
+    """Takes actions one after the other, and returns the last transition."""
     here = await game.start()
     for action in actions:
         here = await game.step(here.state, action)

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from types import SimpleNamespace
 
-from llm_planning.environments.minecraft.rulebook import Rule, RuleBook
+from llm_planning.environments.minecraft.rulebook import ItemRule, RuleBook
 from llm_planning.planners.xenon.choosing import Asking
 from llm_planning.planners.xenon.memory import ActionMemory
 from llm_planning.planners.xenon.questions import Failure
@@ -20,15 +20,15 @@ def book_of(*rules):
     return RuleBook({rule.item: rule for rule in rules})
 
 
-LOGS = Rule(item="logs", action="mine")
-PLANKS = Rule(item="planks", action="craft", consumed={"logs": 1}, makes=4)
-STICK = Rule(item="stick", action="craft", consumed={"planks": 2}, makes=4)
+LOGS = ItemRule(item="logs", action="mine")
+PLANKS = ItemRule(item="planks", action="craft", consumed={"logs": 1}, makes=4)
+STICK = ItemRule(item="stick", action="craft", consumed={"planks": 2}, makes=4)
 SMALL = book_of(
     LOGS,
     PLANKS,
     STICK,
-    Rule(item="crafting_table", action="craft", consumed={"planks": 4}),
-    Rule(
+    ItemRule(item="crafting_table", action="craft", consumed={"planks": 4}),
+    ItemRule(
         item="wooden_pickaxe",
         action="craft",
         consumed={"planks": 3, "stick": 2},

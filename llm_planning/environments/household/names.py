@@ -1,14 +1,14 @@
 """The things and places of the apartments, as LLM-MCTS lists them for VirtualHome.
 
 Source: Zhao, Lee and Hsu, "Large Language Models as Commonsense Knowledge for Large-Scale Task
-Planning" (NeurIPS 2023), Appendix A.1. A thing may be put inside a container or on a surface, and
-those stand in rooms; three names are in two lists. Order and spelling are the paper's, which prints
+Planning" (NeurIPS 2023), Appendix A.1. Objects can be put inside containers and on surfaces, which
+stand in rooms. Three names are in two lists. Order and spelling are the paper's, which prints
 "bathroom cabinet" twice among the containers.
 
-States and goals name everything by one word without blanks, such as `kitchentable` (Section 2.2,
-Appendix F, Listing 3), and what an LLM answers is mapped to the nearest of these by the cosine
-similarity of sentence embeddings. A sentence encoder reads such a word badly, so `SPELLINGS` has
-what it stands for: see `docs/name-matching.md`.
+States and goals use names of one word without blanks, such as `kitchentable` (Section 2.2, Appendix
+F, Listing 3). An LLM's answer is mapped to the nearest name by the cosine similarity of sentence
+embeddings. A sentence encoder reads a word such as `kitchentable` badly, so `SPELLINGS` gives the
+spelling of each name: see `docs/name-matching.md`.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ OBJECTS = (
     "wine",
     "wineglass",
 )
-"""What can be moved."""
+"""Things that can be moved."""
 
 ROOMS = ("bedroom", "bathroom", "living room", "kitchen")
 
@@ -139,14 +139,14 @@ KINDS = MappingProxyType(
 
 
 def unique_name(printed: str) -> str:
-    """The one word that stands for a name in states and goals: `kitchentable`."""
+    """The name of one word in states and goals: "kitchen table" -> `kitchentable`."""
     return printed.replace(" ", "").lower()
 
 
 SPELLINGS = MappingProxyType(
     {unique_name(printed): printed for names in KINDS.values() for printed in names}
 )
-"""What each unique name stands for, as the paper prints it: `kitchentable` -> "kitchen table"."""
+"""Name of one word -> its spelling in the paper: `kitchentable` -> "kitchen table"."""
 
 WORDS = frozenset(word for printed in SPELLINGS.values() for word in printed.lower().split())
-"""Every word of the lists: splits names of the same kind that are written without blanks."""
+"""Every word of the lists; they split similar names that are written without blanks."""

@@ -1,12 +1,13 @@
 """A text world with an imperfect controller: gathering takes time, and can fail, stall or run out.
 
-Stands in for MineRL and Mineflayer, which need a display and a trained low-level policy. The rules
-are those of the text world; on top of them come the time and the luck of whoever carries a subgoal
-out. Whatever is measured here must be labelled 'simulated controller'. All numbers are in
+It replaces MineRL and Mineflayer, which need a display and a trained low-level policy. The rules
+are those of the text world; the controller adds the time that a subgoal takes and its chance of
+failure. Results measured in this world must be labelled 'simulated controller'. All numbers are in
 `controller_data`, with their sources.
 
-What is left out: the controller stalls only on turning to another item, reprompting is never
-needless, and crafting always takes the same time.
+The simulation is simpler than a game in three ways: the controller stalls only when it turns to
+another item, reprompting never disturbs a controller that is not stuck, and crafting always takes
+the same time.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from llm_planning.environments.minecraft.text_world import TextWorld
 
 LABEL: Final = "simulated controller"
-"""The label of tables that were made with such a world."""
+"""The label of tables that were measured in a `SimulatedWorld`."""
 
 _AT_ONCE = frozenset({"craft", "smelt"})
 
@@ -43,7 +44,7 @@ def group_of(goal: str) -> str:
     """The group of Table 10 that a goal belongs to.
 
     Raises:
-        UnknownGoalError: it is none of the 67 goals; the message proposes the nearest.
+        UnknownGoalError: the name is not one of the 67 goals; the message proposes the nearest.
     """
     for group, goals in GOAL_GROUPS_67.items():
         if goal in goals:
@@ -53,38 +54,38 @@ def group_of(goal: str) -> str:
 
 
 def planning_horizon(goal: str) -> int:
-    """Environment steps of an episode in which this goal is given (Appendix J.2.4).
+    """Environment steps of an episode with this goal (Appendix J.2.4).
 
     Raises:
-        UnknownGoalError: it is none of the 67 goals.
+        UnknownGoalError: the name is not one of the 67 goals.
     """
     return HORIZONS[group_of(goal)]
 
 
 class SimulatedWorld:
-    """A `World` whose controller needs time and luck.
+    """A `World` whose controller takes time and can fail.
 
-    Craft and smelt succeed if they can (Appendix J.2.2). Any other verb gathers:
-    an attempt that the rules do not allow is given up after `Profile.vain` steps; one that they
-    allow takes `find` steps when the controller turns to another item and `take` steps for each
-    unit. On turning it can stall: it then makes no progress at all until it is rescued or the
-    episode ends. What the episode has no more of is looked for until its end. Gathering is cut
-    short by the horizon, without result.
+    Craft and smelt succeed if the rules allow them (Appendix J.2.2). Any other verb gathers. An
+    attempt that the rules do not allow is given up after `Profile.vain` steps. An attempt that they
+    allow takes `take` steps for each unit, and `find` steps before the first unit after the
+    controller turned to another item. When it turns to another item, the controller can stall: it
+    then makes no progress until it is rescued or the episode ends. It searches for an item whose
+    supply has run out until the episode ends. The horizon cuts gathering short, without a result.
 
     Args:
-        world: the rules and the action set; copied.
+        world: the rules and the action set; the world itself is copied.
         profile: name of the controller in `PROFILES`.
-        seed: of its luck; the same calls after the same seed have the same results.
+        seed: of all draws; the same calls after the same seed have the same results.
         horizon: environment steps of an episode.
-        patience: steps after which an attempt that stalled is handed back. None: nobody watches,
-            the attempt lasts until the episode's end.
+        patience: number of steps after which a stalled attempt returns. With None it lasts until
+            the episode ends.
 
     Raises:
         UnknownProfileError: no controller has this name.
 
     Attributes:
         steps: environment steps since the episode began; never above the horizon.
-        horizon: as given.
+        horizon: environment steps of an episode.
         stalled: whether the controller is stuck.
     """
 
@@ -113,7 +114,7 @@ class SimulatedWorld:
         self.reset()
 
     def reset(self) -> None:
-        """Begins an episode: empty inventory, step 0, another part of the world."""
+        """Begins an episode: empty inventory, step 0, new supplies."""
         self._world.reset()
         self.inventory = self._world.inventory
         self.steps = 0
@@ -131,11 +132,11 @@ class SimulatedWorld:
         """Tries to obtain an item once; see `World.step`.
 
         Returns:
-            None if it failed: only the clock has moved, by more than one step perhaps. Otherwise
-            what left the inventory. At the horizon nothing succeeds any more.
+            None if the attempt failed: only the clock has moved, by one step or more. Otherwise
+            what left the inventory. At the horizon every attempt fails.
 
         Raises:
-            UnknownActionError: the action is none of the verbs.
+            UnknownActionError: the action is not one of the verbs.
         """
         after = self._world.clone()
         used = after.step(action, item)
@@ -152,11 +153,11 @@ class SimulatedWorld:
     def rescue(self) -> bool:
         """Gives the controller another prompt for a moment (CRe, Appendix H).
 
-        A stall can be ended once, with probability `Profile.rescue`; where that has failed, the
-        controller is stuck for good.
+        The first rescue from a stall succeeds with probability `Profile.rescue`. If it fails, the
+        controller stays stuck until the episode ends.
 
         Returns:
-            Whether it is free to go on.
+            Whether the controller can move.
         """
         if self.stalled and not self._hopeless:
             self.stalled = bool(self._rng.random() >= self._profile.rescue)
@@ -164,7 +165,7 @@ class SimulatedWorld:
         return not self.stalled
 
     def view(self) -> str:
-        """What a picture of the moment would show, in a sentence."""
+        """Describes, in one sentence, what an image of the present moment would show."""
         if not self.stalled:
             return "The player is on its way through open country and can move freely."
         if self._tier() == 0:
@@ -188,7 +189,7 @@ class SimulatedWorld:
         return self._take(item, gathering)
 
     def _take(self, item: str, gathering: Gathering) -> bool:
-        """Takes one unit, found already or not; what has run out is looked for until the end."""
+        """Takes one unit, after finding the item if it is not near; False if the episode ends."""
         if self._left.get(item, 1) < 1:
             self.steps = self.horizon
             return False
@@ -212,7 +213,7 @@ class SimulatedWorld:
         return False
 
     def _wait(self, steps: int) -> bool:
-        """Lets time pass: False if the episode ended before."""
+        """Moves the clock by `steps`, or to the horizon; False if the horizon comes first."""
         in_time = self.steps + steps <= self.horizon
         self.steps = min(self.steps + steps, self.horizon)
         return in_time

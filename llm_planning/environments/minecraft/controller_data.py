@@ -1,4 +1,4 @@
-"""How well the simulated controllers do: every number of `controller`, with where it comes from.
+"""The profiles of the simulated controllers: every number of `controller`, with its source.
 
 Paper (XENON):
     horizons                    Appendix J.2.4
@@ -8,12 +8,13 @@ Paper (XENON):
     never more than seven gold in an episode         Appendix K.3, the cap of `gold_ore`
     Mineflayer's controller gathers 8 of everything  Appendix K.3, no caps
 
-Ours, chosen once from the printed tables, before any agent was run on it: everything else. The aim
-was that a planner which makes no mistake comes near the group means of Table 3 (XENON*: Wood 0.95,
-Stone 0.93, Iron 0.83, Diamond 0.75, Gold 0.73, Armor 0.61, Redstone 0.75), and of Table 14 in the
-standard world (OracleActionPlanner: Iron 0.27, Diamond and Gold 0.00). How each column was chosen:
+All other numbers are our choice, made once from the printed tables, before any agent was run. The
+aim was that a planner which makes no mistake comes near the group means of Table 3 (XENON*: Wood
+0.95, Stone 0.93, Iron 0.83, Diamond 0.75, Gold 0.73, Armor 0.61, Redstone 0.75), and of Table 14 in
+the standard world (OracleActionPlanner: Iron 0.27, Diamond and Gold 0.00). How each column was
+chosen:
 
-    stall   what a group fails by at a long horizon. Table 21 has iron armour at 0.94 with 36,000
+    stall   the failures of a group at a long horizon. Table 21 has iron armour at 0.94 with 36,000
             steps, and Table 20 has the goals of the Iron group at 0.83 with 12,000: iron costs
             time, it does not stall. Quantity hardly matters (iron chestplate 0.98, iron helmet
             0.86), so a stall belongs to turning to another item, not to each unit.
@@ -27,9 +28,9 @@ standard world (OracleActionPlanner: Iron 0.27, Diamond and Gold 0.00). How each
             not every failure is a stall. The share does not grow with the horizon, so a stall is
             one chance, not a chance at every interval.
 
-One rule came later: what has run out is looked for until the episode ends, as an item is that is
-only hard to find. At first such attempts were given up after `vain` steps, and so many failures in
-one episode ruled out actions that work.
+One rule was added later: the controller searches for an item that has run out until the episode
+ends, just as for one that is hard to find. At first it gave such attempts up after `vain` steps,
+and the many failures in one episode made agents rule out actions that work.
 """
 
 from __future__ import annotations
@@ -57,16 +58,16 @@ HORIZONS: Final[Mapping[str, int]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gathering:
-    """What it takes to gather one kind of item.
+    """The time, risk and supply of gathering one kind of item.
 
     Attributes:
-        find: mean of the steps, exponentially distributed, until the first unit is at hand after
-            turning to this item.
-        take: mean of the steps, exponentially distributed, that each unit takes.
-        stall: probability of getting stuck on turning to this item.
-        miss: probability of giving up on turning to it, though it could be had.
-        supply: how often it can be gathered in an episode, a draw from Binomial(chances, share):
-            the most there can be, and the probability of each; None for as much as is wanted.
+        find: mean number of steps, exponentially distributed, from turning to this item until the
+            first unit is found.
+        take: mean number of steps, exponentially distributed, for each unit.
+        stall: probability of getting stuck when the controller turns to this item.
+        miss: probability of giving up when it turns to this item, although the rules allow it.
+        supply: (chances, share) of the Binomial distribution of the number of units in an episode;
+            None if the supply is unlimited.
     """
 
     find: float
@@ -81,9 +82,9 @@ class Profile:
     """One controller in one kind of world.
 
     Attributes:
-        items: item -> what it takes to gather it.
-        tiers: shape [5]; the same for any other item, by the pickaxe that its way takes (0 to 4).
-        make: steps that crafting or smelting takes, in vain or not.
+        items: item -> its gathering.
+        tiers: shape [5]; the gathering of any other item, by the tier of the pickaxe that it needs.
+        make: steps that crafting or smelting takes, whether it succeeds or fails.
         vain: steps after which an attempt that the rules do not allow, or that misses, is given up.
         rescue: probability that reprompting ends a stall.
     """
@@ -95,7 +96,7 @@ class Profile:
     rescue: float
 
     def gathering(self, item: str, tier: int) -> Gathering:
-        """What it takes to gather an item of this tier."""
+        """The gathering of an item of this tier."""
         return self.items.get(item, self.tiers[tier])
 
 

@@ -13,7 +13,7 @@ from llm_planning.environments.minecraft.option_language import (
     OptionGrammar,
     Vocabulary,
 )
-from llm_planning.environments.minecraft.option_rules import OptionRules, Reading, needed
+from llm_planning.environments.minecraft.option_rules import CraftMode, OptionRules, needed
 from llm_planning.environments.minecraft.option_world import OptionWorld
 from llm_planning.environments.minecraft.rulebook import game_rules
 from llm_planning.environments.minecraft.state import State
@@ -29,31 +29,31 @@ if TYPE_CHECKING:
     from llm_planning.environments.minecraft.tasks import Task
 
 EVERY_TASK: Mapping[str, Task] = {**TASKS, MINE_A_DIAMOND.name: MINE_A_DIAMOND}
-"""The eight tasks of Tree of Options, and that of DRIP."""
+"""The eight tasks of Tree of Options and the task of DRIP."""
 
 QUANTITIES = (1, 3, 8)
-"""The quantities of actions, for planners that choose among actions (our choice): one, what a
-recipe of tools needs, and what a furnace needs."""
+"""The quantities of actions, for planners that choose among actions (our choice): one, the material
+of a tool, and the cobblestone of a furnace."""
 
 
 class MinecraftSettings(Settings):
     """Settings of the domain.
 
     Attributes:
-        vocabulary: `closed` holds items and names to the world's words; `free` lets a model write
-            any, as in Tree of Options.
-        options: what one craft does: `folded`, it makes on the way what it is made of; `single`, it
-            is one recipe.
+        vocabulary: with `closed`, models write only words of this world; with `free`, they write
+            any item or name, as in Tree of Options.
+        options: with `folded`, a craft makes its materials on the way; with `single`, it carries
+            out one recipe.
     """
 
     vocabulary: Vocabulary = "closed"
-    options: Reading = "folded"
+    options: CraftMode = "folded"
 
 
 class Minecraft(Domain[State, Option]):
     """Options of Minecraft 1.16, from bare hands on a plain.
 
-    What is met, dropped and suffered is drawn; recipes and tools are those of the rule book.
+    Encounters, drops and damage are drawn; recipes and tools come from the rule book.
 
     Args:
         task: one of `EVERY_TASK`.
@@ -70,7 +70,7 @@ class Minecraft(Domain[State, Option]):
         *,
         task: str = MINE_A_DIAMOND.name,
         vocabulary: Vocabulary = "closed",
-        options: Reading = "folded",
+        options: CraftMode = "folded",
     ) -> None:
         self.task = EVERY_TASK[task]
         self.goal = self.task.goal
@@ -90,7 +90,7 @@ class Minecraft(Domain[State, Option]):
         return str(state)
 
     def actions(self, state: State) -> Sequence[Option]:
-        """The options that are feasible and not done yet, in the quantities `QUANTITIES`."""
+        """The feasible options in `QUANTITIES`, without finds and equips that are done already."""
         candidates = [
             Option(verb, quantity, item)
             for verb in VERBS
@@ -106,7 +106,7 @@ class Minecraft(Domain[State, Option]):
         ]
 
     def step(self, state: State, action: Option, rng: Random) -> Step[State]:
-        """Carries an option out; nothing is drawn for one that is refused."""
+        """Carries an option out; a refused option draws nothing."""
         if refusal := self.world.feasible(state, action):
             return Step(state, text=refusal, obstacle=refusal)
         outcome = self.world.reseeded(rng.getrandbits(64)).step(state, action)
@@ -128,11 +128,11 @@ class Minecraft(Domain[State, Option]):
         return self.world.feasible(state, action)
 
     def score(self, state: State) -> float:
-        """The share of the options that were needed at the start and are needed no longer."""
+        """1 - (options still needed / options needed at the start); at least 0."""
         return max(0.0, 1.0 - len(self.advise(state)) / self._way)
 
     def advise(self, state: State) -> Sequence[Option]:
-        """The options that the rules still ask for, in an order that works."""
+        """The options that the goal still takes, in an order that works."""
         return needed(self._rules, state, self.task.wanted)
 
 
@@ -156,19 +156,19 @@ def _language(vocabulary: Vocabulary) -> tuple[OptionGrammar, ChangeModel]:
 
 
 @cache
-def _rules(options: Reading) -> OptionRules:
+def _rules(options: CraftMode) -> OptionRules:
     return OptionRules(game_rules(), options=options)
 
 
 @cache
-def _world(options: Reading) -> OptionWorld:
+def _world(options: CraftMode) -> OptionWorld:
     return OptionWorld(game_rules(), seed=0, options=options)
 
 
 @cache
 def _wording() -> Mapping[str, str]:
-    """Question -> the blocks that word it for Minecraft."""
-    folder = files(__package__) / "wording"
+    """Tree of Options' template -> the blocks that replace its own in Minecraft."""
+    folder = files(__package__) / "option_prompts"
     return {
         file.name.removesuffix(".j2"): file.read_text("utf-8")
         for file in folder.iterdir()

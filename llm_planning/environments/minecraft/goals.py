@@ -175,8 +175,8 @@ PRIOR_GOALS: Final = (
 """The goals obtainable by prior knowledge, before any perturbation (Table 4 counts 16).
 
 The paper does not name them. Here they are the ten goals that occur in the three human-written
-plans (Appendix I.2), and six that are one craft away from what those plans hold: axe, shovel and
-sword of wood and of stone. The choice of the six is ours.
+plans (Appendix I.2) and six goals, our choice, that are one craft away from the items of those
+plans: axe, shovel and sword of wood and of stone.
 """
 
 GOAL_SETS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -192,7 +192,7 @@ def goal_set(name: str) -> tuple[str, ...]:
     """The goals of a set.
 
     Raises:
-        UnknownGoalSetError: there is none of this name; the message proposes the nearest.
+        UnknownGoalSetError: no set has this name; the message proposes the nearest.
     """
     try:
         return GOAL_SETS[name]

@@ -1,6 +1,6 @@
-"""What is made of what is held: crafting, with all that is crafted on the way; smelting; cooking.
+"""Crafting, with its materials made on the way; smelting; cooking.
 
-Materials are counted out before anything is done, so an attempt has no chance left in it.
+All materials are counted before an attempt, so that its effect does not depend on chance.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ CRAFT_TICKS: Final = 20
 
 
 def craft(rules: OptionRules, state: State, option: Option) -> Attempt | str:
-    """Makes at least so many of the item, as the recipe's yield allows.
+    """Makes the item in this quantity, rounded up to whole yields of the recipe.
 
-    What it is made of is made on the way as far as the rules fold that in; what is left over of it
-    stays in the inventory, and so does a crafting table. An obstacle names what must be gathered.
+    If the rules fold crafts, the materials and a crafting table are made on the way; what is left
+    over of them stays in the inventory. An obstacle names what must be gathered.
     """
     recipe = rules.crafts.get(option.item)
     if recipe is None:
@@ -44,9 +44,9 @@ def craft(rules: OptionRules, state: State, option: Option) -> Attempt | str:
 
 
 def smelt(rules: OptionRules, state: State, option: Option) -> Attempt | str:
-    """Smelts so many in a furnace; the item may be the product or what it is made of.
+    """Smelts this quantity in a furnace; the item is the product or its material.
 
-    Whole pieces of fuel are burnt, and what heat they have left is lost.
+    Whole pieces of fuel are burnt, and the heat left over is lost.
     """
     recipe = smelted(rules, option.item)
     if recipe is None:
@@ -66,7 +66,7 @@ def smelt(rules: OptionRules, state: State, option: Option) -> Attempt | str:
 
 
 def cook(rules: OptionRules, state: State, option: Option) -> Attempt | str:
-    """Smelts food; the item may be raw or cooked."""
+    """Smelts food; the item is the raw or the cooked food."""
     recipe = smelted(rules, option.item)
     if recipe is None or recipe.item not in COOKED:
         return unknown(option.item, "{} cannot be cooked")
@@ -74,21 +74,21 @@ def cook(rules: OptionRules, state: State, option: Option) -> Attempt | str:
 
 
 def smelted(rules: OptionRules, item: str) -> Recipe | None:
-    """The recipe that `smelt` and `cook` mean by a product or a material."""
+    """The recipe of a product or a material in `smelt` and `cook`; None if there is none."""
     return rules.smelts.get(item) or rules.smelts_from.get(item)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Bench:
-    """An inventory while something is made of it.
+    """An inventory during crafting or smelting.
 
     Attributes:
-        state: before.
-        recipes: id -> recipe of what may be made on the way.
-        held: item -> count, as far as the work has come.
-        short: kinds of which any will do -> how many of them are missing.
-        absent: the first station that is neither there nor to be made.
-        made: what was crafted.
+        state: before the option.
+        recipes: id -> recipe of an item that may be made on the way.
+        held: item -> count at this point of the work.
+        short: alternative materials -> how many are missing.
+        absent: the first station that is neither there nor can be made.
+        made: the items that were crafted.
     """
 
     state: State
@@ -99,30 +99,30 @@ class _Bench:
     made: frozenset[str] = frozenset()
 
     def make(self, recipe: Recipe, times: int) -> None:
-        """Carries a recipe out, and notes what is missing for it."""
+        """Carries out a recipe and notes what is missing for it."""
         self.pay(recipe, times)
         self.held[recipe.item] = self.held.get(recipe.item, 0) + recipe.makes * times
         self.made |= {recipe.item}
 
     def pay(self, recipe: Recipe, times: int) -> None:
-        """Takes away what a recipe uses up; the choosiest material first, the station last."""
+        """Uses up a recipe's materials, those with the fewest alternatives first; then stations."""
         for kinds, count in sorted(recipe.consumed, key=lambda material: len(material[0])):
             self._use(kinds, count * times)
         self._set_up(recipe)
 
     def obstacle(self) -> str | None:
-        """What is missing, in words: a station, or the first material that must be gathered."""
+        """The missing station or the first missing material, in words; None if all is there."""
         if self.absent is not None:
             return f"needs {article(self.absent)}"
         for kinds, missing in self.short.items():
             name = " or ".join(kinds) if len(kinds) < 3 else f"{kinds[0]} or another kind"
-            # They are all used up, or none would be missing.
+            # A missing material means that all of its kinds were used up.
             has = sum(self.state.inventory.get(kind, 0) for kind in kinds)
             return f"needs {has + missing} {name}, has {has}"
         return None
 
     def change(self) -> Change:
-        """What is more and what is less than before."""
+        """The difference to the inventory before."""
         before = self.state.inventory
         more = {item: count - before.get(item, 0) for item, count in self.held.items()}
         return Change(
@@ -131,7 +131,7 @@ class _Bench:
         )
 
     def _set_up(self, recipe: Recipe) -> None:
-        """Makes the stations that are not there."""
+        """Makes the stations that are missing, or notes the first that cannot be made."""
         for kinds in recipe.kept:
             if at_hand(self.state, kinds) or any(self.held.get(kind) for kind in kinds):
                 continue
@@ -142,7 +142,7 @@ class _Bench:
                 self.absent = kinds[0]
 
     def _use(self, kinds: tuple[str, ...], count: int) -> None:
-        """Takes what is held, those first that were held first; then makes what is missing."""
+        """Uses up held items, in the order of the inventory, and makes the missing ones."""
         count -= self._take(kinds, count)
         ways = [self.recipes[kind] for kind in kinds if kind in self.recipes]
         while count and ways:
@@ -171,10 +171,10 @@ class _Bench:
         return trial if trial.obstacle() is None else None
 
     def _miss(self, ways: list[Recipe], count: int) -> None:
-        """Notes what must be gathered for something that cannot be made of what is held.
+        """Notes what must be gathered for an item that cannot be made of what is held.
 
-        Recipes of one thing in several woods differ in the wood alone, so their materials are
-        missing side by side: any of them will do.
+        Recipes of one item in several woods differ only in the wood, so any of their materials will
+        do.
         """
         first = ways[0]
         times = ceil(count / first.makes)
@@ -187,7 +187,7 @@ class _Bench:
 
 
 def _burnt(held: Mapping[str, int], pieces: int) -> dict[str, int] | str:
-    """The fuel that smelts so many pieces; or what is missing, in words."""
+    """The fuel that smelts this number of pieces, or the obstacle in words."""
     burnt: dict[str, int] = {}
     left = float(pieces)
     for fuel, power in FUEL.items():

@@ -1,8 +1,8 @@
-"""What a model writes about options: the options themselves, and what they change.
+"""The answers of a model about options: the options themselves, and their predicted changes.
 
-Everything is bounded, so an answer can be held to its form while it is written. With the vocabulary
-`closed` items and names are words that this world knows; with `free` they are bounded texts, as in
-Tree of Options. Verbs and conditions are always words that the world knows.
+All fields are bounded, so that decoding can enforce an answer's form. With the vocabulary `closed`,
+items and names are words of this world; with `free`, they are bounded texts, as in Tree of Options.
+Verbs and conditions are always words of this world.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CONDITIONS = (
     *(f"health {half_hearts}" for half_hearts in range(21)),
     *(f"hunger {half_drumsticks}" for half_drumsticks in range(21)),
 )
-"""What an option may change besides what is held, worn and seen: an attribute and its new value."""
+"""Changes of an attribute other than inventory, equipment and view: its name and new value."""
 
 Count: TypeAlias = Annotated[int, Field(ge=1, le=64)]
 
@@ -56,7 +56,7 @@ class Option:
 
 
 class OptionGrammar:
-    """The language of options.
+    """The grammar of options.
 
     Args:
         vocabulary: of the item.
@@ -75,7 +75,7 @@ class OptionGrammar:
         }
 
     def read(self, answer: Mapping[str, Any]) -> Option:
-        """The option that the fields say."""
+        """The option with these fields."""
         return Option(answer["verb"], answer["quantity"], answer["item"])
 
 
@@ -97,7 +97,7 @@ class Prediction(BaseModel):
     conditions: list[str]
 
     def change(self) -> Change:
-        """The difference for `State.apply`; of two values of one attribute the later counts."""
+        """The difference for `State.apply`; the last of several values of an attribute counts."""
         values = dict(condition.split(" ") for condition in self.conditions)
         return Change(
             gained=_totals(self.gained),
@@ -114,15 +114,15 @@ class Prediction(BaseModel):
 
 
 class ChangeModel:
-    """Predicts the change of a state: at most 4 items gained, 4 lost and 3 kinds seen.
+    """The form of a predicted change: at most 4 items gained, 4 lost and 3 kinds seen.
 
-    A folded craft gains up to four: planks, stick, a crafting_table and what was asked for.
+    A folded craft gains up to four items: planks, stick, a crafting_table and its product.
 
     Args:
-        vocabulary: of items and of what is seen.
+        vocabulary: of items, blocks and entities.
 
     Attributes:
-        answer: `Prediction` in these words.
+        answer: `Prediction`, narrowed to the vocabulary.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -142,7 +142,7 @@ class ChangeModel:
         )
 
     def read(self, state: State, prediction: Prediction) -> tuple[State, Mapping[str, int]]:
-        """The predicted state, and item -> count that is taken away although it is not there."""
+        """The predicted state, and item -> count of predicted losses that were not held."""
         change = prediction.change()
         return state.apply(change), state.missing(change)
 

@@ -1,12 +1,11 @@
 """The rule book in the words of the option-level world.
 
-The rule book names some things once for all their kinds, as XENON does (`logs`, `planks`, `coals`);
-options and states use the ids of the game (`oak_log`, `coal`). This module is the only place that
-knows both.
+The rule book has one name for all kinds of some items, as XENON does (`logs`, `planks`, `coals`).
+Options and states use the ids of the game (`oak_log`, `coal`). Only this module knows both.
 
-`needed` is what the rules advise: the options that some items still take. The advice is a relaxed
-plan: chance is left out, and what is near counts as near until the end. It is made anew in every
-state, so it need not foresee everything.
+`needed` gives the advice of the rules: the options that it still takes to hold some items. The
+advice is a relaxed plan: it ignores chance, and takes what is near to stay near. It is made anew in
+every state, so it need not foresee everything.
 """
 
 from __future__ import annotations
@@ -27,25 +26,26 @@ from llm_planning.environments.minecraft.option_tables import (
     SHEARED,
     WOODS,
 )
-from llm_planning.environments.minecraft.rulebook import STATIONS, servants
+from llm_planning.environments.minecraft.rulebook import STATIONS, substitutes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from llm_planning.environments.minecraft.option_tables import Drop
-    from llm_planning.environments.minecraft.rulebook import Rule, RuleBook
+    from llm_planning.environments.minecraft.rulebook import ItemRule, RuleBook
     from llm_planning.environments.minecraft.state import State
 
-Reading: TypeAlias = Literal["folded", "single"]
-"""What one craft may do.
+CraftMode: TypeAlias = Literal["folded", "single"]
+"""How much one craft makes.
 
-A `single` craft is one recipe. A `folded` one also makes its materials and the crafting table that
-it needs, as far as all of it can be crafted from what is held.
+A `single` craft carries out one recipe. A `folded` craft also makes the materials and the crafting
+table that it needs, if all of them can be crafted from what is held.
 
-The skill library of the paper does what is folded here (Tree of Options, Appendix A.2, rule 7).
-Counted singly, six of its eight tasks need more than its 12 options: 14 to 16. Folded, one does,
-with 13, and 12 do where iron lies beside the gold; without the table three would
-(`tests/planning/test_option_world_tasks.py` counts).
+The skill library of the paper folds in the same way (Tree of Options, Appendix A.2, rule 7). With
+single crafts, six of its eight tasks need 14 to 16 options, more than the paper's 12. With folded
+crafts, one task needs 13, or 12 if iron lies beside the gold. If crafts were folded without the
+crafting table, three tasks would need more than 12. (`tests/planning/test_option_world_tasks.py`
+counts them.)
 """
 
 _KINDS_OF_WOOD: Final = {
@@ -67,7 +67,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     **{group: tuple(f"{wood}_{kind}" for wood in WOODS) for group, kind in _KINDS_OF_WOOD.items()},
     "coals": ("coal", "charcoal"),
 }
-"""Name in the rule book -> the game's ids that it stands for; any other name is an id itself."""
+"""Name in the rule book -> the game's ids of its kinds; any other name is an id."""
 
 FLUID_IN: Final[Mapping[str, str]] = {full: fluid for fluid, full in FLUIDS.items()}
 """Full bucket -> the fluid in it."""
@@ -81,9 +81,9 @@ class Recipe:
 
     Attributes:
         item: the game's id.
-        consumed: (ids of which any will do, count) for each material.
-        kept: stations and tools; for each, the items that do its work.
-        makes: how many one execution yields.
+        consumed: (ids, count) for each material; any of the ids will do.
+        kept: for each station or tool, the items that serve as it.
+        makes: number of items that one execution yields.
     """
 
     item: str
@@ -96,20 +96,22 @@ class OptionRules:
     """A rule book laid out for options.
 
     Args:
-        book: the rules. Those with the actions craft and smelt are the recipes; those that break a
-            block say which tool it takes. What a block gives is `option_tables.DROPS`.
-        options: how much one craft does.
+        book: the rules. Rules with the actions craft and smelt are the recipes; rules that break a
+            block give the tool for it. `option_tables.DROPS` gives what a block yields.
+        options: how much one craft makes.
 
     Attributes:
         crafts: id -> its recipe without a furnace.
-        on_the_way: those of them that a craft carries out by itself; none if options are single.
+        on_the_way: the recipes of `crafts` that a craft carries out for its materials; empty if
+            crafts are single.
         smelts: id -> its recipe in a furnace.
-        smelts_from: material -> the only recipe in which a furnace takes it.
+        smelts_from: material -> its recipe in a furnace, for materials of exactly one recipe.
         drops: name of an item or a block -> the drops that `mine` may mean by it.
-        tools: block -> the items of which one must be held to mine it; absent where hands do.
+        tools: block -> the items of which one must be held to mine it; blocks that can be mined by
+            hand are missing.
     """
 
-    def __init__(self, book: RuleBook, *, options: Reading) -> None:
+    def __init__(self, book: RuleBook, *, options: CraftMode) -> None:
         rules = book.rules.values()
         self.crafts: Mapping[str, Recipe] = {
             recipe.item: recipe for recipe in _recipes(rules, action="craft")
@@ -121,7 +123,7 @@ class OptionRules:
         self.smelts_from: Mapping[str, Recipe] = _by_material(self.smelts.values())
         self.drops: Mapping[str, tuple[Drop, ...]] = _drops_by_name()
         self.tools: Mapping[str, tuple[str, ...]] = {
-            **{block: servants(tool) for block, tool in HARVESTED_WITH.items()},
+            **{block: substitutes(tool) for block, tool in HARVESTED_WITH.items()},
             **_tools(rules),
         }
 
@@ -132,7 +134,7 @@ def holds(state: State, item: str) -> bool:
 
 
 def at_hand(state: State, kinds: Iterable[str]) -> bool:
-    """Whether one of these tools and stations is held or, if it is a station, near."""
+    """Whether one of these tools and stations is held, or is a station that is near."""
     return any(
         holds(state, item) or (item in STATIONS and item in state.nearby_blocks) for item in kinds
     )
@@ -145,35 +147,35 @@ def has_tool(rules: OptionRules, state: State, block: str) -> bool:
 
 
 def unknown(item: str, sentence: str) -> str:
-    """Words the obstacle of a name that a verb cannot use. Names of the rule book get a hint."""
+    """The obstacle for a name that a verb cannot use, with a hint for names of the rule book."""
     hint = f"; name one kind, such as {GROUPS[item][0]}" if item in GROUPS else ""
     return sentence.format(item or "nothing") + hint
 
 
 def article(thing: str) -> str:
-    """Writes a thing with its article, as in the middle of a sentence."""
+    """A thing with its indefinite article; plurals have none."""
     a = "an" if thing.startswith("i") else "a"
     return thing if thing.endswith("s") else f"{a} {thing}"
 
 
-def _recipes(rules: Iterable[Rule], *, action: str) -> Iterable[Recipe]:
+def _recipes(rules: Iterable[ItemRule], *, action: str) -> Iterable[Recipe]:
     for rule in rules:
         if rule.action == action:
             for item in GROUPS.get(rule.item, (rule.item,)):
                 yield _recipe(rule, item)
 
 
-def _recipe(rule: Rule, item: str) -> Recipe:
+def _recipe(rule: ItemRule, item: str) -> Recipe:
     return Recipe(
         item=item,
         consumed=tuple((_kinds(name, item), count) for name, count in rule.consumed.items()),
-        kept=tuple(servants(name) for name in rule.kept),
+        kept=tuple(substitutes(name) for name in rule.kept),
         makes=rule.makes,
     )
 
 
 def _kinds(name: str, product: str) -> tuple[str, ...]:
-    """The ids that a material may be; what exists in every wood is made of its own wood."""
+    """The ids of a material; a product that exists in every wood takes its own wood only."""
     kinds = GROUPS.get(name, (name,))
     wood = _WOOD_OF.get(product)
     own = tuple(kind for kind in kinds if wood is not None and _WOOD_OF.get(kind) == wood)
@@ -190,7 +192,7 @@ def _by_material(recipes: Iterable[Recipe]) -> dict[str, Recipe]:
 
 
 def _drops_by_name() -> dict[str, tuple[Drop, ...]]:
-    """A name means the blocks that give such an item; else the block of that name."""
+    """Name -> the drops of this item or, if no block gives such an item, of this block."""
     by_item: dict[str, tuple[Drop, ...]] = {}
     by_block: dict[str, tuple[Drop, ...]] = {}
     for drop in DROPS:
@@ -199,12 +201,12 @@ def _drops_by_name() -> dict[str, tuple[Drop, ...]]:
     return {**by_block, **by_item}
 
 
-def _tools(rules: Iterable[Rule]) -> dict[str, tuple[str, ...]]:
+def _tools(rules: Iterable[ItemRule]) -> dict[str, tuple[str, ...]]:
     needed: dict[str, tuple[str, ...]] = {}
     for rule in rules:
         kind, _, block = rule.source.partition(":")
         for tool in rule.kept if kind == "block" else ():
-            needed[block] = servants(tool)
+            needed[block] = substitutes(tool)
     return needed
 
 
@@ -216,15 +218,15 @@ _LEFT_BY: Final = {
 
 
 def needed(rules: OptionRules, state: State, wanted: Iterable[Sequence[str]]) -> list[Option]:
-    """Returns the options that some items still take.
+    """The options that it still takes to hold some items.
 
     Args:
         rules: recipes, drops and tools.
-        state: where they begin.
-        wanted: groups of items; one item of each is to be held.
+        state: the state in which the options begin.
+        wanted: groups of items; one item of each group is to be held.
 
     Returns:
-        In an order that works, each verb and item once; empty if everything is held.
+        The options in an order that works, each verb and item once; empty if everything is held.
     """
     draft = _Draft(rules, state)
     for kinds in wanted:
@@ -248,11 +250,11 @@ class _Draft:
         self._crafting = False
 
     def nearest(self, kinds: Sequence[str]) -> str:
-        """Of items any of which will do, the one that is nearest; of equals, the first."""
+        """The item that is nearest; the first of several that are equally near."""
         return min(kinds, key=self._distance)
 
     def obtain(self, item: str, count: int) -> None:
-        """Adds what is missing until so many of an item are held."""
+        """Adds the options that it takes until `count` of an item are held."""
         missing = count - self._held[item]
         if missing <= 0 or item in self._under_way:
             return
@@ -270,7 +272,7 @@ class _Draft:
         self._held[item] = max(self._held[item], count)
 
     def _make(self, verb: str, recipe: Recipe, missing: int) -> None:
-        # A folded craft makes by itself what it is made of, down to what cannot be crafted.
+        # A folded craft makes its own materials, down to the ones that cannot be crafted.
         on_the_way = self._crafting and recipe.item in self._rules.on_the_way
         before, self._crafting = self._crafting, verb == "craft"
         times = ceil(missing / recipe.makes)
@@ -288,7 +290,7 @@ class _Draft:
         self._held[recipe.item] += recipe.makes * times
 
     def _bring(self, kinds: Sequence[str]) -> None:
-        """Makes sure that one of these stations or tools is there."""
+        """Adds the options for the first of these stations or tools, unless one is there."""
         there = any(
             self._held[kind] > 0 or (kind in STATIONS and kind in self._near) for kind in kinds
         )
@@ -296,7 +298,7 @@ class _Draft:
             self.obtain(kinds[0], 1)
 
     def _bring_fuel(self, pieces: int) -> None:
-        """Sets aside what a furnace burns: what is held, and logs for the rest."""
+        """Sets fuel aside for a furnace: the fuel that is held, and logs for the rest."""
         left = float(pieces)
         for fuel, heat in FUEL.items():
             used = min(ceil(max(left, 0.0) / heat), self._held[fuel])
@@ -320,7 +322,7 @@ class _Draft:
         self._held[item] += missing
 
     def _ask_animals(self, item: str, missing: int) -> None:
-        """Obtains what animals and fluids give."""
+        """Adds the options for an item that animals or fluids give."""
         if item == SHEARED[0]:
             self._bring(("shears",))
             self._go_to("sheep")
@@ -343,7 +345,7 @@ class _Draft:
             self._near.add(kind)
 
     def _distance(self, item: str) -> int:
-        """0 if an item is held, 1 if what it comes from is near, 2 otherwise."""
+        """0 if an item is held, 1 if its sources are near, 2 otherwise."""
         if self._held[item] > 0:
             return 0
         rules = self._rules

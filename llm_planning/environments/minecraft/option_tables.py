@@ -3,8 +3,8 @@
 Source of every number unless it says otherwise: Minecraft Java Edition 1.16 (loot tables of blocks
 and entities, furnace recipes, fuel times, food values; generator settings of the overworld: spawn
 weights of creatures, number, size and height of veins). The numbers of herds and veins in view are
-Poisson-distributed. How common biomes, trees, plants, fish and lava are is our choice, rough on
-purpose. Only what the environment's vocabulary knows is ever shown.
+Poisson-distributed. The frequencies of biomes, trees, plants, fish and lava are our choice, rough
+on purpose. A state only shows words of the environment's vocabulary.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ WOODS: Final = ("oak", "birch", "spruce", "jungle", "acacia", "dark_oak")
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """One thing that one block gives.
+    """One item that one block gives.
 
     Attributes:
-        block: what is broken.
-        item: what it gives.
-        least: at least so many.
-        most: at most so many, each number from least to most being as likely.
-        chance: that it gives any.
+        block: the block that is broken.
+        item: the item that it gives.
+        least: smallest number of the item.
+        most: largest number; all numbers from `least` to `most` are equally likely.
+        chance: probability that the block gives the item at all.
     """
 
     block: str
@@ -80,14 +80,14 @@ DROPS: Final = (
     Drop("oak_leaves", "apple", chance=0.005),
     Drop("birch_leaves", "birch_sapling", chance=0.05),
 )
-"""Every way to mine a thing. A block is listed first with what it is usually mined for."""
+"""Every way to mine an item. The first drop of a block is the one it is usually mined for."""
 
 HARVESTED_WITH: Final[Mapping[str, str]] = {
     "cobblestone": "wooden_pickaxe",
     "furnace": "wooden_pickaxe",
     "seagrass": "shears",
 }
-"""Block -> the least tool that makes it give anything, where the rule book has no rule for it."""
+"""Block -> the least tool that mines it, for blocks without a rule in the rule book."""
 
 STOCK: Final[Mapping[str, tuple[int, int]]] = {
     # Size of a vein in the generator's settings.
@@ -125,8 +125,8 @@ STOCK: Final[Mapping[str, tuple[int, int]]] = {
     "salmon": (1, 5),
     "squid": (1, 4),
 }
-"""Kind -> least and most of it in one place. What is missing here comes singly: what somebody
-placed, and who comes alone."""
+"""Kind -> smallest and largest number in one place. Kinds that are missing here come singly: placed
+blocks, and entities that spawn alone."""
 
 KILLED: Final[Mapping[str, tuple[tuple[str, int, int], ...]]] = {
     "cow": (("beef", 1, 3), ("leather", 0, 2)),
@@ -144,10 +144,11 @@ KILLED: Final[Mapping[str, tuple[tuple[str, int, int], ...]]] = {
     "creeper": (("gunpowder", 0, 2),),
     "spider": (("string", 0, 2),),
 }
-"""Entity -> (item, at least, at most) of what one leaves behind."""
+"""Entity -> (item, smallest number, largest number) that one leaves when it is killed."""
 
 SHEARED: Final = ("white_wool", 1, 3)
-"""What shearing a sheep gives. All sheep here are white; in the game 82 of 100 are."""
+"""(item, smallest number, largest number) from shearing a sheep. All sheep here are white; in the
+game 82 of 100 are."""
 
 FLUIDS: Final[Mapping[str, str]] = {"water": "water_bucket", "lava": "lava_bucket"}
 """Fluid -> the bucket full of it."""
@@ -172,7 +173,7 @@ FUEL: Final[Mapping[str, float]] = {
     **{f"{wood}_log": 1.5 for wood in WOODS},
     "stick": 0.5,
 }
-"""Fuel -> how many items one piece smelts; in the order in which it is put in the furnace."""
+"""Fuel -> how many items one piece smelts; fuels are burnt in this order."""
 
 FOOD: Final[Mapping[str, int]] = {
     "cooked_beef": 8,
@@ -192,14 +193,14 @@ FOOD: Final[Mapping[str, int]] = {
     "mutton": 2,
     "salmon": 2,
 }
-"""Food -> half drumsticks it restores, best first. Raw chicken does no harm here."""
+"""Food -> half drumsticks that it restores, best first. Raw chicken does no harm here."""
 
 
 Chances: TypeAlias = "Mapping[tuple[str, ...], float]"
-"""Kinds of block that are seen together -> the chance of it."""
+"""Kinds of block that are seen together -> the probability that they are."""
 
 LEG: Final = 50.0
-"""Blocks walked or dug in one leg of exploring."""
+"""Number of blocks walked or dug in one leg of exploring."""
 
 CHUNKS_A_LEG: Final = LEG * 2 * 32 / 256
 """Chunks that a leg shows: everything within 32 blocks, as in the record of a state (ToO, A.1)."""
@@ -208,21 +209,21 @@ GROUPS_A_CHUNK: Final = 0.1
 """Groups of animals that the generator puts in a chunk, on average."""
 
 REACH_A_LEG: Final = LEG * (1 + 3) * (2 + 3)
-"""Blocks that a leg of tunnel searches: a vein is met if its middle is within 1.5 blocks of the
-tunnel, which is one block wide and two high."""
+"""Volume that a leg of tunnel searches, in blocks: a vein is found if its middle is within 1.5
+blocks of the tunnel, which is one block wide and two high."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Biome:
-    """What a leg on the surface shows.
+    """What a leg on the surface shows in one biome.
 
     Attributes:
-        share: weight with which it is the next biome.
-        blocks: always in view.
-        maybe: what may be in view besides.
-        herds: animal -> weight among the groups that the generator chooses from. Some are here only
-            for their weight: nobody sees a donkey.
-        swimmers: animal -> chance of one group or more.
+        share: weight of this biome among the biomes that may come next.
+        blocks: blocks that are always in view.
+        maybe: blocks that may be in view besides.
+        herds: animal -> weight in the generator's choice of a group. Animals outside of the
+            vocabulary, such as donkeys, count for their weight and are never shown.
+        swimmers: animal -> probability of one group or more.
     """
 
     share: float
@@ -232,9 +233,9 @@ class Biome:
     swimmers: Mapping[str, float] = field(default_factory=dict)
 
     def rate(self, animal: str) -> float:
-        """Groups of an animal that a leg shows, on average: 12.5 · 0.1 · weight / all weights.
+        """The mean number of groups of an animal on a leg: 12.5 · 0.1 · weight / sum of weights.
 
-        Of a swimmer, as many as give the chance that is written down: -log(1 - chance).
+        For a swimmer it is -log(1 - probability), which gives the probability in `swimmers`.
         """
         if animal in self.swimmers:
             return -log(1 - self.swimmers[animal])
@@ -247,9 +248,9 @@ class Ore:
     """Where the generator puts an ore.
 
     Attributes:
-        below: it lies below this y coordinate, evenly.
-        veins: tried in a chunk of 16 x 16 blocks.
-        level: y coordinate at which a tunnel looks for it (our choice).
+        below: the ore lies evenly below this y coordinate.
+        veins: number of veins in a chunk of 16 x 16 blocks.
+        level: y coordinate of a tunnel that searches for the ore (our choice).
     """
 
     below: int
@@ -258,7 +259,7 @@ class Ore:
 
     @property
     def rate(self) -> float:
-        """Veins that a leg of tunnel meets, on average: veins · 1,000 / (256 · below)."""
+        """The mean number of veins that a leg of tunnel finds: veins · 1,000 / (256 · below)."""
         return self.veins * REACH_A_LEG / (256 * self.below)
 
 
@@ -356,7 +357,7 @@ BIOMES: Final[Mapping[str, Biome]] = {
 """Every biome of the environment's vocabulary."""
 
 STAY: Final = 0.75
-"""Chance that the next leg is in the same biome (our choice)."""
+"""Probability that the next leg is in the same biome (our choice)."""
 
 ORES: Final[Mapping[str, Ore]] = {
     "coal_ore": Ore(below=128, veins=20, level=48.0),
@@ -366,7 +367,7 @@ ORES: Final[Mapping[str, Ore]] = {
     "diamond_ore": Ore(below=16, veins=1, level=11.0),
     "lapis_ore": Ore(below=32, veins=1, level=16.0),
 }
-"""What a tunnel looks for. (The game gathers lapis around y = 16 rather than evenly.)"""
+"""The ores of a tunnel. (In the game, lapis lies mostly around y = 16 and not evenly.)"""
 
 STONES: Final[Chances] = {
     ("granite",): 0.5,

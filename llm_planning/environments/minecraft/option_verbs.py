@@ -1,16 +1,14 @@
 """The verbs of options: what each needs and does, and when its effect holds already.
 
-A verb looks at a state and an option and answers with the obstacle in words, or with an attempt:
-the option is feasible then, and carrying it out takes only the draws. Items stay in the inventory
-while they are worn or in hand, and whatever is held can be used without equipping it first; tools
-do not wear out. Whoever takes something that is near goes to the nearest of its kind and comes back
-to where they stood. What is taken is near no longer; the nearest that is left is as far as the
-nearest was.
+A verb takes a state and an option and returns the obstacle in words, or, if the option is feasible,
+an attempt that only needs a random generator. Items stay in the inventory while they are worn or in
+hand, and a held item can be used without equipping it first. Tools do not wear out. To take
+something that is near, the player goes to the nearest one of its kind and comes back. What is taken
+is no longer near; the distance to the rest of its kind stays the same.
 
-That an effect holds is the first of the three answers of DRIP's check (*DRIP*, Table 11): done,
-executable, or not. As there, the item that results is what counts, not the verb: planks that were
-found are planks. It says nothing of who needs the items later, so an option may be done and needed
-once more.
+DRIP's check answers done, executable, or not (*DRIP*, Table 11); `DONE` gives the first answer. As
+in DRIP, the resulting item counts and not the verb: planks that were found are planks. The check
+does not know what the items are needed for, so an option can be done and yet needed once more.
 """
 
 from __future__ import annotations
@@ -88,11 +86,11 @@ _REFILLS = "water"
 
 
 def mine(rules: OptionRules, state: State, option: Option) -> Attempt | str:
-    """Breaks blocks in view until so many of the item are gained, or so many of the block broken.
+    """Breaks blocks in view until `quantity` of the item are gained, or of the block are broken.
 
-    Only what the option names is picked up. Where several kinds of block give it, one kind is
-    broken after the other; those for which the tool is missing are left alone. When the blocks in
-    view run out first, the option falls short.
+    Only the item that the option names is picked up. If several kinds of block give it, the player
+    breaks one kind after the other and skips a kind whose tool is missing. If the blocks in view
+    run out first, the option is done in part.
     """
     drops = rules.drops.get(option.item)
     if drops is None:
@@ -108,7 +106,7 @@ def mine(rules: OptionRules, state: State, option: Option) -> Attempt | str:
 
 
 def kill(rules: OptionRules, state: State, option: Option) -> Attempt | str:  # noqa: ARG001
-    """Kills so many of a kind, at most as many as are near, and takes what they leave."""
+    """Kills `quantity` of a kind, or all that are near if they are fewer, and takes the loot."""
     kind = option.item
     if kind not in KILLED:
         return unknown(kind, "{} is neither an animal nor a monster")
@@ -132,7 +130,7 @@ def kill(rules: OptionRules, state: State, option: Option) -> Attempt | str:  # 
 
 
 def shear(rules: OptionRules, state: State, option: Option) -> Attempt | str:  # noqa: ARG001
-    """Shears so many sheep, each once: a shorn sheep runs off and is near no longer."""
+    """Shears `quantity` sheep, each once: a shorn sheep runs off and is no longer near."""
     if option.item not in SHEAR_WORDS:
         return f"{option.item} cannot be shorn"
     if not holds(state, SHEARS):
@@ -154,7 +152,7 @@ def shear(rules: OptionRules, state: State, option: Option) -> Attempt | str:  #
 
 
 def milk(rules: OptionRules, state: State, option: Option) -> Attempt | str:  # noqa: ARG001
-    """Fills so many buckets with milk; one cow gives any number."""
+    """Fills `quantity` buckets with milk; one cow fills any number."""
     if option.item not in MILK_WORDS:
         return f"{option.item} cannot be milked"
     if COW not in state.nearby_entities:
@@ -168,7 +166,7 @@ def milk(rules: OptionRules, state: State, option: Option) -> Attempt | str:  # 
 
 
 def collect(rules: OptionRules, state: State, option: Option) -> Attempt | str:  # noqa: ARG001
-    """Fills so many buckets with water, which flows back, or with lava, which does not."""
+    """Fills `quantity` buckets with water, which flows back, or with lava, which does not."""
     full = FLUIDS.get(option.item, option.item)
     fluid = FLUID_IN.get(full)
     if fluid is None:
@@ -192,7 +190,7 @@ def collect(rules: OptionRules, state: State, option: Option) -> Attempt | str: 
 
 
 def equip(rules: OptionRules, state: State, option: Option) -> Attempt | str:  # noqa: ARG001
-    """Puts on armour, takes anything else in hand. The quantity plays no part."""
+    """Puts on armour, or takes any other item in hand; the quantity is ignored."""
     if not holds(state, option.item):
         return f"needs {option.item} in the inventory"
     return lambda _: Effect(change=Change(equipped=option.item), ticks=HAND_TICKS)
@@ -217,11 +215,11 @@ def place(rules: OptionRules, state: State, option: Option) -> Attempt | str:  #
 
 
 def find(rules: OptionRules, state: State, option: Option) -> Attempt | str:
-    """Goes where a block, an entity or a biome is in view; see `surroundings.explore`.
+    """Explores until a block, an entity or a biome is in view; see `surroundings.explore`.
 
-    `explore` is the same. Nothing happens where it is in view already. The quantity plays no part:
-    a kind is in view or it is not. What was in view before is left behind, except that whoever
-    walks away takes up the stations that they can: a crafting table, and with a pickaxe a furnace.
+    The verb `explore` does the same. Nothing happens if the target is in view already. The quantity
+    is ignored, since a kind is either in view or not. The player leaves behind what was in view,
+    but takes along a crafting table and, with a pickaxe, a furnace.
     """
     target = "" if option.item in ANYTHING else option.item
     pickaxe = next((tool for tool in DIG_TICKS if holds(state, tool)), None)
@@ -255,10 +253,10 @@ def _mined(state: State, drops: Sequence[Drop], option: Option, draw: Random) ->
     """Breaks blocks of the first kind, then of the next.
 
     Args:
-        state: before.
-        drops: all of the same item, of different blocks; at least one.
+        state: before the option.
+        drops: one or more drops of the same item by different blocks.
         option: names the item, or the only block.
-        draw: the source of chance.
+        draw: the random generator.
     """
     item = drops[0].item
     by_block = option.item != item
@@ -295,7 +293,7 @@ def _positive(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def _way(state: State, kind: str) -> float:
-    """Time to get to the nearest of a kind and back, in ticks."""
+    """Time to go to the nearest one of a kind and back, in ticks."""
     return 2 * BLOCK_TICKS * sighting(state, kind).distance
 
 
@@ -327,7 +325,7 @@ ATTEMPTS: Final[Mapping[str, Verb]] = {
     "explore": find,
     "find": find,
 }
-"""Verb -> what it needs and does."""
+"""Verb -> the function that checks and carries out its options."""
 
 
 def _has(state: State, item: str, count: int) -> bool:
@@ -335,7 +333,7 @@ def _has(state: State, item: str, count: int) -> bool:
 
 
 def _mining_done(rules: OptionRules, state: State, option: Option) -> bool:
-    """So many of the item are held; or, of a block, what so many give at least."""
+    """Whether this quantity of the item, or the least yield of the blocks, is held."""
     drops = rules.drops.get(option.item)
     if drops is None:
         return False
@@ -346,15 +344,15 @@ def _mining_done(rules: OptionRules, state: State, option: Option) -> bool:
 
 
 def _cooked(rules: OptionRules, state: State, option: Option) -> bool:
-    """So many of the product are held, even where the option names what it is made of."""
+    """Whether this quantity of the product is held; the option may name its material instead."""
     recipe = smelted(rules, option.item)
     return recipe is not None and _has(state, recipe.item, option.quantity)
 
 
 def _killed(_: OptionRules, state: State, option: Option) -> bool:
-    """All that the kind leaves is held: one of each at least, and what so many leave at least.
+    """Whether each item of the kind's loot is held: at least one, and at least the smallest loot.
 
-    Who wants leather is not content with beef, though most cows leave both.
+    All items count, because a player who kills cows for leather is not done with the beef.
     """
     loot = KILLED.get(option.item, ())
     return bool(loot) and all(
@@ -363,13 +361,13 @@ def _killed(_: OptionRules, state: State, option: Option) -> bool:
 
 
 def _collected(_: OptionRules, state: State, option: Option) -> bool:
-    """So many buckets of the fluid are held."""
+    """Whether this quantity of buckets of the fluid is held."""
     full = FLUIDS.get(option.item, option.item)
     return full in FLUID_IN and _has(state, full, option.quantity)
 
 
 def _found(_: OptionRules, state: State, option: Option) -> bool:
-    """The block, the entity or the biome is in view. Looking around is never done."""
+    """Whether the block, entity or biome is in view; exploring without a target is never done."""
     return view(state).shows(option.item)
 
 
@@ -381,13 +379,13 @@ DONE: Final[Mapping[str, Test]] = {
     "smelt": _cooked,
     "cook": _cooked,
     "equip": lambda _, state, option: option.item in state.equipment,
-    # Whoever put the blocks there.
+    # Blocks that were there before count as well.
     "place": lambda _, state, option: (
         option.item in state.nearby_blocks
         and sighting(state, option.item).number >= option.quantity
     ),
     "kill": _killed,
-    # Wool alone may be that of a sheep that was killed, so shears are held as well.
+    # Wool alone may come from a sheep that was killed, so shears must be held as well.
     "shear": lambda _, state, option: (
         option.item in SHEAR_WORDS
         and holds(state, SHEARS)
@@ -400,6 +398,6 @@ DONE: Final[Mapping[str, Test]] = {
     "explore": _found,
     "find": _found,
 }
-"""Verb -> whether an option is done: so many of what it results in are held, or in view."""
+"""Verb -> the test whether the result of an option is held, or in view, in its quantity."""
 
 _PLACEABLE: Final = frozenset((*BLOCKS, *GROUPS["planks"])) - FLUIDS.keys()

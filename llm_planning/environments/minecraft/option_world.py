@@ -1,17 +1,17 @@
 """Minecraft carried out option by option: what ToO's and DRIP's plans meet.
 
-A state is the record of Appendix A.1 of Tree of Options, complete: the world keeps nothing else. A
-step is a function: the same option in the same state of the same world leads to the same outcome,
-whatever happened before. Its draws are seeded by the world's seed, the option, and of the state the
-time, position, health, hunger and inventory: states that agree in these draw alike. States are
-immutable, hence cloning is free, and they are read from and written to JSON as they are.
+A state is the complete record of Appendix A.1 of Tree of Options: the world keeps nothing else. A
+step is a function: the same option in the same state of the same world leads to the same outcome.
+The random generator of a step is seeded with the world's seed, the option, and the time, position,
+health, hunger and inventory of the state. States are immutable, so a clone costs nothing, and they
+can be written as JSON.
 
-What the papers leave to the game itself is written down where it is decided: `surroundings` (what
-is where), `option_tables` (what things give), `option_verbs` (what an option needs and does, and
-when it need not be carried out), and here (hunger, healing, monsters in the dark, the time of day).
-Numbers are those of Minecraft Java Edition 1.16 on normal difficulty, unless they are called our
-choice. A state knows the time of day by a word only, so the next word comes with the chance that
-the option's ticks have in the length of this one.
+The papers leave many decisions to the game. They are made in `surroundings` (what is where),
+`option_tables` (what things give), `option_verbs` (what an option needs and does, and when it is
+done already), and here (hunger, healing, monsters in the dark, the time of day). Numbers are those
+of Minecraft Java Edition 1.16 on normal difficulty, unless they are called our choice. A state
+gives the time of day as one word. The next word follows with probability ticks of the option /
+length of the present time of day.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from llm_planning.environments.minecraft.option_language import Option
-    from llm_planning.environments.minecraft.option_rules import Reading
+    from llm_planning.environments.minecraft.option_rules import CraftMode
     from llm_planning.environments.minecraft.rulebook import RuleBook
     from llm_planning.environments.minecraft.state import Attempt, Effect, Equipment, State
     from llm_planning.environments.minecraft.tasks import Task
 
 MOST: Final = 64
-"""Largest quantity of an option: a stack."""
+"""The largest quantity of an option: a stack."""
 
 SPAWN_RADIUS: Final = 10.0
-"""A player begins again within so many blocks of the start, along x and z."""
+"""A player who died begins again within this many blocks of the start, along x and along z."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,11 +52,11 @@ class OptionOutcome:
     """The result of an option.
 
     Attributes:
-        state: after it.
-        obstacle: why the option was not carried out, or fell short; None if all of it was done.
-        change: the difference to the state before, as far as a `Change` can say it. What it cannot
-            say, only `state` does: x and z, what is worn no longer.
-        ticks: how long it took; a second has 20. 0 where the option was infeasible.
+        state: after the option.
+        obstacle: why nothing or only a part of the option was done; None if all of it was done.
+        change: the difference to the state before, except what a `Change` cannot express: x and z,
+            and equipment that is no longer worn.
+        ticks: how long the option took; a second has 20. An infeasible option takes 0.
     """
 
     state: State
@@ -75,30 +75,30 @@ class OptionWorld:
 
     Args:
         book: recipes and tools.
-        seed: of everything that is drawn.
-        options: what one craft may do.
-        spawn: a player who died begins again beside its position, with nothing but its
-            surroundings; the time of day goes on.
+        seed: of all draws.
+        options: how much one craft makes.
+        spawn: the state in which a player begins again after a death, at a place near its position,
+            with bare hands and at the time of day of the death.
     """
 
     def __init__(
-        self, book: RuleBook, *, seed: int, options: Reading = "folded", spawn: State = PLAINS
+        self, book: RuleBook, *, seed: int, options: CraftMode = "folded", spawn: State = PLAINS
     ) -> None:
         self._rules = OptionRules(book, options=options)
         self._seed = seed
         self._spawn = spawn
 
     def reseeded(self, seed: int) -> OptionWorld:
-        """Returns a world of the same rules with another seed. The rules are not laid out again."""
+        """A world of the same rules with another seed; both share the layout of the rules."""
         world = copy(self)
         world._seed = seed
         return world
 
     def feasible(self, state: State, option: Option) -> str | None:
-        """What keeps an option from being carried out in a state.
+        """The obstacle that keeps an option from being carried out in a state.
 
-        A feasible option may still fall short: nothing is seen on the way, a vein is small, the
-        player dies.
+        A feasible option may still be done only in part: nothing comes into view, a vein is small,
+        or the player dies.
 
         Returns:
             The obstacle in words; None if the option is feasible.
@@ -107,9 +107,10 @@ class OptionWorld:
         return attempt if isinstance(attempt, str) else None
 
     def done(self, state: State, option: Option) -> bool:
-        """Whether the effect of an option holds already, whoever brought it about.
+        """Whether the effect of an option holds already, whatever brought it about.
 
-        An option may be done and feasible, or neither. One that nobody can carry out is never done.
+        An option can be both done and feasible, or neither. An option that no state allows is never
+        done.
         """
         test = DONE.get(option.verb)
         return (
@@ -120,7 +121,7 @@ class OptionWorld:
         """Carries an option out.
 
         Returns:
-            The outcome. Where the option is infeasible, its state is the given one.
+            The outcome; the state of an infeasible option is the given state.
         """
         attempt = self._attempt(state, option)
         if isinstance(attempt, str):
@@ -154,7 +155,7 @@ class OptionWorld:
 
     def _dead(self, before: State, hour: Hour, draw: Random) -> OptionOutcome:
         x, y, z = self._spawn.position
-        # Somewhere else each time, or the same death would be met again and again.
+        # The draws depend on the place, so at the same place the same death would recur.
         place = (x + _strayed(draw), y, z + _strayed(draw))
         spawn = replace(
             self._spawn, time=hour.time, position=place, inventory={}, equipment=_NOTHING_WORN
@@ -171,7 +172,7 @@ class OptionWorld:
 
 
 def _change(before: State, effect: Effect, hour: Hour) -> Change:
-    """The effect of an option and of the time that it took."""
+    """The change by an option and by the time that it took."""
     change, new = effect.change, dict[str, Any]()
     if hour.meal is not None:
         new["lost"] = {**change.lost, hour.meal: change.lost.get(hour.meal, 0) + 1}
@@ -180,7 +181,7 @@ def _change(before: State, effect: Effect, hour: Hour) -> Change:
         known = hour.monster in before.nearby_entities
         there = sighting(before, hour.monster) if known else Sighting(0, 0)
         others = change.near.get(hour.monster, there).number
-        # It comes right up, and stays.
+        # A monster comes within one block and stays.
         new["near"] = {**change.near, hour.monster: Sighting(others + 1, 1)}
     for name in ("time", "health", "hunger"):
         value = getattr(hour, name)
@@ -216,7 +217,7 @@ _NOTHING_WORN: Equipment = (None, None, None, None, None, None)
 
 
 def _draws(seed: int, state: State, option: Option) -> Random:
-    """The draws of one option in one state; from JSON or not, equal states draw alike."""
+    """The random generator of one option in one state; equal states have equal generators."""
     words = f"{seed} {option.verb} {option.quantity} {option.item} {state.time}"
     belongings = sorted(state.inventory.items())
     numbers = pack("<5d", *state.position, state.health, state.hunger)
@@ -234,26 +235,26 @@ TIMES: Final[Mapping[str, int]] = {
 }
 """Time of the day -> its length in ticks, in order.
 
-The words begin where the game's command for the time puts them: day at 1,000, noon at 6,000, night
-at 13,000, midnight at 18,000; sunset (12,000) and sunrise (23,000) are where the sun is low.
+The game's command for the time puts day at 1,000, noon at 6,000, night at 13,000 and midnight at
+18,000. Sunset begins at 12,000 and sunrise at 23,000, when the sun is low.
 """
 
 DARK: Final = ("night", "midnight")
 
 ENCOUNTERS_IN_THE_OPEN: Final = 0.1
 ENCOUNTERS_BELOW_GROUND: Final = 0.03
-"""Monsters met in 1,000 ticks: on the surface in the dark, in a tunnel at any time (our choice)."""
+"""Mean number of monsters in 1,000 ticks: on the surface in the dark, and in a tunnel at any time
+(our choice)."""
 
 MONSTERS: Final[Mapping[str, int]] = {"zombie": 3, "skeleton": 3, "spider": 2}
-"""Monster -> damage of one blow, in half hearts; each is as likely as the others.
+"""Monster -> damage of one blow, in half hearts; all monsters are equally likely.
 
-Creepers are left out: they kill outright or do nothing.
+Creepers are left out, because they either kill at once or do nothing.
 """
 
 BLOWS_UNARMED: Final = (1, 3)
 BLOWS_ARMED: Final = (0, 1)
-"""Least and most blows suffered in a fight, without and with a sword in the inventory (our choice).
-"""
+"""Smallest and largest number of blows in a fight, without and with a sword (our choice)."""
 
 ARMOUR: Final[Mapping[str, tuple[int, int, int, int]]] = {
     "leather": (1, 3, 2, 1),
@@ -264,33 +265,33 @@ ARMOUR: Final[Mapping[str, tuple[int, int, int, int]]] = {
 """Material -> armour points of helmet, chestplate, leggings and boots."""
 
 EXHAUSTION_A_POINT: Final = 4.0
-"""Exhaustion that takes half a drumstick. (Saturation, which comes before it, is left out.)"""
+"""Exhaustion that costs half a drumstick. (Saturation, which is used first, is left out.)"""
 
 HEALS_FROM: Final = 18.0
-"""Hunger down to which a player heals by themselves."""
+"""A player with more hunger points than this heals without eating."""
 
 HEAL_TICKS: Final = 80
-"""Time to heal half a heart; as long to lose one when starving."""
+"""Time to heal half a heart, or to lose one when starving, in ticks."""
 
 HEAL_COST: Final = 6.0 / EXHAUSTION_A_POINT
-"""Half drumsticks that half a heart costs: healing it is 6 of exhaustion."""
+"""Half drumsticks that healing half a heart costs; it takes 6 of exhaustion."""
 
 EATS_AT: Final = 6.0
-"""Hunger at which the player eats one piece of what they carry, the most filling first.
+"""Hunger at which the player eats one piece of the most filling food in the inventory.
 
-No option says eat; this is what bots do by themselves (our choice)."""
+There is no option to eat: bots eat without being told (our choice)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hour:
-    """What some time did to a player.
+    """The player after the time that an option took.
 
     Attributes:
         time: of the day.
         health: in half hearts; 0 is death.
         hunger: in half drumsticks.
-        monster: what came, if anything did.
-        meal: what was eaten, if anything was.
+        monster: the monster that came; None if none came.
+        meal: the food that was eaten; None if none was.
     """
 
     time: str
@@ -301,12 +302,12 @@ class Hour:
 
 
 def live(before: State, effect: Effect, *, draw: Random) -> Hour:
-    """What happens while an option is carried out.
+    """What happens to the player while an option is carried out.
 
     Args:
-        before: the state at its beginning.
+        before: the state before the option.
         effect: of the option.
-        draw: who comes, how the fight goes, whether the next time of day begins.
+        draw: the random generator.
     """
     _, y, _ = before.position if effect.position is None else effect.position
     monster = _encounter(before.time, y, effect.ticks, draw)
@@ -320,7 +321,7 @@ def live(before: State, effect: Effect, *, draw: Random) -> Hour:
         health += healed
         hunger -= healed * HEAL_COST
     if hunger <= 0 < health:
-        # On normal difficulty hunger takes all but the last half heart.
+        # On normal difficulty, starving leaves the last half heart.
         health = max(health - effect.ticks / HEAL_TICKS, min(health, 1.0))
     meal = _meal(before, effect) if hunger <= EATS_AT else None
     if meal is not None:
@@ -339,7 +340,7 @@ def suffered(damage: float, equipment: Equipment) -> float:
 
     Args:
         damage: of a blow, in half hearts.
-        equipment: as in `State`; p is the armour points of what is worn.
+        equipment: as in `State`; p is the sum of the armour points of the pieces worn.
     """
     points = 0
     for slot, worn in enumerate(equipment[:4]):
@@ -349,7 +350,7 @@ def suffered(damage: float, equipment: Equipment) -> float:
 
 
 def later(time: str, ticks: float, draw: Random) -> str:
-    """The time of day after some ticks; an unknown word stays."""
+    """The time of day after some ticks; an unknown word is returned unchanged."""
     while time in TIMES and draw.random() * TIMES[time] < ticks:
         ticks -= TIMES[time]
         time = _AFTER[time]
@@ -369,7 +370,7 @@ def _encounter(time: str, y: float, ticks: float, draw: Random) -> str | None:
 
 
 def _meal(before: State, effect: Effect) -> str | None:
-    """The most filling food that was held before the option and is not used up by it."""
+    """The most filling food in the inventory that the option did not use up; None if none."""
     lost = effect.change.lost
     left = (food for food in FOOD if before.inventory.get(food, 0) > lost.get(food, 0))
     return next(left, None)

@@ -1,16 +1,16 @@
 """Rules that contradict what is known of the game (XENON, Section 5.4, Appendix J.4.3, Figure 21).
 
-What is not in the paper and is decided here: which goals are hit (the crafted among `PRIOR_GOALS`,
-in an order drawn by the seed), that both kinds of perturbation hit the same items, and that a new
-requirement is used up even if it takes the place of a station, so that it is seen to leave the
-inventory.
+The paper leaves three things open, which are decided here. The goals that are perturbed are the
+crafted ones of `PRIOR_GOALS`, in an order drawn with the seed. Both kinds of perturbation change
+the same items. A new requirement is used up even if it replaces a station, so that it is observed
+to leave the inventory.
 
-Nor does the paper say what is in the pool of new requirements, the blue dashed box of Figure 21.
-By default these are resources: what is used up on the way to the goals that prior knowledge can
-obtain. Its own results leave little else: ADAM, which never requires anything but resources,
-re-learns 0.83 of seven changed requirements (Table 16), and DECKARD, which proposes nothing new,
-0.49. With the wider pool, `required`, a stick may need a chest or a pickaxe a furnace, which no
-agent of the paper can propose as long as nothing has used one up.
+The paper does not list the pool of new requirements either, the blue dashed box of Figure 21. By
+default the pool is the resources: the materials used up on the way to the goals that prior
+knowledge can obtain. The paper's own results leave little else: ADAM, which never requires anything
+but resources, re-learns 0.83 of seven changed requirements (Table 16), and DECKARD, which proposes
+nothing new, 0.49. With the wider pool, `required`, a stick may need a chest or a pickaxe a furnace.
+No agent of the paper can propose these before some action has used one up.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from llm_planning.environments.minecraft.goals import GOALS_67, PRIOR_GOALS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llm_planning.environments.minecraft.rulebook import Rule, RuleBook
+    from llm_planning.environments.minecraft.rulebook import ItemRule, RuleBook
 
 Pool: TypeAlias = Literal["resources", "required"]
 
 ITEMS_HIT: Final = (0, 2, 5, 7)
-"""Level -> how many goals it hits; Table 4 counts the others of the 16: 16, 14, 11 and 9.
+"""Level -> number of perturbed goals; Table 4 counts the rest of the 16: 16, 14, 11 and 9.
 
-What is built on a goal that is hit is not obtained by prior knowledge any more, either.
+Prior knowledge no longer obtains what is built on a perturbed goal, either.
 """
 
 _OTHER_ACTIONS = ("mine", "smelt")
@@ -42,9 +42,9 @@ class Perturbed:
     """A rule book with arbitrary changes.
 
     Attributes:
-        book: the rules that hold.
-        requirements: the items that need something else, in the order they were hit.
-        actions: the items that another action obtains, in the same order.
+        book: the changed rules.
+        requirements: the items with a changed requirement, in the order of the perturbation.
+        actions: the items with a changed action, in the same order.
     """
 
     book: RuleBook
@@ -53,7 +53,7 @@ class Perturbed:
 
     @property
     def items(self) -> tuple[str, ...]:
-        """All items that were hit, in order: what an agent is told that rules changed (K.6)."""
+        """All perturbed items, in order; an agent is told that their rules changed (K.6)."""
         return max(self.requirements, self.actions, key=len)
 
 
@@ -67,22 +67,21 @@ def perturb(
 ) -> Perturbed:
     """Changes the rules of a few goals that prior knowledge would obtain.
 
-    Levels are cumulative: with one seed, a level changes all that the levels below it change, and
-    in the same way. In a changed requirement, one required item is replaced, in the same quantity,
-    by one drawn uniformly from those of the pool that are of the goal's tier or below, that the
-    goal does not need yet and that do not need the goal. A changed action is mine or smelt instead
-    of craft.
+    Levels are cumulative: with one seed, a level makes all changes of the levels below it. A
+    changed requirement replaces one required item, in the same quantity, by an item drawn uniformly
+    from the pool. The new item has the goal's tier or a lower one, is not required by the goal
+    already, and does not need the goal. A changed action is mine or smelt instead of craft.
 
     Args:
         book: the rules of the game; with all 67 goals.
         requirements: level 0 to 3 of changed requirements.
         actions: level 0 to 3 of changed actions.
-        pool: "resources", what the unperturbed rules use up on the way to `PRIOR_GOALS`; or
-            "required", whatever one of the 67 goals needs.
-        seed: of all that is drawn.
+        pool: "resources" for the materials that the unperturbed rules use up on the way to
+            `PRIOR_GOALS`, "required" for everything that one of the 67 goals needs.
+        seed: of all draws.
 
     Returns:
-        The changed rules and what was hit.
+        The changed rules and the perturbed items.
 
     Raises:
         ValueError: a level is not 0, 1, 2 or 3.
@@ -119,15 +118,15 @@ def _required(book: RuleBook) -> set[str]:
 
 def _needs_another(
     goal: str, book: RuleBook, changed: RuleBook, wanted: set[str], draws: random.Random
-) -> Rule:
+) -> ItemRule:
     """The goal's rule with one requirement replaced.
 
     Args:
-        goal: the item that is hit.
-        book: the rules of the game, which say what tier an item is of.
-        changed: the rules as changed so far, which say what would be a cycle.
+        goal: the perturbed item.
+        book: the rules of the game, which give the tiers.
+        changed: the rules as changed so far, which show what would be a cycle.
         wanted: the pool.
-        draws: the source of chance.
+        draws: the random generator.
     """
     rule = changed.rule(goal)
     pool = sorted(

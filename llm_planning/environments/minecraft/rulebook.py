@@ -1,7 +1,7 @@
 """The rules of the game: what each item needs, and which action obtains it.
 
-The rules lie in `rules.json` beside this module, which `scripts/minecraft_rules.py` writes from the
-data of Minecraft 1.16; the file names its sources. A rule book is the true dependency graph 𝒢* of
+`scripts/minecraft_rules.py` writes them to `rules.json`, beside this module, from the data of
+Minecraft 1.16; the file names its sources. A rule book is the true dependency graph 𝒢* of
 XENON (Section 3): its items are the nodes, and `RuleBook.requirements` is R(v, 𝒢*) of a node v.
 """
 
@@ -34,7 +34,7 @@ PICKAXE_TIERS: Final = {f"{material}_pickaxe": tier for material, tier in MATERI
 """Pickaxe -> its tier."""
 
 GRADED_TOOLS: Final = ("pickaxe", "shovel")
-"""Kinds of tool of which a better one does the work of a lesser one."""
+"""Kinds of tool in which a better tool can replace a lesser one."""
 
 
 class UnknownItemError(ValueError):
@@ -42,30 +42,31 @@ class UnknownItemError(ValueError):
 
 
 class EmptyGoalSetError(ValueError):
-    """A set of goals has no goal in it."""
+    """A set of goals is empty."""
 
 
 class CyclicRuleBookError(ValueError):
-    """An item would need itself."""
+    """An item needs itself, directly or through other items."""
 
 
 class DamagedRulesError(ValueError):
-    """A file of rules cannot be read, or says something impossible."""
+    """A file of rules cannot be read, or contains impossible values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class ItemRule:
     """How one item is obtained.
 
     Attributes:
         item: v.
-        action: the one action that obtains it.
-        consumed: what is used up.
-        kept: stations and tools, which must be there and stay. A better tool of the kind does too.
-        makes: how many one execution yields.
-        source: where it comes from. "block:<name>" is broken, "entity:<name>" is killed;
-            "shear:<name>", "milk:<name>" and "fill:<name>" say what is done to the thing named;
-            "recipe:<name>" is a recipe of the game.
+        action: the action that obtains the item.
+        consumed: materials, which are used up.
+        kept: stations and tools, which must be held and are kept. A better tool of the same kind
+            will do (`substitutes`).
+        makes: number of items that one execution yields.
+        source: "block:<name>" for a block that is broken, "entity:<name>" for an entity that is
+            killed, "shear:<name>", "milk:<name>" and "fill:<name>" for what is shorn, milked or
+            filled from, "recipe:<name>" for a recipe of the game.
     """
 
     item: str
@@ -84,25 +85,25 @@ class Rule:
 
     @property
     def requirements(self) -> dict[str, int]:
-        """R(v, 𝒢*): all that is needed."""
+        """R(v, 𝒢*): required item -> quantity, tools and stations included."""
         return {**self.consumed, **self.kept}
 
     @property
     def seen(self) -> dict[str, int]:
-        """What is seen to leave the inventory: materials and stations, but not tools."""
+        """What is observed to leave the inventory: materials and stations, but not tools."""
         stations = {item: count for item, count in self.kept.items() if item in STATIONS}
         return {**self.consumed, **stations}
 
     @property
     def tier(self) -> int:
-        """The tier of the pickaxe that this rule keeps in hand; 0 without one."""
+        """The tier of the pickaxe that this rule needs; 0 if it needs none."""
         return max((PICKAXE_TIERS.get(item, 0) for item in self.kept), default=0)
 
 
-def servants(tool: str) -> tuple[str, ...]:
-    """The items that do the work of a kept item: itself, and better tools of its kind.
+def substitutes(tool: str) -> tuple[str, ...]:
+    """The items that serve as a kept item: the item itself, and better tools of its kind.
 
-    Of "stone_pickaxe" these are the stone, iron and diamond pickaxe; of "furnace" it alone.
+    For "stone_pickaxe" these are the stone, iron and diamond pickaxe; for "furnace" only itself.
     """
     material, _, kind = tool.rpartition("_")
     if kind not in GRADED_TOOLS or material not in MATERIAL_TIERS:
@@ -113,17 +114,17 @@ def servants(tool: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class RuleBook:
-    """One rule per item, without cycles, and with a rule for everything that a rule needs.
+    """One rule per item, without cycles, and with a rule for each required item.
 
     Attributes:
         rules: item -> its rule.
 
     Raises:
         UnknownItemError: a rule needs an item that has no rule.
-        CyclicRuleBookError: an item needs itself; the message shows the circle.
+        CyclicRuleBookError: an item needs itself; the message shows the cycle.
     """
 
-    rules: Mapping[str, Rule]
+    rules: Mapping[str, ItemRule]
     _order: tuple[str, ...] = field(init=False, repr=False, compare=False)
     _tiers: Mapping[str, int] = field(init=False, repr=False, compare=False)
 
@@ -131,7 +132,7 @@ class RuleBook:
         rules = MappingProxyType(dict(self.rules))
         for item, rule in rules.items():
             if rule.item != item:
-                raise ValueError(f"the rule listed as {item!r} is that of {rule.item!r}")
+                raise ValueError(f"the rule listed under {item!r} is the rule of {rule.item!r}")
             for needed in rule.requirements:
                 if needed not in rules:
                     raise UnknownItemError(f"{item!r} needs {needed!r}, which has no rule")
@@ -150,8 +151,8 @@ class RuleBook:
     def __len__(self) -> int:
         return len(self.rules)
 
-    def rule(self, item: str) -> Rule:
-        """How an item is obtained.
+    def rule(self, item: str) -> ItemRule:
+        """The rule of an item.
 
         Raises:
             UnknownItemError: there is no such item; the message proposes the nearest names.
@@ -170,11 +171,10 @@ class RuleBook:
         return self.rule(item).requirements
 
     def tier(self, item: str) -> int:
-        """The best pickaxe on the way to an item.
+        """The tier of the best pickaxe that an item or anything in its closure needs.
 
         Returns:
-            0 if no pickaxe is needed anywhere in its closure, 1 if wooden ones do, 2 for stone, 3
-            for iron, 4 for diamond.
+            0 for no pickaxe, 1 for wood, 2 for stone, 3 for iron, 4 for diamond.
 
         Raises:
             UnknownItemError: there is no such item.
@@ -186,7 +186,7 @@ class RuleBook:
 
         Raises:
             EmptyGoalSetError: there is no goal.
-            UnknownItemError: a goal is no item.
+            UnknownItemError: a goal is not an item of this book.
         """
         found: set[str] = set()
         waiting = list(goals)
@@ -199,8 +199,8 @@ class RuleBook:
                 waiting.extend(self.rule(item).requirements)
         return tuple(item for item in self._order if item in found)
 
-    def replaced(self, rules: Iterable[Rule]) -> RuleBook:
-        """A book in which these rules take the place of those for the same items.
+    def replaced(self, rules: Iterable[ItemRule]) -> RuleBook:
+        """A copy of this book in which these rules replace the rules of the same items.
 
         Raises:
             CyclicRuleBookError: an item would need itself.
@@ -216,17 +216,20 @@ class RuleBook:
         """Reads a file of rules.
 
         Args:
-            path: as the generator writes it; without one, the rules of Minecraft 1.16.
+            path: of a file that the generator wrote; by default the rules of Minecraft 1.16.
 
         Raises:
-            DamagedRulesError: it cannot be read or does not hold rules; names the file and why.
+            DamagedRulesError: the file cannot be read or is not a file of rules; the message names
+                the file and the reason.
             UnknownItemError: a rule needs an item that has no rule.
             CyclicRuleBookError: an item needs itself.
         """
         file = RULES_FILE if path is None else path
         try:
             record = _File.model_validate_json(file.read_bytes())
-            rules = {item: Rule(item=item, **vars(entry)) for item, entry in record.rules.items()}
+            rules = {
+                item: ItemRule(item=item, **vars(entry)) for item, entry in record.rules.items()
+            }
         except ValidationError as error:
             first = error.errors()[0]
             complaint = ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
@@ -242,12 +245,12 @@ class RuleBook:
         return f"items are named as in Minecraft 1.16; {RULES_FILE.name} lists all {len(self)}"
 
 
-def _ordered(rules: Mapping[str, Rule]) -> tuple[str, ...]:
+def _ordered(rules: Mapping[str, ItemRule]) -> tuple[str, ...]:
     graph = {item: tuple(rule.requirements) for item, rule in rules.items()}
     try:
         return tuple(TopologicalSorter(graph).static_order())
     except CycleError as error:
-        # graphlib walks from what is needed to what needs it.
+        # graphlib lists a required item before the item that needs it.
         circle = " needs ".join(repr(item) for item in reversed(error.args[1]))
         raise CyclicRuleBookError(f"the rules go in a circle: {circle}") from None
 

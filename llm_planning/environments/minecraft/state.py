@@ -22,11 +22,11 @@ _HAND = 4
 
 
 class Sighting(NamedTuple):
-    """What is known of a kind that is near.
+    """How many of one kind of block or entity are near, and how far away.
 
     Attributes:
-        number: how many there are; 0, in a change, takes the kind out of view.
-        distance: to the nearest of them, in whole blocks.
+        number: how many there are; in a `Change`, 0 removes the kind from view.
+        distance: to the nearest one, in whole blocks.
     """
 
     number: int
@@ -35,16 +35,16 @@ class Sighting(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What one option does to a state; an empty field leaves its attribute as it was.
+    """The change of a state by one option; an empty field leaves its attribute as it was.
 
     Attributes:
         gained: item -> count added to the inventory.
         lost: item -> count taken from the inventory.
         blocks: kinds of block seen for the first time.
         entities: kinds of entity seen for the first time.
-        near: kind of block or entity -> how many are near from now on, and how far.
+        near: kind of block or entity -> its new sighting.
         equipped: item put on or taken in hand.
-        biome: where the agent now is.
+        biome: the new biome.
         time: of the day.
         height: the y coordinate, in blocks.
         health: in half hearts, 0 to 20.
@@ -68,15 +68,15 @@ class Change:
 class State:
     """One state ŝ, complete: every attribute of Appendix A.1.
 
-    The rendering keeps the record's lines in one order, those that options rarely change first and
-    the inventory last, so that states of one tree begin alike.
+    The text lists the lines in a fixed order, from those that options rarely change to the
+    inventory, so that the texts of the states of one tree begin alike.
 
     Attributes:
         biome: where the agent is.
         time: of the day.
         nearby_blocks: kinds of block within 32 blocks or seen recently, in the order of sighting.
-        nearby_entities: kinds of entity near, nearest first; those that nobody counted come last.
-        near: kind near -> how many and how far; a kind that nobody counted is missing.
+        nearby_entities: kinds of entity near, nearest first; kinds without a sighting come last.
+        near: kind near -> its sighting; a predicted kind may have none.
         health: in half hearts, 0 to 20.
         hunger: in half drumsticks, 0 to 20.
         position: (x, y, z), in blocks.
@@ -101,7 +101,7 @@ class State:
 
     @property
     def surroundings(self) -> str:
-        """The lines that most options leave alone."""
+        """The lines that most options do not change."""
         x, y, z = self.position
         return (
             f"Biome: {self.biome}\n"
@@ -128,12 +128,11 @@ class State:
     def apply(self, change: Change) -> State:
         """The state after a change.
 
-        What is lost beyond what was held before the change is clipped: no count falls below zero
-        (`missing` names it). What is seen is added to what was seen before; what is counted as 0 is
-        in view no longer.
+        Losses are subtracted first and clipped at zero; `missing` gives what was clipped. New
+        blocks and entities are added to the ones in view; a kind with the number 0 is removed.
 
         Args:
-            change: as predicted; an item both gained and lost counts both ways.
+            change: an item that is both gained and lost counts both ways.
 
         Returns:
             The next state, complete.
@@ -160,7 +159,7 @@ class State:
         )
 
     def missing(self, change: Change) -> dict[str, int]:
-        """What a change takes away that is not there: item -> count that `apply` clips."""
+        """The losses that are not held: item -> count that `apply` clips."""
         shortfall = {
             item: count - self.inventory.get(item, 0) for item, count in change.lost.items()
         }
@@ -183,7 +182,7 @@ class State:
     def _surveyed(
         self, change: Change
     ) -> tuple[tuple[str, ...], tuple[str, ...], Mapping[str, Sighting]]:
-        """The blocks and entities near after a change, and what is known of them."""
+        """The blocks and entities near after a change, and their sightings."""
         if not (change.blocks or change.entities or change.near):
             return self.nearby_blocks, self.nearby_entities, self.near
         gone = {kind for kind, (number, _) in change.near.items() if number <= 0}
@@ -225,14 +224,14 @@ _RECORD = TypeAdapter(State)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """What an attempt does, time, hunger and monsters left aside.
+    """What an attempt does, apart from the passing of time, hunger and monsters.
 
     Attributes:
-        change: to the state, x and z left aside.
+        change: of the state, except x and z.
         ticks: time it takes; a second has 20.
-        exhaustion: as the game counts it; 4 take half a drumstick.
-        position: where the player got; None where they stayed.
-        shortfall: why less was reached than the option says; None if all of it was.
+        exhaustion: in the game's unit; 4 cost half a drumstick.
+        position: where the player ends; None if the player stays.
+        shortfall: why only a part of the option was done; None if all of it was done.
     """
 
     change: Change = field(default_factory=Change)
@@ -243,4 +242,4 @@ class Effect:
 
 
 Attempt: TypeAlias = Callable[[Random], Effect]
-"""A feasible option, ready to be carried out with its draws."""
+"""Carries out a feasible option with a random generator."""

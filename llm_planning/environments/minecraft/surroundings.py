@@ -1,9 +1,9 @@
-"""Exploring: where one gets, and what comes into view there.
+"""Exploring: where the player gets, and what comes into view there.
 
-Exploring goes in legs of 50 blocks, each of which shows what is within 32 blocks, the radius of a
-record of the state (Tree of Options, Appendix A.1). What is met where, and how much of it lies
-together (`option_tables`), is drawn when it is seen; from then on the state says how many there are
-and how far they are.
+The player explores in legs of 50 blocks. Each leg shows what is within 32 blocks, the radius of the
+record of the state (Tree of Options, Appendix A.1). What comes into view, and how much of it, is
+drawn at that moment from the tables of `option_tables`; from then on the state holds its number and
+distance.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 Position: TypeAlias = tuple[float, float, float]
 
 MOST_LEGS: Final = 4
-"""The most legs of one option. It gives up if it has not found its target by then."""
+"""The largest number of legs of one option. It gives up if its target is not in view by then."""
 
 SURFACE: Final = 64.0
 """The y coordinate of open ground, in blocks."""
@@ -44,7 +44,7 @@ SIGHT: Final = 32
 """Blocks within which things are near."""
 
 AT_HAND: Final = 8
-"""Blocks within which there is always some of what is all around (our choice)."""
+"""Blocks within which a biome's common blocks always lie (our choice)."""
 
 BLOCK_TICKS: Final = 20 / 4.317
 """Time to walk one block, in ticks, at 4.317 blocks a second; a second has 20 ticks."""
@@ -53,7 +53,7 @@ WALK_TICKS: Final = LEG * BLOCK_TICKS
 """Time of a leg on the surface, in ticks."""
 
 WALK_EXHAUSTION: Final = 10 * 0.05
-"""Exhaustion of a leg on the surface: a jump every five blocks. Walking itself exhausts nobody."""
+"""Exhaustion of a leg on the surface: a jump every five blocks. Walking itself costs nothing."""
 
 DIG_TICKS: Final[Mapping[str, int]] = {
     "golden_pickaxe": 4,
@@ -73,13 +73,13 @@ TUNNEL_HEIGHT: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """A place and what is seen there.
+    """A place and what is in view there.
 
     Attributes:
         biome: of the place.
         position: (x, y, z), in blocks.
-        blocks: kind of block in view -> how many and how far.
-        entities: the same of entities.
+        blocks: kind of block in view -> its sighting.
+        entities: kind of entity in view -> its sighting.
     """
 
     biome: str
@@ -88,7 +88,7 @@ class View:
     entities: Mapping[str, Sighting]
 
     def shows(self, target: str) -> bool:
-        """Whether a block, an entity or a biome is here."""
+        """Whether a block or an entity is in view, or the place is in a biome."""
         return target == self.biome or target in self.blocks or target in self.entities
 
 
@@ -97,9 +97,9 @@ class Exploration:
     """Some legs of exploring.
 
     Attributes:
-        end: what the last of them shows.
-        ticks: time they took, in ticks.
-        exhaustion: as the game counts it; 4 take half a drumstick.
+        end: the view at the end of the last leg.
+        ticks: time that all legs took, in ticks.
+        exhaustion: in the game's unit; 4 cost half a drumstick.
     """
 
     end: View
@@ -108,7 +108,7 @@ class Exploration:
 
 
 def view(state: State) -> View:
-    """Where the player is, and what is in view there."""
+    """The view of the player in a state."""
     return View(
         biome=state.biome,
         position=state.position,
@@ -118,16 +118,16 @@ def view(state: State) -> View:
 
 
 def sighting(state: State, kind: str) -> Sighting:
-    """How many of a kind in view there are, and how far they are.
+    """The sighting of a kind in view.
 
-    Of a kind that nobody counted, as a prediction may show it, there are the fewest that ever lie
-    together, at the edge of sight.
+    A predicted kind may have no sighting. It then counts as the smallest number that lies together,
+    at the edge of sight.
     """
     return state.near.get(kind) or Sighting(STOCK.get(kind, _ALONE)[0], SIGHT)
 
 
 def arrival(before: State, there: View) -> Change:
-    """What changes for a player who is somewhere else now: all that was near is near no longer."""
+    """The change for a player who goes elsewhere and leaves behind what was near."""
     here = {**there.blocks, **there.entities}
     left = (*before.nearby_blocks, *before.nearby_entities)
     height = there.position[1]
@@ -141,16 +141,17 @@ def arrival(before: State, there: View) -> Change:
 
 
 def explore(state: State, target: str, *, pickaxe: str | None, draw: Random) -> Exploration:
-    """Goes on in one direction until something is in view, or for `MOST_LEGS` legs.
+    """Goes in one direction until the target is in view, or for `MOST_LEGS` legs.
 
-    Ores, and other things that are commoner below ground, are looked for in a tunnel on their own
-    level, or deeper where the player is deeper already; everything else on the surface.
+    Ores, and other things that are commoner below ground, are searched for in a tunnel on their own
+    level, or deeper if the player is deeper already. Everything else is searched for on the
+    surface.
 
     Args:
-        state: where it begins.
-        target: what can be found; the empty string for one leg on the surface.
-        pickaxe: to dig with; without one the surface is all there is.
-        draw: what is met.
+        state: where exploring begins.
+        target: a block, entity or biome; the empty string for one leg on the surface.
+        pickaxe: to dig with; with None the player stays on the surface.
+        draw: the random generator.
     """
     heading = draw.uniform(0, 2 * pi)
     x, y, z = state.position
@@ -206,7 +207,7 @@ def _below_ground(biome: str, place: Position, draw: Random) -> View:
 
 
 def _met(chances: Chances, draw: Random) -> dict[str, Sighting]:
-    """What is seen by chance; kinds that are seen together are equally far."""
+    """Draws what is in view by chance; kinds that come together are equally far."""
     seen: dict[str, Sighting] = {}
     for kinds, chance in chances.items():
         if draw.random() < chance:
@@ -217,12 +218,12 @@ def _met(chances: Chances, draw: Random) -> dict[str, Sighting]:
 
 
 def _lying(kinds: Iterable[str], draw: Random) -> dict[str, Sighting]:
-    """What is seen in any case."""
+    """Draws number and distance of what is always in view."""
     return {kind: Sighting(_together(kind, draw), draw.randint(1, AT_HAND)) for kind in kinds}
 
 
 def _gathered(rates: Mapping[str, float], draw: Random) -> dict[str, Sighting]:
-    """Herds or veins, as many as the generator puts there."""
+    """Draws herds or veins, as many as the game's generator puts there."""
     seen: dict[str, Sighting] = {}
     for kind, rate in rates.items():
         groups = _poisson(rate, draw)
@@ -238,9 +239,10 @@ def _together(kind: str, draw: Random) -> int:
 
 
 def _poisson(rate: float, draw: Random) -> int:
-    """A number with this mean, by inversion of one draw; at most 20, which no rate here comes to.
+    """A Poisson-distributed number with this mean, by inversion of one draw; at most 20.
 
-    The bound is for a draw next to 1, of which rounding would leave something for ever.
+    No rate here comes near 20. The bound ends the loop for a draw next to 1, for which rounding
+    errors could keep it running.
     """
     rest, number, share = draw.random(), 0, exp(-rate)
     while rest >= share and number < 20:
@@ -271,7 +273,7 @@ ON_SURFACE: Final = frozenset(
         *_ANIMALS[biome_name],
     )
 )
-"""Blocks, entities and biomes that a walk can find."""
+"""Blocks, entities and biomes that can be found on the surface."""
 
 LEVELS: Final[Mapping[str, float]] = {
     **{
@@ -280,4 +282,4 @@ LEVELS: Final[Mapping[str, float]] = {
     **{kind: LAVA_LEVEL for kinds in DEEP for kind in kinds},
     **{name: ore.level for name, ore in ORES.items()},
 }
-"""What a tunnel can find -> the y coordinate at which it looks."""
+"""Blocks that can be found in a tunnel -> the y coordinate of the tunnel."""

@@ -1,10 +1,10 @@
 """The eight tasks of Tree of Options (Section 4.1, Table 1), named as in the paper.
 
 The paper takes the objectives from MineDojo and does not print their initial states. Here all tasks
-begin alike, with empty hands by day on a plain where wood, stone, pigs and chickens are in sight.
-Cows and sheep are not: the plans that the paper prints look for them (Appendices A.7 and C.2). Lava
-and the ores beyond coal are left to the plan as well. A task that starts from another state is
-`dataclasses.replace(task, start=...)`.
+begin alike, with bare hands by day on a plain with wood, stone, coal, pigs and chickens in sight.
+A plan has to find cows and sheep, as the plans printed in the paper do (Appendices A.7 and C.2),
+and also lava and the other ores. `dataclasses.replace(task, start=...)` gives a task that starts
+from another state.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Task:
 
     Attributes:
         name: as in the paper, in kebab-case.
-        goal: one sentence for the prompts; says what the inventory must hold at the end.
+        goal: one sentence for the prompts that says what the inventory must hold at the end.
         wanted: groups of items; one item of each group must be held.
         start: s_0.
     """
@@ -54,14 +54,14 @@ PLAINS = State(
     nearby_entities=tuple(_ANIMALS),
     near={**_BLOCKS, **_ANIMALS},
 )
-"""Where every task begins. Counts are the middle of what exploring shows (`option_tables`)."""
+"""The start of every task. Counts are the middle of the ranges in `option_tables.STOCK`."""
 
 _EIGHT: Mapping[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
     "obtain-leather": ("Obtain 1 leather.", (("leather",),)),
     "cook-meat": ("Cook 1 meat of any kind, for example 1 cooked_beef.", (MEAT,)),
     "shear-a-sheep": (
         "Shear 1 sheep with shears, so that 1 white_wool is in the inventory.",
-        # A sheep that is killed leaves wool, too; shears tell the difference as far as a state can.
+        # A killed sheep leaves wool, too. Holding shears is the best sign that a state can show.
         (("white_wool",), ("shears",)),
     ),
     "milk-a-cow": (
@@ -86,4 +86,4 @@ TASKS = {
 MINE_A_DIAMOND = Task(
     name="mine-a-diamond", goal="Mine 1 diamond.", wanted=(("diamond",),), start=PLAINS
 )
-"""The task of DRIP (Section 4.2), from bare hands; not one of the eight."""
+"""The task of DRIP (Section 4.2), from bare hands; not one of the eight of Tree of Options."""

@@ -1,8 +1,8 @@
 """The text world: an action on an item succeeds at once if the rules allow it (XENON, App. J.4).
 
-What is observed is the inventory; an action is a verb and an item. Steps are cheap, since a search
-or a sweep takes millions of them: every rule is laid out once for the checks that a step makes, and
-clones share that layout.
+An observation is the inventory; an action is a verb and an item. A search or a sweep takes millions
+of steps, so each rule is laid out once for the checks that a step makes, and clones share the
+layout.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from llm_planning.environments.minecraft.goals import GOALS_67
-from llm_planning.environments.minecraft.rulebook import servants
+from llm_planning.environments.minecraft.rulebook import substitutes
 from llm_planning.names import remedy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from llm_planning.environments.minecraft.rulebook import Rule, RuleBook
+    from llm_planning.environments.minecraft.rulebook import ItemRule, RuleBook
 
 
 ACTIONS: Final = (
@@ -67,10 +67,10 @@ ACTIONS: Final = (
     "attach",
     "combine",
 )
-"""The verbs of XENON's scalability study (Appendix K.9, K.10); each smaller set begins the larger.
+"""The verbs of XENON's scalability study (Appendix K.9, K.10); a smaller set is a prefix of them.
 
-The paper names mine, craft and smelt, and gives harvest, hunt and place as examples of the others,
-none of which obtains anything. The rest of the verbs are chosen here.
+The paper names mine, craft and smelt, and gives harvest, hunt and place as examples of verbs that
+obtain nothing. The rest of the verbs are our choice.
 """
 
 ACTION_SET_SIZES: Final = (3, 15, 30, 45)
@@ -81,7 +81,7 @@ def action_set(size: int) -> tuple[str, ...]:
     """The action set 𝒜 of this size, beginning with mine, craft and smelt.
 
     Raises:
-        ValueError: the size is none of `ACTION_SET_SIZES`.
+        ValueError: the size is not one of `ACTION_SET_SIZES`.
     """
     if size not in ACTION_SET_SIZES:
         sizes = ", ".join(map(str, ACTION_SET_SIZES))
@@ -93,10 +93,10 @@ class World(Protocol):
     """A world in which one action obtains one kind of item (XENON, Appendix J.4.1).
 
     Attributes:
-        items: every name of this world, in a fixed order.
+        items: the names of all items, in a fixed order.
         verbs: the action set 𝒜.
         steps: environment steps since the episode began.
-        inventory: item -> count above 0; read it, never write it.
+        inventory: item -> count above 0; callers must not change it.
     """
 
     items: tuple[str, ...]
@@ -113,13 +113,13 @@ class World(Protocol):
 
         Args:
             action: one of the verbs.
-            item: any name; one that the world does not know cannot be obtained.
+            item: any name; an attempt on an unknown item fails.
 
         Returns:
-            None if it failed: nothing has changed but the clock. Otherwise what left the inventory
-            meanwhile, item -> count: the materials, and the crafting table or furnace that was
-            placed and picked up again. Empty when nothing did, as for most mining: which tool was
-            necessary is not told.
+            None if the attempt failed: only the clock has moved. Otherwise item -> count of what
+            left the inventory during the attempt: the materials, and the crafting table or furnace
+            that was placed and picked up again. The tool that was used is not included, so the
+            mapping is empty for most mining.
         """
         ...
 
@@ -132,11 +132,11 @@ class _Slots(NamedTuple):
     """A rule, laid out for `TextWorld.step`.
 
     Attributes:
-        needed: (item, count) pairs of which that many must be held.
-        tools: for each tool, the items any of which does its work.
-        consumed: (item, count) pairs that are taken away.
-        makes: how many of the item are added.
-        seen: what a step returns.
+        needed: (item, count) pairs that must be in the inventory.
+        tools: one group for each tool; one item of the group must be in the inventory.
+        consumed: (item, count) pairs that are taken from the inventory.
+        makes: number of the obtained item that is added to the inventory.
+        seen: the mapping that a successful step returns.
     """
 
     needed: tuple[tuple[str, int], ...]
@@ -150,8 +150,8 @@ class TextWorld:
     """A `World` without space or chance.
 
     Attributes:
-        items: the goals and everything they need, requirements first; other names cannot be
-            obtained. Rules that change may add items at the end, but never take one away.
+        items: the goals and everything they need, requirements first. Only these can be obtained.
+            `change` may add items at the end, but never removes one.
     """
 
     __slots__ = ("_book", "_goals", "_held", "_slots", "inventory", "items", "steps", "verbs")
@@ -174,8 +174,8 @@ class TextWorld:
 
         Args:
             book: the rules.
-            goals: what the world is about.
-            verbs: the action set; an item whose rule asks for another action cannot be obtained.
+            goals: the items that can be obtained, together with everything they need.
+            verbs: the action set; an item whose rule has another action cannot be obtained.
 
         Raises:
             UnknownItemError: a goal is not in the book.
@@ -193,13 +193,13 @@ class TextWorld:
         return self._book
 
     def change(self, book: RuleBook) -> None:
-        """Puts other rules in force; inventory and clock stay (Appendix K.6).
+        """Replaces the rules; inventory and clock stay (Appendix K.6).
 
         Raises:
             UnknownItemError: an item of this world is not in the book.
         """
         items = tuple(dict.fromkeys((*self.items, *book.closure(self._goals))))
-        # Clones share the layout of the rules that they were made under, so it is never altered.
+        # Clones share the layout, so it is replaced and never modified.
         slots: dict[str, dict[str, _Slots]] = {verb: {} for verb in self.verbs}
         for item in items:
             rule = book.rule(item)
@@ -217,7 +217,7 @@ class TextWorld:
         """Tries to obtain an item once; see `World.step`.
 
         Raises:
-            UnknownActionError: the action is none of the verbs.
+            UnknownActionError: the action is not one of the verbs.
         """
         try:
             slots = self._slots[action].get(item)
@@ -261,8 +261,8 @@ class TextWorld:
         return other
 
 
-def _laid_out(rule: Rule) -> _Slots:
-    graded = {item: servants(item) for item in rule.kept if len(servants(item)) > 1}
+def _laid_out(rule: ItemRule) -> _Slots:
+    graded = {item: substitutes(item) for item in rule.kept if len(substitutes(item)) > 1}
     stations = {item: count for item, count in rule.kept.items() if item not in graded}
     return _Slots(
         needed=(*rule.consumed.items(), *stations.items()),

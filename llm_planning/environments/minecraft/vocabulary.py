@@ -1,8 +1,8 @@
 """The words of Minecraft 1.16 that the eight tasks can need: verbs of options and identifiers.
 
-Identifiers are the game's own ids, so one word names one thing in prompts, answers and states. The
-lists are kept short on purpose: a model that is held to them (`vocabulary: closed`) chooses between
-things that exist and that could plausibly matter. Some names are both an animal and its meat.
+Identifiers are the game's own ids, so each word names the same thing in prompts, answers and
+states. The lists are short on purpose: with `vocabulary: closed`, a model chooses among things that
+exist and could plausibly matter. Some names are both an animal and its meat.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ VERBS = (
     "collect",
     "find",
 )
-"""What an option does; the first five are those of the paper's prompt (Appendix A.2)."""
+"""The verbs of options; the first five are those of the paper's prompt (Appendix A.2)."""
 
 BIOMES = tuple(option_tables.BIOMES)
 

@@ -1,4 +1,4 @@
-"""Text games as a domain: what an action does is what the game answers."""
+"""Text games as a domain: the transition of an action is the game's answer."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 class TextGameDomain(Domain[Transition, str]):
     """Text games: TextWorld's, Jericho's and one of our own.
 
-    A state is the transition that led there, so that what the game said belongs to it. Games are
-    deterministic, and seeds change nothing; which game is played, its settings say.
+    A state is the transition that led to it, so that it includes the game's answer. Games are
+    deterministic: seeds change nothing. The settings say which game is played.
 
     Args:
-        game: from its beginning.
+        game: the game to play.
 
     Attributes:
-        name: the game's, whatever task it is played under.
-        max_score: the highest score there is; 0 where nobody knows one.
-        walkthrough: actions that win; empty where nobody knows.
-        seconds: where this player's time went.
+        name: of the game, which may differ from the task's name.
+        max_score: the highest possible score; 0 if unknown.
+        walkthrough: actions that win; empty if unknown.
+        seconds: the cost of this player's questions.
     """
 
     tasks = GAME_TASKS
@@ -53,16 +53,16 @@ class TextGameDomain(Domain[Transition, str]):
         return await self._game.start()
 
     async def describe(self, state: Transition) -> str:
-        """What the game said, then the place and the belongings, where the game goes on."""
+        """The game's answer, then place and inventory if the game goes on."""
         look, inventory = await self.look(state)
-        # Whoever enters a place is told of it by the game as well.
+        # The answer to entering a place contains its description already.
         said = state.text.replace(look, "").strip() if look else state.text
         parts = (said, look, inventory)
         return "\n".join(part for part in parts if part)
 
-    # What rollouts ask for hands the game's own promises on.
+    # `actions` and `play` return the game's coroutines, which saves rollouts a second one each.
     def actions(self, state: Transition) -> Coroutine[Any, Any, tuple[str, ...]]:
-        """𝒜(s), the valid actions; the game understands others as well."""
+        """𝒜(s), the valid actions; the game also answers other texts."""
         return self._game.actions(state.state)
 
     def play(self, state: Transition, action: str, rng: Random) -> Coroutine[Any, Any, Transition]:  # noqa: ARG002
@@ -70,7 +70,7 @@ class TextGameDomain(Domain[Transition, str]):
         return self._game.step(state.state, action)
 
     async def step(self, state: Transition, action: str, rng: Random) -> Step[Transition]:
-        """The same as a `Step`; the obstacle to an action that changes nothing is what is said."""
+        """𝒯(s, a) as a `Step`; the obstacle of an action that changes nothing is the answer."""
         made = await self.play(state, action, rng)
         obstacle = (made.text or "nothing happens") if made.state == state.state else None
         return Step(made, made.reward, made.ending is not None, text=made.text, obstacle=obstacle)

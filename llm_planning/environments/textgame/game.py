@@ -1,8 +1,8 @@
-"""The surface of a text game: states that have names, and what every action does in each.
+"""The interface of a text game: named states, and the transition of every action in each.
 
-A game is deterministic given its state, so a state is a key: who holds it can look around in it and
-act from it as often as it likes, in any order, like MC-DML's transition function 𝒯 (Section 3.2).
-Nothing is ever copied, and no two who play the same game can disturb each other.
+A game is deterministic given its state. So the name of a state is enough to look around in it and
+to act from it, any number of times and in any order, as with MC-DML's transition function 𝒯
+(Section 3.2). No game is ever copied, and players of the same game cannot disturb each other.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from llm_planning.stopwatch import Stopwatch
 
 Snapshot: TypeAlias = Any
-"""A state as its interpreter keeps it; opaque to everybody else, and never changed."""
+"""A state in the form of its interpreter; immutable, and opaque to all other code."""
 
 
 class TextGameError(Exception):
@@ -22,7 +22,7 @@ class TextGameError(Exception):
 
 
 class Ending(StrEnum):
-    """How a game can end by itself; the end of an agent's horizon is none of its endings."""
+    """How a game ends; an episode that is cut off at the horizon has no ending."""
 
     VICTORY = "victory"
     FAILURE = "failure"
@@ -30,14 +30,13 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """What an action does in a state.
+    """The result of an action in a state, or the beginning of a game.
 
     Attributes:
-        state: s': its name, where a `TextGame` tells of it; its snapshot, where an `Interpreter`
-            does.
-        text: what the game says.
-        reward: r, the difference of the scores; of the beginning, the score itself.
-        ending: None where the game goes on.
+        state: s': the state's name in a `TextGame`, its snapshot in an `Interpreter`.
+        text: the game's answer.
+        reward: r, the difference of the scores; for the beginning, the first score.
+        ending: None if the game goes on.
     """
 
     state: Any
@@ -54,7 +53,7 @@ class Origin(NamedTuple):
 
     Attributes:
         parent: the state before it.
-        action: what leads from there to it.
+        action: the action that leads from the parent to it.
     """
 
     parent: str
@@ -62,13 +61,13 @@ class Origin(NamedTuple):
 
 
 class UnrepeatedError(TextGameError):
-    """A game does not repeat itself, as a deterministic one must.
+    """An action that was played again led to another state than before.
 
     Args:
         name: of the game.
-        origin: what was played again.
-        state: where that led before.
-        now: where it leads now.
+        origin: the state and the action that were played again.
+        state: the state that followed before.
+        now: the state that follows now.
     """
 
     def __init__(self, name: str, origin: Origin, *, state: str, now: str) -> None:
@@ -80,7 +79,7 @@ class UnrepeatedError(TextGameError):
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """o: what the game says, and the state augmented by `look` and `inventory` (Section 4.1)."""
+    """o: the game's answer, augmented by `look` and `inventory` (Section 4.1)."""
 
     text: str
     look: str
@@ -89,13 +88,13 @@ class Observation:
 
 @dataclass(slots=True)
 class GameSeconds:
-    """Where the time of a game went; adds up.
+    """The accumulated cost of a game, by use.
 
     Attributes:
-        simulation: spent in the interpreter for steps and for looking around.
-        valid_actions: with at least one question for valid actions waiting for its answer, no
-            matter who else waits for the same.
-        steps: of the interpreter.
+        simulation: seconds in the interpreter, for steps and for looking around.
+        valid_actions: time during which at least one question for valid actions waited for its
+            answer; questions that wait side by side count once.
+        steps: number of steps of the interpreter.
     """
 
     simulation: float = 0.0
@@ -104,15 +103,15 @@ class GameSeconds:
 
 
 class TextGame(Protocol):
-    """One game, for one player; others may share everything behind it.
+    """One game, for one player; several players may share its states and its memory.
 
     Attributes:
         name: for people.
-        max_score: the highest score there is.
-        walkthrough: actions from the beginning on that win it, or lead to the best known score;
-            empty where nobody knows.
-        objective: what is to be done, in the game's own words; empty where it does not say.
-        seconds: what this player's questions cost; answers that were remembered cost nothing.
+        max_score: the highest possible score.
+        walkthrough: actions from the beginning that win the game or reach the best known score;
+            empty if unknown.
+        objective: the goal in the game's own words; empty if the game states none.
+        seconds: the cost of this player's questions; remembered answers cost nothing.
     """
 
     name: str
@@ -122,35 +121,35 @@ class TextGame(Protocol):
     seconds: GameSeconds
 
     def knows(self, state: str) -> bool:
-        """Whether somebody was told of this state."""
+        """Whether a player reached this state before."""
         ...
 
     async def start(self) -> Transition:
         """The beginning: s_0 and the game's first words.
 
-        Its reward is the score with which the game begins, so the rewards of an episode, this one
-        among them, add up to the game's score.
+        Its reward is the score with which the game begins, so that the rewards of an episode,
+        including this one, add up to the game's score.
         """
         ...
 
     async def actions(self, state: str) -> tuple[str, ...]:
-        """𝒜(s), the valid actions: all that a rollout asks of a state.
+        """𝒜(s), the valid actions; a rollout needs nothing else of a state.
 
         Returns:
-            Without repetitions and always in the same order; nothing where the game has ended, and
-            where nothing can be done.
+            The actions without repetitions, always in the same order; empty if the game has ended
+            or no action changes anything.
 
         Raises:
-            KeyError: nobody was ever told of this state.
+            KeyError: the state is not known.
             TextGameError: the interpreter failed.
         """
         ...
 
     async def look(self, state: str) -> tuple[str, str]:
-        """The answers to `look` and to `inventory`, no turn taken; empty where the game has ended.
+        """The answers to `look` and to `inventory`, no turn taken; empty if the game has ended.
 
         Raises:
-            KeyError: nobody was ever told of this state.
+            KeyError: the state is not known.
             TextGameError: the interpreter failed.
         """
         ...
@@ -159,11 +158,11 @@ class TextGame(Protocol):
         """𝒯(s, a).
 
         Args:
-            state: one that `start` or `step` named.
-            action: usually a valid one; whatever the game is told, it answers.
+            state: the name of a state that `start` or `step` returned.
+            action: any text, usually a valid action.
 
         Raises:
-            KeyError: nobody was ever told of this state.
+            KeyError: the state is not known.
             ValueError: the game has ended in this state.
             TextGameError: the interpreter failed.
         """
@@ -171,17 +170,16 @@ class TextGame(Protocol):
 
 
 class Interpreter(Protocol):
-    """Plays a game file from any snapshot; blocks while it does.
+    """Plays a game from any snapshot; its methods block, except `valid_actions`.
 
-    Snapshots are immutable. With equal snapshots and actions, everything that comes out is equal,
-    whatever was played in between. Snapshots with equal keys are the same state: texts, rewards,
-    valid actions and all that follows are equal.
+    Snapshots are immutable. Equal snapshots and actions have equal results, whatever was played in
+    between. Snapshots with equal keys are the same state: their texts, rewards and valid actions
+    are equal, now and after the same actions.
 
     Attributes:
         name: for people.
-        revision: what remembered answers hold for: a hash of the game file and of whatever else
-            they depend on.
-        max_score: the highest score there is.
+        revision: identifies the game file and everything else that remembered answers depend on.
+        max_score: the highest possible score.
         walkthrough: see `TextGame`.
         objective: likewise.
     """
@@ -193,11 +191,11 @@ class Interpreter(Protocol):
     objective: str
 
     def begin(self) -> Transition:
-        """The first snapshot, the first words and, as reward, the score with which it begins."""
+        """The first snapshot, the first words and, as reward, the game's first score."""
         ...
 
     def key(self, snapshot: Snapshot) -> str:
-        """Names the state."""
+        """The name of a snapshot's state."""
         ...
 
     def step(self, snapshot: Snapshot, action: str) -> Transition:
@@ -213,5 +211,5 @@ class Interpreter(Protocol):
         ...
 
     async def valid_actions(self, snapshot: Snapshot) -> tuple[str, ...]:
-        """𝒜(s); waits where they are computed elsewhere. Not asked of ended games."""
+        """𝒜(s) of a state in which the game goes on; may be computed in another process."""
         ...

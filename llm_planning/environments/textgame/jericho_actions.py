@@ -1,11 +1,10 @@
-"""𝒜(s) of a Jericho game: which of the commands that its grammar allows change the world.
+"""𝒜(s) of a Jericho game: the commands of its grammar that change the world.
 
-Jericho's valid action handicap (MC-DML, Section 4.1), made without a language model: what there
-is to name around the player is read from the game's words (`look`, `inventory`), of which the
-game's own dictionary says which name things, and from the names of the objects that are near. The
-grammar's templates are filled with one name per thing, and the commands that change nothing are
-left out. A hundred to thousands of commands are tried, in 0.1 to 3 seconds per state. What is found
-is a function of the story and the snapshot.
+This is Jericho's valid action handicap (MC-DML, Section 4.1) without a language model. The names of
+things around the player come from the answers to `look` and `inventory`, filtered by the game's own
+dictionary, and from the objects that are near. The grammar's templates are filled with one name per
+thing, and commands that change nothing are left out. This tries a hundred to thousands of commands
+per state, in 0.1 to 3 seconds. The result is a function of the story and the snapshot.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ if TYPE_CHECKING:
     from llm_planning.environments.textgame.jericho_machine import MachineSnapshot, Story
 
 REVISION = 2
-"""Part of what remembered transitions hold for: a change of how they or the valid actions are found
-must not meet them."""
+"""Part of the interpreter's revision. Increase it when transitions or valid actions are found in
+another way, so that older remembered answers are not used."""
 
 _TOKEN = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
 
-# The parsers of Inform mark every word that may stand in a noun phrase as a noun. These name no
-# thing: whatever the game says to `examine` and one of them, it is not about something here.
+# Inform's parsers mark every word that may stand in a noun phrase as a noun. These words name no
+# thing, so the game's answer to `examine` and one of them is not about a thing that is here.
 _FUNCTION_WORDS = (
     "a an the some any this that these those my your his her its their our and or but except then "
     "of to in into on onto at from with by for out off over under through up down it him them me "
@@ -44,21 +43,21 @@ _FUNCTION_WORDS = (
 )
 _NAMELESS = frozenset(_FUNCTION_WORDS.split())
 
-# The parsers of Infocom and Inform ask alike.
+# Infocom's and Inform's parsers ask this in the same words.
 _WHICH = re.compile(r"\bdo you mean\b(.*)", re.IGNORECASE)
 
-# Everything that is there, in the commands that take several things.
+# Names everything that is there, in commands that take several things.
 _ALL = "all"
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word of the game's that may name something.
+    """A word of the game that may name a thing.
 
     Attributes:
-        rank: 0 for what things are called, 1 for full names, 2 for adjectives.
-        far: it was read; no object that is near bears it.
-        text: the word, or several.
+        rank: 0 for nouns, 1 for names of several words, 2 for adjectives.
+        far: the word comes from a text and not from an object that is near.
+        text: the word, or several words.
     """
 
     rank: int
@@ -67,16 +66,16 @@ class Word:
 
     @property
     def order(self) -> tuple[int, bool, int, str]:
-        """Names come in this order of preference."""
+        """The sort key: a preferred name has a smaller one."""
         return self.rank, self.far, len(self.text), self.text
 
 
-class Vocabulary:
+class NamingWords:
     """The words of a dictionary that name things, by their first letters.
 
     Args:
-        words: of Jericho's, with flags.
-        length: letters of a word that the parser looks at.
+        words: Jericho's dictionary words, with flags.
+        length: number of letters of a word that the parser compares.
     """
 
     def __init__(self, words: Iterable[Any], length: int) -> None:
@@ -87,7 +86,7 @@ class Vocabulary:
         return word not in _NAMELESS and word[: self._length] in self._names
 
     def read(self, text: str) -> Iterator[Word]:
-        """Names in a text: words that follow each other are taken for the name of one thing."""
+        """The names in a text; naming words that follow each other count as one name."""
         run: list[str] = []
         for token in (*_TOKEN.findall(text.lower()), ""):
             if token in self:
@@ -97,14 +96,14 @@ class Vocabulary:
                 run.clear()
 
     def of_object(self, name: str) -> Iterator[Word]:
-        """Names of an object that has this name; the full one even if the parser lacks words."""
+        """The names of an object; its full name even if the parser lacks some of the words."""
         for word in _phrase(name.lower().split(), far=False):
             if word.rank == 1 or word.text in self:
                 yield word
 
 
 def _phrase(words: list[str], *, far: bool) -> Iterator[Word]:
-    """Names in a phrase: its last word is the noun, the others are adjectives, as in English."""
+    """The names in a phrase: the last word is the noun, and the others are adjectives."""
     if len(words) > 1:
         yield Word(1, far, " ".join(words))
     yield from (Word(2, far, word) for word in words[:-1])
@@ -115,18 +114,18 @@ class Finder:
     """Finds the valid actions of one story's states, on a machine of its own.
 
     Args:
-        story: a supported one.
+        story: a story that Jericho supports.
     """
 
     def __init__(self, story: Story) -> None:
         find_jericho()
-        # Not as attributes of the package: it exports whatever its modules import, and its `util`
-        # is the one of ctypes where somebody has loaded that.
+        # The package exports everything that its modules import, so `jericho.util` may be the
+        # `util` of ctypes. Importing from the modules is safe.
         from jericho.template_action_generator import TemplateActionGenerator
         from jericho.util import recognized, verb_usage_count
 
         self._machine = Machine(story)
-        self._vocabulary = Vocabulary(self._machine.dictionary(), story.word_length)
+        self._naming = NamingWords(self._machine.dictionary(), story.word_length)
         self._recognized = recognized
         self._count = lru_cache(None)(partial(verb_usage_count, max_word_length=story.word_length))
         self._generator = TemplateActionGenerator(
@@ -138,15 +137,16 @@ class Finder:
         )
 
     def names(self, snapshot: MachineSnapshot) -> tuple[str, ...]:
-        """What the things that are there are called: one name for each, sorted, and `all`.
+        """One name for each thing that is there, and `all`, sorted.
 
-        Words to whose examination the game says the same name the same thing. Where it asks which
-        of several things is meant, their own names stand for the word, if it knows them.
+        Two words name the same thing if the game's answers to examining them are equal. If the game
+        asks which of several things is meant, the names in its question replace the word, provided
+        that the game knows them.
         """
         words = self._words(snapshot)
         answers = self._examined(snapshot, words)
         meant = {
-            text: {word.text: word for word in self._vocabulary.read(question[1])}
+            text: {word.text: word for word in self._naming.read(question[1])}
             for text, answer in answers.items()
             if (question := _WHICH.search(answer))
         }
@@ -162,14 +162,14 @@ class Finder:
         return tuple(sorted(best | {_ALL}))
 
     def _words(self, snapshot: MachineSnapshot) -> dict[str, Word]:
-        """Words that may name something here, by their text."""
+        """Text -> word, for the words that may name a thing here."""
         seen = "\n".join(self._machine.answers(snapshot, ("look", "inventory")))
         near = self._machine.nearby(snapshot)
-        found = [word for name in near for word in self._vocabulary.of_object(name)]
-        # An object's own name knows better than the text which of its words is the noun.
+        found = [word for name in near for word in self._naming.of_object(name)]
+        # An object's name shows which of its words is the noun more reliably than a text does.
         adjectives = {word.text for word in found if word.rank == 2}
         adjectives -= {word.text for word in found if word.rank == 0}
-        found.extend(word for word in self._vocabulary.read(seen) if word.text not in adjectives)
+        found.extend(word for word in self._naming.read(seen) if word.text not in adjectives)
         words: dict[str, Word] = {}
         for word in found:
             known = words.setdefault(word.text, word)
@@ -177,7 +177,7 @@ class Finder:
         return words
 
     def _examined(self, snapshot: MachineSnapshot, texts: Iterable[str]) -> dict[str, str]:
-        """What the game says of those of some words that it takes for a thing, in one line."""
+        """Text -> the answer to examining it, in one line, for texts that the game recognizes."""
         names = list(texts)
         answers = self._machine.answers(snapshot, [f"examine {name}" for name in names])
         said = {name: " ".join(answer.split()) for name, answer in zip(names, answers, strict=True)}
@@ -192,9 +192,9 @@ class Finder:
     def chosen(self, snapshot: MachineSnapshot, commands: Sequence[str]) -> tuple[str, ...]:
         """One command for each change that some commands make, sorted.
 
-        Of several that do the same to the world, the score and the game's ending, the one whose
-        verb players use most. (Jericho compares the world only: of two that die and earn a point
-        by the same movement of things, it may keep the deadly one.)
+        If several commands change the world, the score and the ending in the same way, the command
+        with the most used verb is chosen. (Jericho only compares the world, so of two commands that
+        move the same things, one to death and one to a point, it may keep the deadly one.)
         """
         groups: dict[object, list[str]] = defaultdict(list)
         for command, difference in self._machine.changes(snapshot, commands):

@@ -1,7 +1,7 @@
-"""Which Jericho games there are, and where a user's story files lie.
+"""The Jericho games, and how a user's story files are found and read.
 
-The files are the user's own: none comes with Jericho or with this project. Jericho knows a story by
-its exact bytes, since score, objects and grammar are read at places of that one release.
+Users bring their own files: neither Jericho nor this project includes any. Jericho identifies a
+story by its exact bytes, because it reads score, objects and grammar at addresses of one release.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def find_story(name: str, folder: str) -> Path:
 
     Args:
         name: one of `JERICHO_GAMES`.
-        folder: where `<name>.z3`, `.z5` or `.z8` lies, in upper or lower case; "" if not set.
+        folder: of the file `<name>.z3`, `.z5` or `.z8`, in upper or lower case; "" if not set.
 
     Raises:
-        TextGameError: no such game, folder or file; or several files.
+        TextGameError: the game, the folder or the file does not exist, or there are several files.
     """
     if name not in JERICHO_GAMES:
         raise TextGameError(f"no Jericho game is called {name!r}; {remedy(name, JERICHO_GAMES)}")
@@ -57,7 +57,7 @@ def find_story(name: str, folder: str) -> Path:
     place = Path(at_home(folder))
     if not os.path.isdir(place):
         raise TextGameError(
-            f"games={folder} is no folder: name the one in which {wanted} lies, or set game=FILE"
+            f"games={folder} is not a folder: name the folder of {wanted}, or set game=FILE"
         )
     try:
         found = sorted(
@@ -80,10 +80,10 @@ def find_story(name: str, folder: str) -> Path:
 
 
 def story_file(name: str) -> Path:
-    """The file that a user names, by one path however it is written; it need not exist.
+    """The resolved path of a file that a user names; the file need not exist.
 
     Raises:
-        TextGameError: no file can have the name.
+        TextGameError: no file can have this name.
     """
     try:
         return Path(os.path.realpath(at_home(name)))
@@ -92,11 +92,11 @@ def story_file(name: str) -> Path:
 
 
 def read_story(file: Path) -> Story:
-    """What there is to know about a story file that Jericho supports.
+    """Reads a story file that Jericho supports.
 
     Raises:
         MissingJerichoError: Jericho is not installed.
-        TextGameError: the file does not exist, is no story, or is one that Jericho does not know.
+        TextGameError: the file does not exist, or is not a story that Jericho knows.
     """
     content = _read(file)
     known: Mapping[str, Mapping[str, Any]] = find_jericho().defines.BINDINGS_DICT
@@ -116,12 +116,12 @@ def read_story(file: Path) -> Story:
 
 
 def _copied(file: Path, content: bytes, digest: str) -> Path:
-    """A copy of what was looked at: Jericho opens a story again at every start of its machine.
+    """A copy of the checked bytes: Jericho opens a story again at every start of its machine.
 
-    A file that another one took the place of would be played unseen, and one that is gone ends the
-    process.
+    Without the copy, a file that was replaced would be played unchecked, and a file that was
+    removed would end the process.
     """
-    # Frotz crashes over a name without an extension.
+    # Frotz crashes on a file name without an extension.
     copy = process_folder() / f"{digest}.z{content[0]}"
     try:
         write_durably(copy, content)
@@ -162,7 +162,7 @@ def _unsupported(
     file: Path, content: bytes, digest: str, known: Mapping[str, Mapping[str, Any]]
 ) -> str:
     release = int.from_bytes(content[2:4], "big")
-    # Six digits in a story; in any other file it could be anything.
+    # A story has six digits here; another file may have any bytes.
     serial = "".join(chr(byte) if 32 < byte < 127 else "?" for byte in content[18:24])
     wanted = {str(bindings["name"]): expected for expected, bindings in known.items()}
     stem = file.stem.lower()

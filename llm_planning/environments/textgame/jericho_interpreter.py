@@ -1,4 +1,4 @@
-"""Jericho games for everybody who plays: snapshots, keys, valid actions.
+"""The interpreter of Jericho games.
 
 Valid actions take 0.1 to 3 seconds per state, so they are found in worker processes.
 """
@@ -26,29 +26,30 @@ if TYPE_CHECKING:
 StateOption: TypeAlias = Literal["exact", "world"]
 
 MOST_SECONDS = 60.0
-"""Of processor time, for the valid actions of a state, which take some tenths to a few. A command
-that sets the interpreter going for ever is cut off like one that makes it crash."""
+"""The limit of processor time for the valid actions of a state, which take 0.1 to 3 as a rule. A
+command that never ends is treated like one that makes the interpreter crash."""
 
 
 class JerichoInterpreter:
     """Plays a Z-machine story from any snapshot; an `Interpreter`.
 
-    The story's random numbers begin with the seed of Jericho's bindings, under which its
-    walkthrough holds, and are part of the state: no answer depends on what else was played.
+    The story's random numbers begin with the seed of Jericho's bindings, for which its walkthrough
+    works. They are part of the state, so no answer depends on what else was played.
 
-    Two namings of states. `exact`: everything in the interpreter's memory. Turn counters and the
-    last command are in there too, so states hardly ever meet again on another way. `world`:
-    Jericho's hash of the objects, with score and ending. States meet, but what is not an
-    object's place or attribute is given up: turns, hunger, random numbers, timers, points that can
-    be had only once. Of states with the same name, the one that was met first speaks for all.
+    There are two ways to name states. `exact` hashes the interpreter's whole memory. This includes
+    turn counters and the last command, so two ways hardly ever lead to the same state. `world`
+    takes Jericho's hash of the objects, with score and ending. Ways then meet, but the name ignores
+    everything but the objects' places and attributes: turns, hunger, random numbers, timers, points
+    that are given only once. The first of several states with the same name stands for all.
 
     Args:
-        story: a supported one.
+        story: a story that Jericho supports.
         state: how states are named.
 
     Attributes:
-        revision: of the story file, of Jericho, of the naming and of how valid actions are found.
-        objective: not known.
+        revision: identifies the story file, Jericho's version, the naming, and the method that
+            finds valid actions.
+        objective: empty, since a story file states none.
 
     Raises:
         MissingJerichoError: Jericho is not installed.
@@ -68,22 +69,18 @@ class JerichoInterpreter:
         self.objective = ""
 
     def begin(self) -> Transition:
-        """The first snapshot and the first words.
-
-        The reward is the score that the game begins with (10 in Detective), so that the rewards of
-        an episode add up to the game's score.
-        """
+        """The first snapshot, the first words and, as reward, the first score (10 in Detective)."""
         first = self._machine.first
         return Transition(first, self._machine.first_words, float(first.score), first.ending)
 
     def key(self, snapshot: MachineSnapshot) -> str:
-        """Names the state."""
+        """The name of a snapshot's state."""
         return self._key(snapshot)
 
     def step(self, snapshot: MachineSnapshot, action: str) -> Transition:
         """Plays one action.
 
-        A story that stops its machine has failed, unless it said before that it was won.
+        A story that stops its machine ends in failure, unless it has just been won.
 
         Raises:
             TextGameError: the action reaches outside the game (`undo`, `save`), or is too long.
@@ -93,7 +90,7 @@ class JerichoInterpreter:
         return Transition(after, words, float(after.score - snapshot.score), after.ending)
 
     def look(self, snapshot: MachineSnapshot) -> tuple[str, str]:
-        """The answers to `look` and to `inventory`, no turn taken; nothing of an ended game."""
+        """The answers to `look` and to `inventory`, no turn taken; empty if the game has ended."""
         if snapshot.ending is not None:
             return "", ""
         with self._playing:
@@ -104,7 +101,7 @@ class JerichoInterpreter:
         """𝒜(s), computed in a worker process.
 
         Raises:
-            TextGameError: the interpreter crashed or hung where it was only looked at.
+            TextGameError: the interpreter crashes or hangs for every command.
         """
         return await find_valid_actions(self._story, snapshot)
 
@@ -120,33 +117,32 @@ _finder = lru_cache(maxsize=8)(Finder)
 
 
 def valid_actions(story: Story, snapshot: MachineSnapshot) -> tuple[str, ...]:
-    """𝒜(s), computed here."""
+    """𝒜(s), computed in this process."""
     return chosen(story, snapshot, candidates(story, snapshot))
 
 
 def candidates(story: Story, snapshot: MachineSnapshot) -> tuple[str, ...]:
-    """The commands that are tried in a state."""
+    """The commands to try in a state."""
     return _finder(story).candidates(snapshot)
 
 
 def chosen(story: Story, snapshot: MachineSnapshot, commands: Sequence[str]) -> tuple[str, ...]:
-    """Those of some commands that are valid, one for each change of the world."""
+    """The valid commands among some commands, one for each change of the world."""
     return _finder(story).chosen(snapshot, commands)
 
 
 async def find_valid_actions(story: Story, snapshot: MachineSnapshot) -> tuple[str, ...]:
     """𝒜(s), computed in a worker process.
 
-    Some commands of some stories make the interpreter crash (in Zork I, to put everything into the
-    nest in the egg that one carries), or could hold it for ever. A command that does is no valid
-    action.
+    Some commands of some stories make the interpreter crash or hang (in Zork I, putting everything
+    into the nest in the egg that the player carries). Such commands are not valid actions.
 
     Raises:
-        TextGameError: the story crashes or hangs even where it only is looked at.
+        TextGameError: the story crashes or hangs for every command, even for `look`.
     """
     whole = partial(bounded, MOST_SECONDS, valid_actions, story, snapshot)
     for elsewhere in (in_worker, in_lone_worker):
-        # The first may be lost by another state's fault, with all other shared processes.
+        # Another state's crash ends all shared processes, so a lost call is repeated alone.
         with suppress(WorkerLostError):
             return await elsewhere(whole)
     try:
@@ -157,22 +153,23 @@ async def find_valid_actions(story: Story, snapshot: MachineSnapshot) -> tuple[s
     except WorkerLostError as error:
         raise TextGameError(
             f"the valid actions of a state of {story.name} cannot be found: the interpreter ends "
-            f"its process, or takes more than {MOST_SECONDS:g} seconds, whatever it is told. Free "
+            f"its process, or takes more than {MOST_SECONDS:g} seconds, for every command. Free "
             "memory if the machine has none left, or play another story"
         ) from error
 
 
 async def without_crashes(attempt: Try, commands: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of some commands that a process survives, found by halving.
+    """The commands that do not end a process, found by halving.
 
-    Half a minute for one that crashes; some ten times `MOST_SECONDS` for one that hangs.
+    This takes half a minute for one command that crashes, and about ten times `MOST_SECONDS` for
+    one that hangs.
 
     Args:
-        attempt: tries commands; importable by its name.
-        commands: at least one of them crashes.
+        attempt: a function that tries commands, importable by its name.
+        commands: the commands to try.
 
     Returns:
-        In the order of the commands.
+        The harmless commands, in the same order.
     """
     try:
         await in_lone_worker(attempt, commands)

@@ -1,10 +1,9 @@
-"""A Z-machine that is put into any of its states: Jericho's Frotz, wrapped.
+"""A Z-machine that can be put into any of its states: a wrapper of Jericho's Frotz.
 
-Everything that decides what follows is in a snapshot: the story's memory, the stack, the machine's
-registers and its random numbers (`get_state`: 15 microseconds there and back). Two things are
-outside it, and so nobody reaches them: files on the disk, and the list of turns that `undo` goes
-back in. A process may hold many machines, of equal or different stories: each loads a private copy
-of the library, whose variables are the machine.
+A snapshot holds everything that decides what follows: the story's memory, the stack, the machine's
+registers and its random numbers. Taking and restoring one costs 15 microseconds. It does not hold
+files on disk or the turns of `undo`, so the commands that use them are refused. A process can have
+many machines, of equal or different stories, because each loads a private copy of the library.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ OUTSIDE = frozenset(
         *("transcript", "transcrip", "transc"),
     }
 )
-"""Verbs that reach what no snapshot holds, or end the machine; also cut to 6 or 9 letters."""
+"""Verbs that use what a snapshot does not hold, or end the machine; also cut to 6 or 9 letters."""
 
 _BETWEEN_COMMANDS = re.compile(r"[.,;:]|\b(?:then|and)\b")
 _LONGEST_COMMAND = 198
 _STOPPED = "The story stopped with a fault of its own."
-# Of jericho's `filter_candidate_actions`: objects and values of one difference between worlds.
+# The size of a difference between two worlds in Jericho's `filter_candidate_actions`.
 _DIFFERENCE = 128
 
 
@@ -55,10 +54,10 @@ class MissingJerichoError(TextGameError):
 
 
 def find_jericho() -> ModuleType:
-    """The package, imported when it is first needed; it brings neither spaCy nor processes.
+    """The package, imported when it is first needed; the import loads no spaCy.
 
     Raises:
-        MissingJerichoError: it is not installed.
+        MissingJerichoError: Jericho is not installed.
     """
     if find_spec("jericho") is None:
         raise MissingJerichoError
@@ -66,12 +65,12 @@ def find_jericho() -> ModuleType:
 
 
 def process_folder() -> Path:
-    """A folder of this process's own: nobody else changes what interpreters in C read from it.
+    """A private folder of this process, for files that interpreters in C read.
 
-    It is made at the first call and gone with the process.
+    It is made at the first call and removed with the process.
 
     Raises:
-        OSError: there is no room for it.
+        OSError: the folder cannot be made.
     """
     return Path(_made_folder().name)
 
@@ -83,15 +82,15 @@ def _made_folder() -> TemporaryDirectory[str]:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """A story file, and what Jericho knows about it. Plain data: worker processes are given it.
+    """A story file and Jericho's data about it; plain data that is sent to worker processes.
 
     Attributes:
-        file: its bytes, in a file of this process's own.
+        file: a private copy of the story file.
         digest: MD5 of its bytes.
-        name: as Jericho calls it.
+        name: Jericho's name of the story.
         seed: of its random numbers.
         grammar: templates of its commands, in Jericho's notation.
-        word_length: letters of a word that its parser looks at.
+        word_length: number of letters of a word that its parser compares.
         walkthrough: commands that lead to the best known score.
     """
 
@@ -109,9 +108,9 @@ class MachineSnapshot:
     """A state of a machine.
 
     Attributes:
-        parts: of Jericho's `get_state`: memory, uint8 [dynamic memory of the story]; stack, uint8
-            [2048]; registers, random numbers, last words. The arrays are read-only.
-        score: the game's.
+        parts: the result of Jericho's `get_state`: memory, uint8 [dynamic memory of the story];
+            stack, uint8 [2048]; registers, random numbers, last words. The arrays are read-only.
+        score: of the game.
         ending: None while the game goes on.
     """
 
@@ -121,15 +120,15 @@ class MachineSnapshot:
 
 
 class Machine:
-    """One story, loaded.
+    """A machine with one story loaded.
 
     Args:
-        story: a supported one; others may end the process.
+        story: a story that Jericho supports; another story may end the process.
 
     Attributes:
         first: the state in which the game begins.
-        first_words: what it says before anything is done.
-        max_score: the highest score there is.
+        first_words: the text before the first command.
+        max_score: the highest possible score.
 
     Raises:
         MissingJerichoError: Jericho is not installed.
@@ -146,14 +145,14 @@ class Machine:
         """Plays a command in a state.
 
         Returns:
-            The state that follows, and the game's words. A machine that stops has failed, unless
-            the story said before that it was won; its state is the one before, ended.
+            The state that follows, and the game's words. If the machine stops, the game ends in
+            failure, unless it has just been won; the snapshot is then the one before, ended.
 
         Raises:
-            TextGameError: the command is none that a snapshot's future may depend on.
+            TextGameError: the command is refused, see `checked`.
         """
         words = self._send(snapshot, command)
-        # Of a stopped machine, this must be read before it is started again.
+        # These must be read before a stopped machine is started again.
         score, ending = int(self._env.get_score()), self._ending()
         if not self._revived():
             return self._snapshot(), words
@@ -165,7 +164,7 @@ class Machine:
         """The game's words to each of several commands, in the same state.
 
         Raises:
-            TextGameError: as `play`.
+            TextGameError: a command is refused, see `checked`.
         """
         answers = []
         for command in commands:
@@ -176,18 +175,19 @@ class Machine:
     def changes(
         self, snapshot: MachineSnapshot, commands: Sequence[str]
     ) -> list[tuple[str, bytes]]:
-        """Those of some commands that change the world, the score, or end the game.
+        """The commands that change the world or the score, or end the game.
 
-        Jericho's own filter, in C; it leaves out those that take things by the way. It stops at a
-        command that stops the machine, so the commands around that one are tried apart from it.
+        This is Jericho's own filter, in C, which leaves out commands that only take things in
+        passing. It gives up at a command that stops the machine; the commands are then tried in
+        halves.
 
         Returns:
-            In the order of the commands, each with the difference of the worlds before and after:
-            opaque, equal for equal changes.
+            (command, difference of the worlds before and after) in the order of the commands;
+            differences are opaque, and equal for equal changes.
         """
         if not commands:
             return []
-        # Both texts are written to: the commands are cut apart where they lie.
+        # The library writes to both buffers: it splits the commands in place.
         told = create_string_buffer(";".join(commands).encode("cp1252", "replace"))
         changing = create_string_buffer(len(told) + 1)
         differences = np.zeros((len(commands), _DIFFERENCE), dtype=np.uint16)
@@ -207,25 +207,25 @@ class Machine:
         return list(self._env.get_dictionary())
 
     def nearby(self, snapshot: MachineSnapshot) -> list[str]:
-        """Names of the objects around the player and in the player's hands, as the story has them.
+        """The story's names of the objects around the player and in the player's hands.
 
-        Everything below the place where the player is, the player apart.
+        These are all objects below the player's place in the object tree, except the player.
         """
         self._restore(snapshot)
         player = self._env.get_player_object()
         place = self._env.get_player_location() if player is not None else None
         if place is None:
             return []
-        # Not as an attribute of the package: its `util` may be the one of ctypes.
+        # `jericho.util` as an attribute may be the `util` of ctypes; importing from it is safe.
         from jericho.util import get_subtree
 
         around = get_subtree(place.child, self._env.get_world_objects())
         return [str(thing.name) for thing in around if thing.num != player.num]
 
     def world(self, snapshot: MachineSnapshot) -> str:
-        """Jericho's hash of the world: where its objects are, what they are like, and little else.
+        """Jericho's hash of the world: the places and attributes of its objects, and little else.
 
-        What of it a story's author marked as noise, like Zork's thief, is left out.
+        It ignores what Jericho treats as noise in a story, such as Zork's thief.
         """
         self._restore(snapshot)
         return str(self._env.get_world_state_hash())
@@ -237,7 +237,11 @@ class Machine:
         return str(words).strip()
 
     def _revived(self) -> bool:
-        """Starts the machine again if it stopped; a stopped one restores nothing."""
+        """Starts the machine again if it stopped, since a stopped machine restores no state.
+
+        Returns:
+            Whether it had stopped.
+        """
         stopped = bool(self._env._emulator_halted())
         if stopped:
             self._env.reset()
@@ -245,9 +249,9 @@ class Machine:
 
     def _restore(self, snapshot: MachineSnapshot) -> None:
         memory, stack, *others = snapshot.parts
-        # Jericho does not take read-only arrays, even though it only reads them.
+        # Jericho refuses read-only arrays, although it only reads them.
         self._env.set_state((memory.copy(), stack.copy(), *others))
-        # Half a line that another state's prompt left behind is no part of the next answer.
+        # The rest of another state's prompt must not become a part of the next answer.
         self._env.frotz_lib.flush_buffer()
         self._env.frotz_lib.dumb_clear_screen()
 
@@ -267,7 +271,7 @@ class Machine:
 def exact_key(snapshot: MachineSnapshot) -> str:
     """A hash of everything that decides what follows a snapshot.
 
-    The words that were said last are not among it, nor what lies beyond the end of the stack.
+    It leaves out the last words, and the bytes beyond the end of the stack.
     """
     memory, stack, counter, top, frame, frames, opcode, random, _ = snapshot.parts
     digest = blake2b(memory.tobytes(), digest_size=16)
@@ -278,27 +282,27 @@ def exact_key(snapshot: MachineSnapshot) -> str:
 
 
 def verbs_of(command: str) -> set[str]:
-    """The first words of a command, of which a line may hold several."""
+    """The first word of each command in a line, which may hold several commands."""
     parts = _BETWEEN_COMMANDS.split(command.lower())
     return {part.split()[0] for part in parts if part.strip()}
 
 
 def outside_of(command: str) -> list[str]:
-    """The verbs of a command that reach outside the game."""
+    """The verbs of a command that are in `OUTSIDE`, sorted."""
     return sorted(verbs_of(command) & OUTSIDE)
 
 
 def checked(command: str) -> str:
-    """A command as a machine may be told it, its words parted by single blanks.
+    """A command for the machine, with single blanks between its words.
 
     Raises:
-        TextGameError: it reaches outside the game, or is too long.
+        TextGameError: the command has a verb of `OUTSIDE`, or is too long.
     """
     told = " ".join(command.split())
     if outside := outside_of(told):
         raise TextGameError(
             f"the command {command!r} is refused: {outside[0]!r} reaches files or earlier turns, "
-            "which are no part of the game's state"
+            "which are not part of the game's state"
         )
     if len(told.encode()) > _LONGEST_COMMAND:
         raise TextGameError(

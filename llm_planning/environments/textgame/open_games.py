@@ -1,14 +1,14 @@
-"""Which game a task and its settings name; opening it, and sharing it among its players.
+"""Opening the game that a task and its settings name, and sharing it among its players.
 
-Within `share_games`, whoever plays the same game shares its interpreter, its states and its
-transition memory; the seconds are each player's own. A generated game stays open to the end of
-that, as it is slow to read and has few states. A story file is closed with its last player, for
-what is known of it grows with every step. Where states are named by their `world`, nothing is
-shared: what a name stands for depends on what was played before. Outside of `share_games`, each
-player has a game alone.
+Within `share_games`, players of the same game share its interpreter, its states and its transition
+memory; each player has an account of seconds. A generated game stays open to the end of
+`share_games`, because it is slow to read and has few states. A story file is closed with its last
+player, because its known states grow with every step. With `state=world` nothing is shared, because
+the meaning of a name depends on what was played before. Outside of `share_games`, each player opens
+a game alone.
 
-What a memory learns is saved every few seconds while the event loop runs, when a player leaves, and
-when the game is closed. A process that is killed loses the last seconds, and no others.
+A memory is saved every few seconds while the event loop runs, when a player leaves, and when the
+game is closed. A process that is killed loses only the last seconds.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 from pydantic import Field
 
 from llm_planning.environments.textgame import jericho_games
-from llm_planning.environments.textgame.interpreted import InterpretedGame, StateTable
 from llm_planning.environments.textgame.jericho_interpreter import (
     JerichoInterpreter,
     StateOption,
 )
 from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
+from llm_planning.environments.textgame.snapshot_game import SnapshotGame, StateTable
 from llm_planning.environments.textgame.textworld_kinds import KINDS, LEVELS, level_of
 from llm_planning.environments.textgame.transition_store import (
     TransitionStore,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 TRAP_DOOR = TrapDoor.name
 
 GAME_TASKS: tuple[str, ...] = (*KINDS, TRAP_DOOR, *jericho_games.JERICHO_GAMES)
-"""What a planner of text games can be asked to play."""
+"""The names of all games."""
 
 Remember: TypeAlias = Literal["disk", "memory", "off"]
 
@@ -57,20 +57,20 @@ class GameSettings(Settings):
     """Settings that say which game is played.
 
     Attributes:
-        game: a story file, to be played instead of the task's game.
+        game: a story file, played instead of the task's game.
         games: folder of the story files of Table 1's games, each named after its task.
         game_seed: of a generated game.
-        level: of a generated game; by default its kind's.
-        state: what tells the states of a story file apart: `exact` the whole memory of the game,
-            `world` its objects alone, which takes states for equal that are not (see
-            `JerichoInterpreter`); not with remember=disk. Each player then has states and a memory
-            of its own, so that no result depends on what others played before.
-        remember: where transitions are kept: on `disk` (and in memory) for every later run, unless
-            this one is without caches; in `memory` for this process (of a story file, as long as
-            somebody plays it); or not at all (`off`). A story file's exact states hardly ever meet
-            again on another way, so its file in the cache folder grows with every new simulation,
+        level: of a generated game; each kind of game has a default.
+        state: what distinguishes the states of a story file. `exact`: the whole memory of the game.
+            `world`: only its objects, which makes some different states equal (see
+            `JerichoInterpreter`); not possible with remember=disk. With `world`, each player has
+            states and a memory of its own, so that no result depends on other players.
+        remember: where transitions are kept. `disk`: on disk and in memory, for every later run,
+            unless this run is without caches. `memory`: in this process; for a story file, as long
+            as it has a player. `off`: nowhere. Different ways hardly ever lead to the same exact
+            state of a story file, so its file in the cache folder grows with every new simulation,
             by about 1 KB per transition, and nothing in it is ever dropped: `llm-planning cache
-            show` tells its size, and `cache clear --only transitions` empties it.
+            show` gives its size, and `cache clear --only transitions` empties it.
     """
 
     game: str = ""
@@ -82,13 +82,13 @@ class GameSettings(Settings):
 
 
 class GameKey(NamedTuple):
-    """What tells games apart.
+    """The identity of a game.
 
     Attributes:
         task: of a generated game or of the trap door; empty for a story file.
-        story: the file; None for the others.
-        level: of a generated game.
-        seed: likewise.
+        story: the story file; None for other games.
+        level: of a generated game; None for other games.
+        seed: of a generated game.
     """
 
     task: str
@@ -103,15 +103,15 @@ _on_disk = ContextVar("transitions are kept on disk", default=True)
 
 @dataclass(slots=True)
 class _SharedGame:
-    """What the players of one game share.
+    """The parts of one game that its players share.
 
     Attributes:
-        key: which game.
+        key: the identity of the game.
         state: how its states are named.
-        players: how many there are.
+        players: number of players.
         states: None until the game is open.
-        memories: by their files; None for the one that is on no disk.
-        opening: held by the player who opens the game.
+        memories: file -> memory; the key None is the memory that is not on disk.
+        opening: held while a player opens the game.
     """
 
     key: GameKey
@@ -122,13 +122,13 @@ class _SharedGame:
     opening: threading.Lock = field(default_factory=threading.Lock)
 
     def open(self) -> StateTable:
-        """Opens the game, where no other player has done it; blocks."""
+        """Opens the game unless another player has opened it; blocks."""
         with self.opening:
             if self.states is None:
                 self.states = StateTable(_interpreter(self.key, self.state))
             return self.states
 
-    def remembered(self, game: InterpretedGame, remember: Remember) -> TextGame:
+    def remembered(self, game: SnapshotGame, remember: Remember) -> TextGame:
         """The game of one player, with the memory that its settings name."""
         if remember == "off":
             return game
@@ -146,12 +146,12 @@ class _SharedGame:
 
 
 class OpenGames:
-    """The games that are open, each shared by its players; on one event loop at a time.
+    """The games that are open, each shared by its players; for one event loop at a time.
 
     Attributes:
-        process: which opened them. A child of it can use neither an interpreter nor a file of its
-            parent's.
-        shared: what the players of each game share.
+        process: id of the process that opened them. A child process can use neither the
+            interpreters nor the files of its parent.
+        shared: identity of a game -> the parts that its players share.
     """
 
     def __init__(self) -> None:
@@ -171,7 +171,7 @@ class OpenGames:
             states = shared.states
             if states is None:
                 states = await asyncio.to_thread(shared.open)
-            yield shared.remembered(InterpretedGame(states), settings.remember)
+            yield shared.remembered(SnapshotGame(states), settings.remember)
         finally:
             shared.players -= 1
             for memory in shared.memories.values():
@@ -181,7 +181,7 @@ class OpenGames:
                 self.shared.pop(key).close()
 
     def close(self) -> None:
-        """Saves and closes all games; a player who still has one is left without."""
+        """Saves and closes all games, even if they have players."""
         for shared in self.shared.values():
             shared.close()
         self.shared.clear()
@@ -194,9 +194,9 @@ def _games_here() -> OpenGames | None:
 
 @contextmanager
 def share_games() -> Iterator[OpenGames]:
-    """Within it, whoever opens the same game shares it; at the end all of them are closed.
+    """A context in which players of the same game share it; its end closes all games.
 
-    Tasks that are begun within it inherit that. Within another one, it is that one.
+    Tasks that are started in the context inherit it. An inner context is the same as the outer one.
     """
     outer = _games_here()
     if outer is not None:
@@ -212,9 +212,9 @@ def share_games() -> Iterator[OpenGames]:
 
 @contextmanager
 def off_disk() -> Iterator[None]:
-    """Within it, games that are opened read and write no transition memory on the disk.
+    """A context in which opened games neither read nor write transition memories on disk.
 
-    For a run without caches. Tasks that are begun within it inherit that.
+    It is for a run without caches. Tasks that are started in the context inherit it.
     """
     before = _on_disk.get()
     _on_disk.set(False)
@@ -226,7 +226,7 @@ def off_disk() -> Iterator[None]:
 
 @asynccontextmanager
 async def open_game(task: str, settings: GameSettings) -> AsyncIterator[TextGame]:
-    """Opens a game for one player; it is made, where it has to be, in a thread.
+    """Opens a game for one player; reading or making it runs in a thread.
 
     Args:
         task: one of `GAME_TASKS`.
@@ -243,7 +243,7 @@ async def open_game(task: str, settings: GameSettings) -> AsyncIterator[TextGame
 
 
 def game_key(task: str, settings: GameSettings) -> GameKey:
-    """Which game it is, however its settings are written."""
+    """The identity of a game, the same for all ways of writing its settings."""
     if settings.game or task in jericho_games.JERICHO_GAMES:
         named = settings.game or str(jericho_games.find_story(task, settings.games))
         return GameKey("", jericho_games.story_file(named), None, 0)
@@ -262,16 +262,15 @@ def _interpreter(key: GameKey, state: StateOption) -> Interpreter:
 
 
 def _check(task: str, settings: GameSettings) -> None:
-    """Refuses settings that are not of the game that they name.
+    """Refuses settings that do not belong to the game.
 
-    A folder of stories is none of them: a configuration may name it for all of its tasks, generated
-    games among them.
+    `games` is allowed for every game, because a configuration may set it once for all of its tasks.
     """
     check_task(task, known=GAME_TASKS, of="textgame")
     if settings.game and settings.games:
         raise SettingsError(
-            f"setting games={settings.games} is not possible with game={settings.game}: that is "
-            "the one file to be played; leave one of them out"
+            f"setting games={settings.games} is not possible with game={settings.game}: game names "
+            "the file to play; leave one of them out"
         )
     named = "a story file" if settings.game else task
     if settings.game or task not in KINDS:
@@ -290,8 +289,8 @@ def _check(task: str, settings: GameSettings) -> None:
     if settings.state == "world":
         if not settings.game and task not in jericho_games.JERICHO_GAMES:
             raise SettingsError(
-                f"setting state=world is not possible: it is for story files, and {task} is not one; "
-                "leave it out"
+                "setting state=world is not possible: it is for story files, and "
+                f"{task} is not one; leave it out"
             )
         if settings.remember == "disk":
             raise SettingsError(

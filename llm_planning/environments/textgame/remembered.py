@@ -1,9 +1,9 @@
-"""The transition memory: what a game answered once is never played again.
+"""The transition memory: a game's answers are remembered and never played again.
 
-A game is deterministic given its state, so what an action does in s, 𝒜(s), and what there is to
-see in s hold forever, each remembered as soon as somebody asked for it. A simulation walks
-remembered transitions by look-ups in dictionaries, without a trip through the event loop, and
-touches the interpreter only for a new one.
+A game is deterministic given its state, so the transitions from s, 𝒜(s) and the answers to `look`
+and `inventory` never change; each is remembered when a player first asks for it. A simulation walks
+remembered transitions by dictionary look-ups, without the event loop, and uses the interpreter only
+for a new transition.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from llm_planning.environments.textgame.game import (
     Transition,
     UnrepeatedError,
 )
-from llm_planning.environments.textgame.transition_store import Record
+from llm_planning.environments.textgame.transition_store import KnownState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,157 +29,161 @@ if TYPE_CHECKING:
     from llm_planning.environments.textgame.transition_store import TransitionStore
 
 STATES_KEPT = 100_000
-"""Most states in memory, at 1 to 3 KB each with their texts and transitions."""
+"""The largest number of states in memory; each takes 1 to 3 KB with its texts and transitions."""
 
 ROWS_AT_ONCE = 512
-"""So many unsaved rows are saved without waiting any longer."""
+"""This many unsaved rows are saved at once."""
 
 SECONDS_UNSAVED = 2.0
-"""The longest time that a row waits to be saved while the event loop runs."""
+"""The longest time before a row is saved while the event loop runs, in seconds."""
 
 
 class TransitionMemory:
-    """What is remembered of one revision of a game, for all its players in the process.
+    """The memory of one revision of a game, for all of its players in this process.
 
-    New rows are saved together: `ROWS_AT_ONCE` of them, or `SECONDS_UNSAVED` after the first one as
-    long as the event loop runs, or by `save`. Beyond the limit the older half of the states is
-    dropped; they are on disk or, without a store, are asked for again where somebody comes by.
+    New rows are saved in groups: when there are `ROWS_AT_ONCE` of them, `SECONDS_UNSAVED` after the
+    first one if the event loop runs, and by `save`. Above the limit, the older half of the states
+    is dropped from memory; they remain on disk or, without a store, are asked for again.
 
     Args:
-        store: where it is kept on disk; None: nowhere.
-        limit: most states in memory.
+        store: the file on disk; None to keep nothing on disk.
+        limit: largest number of states in memory.
 
     Attributes:
-        records: state -> what is remembered of it, of the states in memory. To be read only.
-        computing: states whose valid actions a player has asked for first and waits for.
+        states: name -> what is remembered, for the states in memory; callers must not change it.
+        computing: state -> event that is set when its valid actions, which a player is computing,
+            are known.
     """
 
     def __init__(self, store: TransitionStore | None = None, *, limit: int = STATES_KEPT) -> None:
-        self.records: dict[str, Record] = {}
+        self.states: dict[str, KnownState] = {}
         self.computing: dict[str, asyncio.Event] = {}
         self._store = store
         self._limit = limit
         self._timed: asyncio.AbstractEventLoop | None = None
 
-    def find(self, state: str) -> Record | None:
-        """What is remembered of a state, in memory or on disk; None where it is not known.
+    def find(self, state: str) -> KnownState | None:
+        """What is remembered of a state, in memory or on disk; None if nothing is.
 
         Raises:
             TextGameError: the store cannot be read.
         """
-        record = self.records.get(state)
-        if record is None and self._store is not None:
-            record = self._store.load(state)
-            if record is not None:
-                self._admit(state, record)
-        return record
+        known = self.states.get(state)
+        if known is None and self._store is not None:
+            known = self._store.load(state)
+            if known is not None:
+                self._admit(state, known)
+        return known
 
-    def way(self, state: str, *, known: Callable[[str], bool]) -> list[tuple[str, Origin]]:
-        """How a state is reached: what is to be played, first things first, and where it leads.
+    def way(self, state: str, *, is_known: Callable[[str], bool]) -> list[tuple[str, Origin]]:
+        """The way to a state from its nearest ancestor that the game knows.
 
         Args:
-            state: one that was put.
-            known: whether a state needs no way; the beginning does not.
+            state: a state that was put.
+            is_known: whether the game knows a state; it always knows the beginning.
+
+        Returns:
+            (state, its origin) for each state on the way, in the order in which they are reached.
 
         Raises:
-            TextGameError: what the store says cannot be.
+            TextGameError: the store holds no way to the state, or a way that does not end.
         """
         way: list[tuple[str, Origin]] = []
         at, depth = state, math.inf
-        while not known(at):
-            record = self.find(at)
-            # In a sound file depths fall along any way, so that it comes to an end.
-            if record is None or record.origin is None or record.depth >= depth:
-                raise self.damaged(f"the way to the state {state} leads nowhere")
-            way.append((at, record.origin))
-            at, depth = record.origin.parent, record.depth
+        while not is_known(at):
+            known = self.find(at)
+            # In an undamaged file the depth falls with every step, so the loop ends.
+            if known is None or known.origin is None or known.depth >= depth:
+                raise self.damaged(f"no way from the beginning to the state {state} is recorded")
+            way.append((at, known.origin))
+            at, depth = known.origin.parent, known.depth
         return way[::-1]
 
-    def put_state(self, state: str, record: Record) -> Record:
-        """Remembers a state that was not known; its parent, if it has one, is."""
-        self._keep(record, lambda store: store.put_state(state, record))
-        self._admit(sys.intern(state), record)
-        return record
+    def put_state(self, state: str, known: KnownState) -> KnownState:
+        """Remembers a new state; its parent, if it has one, must be known."""
+        self._keep(known, lambda store: store.put_state(state, known))
+        self._admit(sys.intern(state), known)
+        return known
 
     def put_actions(self, state: str, actions: tuple[str, ...]) -> tuple[str, ...]:
         """Remembers the valid actions of a known state."""
-        # Interned: equal texts of many states are one, and look-ups compare identities.
+        # Interned texts are stored once for all states, and look-ups compare their identities.
         actions = tuple(map(sys.intern, actions))
-        record = self.find(state)
-        if record is not None:
-            record.actions = actions
-            self._keep(record, lambda store: store.put_actions(state, actions))
+        known = self.find(state)
+        if known is not None:
+            known.actions = actions
+            self._keep(known, lambda store: store.put_actions(state, actions))
         return actions
 
-    def put_seen(self, state: str, record: Record, seen: tuple[str, str]) -> tuple[str, str]:
+    def put_seen(self, state: str, known: KnownState, seen: tuple[str, str]) -> tuple[str, str]:
         """Remembers the answers to `look` and to `inventory` in a known state.
 
         Args:
-            state: a known one.
-            record: what is remembered of it.
+            state: the name of the state.
+            known: what is remembered of it.
             seen: the answers.
         """
         look, inventory = seen
-        kept = record.seen = sys.intern(look), sys.intern(inventory)
-        self._keep(record, lambda store: store.put_seen(state, kept))
+        kept = known.seen = sys.intern(look), sys.intern(inventory)
+        self._keep(known, lambda store: store.put_seen(state, kept))
         return kept
 
-    def put_transition(self, state: str, record: Record, action: str, made: Transition) -> None:
-        """Remembers what an action does, and where it leads.
+    def put_transition(self, state: str, known: KnownState, action: str, made: Transition) -> None:
+        """Remembers a transition and the state that it leads to.
 
         Args:
-            state: a known one.
-            record: what is remembered of it.
-            action: one that was not known there.
-            made: what it does.
+            state: the name of a known state.
+            known: what is remembered of it.
+            action: an action without a remembered transition there.
+            made: its transition.
         """
         origin = Origin(state, action)
         reached = self.find(made.state)
         if reached is None:
-            self.put_state(made.state, Record(origin, record.depth + 1))
-        elif record.depth + 1 < reached.depth:
-            reached.origin, reached.depth = origin, record.depth + 1
+            self.put_state(made.state, KnownState(origin, known.depth + 1))
+        elif known.depth + 1 < reached.depth:
+            reached.origin, reached.depth = origin, known.depth + 1
             self._keep(reached, lambda store: store.put_state(made.state, reached))
-        record.transitions[sys.intern(action)] = Transition(
+        known.transitions[sys.intern(action)] = Transition(
             sys.intern(made.state), sys.intern(made.text), made.reward, made.ending
         )
-        self._keep(record, lambda store: store.put_transition(state, action, made))
+        self._keep(known, lambda store: store.put_transition(state, action, made))
 
     def damaged(self, reason: str) -> TextGameError:
-        """The error of a memory that says what cannot be."""
+        """The error for a memory that contradicts itself."""
         return TextGameError(reason) if self._store is None else self._store.damaged(reason)
 
     def save(self) -> None:
-        """Writes what is not on disk yet; costs nothing where there is nothing to write."""
+        """Writes the unsaved rows to disk, if there are any."""
         if self._store is not None and self._store.unsaved:
             self._store.save()
 
     def close(self) -> None:
-        """Saves, and closes the store; the object cannot be used any more."""
+        """Saves, and closes the store; the memory cannot be used afterwards."""
         if self._store is not None:
             self.save()
             self._store.close()
 
-    def _admit(self, state: str, record: Record) -> None:
-        self.records[state] = record
-        if len(self.records) > self._limit:
+    def _admit(self, state: str, known: KnownState) -> None:
+        self.states[state] = known
+        if len(self.states) > self._limit:
             self.save()
-            for old in list(islice(self.records, len(self.records) // 2)):
-                del self.records[old]
+            for old in list(islice(self.states, len(self.states) // 2)):
+                del self.states[old]
 
-    def _keep(self, record: Record, put: Callable[[TransitionStore], None]) -> None:
-        """Puts something about a state into the store, if there is one; sees that it is saved.
+    def _keep(self, known: KnownState, put: Callable[[TransitionStore], None]) -> None:
+        """Puts a row about a state into the store, if there is one, and schedules its saving.
 
-        Nothing is put about a state to which no way is known: no later run could come there.
+        A state without a known way is left out, because no later run could reach it.
         """
-        if self._store is None or math.isinf(record.depth):
+        if self._store is None or math.isinf(known.depth):
             return
         put(self._store)
         if self._store.unsaved >= ROWS_AT_ONCE:
             self._store.save()
             return
         loop = asyncio.get_running_loop()
-        # A loop that was closed took its timer with it.
+        # The timer of a closed loop never fires, so a new loop gets a timer of its own.
         if self._timed is not loop:
             self._timed = loop
             loop.call_later(SECONDS_UNSAVED, self._save_in_time)
@@ -190,13 +194,13 @@ class TransitionMemory:
 
 
 class RememberedGame:
-    """A `TextGame` that asks another one only what nobody has asked before.
+    """A `TextGame` that asks another one only for answers that are not remembered.
 
-    Whatever is known is answered without suspending. Players who ask for the same valid actions at
-    the same moment have them computed once.
+    Remembered answers are given without suspending. If several players ask for the same valid
+    actions at the same moment, they are computed once.
 
     Args:
-        game: who is asked.
+        game: the game that gives new answers.
         memory: of this revision of the game; shared with other players on the same event loop.
     """
 
@@ -208,48 +212,48 @@ class RememberedGame:
         self.seconds: GameSeconds = game.seconds
         self.memory = memory
         self._game = game
-        self._records = memory.records
+        self._states = memory.states
 
     def knows(self, state: str) -> bool:
-        """Whether somebody was told of this state, in this run or in an earlier one."""
+        """Whether a player reached this state, in this run or in an earlier one."""
         return self.memory.find(state) is not None or self._game.knows(state)
 
     async def start(self) -> Transition:
         """The beginning: s_0, the game's first words, and its first score as reward."""
         start = await self._game.start()
         if self.memory.find(start.state) is None:
-            self.memory.put_state(start.state, Record(None, 0))
+            self.memory.put_state(start.state, KnownState(None, 0))
         return start
 
     async def actions(self, state: str) -> tuple[str, ...]:
         """𝒜(s), looked up or computed."""
-        record = self._records.get(state)
-        if record is None or record.actions is None:
+        known = self._states.get(state)
+        if known is None or known.actions is None:
             return await self._compute(state)
-        return record.actions
+        return known.actions
 
     async def look(self, state: str) -> tuple[str, str]:
         """The answers to `look` and to `inventory`, looked up or asked for."""
-        record = self._records.get(state)
-        if record is None or record.seen is None:
+        known = self._states.get(state)
+        if known is None or known.seen is None:
             return await self._look(state)
-        return record.seen
+        return known.seen
 
     async def step(self, state: str, action: str) -> Transition:
         """𝒯(s, a), looked up or played."""
         try:
-            return self._records[state].transitions[action]
+            return self._states[state].transitions[action]
         except KeyError:
             return await self._play(state, action)
 
     async def _compute(self, state: str) -> tuple[str, ...]:
-        record = await self._record(state)
+        known = await self._known_state(state)
         while (computing := self.memory.computing.get(state)) is not None:
             with self.seconds.valid_actions.running():
                 await computing.wait()
-        # Who asked before may have been cancelled.
-        if record.actions is not None:
-            return record.actions
+        # The player who was computing them may have been cancelled.
+        if known.actions is not None:
+            return known.actions
         computed = self.memory.computing[state] = asyncio.Event()
         try:
             await self._return_to(state)
@@ -259,41 +263,43 @@ class RememberedGame:
             computed.set()
 
     async def _look(self, state: str) -> tuple[str, str]:
-        record = await self._record(state)
-        if record.seen is not None:
-            return record.seen
+        known = await self._known_state(state)
+        if known.seen is not None:
+            return known.seen
         await self._return_to(state)
-        return self.memory.put_seen(state, record, await self._game.look(state))
+        return self.memory.put_seen(state, known, await self._game.look(state))
 
     async def _play(self, state: str, action: str) -> Transition:
-        record = await self._record(state)
-        if action not in record.transitions:
+        known = await self._known_state(state)
+        if action not in known.transitions:
             await self._return_to(state)
             made = await self._game.step(state, action)
-            self.memory.put_transition(state, record, action, made)
-        return record.transitions[action]
+            self.memory.put_transition(state, known, action, made)
+        return known.transitions[action]
 
-    async def _record(self, state: str) -> Record:
-        """What is remembered of a state; of one that the game alone knows, not how it is reached.
+    async def _known_state(self, state: str) -> KnownState:
+        """What is remembered of a state, after adding a state that only the game knows.
 
         Raises:
-            KeyError: nobody was ever told of this state.
+            KeyError: neither the memory nor the game knows the state.
         """
-        record = self.memory.find(state)
-        if record is None:
+        known = self.memory.find(state)
+        if known is None:
             if not self._game.knows(state):
                 raise KeyError(state)
             await self.start()
             # Without a store, the memory may have dropped it.
-            record = self.memory.find(state) or self.memory.put_state(state, Record(None, math.inf))
-        return record
+            known = self.memory.find(state) or self.memory.put_state(
+                state, KnownState(None, math.inf)
+            )
+        return known
 
     async def _return_to(self, state: str) -> None:
-        """Plays the way to a state that the memory alone knows, from an earlier run."""
+        """Plays the way to a state that the game does not know, but an earlier run reached."""
         if self._game.knows(state):
             return
         await self._game.start()
-        for reached, origin in self.memory.way(state, known=self._game.knows):
+        for reached, origin in self.memory.way(state, is_known=self._game.knows):
             made = await self._game.step(*origin)
             if made.state != reached:
                 raise UnrepeatedError(self.name, origin, state=reached, now=made.state)

@@ -1,20 +1,18 @@
 """Plays a game that TextWorld made, from any state.
 
-A snapshot is the state of the Z-machine (41 KB), the facts and the quests that were completed, and
-is never copied again. TextWorld's own wrappers keep the facts too, but nothing of theirs can be put
-back; so the few lines that follow the facts are here: the game names every action that succeeded
-(`tw-trace-actions`), and the action says which facts it removes and which it adds. A quest that is
-completed stays completed and gave its points, so the facts alone are no state, but facts with
-quests are: `key` is a hash of them.
+A snapshot is the state of the Z-machine (41 KB), the facts and the completed quests, and is never
+copied again. TextWorld's own wrappers track the facts too, but cannot be put back to an earlier
+state, so this module tracks them: the game names every action that succeeds (`tw-trace-actions`),
+and the action says which facts it removes and which it adds. A completed quest stays completed, so
+a state is the facts together with the quests; `key` is a hash of both.
 
-Three things in a game's words depend on how a state was reached and not on the state, and are made
-to depend on the state alone:
+In three ways a game's words depend on how a state was reached. Here they only depend on the state:
 
-- Inform lists things in the order in which they last moved: the object tree of the Z-machine is
-  put in the order of the objects' numbers after every action;
-- the last words and the status line count the turns: a text ends before the prompt, and with the
-  line that tells how the game ended;
-- a question of the parser ("Which do you mean ...?") waits for an answer: an action that changes
+- Inform lists things in the order in which they last moved. After every action, the object tree of
+  the Z-machine is put in the order of the objects' numbers.
+- The last words and the status line count the turns. A text ends before the prompt, with the line
+  that tells how the game ended.
+- A question of the parser ("Which do you mean ...?") waits for an answer. An action that changes
   neither facts nor quests leaves the snapshot as it was.
 """
 
@@ -46,18 +44,18 @@ if TYPE_CHECKING:
 
     from textworld.logic import Action, Proposition
 
-# Part of every game's revision: a change of `rules` must not find older games.
+# Part of every game's revision. Increase it when `game_request` changes: games are then made anew.
 _GENERATION = 1
-# Part of the interpreter's revision: a change of what it makes of words, keys or valid actions.
+# Part of the interpreter's revision. Increase it when texts, keys or valid actions change.
 _REVISION = 1
 _PACKAGES = ("textworld", "jericho")
 _KEPT_MOVES = 20_000
 
-# They repeat or mend the command before. (TextWorld's own, `tw-...`, change what is told after.)
+# They repeat or correct the command before. (TextWorld's own, `tw-...`, change later answers.)
 _BACK = frozenset({"again", "g", "oops", "o"})
 
-Machine: TypeAlias = tuple[Any, ...]
-"""What `jericho.FrotzEnv.get_state` gives; nobody writes into it."""
+MachineState: TypeAlias = tuple[Any, ...]
+"""The result of `jericho.FrotzEnv.get_state`; it must not be changed."""
 
 _WON = "*** The End ***"
 _LOST = "*** You lost! ***"
@@ -74,14 +72,14 @@ class TextWorldSnapshot:
     """A state.
 
     Attributes:
-        machine: of the Z-machine.
-        facts: that hold, TextWorld's propositions.
-        completed: positions of the quests that were completed.
+        machine: the state of the Z-machine.
+        facts: TextWorld's propositions that hold.
+        completed: positions of the completed quests.
         score: of the game.
         ending: None while the game goes on.
     """
 
-    machine: Machine
+    machine: MachineState
     facts: frozenset[Proposition]
     completed: frozenset[int]
     score: int
@@ -90,11 +88,11 @@ class TextWorldSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class _Moves:
-    """What can be done where some facts hold.
+    """The actions that are possible under some facts.
 
     Attributes:
         commands: the valid actions.
-        actions: what the game says it did -> TextWorld's action.
+        actions: the game's report of an action -> TextWorld's action.
     """
 
     commands: tuple[str, ...]
@@ -109,11 +107,11 @@ class TextWorldInterpreter:
         name: for people.
 
     Attributes:
-        revision: of the game (a hash), of this module, TextWorld and Jericho.
+        revision: a hash of the game, and the versions of this module, TextWorld and Jericho.
         max_score: sum of the rewards of the quests.
-        walkthrough: the game's own solution; commands that change nothing, like `examine cookbook`
-            and the opening of what is open, are left out.
-        objective: the game's, in its own words.
+        walkthrough: the game's own solution without commands that change nothing, such as `examine
+            cookbook` or opening an open door.
+        objective: the goal in the game's own words.
     """
 
     def __init__(self, file: Path, *, name: str) -> None:
@@ -139,7 +137,7 @@ class TextWorldInterpreter:
         self.walkthrough = self._solve(game.walkthrough or ())
 
     def begin(self) -> Transition:
-        """The first snapshot; the objective and the first room."""
+        """The first snapshot; its text is the objective and the first room."""
         return self._first
 
     def _begin(self) -> Transition:
@@ -147,12 +145,12 @@ class TextWorldInterpreter:
         self._frotz.step("tw-trace-actions")
         self._frotz.step("tw-extra-infos score")
         facts = frozenset(self._game.world.state.facts)
-        first = TextWorldSnapshot(self._machine(), facts, frozenset(), 0, None)
+        first = TextWorldSnapshot(self._machine_state(), facts, frozenset(), 0, None)
         look, _ = self.look(first)
         return Transition(first, "\n\n".join(filter(None, (self.objective, look))), 0.0, None)
 
     def key(self, snapshot: TextWorldSnapshot) -> str:
-        """Names the facts, the completed quests and the ending."""
+        """A hash of the facts, the completed quests and the ending."""
         words = sorted(map(self._fact_name, snapshot.facts))
         words += map(str, sorted(snapshot.completed))
         words.append(str(snapshot.ending))
@@ -162,9 +160,9 @@ class TextWorldInterpreter:
         """Plays one action.
 
         Raises:
-            TextGameError: the action reaches outside the game, like `save`, repeats or mends an
-                earlier one, or is too long; the Z-machine stopped; or the game's score is not that
-                of the quests which its facts complete.
+            TextGameError: the action reaches outside the game, like `save`, or repeats or corrects
+                an earlier one, or is too long; or the Z-machine stopped; or the game's score
+                differs from the rewards of the completed quests.
         """
         told = checked(action)
         if refused := sorted(filter(_reaches_back, verbs_of(told))):
@@ -174,7 +172,7 @@ class TextWorldInterpreter:
             )
         said = self._say(snapshot, told)
         facts, completed, score = snapshot.facts, snapshot.completed, snapshot.score
-        # A line can hold several commands, each of them a turn that ends with the score.
+        # A line can hold several commands. Each is a turn, whose words end with the score.
         for turn in said.split("</score>"):
             for event in _SUCCEEDED.findall(turn):
                 done = self._moves(facts).actions.get(event.lower())
@@ -188,7 +186,7 @@ class TextWorldInterpreter:
         if (facts, completed, ending) == (snapshot.facts, snapshot.completed, None):
             after = snapshot
         else:
-            after = TextWorldSnapshot(self._machine(), facts, completed, score, ending)
+            after = TextWorldSnapshot(self._machine_state(), facts, completed, score, ending)
         return Transition(after, _words(said), float(score - snapshot.score), ending)
 
     def look(self, snapshot: TextWorldSnapshot) -> tuple[str, str]:
@@ -200,7 +198,7 @@ class TextWorldInterpreter:
         return self._moves(snapshot.facts).commands
 
     def _solve(self, commands: Iterable[str]) -> tuple[str, ...]:
-        """Those of the commands that change something, played from the beginning."""
+        """The commands that change something when all are played from the beginning."""
         solution = []
         snapshot = self._first.state
         for command in commands:
@@ -211,22 +209,22 @@ class TextWorldInterpreter:
         return tuple(solution)
 
     def _say(self, snapshot: TextWorldSnapshot, command: str) -> str:
-        """What the game answers in a state, traces and counters included."""
+        """The game's answer in a state, traces and counters included."""
         self._frotz.set_state(snapshot.machine)
-        # What another state's prompt left on the screen is no part of the next answer.
+        # The rest of another state's prompt must not become a part of the next answer.
         self._frotz.frotz_lib.flush_buffer()
         self._frotz.frotz_lib.dumb_clear_screen()
         said, _, _, _ = self._frotz.step(command)
         if self._frotz._emulator_halted():
-            self._frotz.reset()  # a stopped machine takes no state
+            self._frotz.reset()  # a stopped machine restores no state
             raise TextGameError(
                 f"the Z-machine of {self.name} stopped over {command!r}: the game has a fault; "
                 "play another seed or level"
             )
         return str(said)
 
-    def _machine(self) -> Machine:
-        """The Z-machine's state, things in the order of their numbers."""
+    def _machine_state(self) -> MachineState:
+        """The Z-machine's state, with things in the order of their numbers."""
         ram, *rest = self._frotz.get_state()
         _order_objects(ram)
         return (ram, *rest)
@@ -237,20 +235,20 @@ class TextWorldInterpreter:
         kb = self._game.kb
         state = State(kb.logic, facts)
         found = list(state.all_applicable_actions(kb.rules.values(), kb.types.constants_mapping))
-        # Of two actions that the game calls the same, that with more preconditions is meant.
+        # If the game reports two actions alike, the one with more preconditions is kept.
         found.sort(key=lambda action: (len(action.preconditions), action.name))
         actions = {self._event(action): action for action in found}
         commands = set(filter(_changes, self._inform.gen_commands_from_actions(found)))
         return _Moves(tuple(sorted(commands)), actions)
 
     def _event(self, action: Action) -> str:
-        """What the game says it did when it did this."""
+        """The game's report of this action."""
         named = self._game.kb.rules[action.name].match(action)
         names = {slot.name: self._game.infos[thing.name].name for slot, thing in named.items()}
         return str(self._game.kb.inform7_events[action.name]).format(**names).lower()
 
     def _complete(self, completed: frozenset[int], facts: frozenset[Proposition]) -> frozenset[int]:
-        """The completed quests after a turn, by the rules that the game has for every turn."""
+        """The completed quests after a turn."""
         new = (
             position
             for position, quest in enumerate(self._game.quests)
@@ -270,14 +268,14 @@ class TextWorldInterpreter:
 
 
 def open_textworld(kind: str, *, level: int | None, seed: int) -> TextWorldInterpreter:
-    """A generated game, made if it is not in the cache; blocks, for seconds where it is made.
+    """Opens a generated game; blocks, and takes seconds to make a game that is not in the cache.
 
     Any number of threads may open games at once.
 
     Args:
         kind: one of `KINDS`.
-        level: None stands for the kind's default.
-        seed: of everything that TextWorld draws.
+        level: None for the kind's default.
+        seed: of all of TextWorld's draws.
 
     Raises:
         TextGameError: TextWorld is not installed, has no such game or cannot make it.
@@ -286,7 +284,7 @@ def open_textworld(kind: str, *, level: int | None, seed: int) -> TextWorldInter
     if seed < 0:
         raise TextGameError(f"game_seed is {seed}: set 0 or more")
     name = f"{kind}-{level}-{seed}"
-    # Kitchens have names of their own: "cooking" alone is taken.
+    # XENON's kitchens use folders without the prefix.
     file = make_once(
         name, folder=f"text-{name}", generation=_GENERATION, kind=kind, level=level, seed=seed
     )
@@ -300,7 +298,7 @@ def _changes(command: str) -> bool:
 
 
 def _reaches_back(verb: str) -> bool:
-    """Whether a verb's effect is no function of facts and quests."""
+    """Whether a verb's effect depends on more than the facts and the quests."""
     return verb in _BACK or verb.startswith("tw-")
 
 
@@ -309,7 +307,7 @@ def _any_holds(events: Iterable[Any], facts: frozenset[Proposition]) -> bool:
 
 
 def _words(said: str) -> str:
-    """What the game said, without traces, counters, the prompt and the status line after it."""
+    """The game's words without traces, counters, the prompt and the status line after it."""
     text = _PROMPT.sub("", _COUNTERS.sub("", _TRACED.sub("", said)))
     for end in (_WON, _LOST):
         before, found, _ = text.partition(end)

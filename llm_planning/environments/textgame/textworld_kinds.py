@@ -1,7 +1,7 @@
 """The kinds of games that TextWorld makes, and what their levels mean.
 
-Levels of the coin collector and the treasure hunter are TextWorld's own; those of the others are
-ours. `LEVELS` says which there are, `rules` what TextWorld is told to make of one.
+Levels of the coin collector and the treasure hunter are TextWorld's own; the levels of the other
+kinds are ours. `LEVELS` lists them, and `game_request` translates one for TextWorld.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 REWARDS = ("dense", "balanced", "sparse")
-"""Of `simple`, by level from 1: how many of the steps to the goal are worth a point."""
+"""TextWorld's reward setting for each level of `simple`, from 1."""
 
 _COOKBOOK = 5
 
@@ -26,9 +26,9 @@ class Levels:
     """The levels of a kind.
 
     Attributes:
-        ranges: (first, last) of each run of levels that can be made.
-        default: small enough for search: won in 3 to 12 actions, of 3 to 16 valid ones at a time.
-        meaning: for errors.
+        ranges: (first, last) of each range of levels that can be made.
+        default: a game small enough for search: 3 to 12 actions to win, 3 to 16 valid actions.
+        meaning: of the numbers, for error messages.
     """
 
     ranges: tuple[tuple[int, int], ...]
@@ -40,7 +40,7 @@ class Levels:
         return any(first <= level <= last for first, last in self.ranges)
 
     def __str__(self) -> str:
-        """The levels there are, in words."""
+        """All levels and their meaning, in words."""
         runs = " and ".join(f"{first} to {last}" for first, last in self.ranges)
         return f"{runs} ({self.meaning})"
 
@@ -81,10 +81,10 @@ def level_of(kind: str, level: int | None) -> int:
 
     Args:
         kind: one of `KINDS`.
-        level: None stands for the kind's default.
+        level: None for the kind's default.
 
     Raises:
-        TextGameError: there is no such kind, or no such level of it.
+        TextGameError: the kind or its level does not exist.
     """
     if kind not in LEVELS:
         raise TextGameError(
@@ -100,12 +100,12 @@ def level_of(kind: str, level: int | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Custom:
-    """A game without a challenge's plot, as `tw-make custom` makes it.
+    """A game as `tw-make custom` makes it, without the plot of a challenge.
 
     Attributes:
-        rooms: `--world-size`.
-        objects: `--nb-objects`, at least so many.
-        quest_length: `--quest-length`: actions to the goal.
+        rooms: number of rooms (`--world-size`).
+        objects: smallest number of objects (`--nb-objects`).
+        quest_length: number of actions to the goal (`--quest-length`).
     """
 
     rooms: int
@@ -118,20 +118,20 @@ class Challenge:
     """A game of one of TextWorld's challenges.
 
     Attributes:
-        name: TextWorld's.
-        settings: the challenge's.
+        name: TextWorld's name of the challenge.
+        settings: of the challenge.
     """
 
     name: str
     settings: Mapping[str, Any]
 
 
-def rules(kind: str, level: int) -> Challenge | Custom:
-    """What TextWorld is asked for.
+def game_request(kind: str, level: int) -> Challenge | Custom:
+    """The game that TextWorld is asked to make.
 
     Args:
         kind: one of `KINDS`, or `KITCHEN`.
-        level: one that the kind has.
+        level: a level of this kind.
     """
     match kind:
         case "coin-collector":
@@ -142,8 +142,8 @@ def rules(kind: str, level: int) -> Challenge | Custom:
             rewards = REWARDS[level - 1]
             return Challenge("tw-simple", {"rewards": rewards, "goal": "detailed", "test": False})
         case "custom":
-            # Longer quests need more room and more things; `tw-make custom` would take 5 rooms and
-            # 10 things, whose states are too many to search.
+            # Longer quests need more rooms and things. The defaults of `tw-make custom`, 5 rooms
+            # and 10 things, have too many states for search.
             return Custom(rooms=level // 3 + 2, objects=level + 2, quest_length=level)
         case "cooking":
             ingredients = (level - 1) % _COOKBOOK + 1

@@ -1,10 +1,10 @@
 """Games made by TextWorld, compiled once and kept in the cache.
 
-Making a game is a function of its seed only while Python's hash seed is fixed, and takes seconds:
-Inform 7 compiles it. So it is done in a process of its own, whose hash seed is 0:
-`python -m (this module) SEED LEVEL FILE KIND`. The result is renamed into its place whole.
-Processes that want the same game at the same moment wait for the one that makes it. Different games
-are made at once, and read one by one.
+A game is a function of its seed only if Python's hash seed is fixed, and compiling it with Inform 7
+takes seconds. So a game is made in a separate process whose hash seed is 0:
+`python -m (this module) SEED LEVEL FILE KIND`. The complete result is then renamed into its place.
+If several processes want the same game at the same moment, one makes it and the others wait.
+Different games are made side by side, and read one at a time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from llm_planning.environments.textgame.game import TextGameError
 from llm_planning.environments.textgame.jericho_machine import process_folder
-from llm_planning.environments.textgame.textworld_kinds import Challenge, rules
+from llm_planning.environments.textgame.textworld_kinds import Challenge, game_request
 from llm_serving.models.folders import CACHE_VARIABLE, building, cache_folder, is_intact, publish
 
 if TYPE_CHECKING:
@@ -32,41 +32,41 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Not `__name__`, which is another one where it is run.
+# `__name__` is "__main__" in the separate process.
 _MODULE = "llm_planning.environments.textgame.textworld_making"
 _LONGEST_REASON = 300
 
 GAME_FILE = "game.z8"
 MAKING_SECONDS = 300
-"""After which the process that makes a game is killed."""
+"""The time after which the process that makes a game is killed."""
 
 READING = threading.Lock()
-"""Held by whoever begins a game that TextWorld made: it has one parser, which two threads cannot
-use at once. Nothing is parsed any more while a game is played."""
+"""Held while a game that TextWorld made is read, since TextWorld's parser is not thread-safe.
+Playing a game parses nothing."""
 
 
 def hush() -> None:
-    """Keeps the emulator from warning that it does not know a made game by heart, for good.
+    """Silences Jericho's warning about unknown games for the rest of the process.
 
-    It need not: the game itself tells its score. (To put the old filters back would take those of
-    other threads away.)
+    A made game tells its own score, so Jericho need not know it. (Restoring the old filters could
+    remove those of other threads.)
     """
     warnings.filterwarnings("ignore", message=".*is not fully supported")
 
 
 def make_once(name: str, *, folder: str, generation: int, kind: str, level: int, seed: int) -> Path:
-    """The compiled game, made if it is not in the cache.
+    """Returns the compiled game, and makes it if it is not in the cache.
 
     Args:
-        name: for errors.
-        folder: name of its folder; says what it is made of.
-        generation: changes whenever the same folder comes to mean another game.
-        kind: one that `textworld_kinds.rules` knows.
-        level: one that the kind has.
-        seed: of everything that TextWorld draws.
+        name: of the game, for error messages.
+        folder: name of the game's folder, made of kind, level and seed.
+        generation: number to increase when the same folder name means another game.
+        kind: a kind that `textworld_kinds.game_request` knows.
+        level: a level of this kind.
+        seed: of all of TextWorld's draws.
 
     Returns:
-        Its file; the folder is never written again.
+        The game's file, in a folder that is never written again.
 
     Raises:
         TextGameError: TextWorld is not installed, or cannot make the game.
@@ -79,7 +79,7 @@ def make_once(name: str, *, folder: str, generation: int, kind: str, level: int,
     revision = f"textworld {importlib.metadata.version('textworld')}, generation {generation}"
 
     def made_in(place: Path) -> Path:
-        # Every byte is looked at: an interpreter in C is going to read them.
+        # Every byte is checked, because an interpreter in C will read the file.
         if not is_intact(place, revision):
             with building(place) as workshop:
                 if not is_intact(place, revision):
@@ -104,10 +104,10 @@ def make_once(name: str, *, folder: str, generation: int, kind: str, level: int,
 
 @contextmanager
 def opening_made(name: str, file: Path) -> Iterator[None]:
-    """Says of a made game that cannot be opened how to have it made again.
+    """A context for opening a made game; its error says how to have the game made again.
 
     Raises:
-        TextGameError: TextWorld or Jericho raised anything at all.
+        TextGameError: TextWorld or Jericho raised any exception.
     """
     try:
         yield
@@ -122,23 +122,23 @@ def opening_made(name: str, file: Path) -> Iterator[None]:
 
 
 def generate_apart(name: str, *, kind: str, level: int, seed: int, file: Path) -> None:
-    """Makes a game in a process of its own.
+    """Makes a game in a separate process.
 
     Args:
-        name: for errors.
-        kind: one that `textworld_kinds.rules` knows.
-        level: one that the kind has.
-        seed: of everything that TextWorld draws.
-        file: where the game goes.
+        name: of the game, for error messages.
+        kind: a kind that `textworld_kinds.game_request` knows.
+        level: a level of this kind.
+        seed: of all of TextWorld's draws.
+        file: path of the game to write.
 
     Raises:
         TextGameError: TextWorld failed, or took longer than `MAKING_SECONDS`.
     """
     try:
-        # Inform leaves a folder of its own in the user's home.
+        # Inform writes a folder into the home directory.
         with tempfile.TemporaryDirectory() as home:
             made = subprocess.run(
-                # -P: nothing is imported from the working directory, which is the user's.
+                # -P: nothing is imported from the user's working directory.
                 [sys.executable, "-P", "-m", _MODULE, str(seed), str(level), str(file), kind],
                 env={**os.environ, "PYTHONHASHSEED": "0", "HOME": home},
                 stdin=subprocess.DEVNULL,
@@ -163,10 +163,10 @@ def generate(*, kind: str, level: int, seed: int, file: str) -> None:
     """Makes and compiles a game.
 
     Args:
-        kind: one that `rules` knows.
-        level: one that the kind has.
-        seed: of everything that is drawn.
-        file: of the compiled game; its description is written beside it.
+        kind: a kind that `game_request` knows.
+        level: a level of this kind.
+        seed: of all of TextWorld's draws.
+        file: path of the compiled game; its description is written beside it.
     """
     import textworld
     from textworld.challenges import CHALLENGES
@@ -175,7 +175,7 @@ def generate(*, kind: str, level: int, seed: int, file: str) -> None:
     options = textworld.GameOptions()
     options.seeds = seed
     options.path = file
-    wanted = rules(kind, level)
+    wanted = game_request(kind, level)
     if isinstance(wanted, Challenge):
         _, make, _ = CHALLENGES[wanted.name]
         game = make(wanted.settings, options)

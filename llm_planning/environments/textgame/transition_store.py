@@ -1,8 +1,8 @@
-"""The files of transition memories: states and transitions in SQLite, and what all of them hold.
+"""The files of transition memories: states and transitions in SQLite, and statistics of all files.
 
-One file per game revision, shared by any number of processes. A row says something about the game
-that cannot be otherwise, so whoever writes it first is right, and it is never changed; only the way
-to a state may become a shorter one.
+Each revision of a game has one file, which any number of processes share. Games are deterministic,
+so every process would write the same row: the first one stays and is never changed. Only the way to
+a state is replaced when a shorter one is found.
 """
 
 from __future__ import annotations
@@ -59,8 +59,9 @@ LAYOUT = CacheLayout(
     ),
 )
 
-# Ways of several processes may mix. Every row is written after its parent's, and depths only fall:
-# so along any way they fall too, and it ends at the beginning.
+# Several processes may write parts of one way. Every row is written after its parent's row, and the
+# depth of a row only falls. So the depth falls from each state to its parent, and every way ends at
+# the beginning.
 _PUT_STATE = (
     "INSERT INTO states (state, parent, action, depth) VALUES (?, ?, ?, ?) ON CONFLICT (state) DO "
     "UPDATE SET parent = excluded.parent, action = excluded.action, depth = excluded.depth "
@@ -85,16 +86,16 @@ Row: TypeAlias = tuple[Any, ...]
 
 
 @dataclass(slots=True)
-class Record:
+class KnownState:
     """What is remembered of a state.
 
     Attributes:
-        origin: how it is reached; None for the beginning.
-        depth: actions from the beginning on, along the shortest known way; infinite where no way
+        origin: the parent and the action that lead to the state; None for the beginning.
+        depth: number of actions on the shortest known way from the beginning; infinite if no way
             is known.
-        actions: 𝒜(s); None while nobody asked for it.
-        seen: the answers to `look` and to `inventory`; None while nobody looked.
-        transitions: action -> what it does.
+        actions: 𝒜(s); None until a player asks for it.
+        seen: the answers to `look` and to `inventory`; None until a player asks for them.
+        transitions: action -> its transition.
     """
 
     origin: Origin | None
@@ -105,7 +106,7 @@ class Record:
 
 
 def transition_folder() -> Path:
-    """Where the files lie, one for each revision of a game; it may not exist yet."""
+    """The folder of the files, which need not exist."""
     return cache_folder() / "transitions"
 
 
@@ -113,8 +114,8 @@ def transition_store_path(name: str, revision: str) -> Path:
     """The file of a game in the cache folder.
 
     Args:
-        name: of the game, for people who look into the folder.
-        revision: of the game; another one has another file.
+        name: of the game; makes the file's name readable.
+        revision: of the game; each revision has a file of its own.
     """
     plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40]
     digest = hashlib.sha256(revision.encode()).hexdigest()[:16]
@@ -122,16 +123,16 @@ def transition_store_path(name: str, revision: str) -> Path:
 
 
 class TransitionStore:
-    """One file, opened.
+    """The open file of one revision of a game.
 
-    One that is damaged or of another version is replaced, with a warning: everything can be played
-    again.
+    A file that is damaged or of another version is replaced, with a warning; the game is then
+    played again.
 
-    Writing is put off until `save`: whatever was put since is lost where the process is killed, and
-    nothing else ever is.
+    Rows are written by `save`. A process that is killed loses the rows put since the last `save`,
+    and no others.
 
     Args:
-        path: of the file; its folder is made.
+        path: of the file; its folder is made if it does not exist.
 
     Raises:
         TextGameError: the file cannot be opened or written.
@@ -139,7 +140,7 @@ class TransitionStore:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        # In the order in which they are saved: a state comes before what is said about it.
+        # Rows are saved in this order, because the other statements need the row of their state.
         self._rows: dict[str, list[Row]] = {
             statement: [] for statement in (_PUT_STATE, _PUT_ACTIONS, _PUT_SEEN, _PUT_TRANSITION)
         }
@@ -151,11 +152,11 @@ class TransitionStore:
 
     @property
     def unsaved(self) -> int:
-        """Rows that were put and not saved."""
+        """The number of rows that were put and not saved yet."""
         return sum(map(len, self._rows.values()))
 
-    def load(self, state: str) -> Record | None:
-        """What was saved of a state; None where it was never put.
+    def load(self, state: str) -> KnownState | None:
+        """Returns what was saved of a state; None if it was never put.
 
         Raises:
             TextGameError: the file cannot be read.
@@ -165,35 +166,35 @@ class TransitionStore:
             if not found:
                 return None
             rows = self._file.run(_GET_TRANSITIONS, (state,))
-            return _record(found[0], dict(map(_transition, rows)))
+            return _known_state(found[0], dict(map(_transition, rows)))
         except (CacheError, ValueError, TypeError, RecursionError) as error:
             raise self._failed(error) from error
 
     def damaged(self, reason: str) -> TextGameError:
-        """The error that says what is wrong with what was loaded, and how to be rid of it."""
+        """The error for loaded rows that contradict each other; it says how to remove the file."""
         return self._failed(ValueError(reason))
 
-    def put_state(self, state: str, record: Record) -> None:
-        """Keeps how a state is reached, after its parent was put."""
-        self._put(_PUT_STATE, (state, *(record.origin or (None, None)), record.depth))
+    def put_state(self, state: str, known: KnownState) -> None:
+        """Puts how a state is reached; its parent must have been put before."""
+        self._put(_PUT_STATE, (state, *(known.origin or (None, None)), known.depth))
 
     def put_actions(self, state: str, actions: tuple[str, ...]) -> None:
-        """Keeps the valid actions of a state that was put."""
+        """Puts the valid actions of a state that was put before."""
         self._put(_PUT_ACTIONS, (json.dumps(actions, ensure_ascii=False), state))
 
     def put_seen(self, state: str, seen: tuple[str, str]) -> None:
-        """Keeps the answers to `look` and to `inventory` in a state that was put."""
+        """Puts the answers to `look` and to `inventory` in a state that was put before."""
         self._put(_PUT_SEEN, (*seen, state))
 
     def put_transition(self, state: str, action: str, made: Transition) -> None:
-        """Keeps what an action does; both states were put."""
+        """Puts the transition of an action; both of its states must have been put before."""
         self._put(_PUT_TRANSITION, (state, action, made.state, made.text, made.reward, made.ending))
 
     def save(self) -> None:
-        """Writes what was put; it outlives the process when this returns.
+        """Writes all rows that were put; once it returns, they survive the end of the process.
 
-        Where that is not possible (a full disk), there is a warning, and this process keeps nothing
-        more on disk: no search has to end for it.
+        If writing fails, for example on a full disk, it warns, and this process writes nothing to
+        the file from then on. The search goes on.
         """
         try:
             for statement, rows in self._rows.items():
@@ -207,7 +208,7 @@ class TransitionStore:
             warnings.warn(str(self._failed(error)), RuntimeWarning, stacklevel=2)
 
     def close(self) -> None:
-        """Closes the file without saving; the object cannot be used any more."""
+        """Closes the file without saving; the store cannot be used afterwards."""
         self._file.close()
 
     def _put(self, statement: str, row: Row) -> None:
@@ -226,7 +227,7 @@ def _open(path: Path) -> CacheFile:
     try:
         return CacheFile(path, LAYOUT)
     except UnreadableCacheError:
-        # Of several processes that find the damage, one replaces the file.
+        # If several processes find the damage, only one of them replaces the file.
         with FileLock(path.with_name(f".{path.name}.lock")):
             try:
                 return CacheFile(path, LAYOUT)
@@ -241,20 +242,20 @@ def _open(path: Path) -> CacheFile:
                 return CacheFile(path, LAYOUT)
 
 
-def _record(row: Row, transitions: dict[str, Transition]) -> Record:
-    """What a row of states says.
+def _known_state(row: Row, transitions: dict[str, Transition]) -> KnownState:
+    """Reads a row of the table of states.
 
     Raises:
-        ValueError: no such row was ever put.
-        TypeError: likewise.
+        ValueError: the row holds a value that `put_state` or `put_actions` cannot have written.
+        TypeError: likewise, if the value has another type.
     """
     parent, action, depth, look, inventory, actions = row
     if type(depth) is not int or depth < 0:
-        raise ValueError(f"a state is {depth!r} actions from the beginning")
+        raise ValueError(f"a state's depth is {depth!r}, not a whole number of 0 or more")
     listed = None if actions is None else json.loads(actions)
     if not isinstance(listed, list | None):
-        raise TypeError("valid actions that are no list")
-    return Record(
+        raise TypeError("a state's valid actions are not a list")
+    return KnownState(
         None if parent is None else Origin(sys.intern(parent), sys.intern(action)),
         depth,
         actions=None if listed is None else tuple(map(sys.intern, listed)),
@@ -266,23 +267,23 @@ def _record(row: Row, transitions: dict[str, Transition]) -> Record:
 def _transition(row: Row) -> tuple[str, Transition]:
     action, state, text, reward, ending, known = row
     if not known:
-        raise ValueError(f"{action!r} leads to a state that is not there")
+        raise ValueError(f"the action {action!r} leads to a state that has no row")
     if not (isinstance(reward, float) and math.isfinite(reward)):
-        raise ValueError(f"a reward is {reward!r}")
+        raise ValueError(f"the reward of {action!r} is {reward!r}, not a finite number")
     ended = None if ending is None else Ending(ending)
     return sys.intern(action), Transition(sys.intern(state), sys.intern(text), reward, ended)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GameShare:
-    """What is kept of one revision of a game.
+    """Statistics of the file of one revision of a game.
 
     Attributes:
-        name: of the game, as its file has it.
+        name: of the game, as in the file's name.
         revision: the digest in the file's name.
-        states: kept; None where the file is damaged or of another version. It is begun anew when
-            the game is played again.
-        entries: transitions kept.
+        states: number of states in the file; None if the file is damaged or of another version,
+            and so will be replaced when the game is played again.
+        entries: number of transitions in the file.
         file_bytes: size on disk, the write-ahead log included.
     """
 
@@ -295,10 +296,10 @@ class GameShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransitionStats:
-    """What the transition memories hold.
+    """Statistics of all transition memories.
 
     Attributes:
-        entries: transitions kept.
+        entries: number of transitions in all files.
         file_bytes: size on disk, the write-ahead logs included.
         games: the share of each revision of a game, the largest first.
     """
@@ -309,7 +310,7 @@ class TransitionStats:
 
 
 def transition_stats() -> TransitionStats:
-    """Counts what is kept, game by game; creates nothing.
+    """Counts states, transitions and bytes, game by game; creates no file.
 
     Raises:
         CacheError: a file cannot be opened.
@@ -323,13 +324,14 @@ def transition_stats() -> TransitionStats:
 
 
 def remove_transitions() -> int:
-    """Deletes every file, readable or not.
+    """Deletes the file of every game, readable or not.
 
-    Whole files, because the ways to a game's states are of no use without their beginning, which
-    who is playing has put long ago: what such a player goes on to learn is no longer kept.
+    Files are deleted and not emptied: a running process has put the beginning of its game already
+    and would write only later states, which are of no use without it. What that process learns
+    after the deletion is not kept.
 
     Returns:
-        The bytes given back.
+        The number of bytes freed.
 
     Raises:
         OSError: a file cannot be deleted.
@@ -348,7 +350,7 @@ def _files() -> list[Path]:
 
 
 def _disk_bytes(file: Path) -> int:
-    """Of a file and its write-ahead log, which whoever plays may remove at any moment."""
+    """The size of a file and its write-ahead log, which another process may remove meanwhile."""
     size = 0
     for part in (file, file.with_name(f"{file.name}-wal")):
         with suppress(FileNotFoundError):

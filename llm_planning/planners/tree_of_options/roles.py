@@ -7,6 +7,9 @@ part of the state that options rarely change), the options done (which only grow
 option. All questions about one node's candidates then share everything up to the option, and
 questions of one role about different nodes share their beginnings. `paper` is the order of
 Appendix A: who speaks, the state, the goal and the history first, the rules and the format last.
+
+Minecraft's blocks, in `environments/minecraft/option_prompts`, replace most of those in the
+templates of the same names, so an edit here may change nothing in Minecraft.
 """
 
 from __future__ import annotations

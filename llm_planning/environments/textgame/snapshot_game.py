@@ -1,4 +1,4 @@
-"""A game as its interpreter plays it: states that have names, kept as snapshots or played again."""
+"""A game played from an interpreter's snapshots; a state without one is played again."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ if TYPE_CHECKING:
     from llm_planning.environments.textgame.game import Interpreter, Snapshot, Transition
 
 SNAPSHOTS_KEPT = 1000
-"""Of a game: 100 MB where a snapshot holds the memory of a Z-machine."""
+"""Snapshots of one game in memory; 100 MB if a snapshot holds the memory of a Z-machine."""
 
 _MARKS = {ending: f" ({ending})" for ending in Ending}
 _ENDED = tuple(_MARKS.values())
 
 
 class StateTable:
-    """The states of a game that were met: their names, their origins, and snapshots of some.
+    """The states that were reached in a game: their names, their origins, and recent snapshots.
 
-    A state is named by the interpreter's key, and one in which the game has ended also by its
-    ending. Where it came from is remembered for good, at some hundred bytes. The snapshots that
-    were used last are kept; any other state is played again, from its nearest ancestor that has
-    one. Where a key tells too few states apart, the first way to a state speaks for it.
+    The name of a state is the interpreter's key, followed by the ending if the game has ended. The
+    origin of each state is kept for good, at some hundred bytes. Only the snapshots used last are
+    kept; another state is played again, from its nearest ancestor that has a snapshot. If two
+    states have the same key, the first one reached stands for both.
 
     Args:
-        interpreter: the game's. It plays in the thread of whoever asks, so the players who share a
-            table live on one event loop.
-        limit: most snapshots kept, besides that of the beginning.
+        interpreter: of the game. It plays in the calling thread, so all players who share a table
+            must be on one event loop.
+        limit: largest number of snapshots kept, besides the snapshot of the beginning.
 
     Attributes:
         start: the beginning of the game.
@@ -46,19 +46,19 @@ class StateTable:
         self.start = self._named(first)
 
     def knows(self, state: str) -> bool:
-        """Whether the state was met."""
+        """Whether the state was reached before."""
         return state in self._origins or state == self.start.state
 
     def restore(self, state: str, seconds: GameSeconds) -> Snapshot:
         """The snapshot of a state.
 
         Args:
-            state: one in which the game goes on.
-            seconds: whose account it goes to, if it has to be played again.
+            state: the name of a state in which the game goes on.
+            seconds: the account to add to, if the state has to be played again.
 
         Raises:
             KeyError: the state is not known.
-            TextGameError: the interpreter failed, or went elsewhere than before.
+            TextGameError: the interpreter failed, or reached another state than before.
         """
         way = [state]
         while (snapshot := self._find(way[-1])) is None:
@@ -75,9 +75,9 @@ class StateTable:
         """𝒯(s, a), played.
 
         Args:
-            state: one in which the game goes on.
-            action: whatever the game is to be told.
-            seconds: whose account it goes to.
+            state: the name of a state in which the game goes on.
+            action: any text.
+            seconds: the account to add to.
 
         Raises:
             KeyError: the state is not known.
@@ -102,7 +102,7 @@ class StateTable:
         return named, made.state
 
     def _named(self, made: Transition) -> Transition:
-        """An interpreter's transition, with the name of its state for the snapshot."""
+        """An interpreter's transition, with the state's name in place of its snapshot."""
         key = self.interpreter.key(made.state)
         return replace(made, state=key if made.ending is None else key + _MARKS[made.ending])
 
@@ -120,15 +120,15 @@ class StateTable:
             self._snapshots.popitem(last=False)
 
 
-class InterpretedGame:
-    """A `TextGame` that asks its interpreter whatever it is asked.
+class SnapshotGame:
+    """A `TextGame` that asks its interpreter every question.
 
     Args:
-        interpreter: the game's, or a table of its states, to share it with other players.
+        interpreter: of the game, or a table of its states that other players share.
 
     Attributes:
         states: the table.
-        seconds: what this player's questions cost; playing states again is among it.
+        seconds: the cost of this player's questions, including states that were played again.
     """
 
     def __init__(self, interpreter: Interpreter | StateTable) -> None:
@@ -143,7 +143,7 @@ class InterpretedGame:
         self.seconds = GameSeconds()
 
     def knows(self, state: str) -> bool:
-        """Whether somebody was told of this state."""
+        """Whether a player reached this state before."""
         return self.states.knows(state)
 
     async def start(self) -> Transition:
@@ -151,7 +151,7 @@ class InterpretedGame:
         return self.states.start
 
     async def actions(self, state: str) -> tuple[str, ...]:
-        """𝒜(s); none where the game has ended."""
+        """𝒜(s); empty if the game has ended."""
         if self._has_ended(state):
             return ()
         snapshot = self.states.restore(state, self.seconds)
@@ -159,7 +159,7 @@ class InterpretedGame:
             return await self._interpreter.valid_actions(snapshot)
 
     async def look(self, state: str) -> tuple[str, str]:
-        """The answers to `look` and to `inventory`; empty where the game has ended."""
+        """The answers to `look` and to `inventory`; empty if the game has ended."""
         if self._has_ended(state):
             return "", ""
         snapshot = self.states.restore(state, self.seconds)

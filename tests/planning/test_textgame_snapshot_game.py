@@ -1,4 +1,4 @@
-"""The table of states: an interpreter asked from any state, and states played again."""
+"""The table of states, and a game that is played from an interpreter's snapshots."""
 
 import asyncio
 import time
@@ -8,13 +8,13 @@ import pytest
 from textgame_toys import Numbers, Trails, follow, view, wander
 
 from llm_planning.environments.textgame.game import TextGameError, Transition
-from llm_planning.environments.textgame.interpreted import InterpretedGame, StateTable
+from llm_planning.environments.textgame.snapshot_game import SnapshotGame, StateTable
 from llm_planning.environments.textgame.trapdoor import TrapDoor
 
 
-async def test_an_interpreted_game_tells_what_its_interpreter_says():
+async def test_a_game_gives_the_answers_of_its_interpreter():
     toy = Numbers()
-    game = InterpretedGame(toy)
+    game = SnapshotGame(toy)
     start = await game.start()
     assert start == Transition("number 1", "Begin.", 0.0, None)
     assert await view(game, start.state) == (("You see 1.", "nothing"), ("add", "double"))
@@ -26,12 +26,12 @@ async def test_an_interpreted_game_tells_what_its_interpreter_says():
     assert game.seconds.steps == 1
     assert game.seconds.simulation > 0
     assert game.seconds.valid_actions.seconds > 0
-    assert InterpretedGame(game.states).seconds.steps == 0
+    assert SnapshotGame(game.states).seconds.steps == 0
 
 
 @pytest.mark.parametrize("limit", [1, 2, 50])
 async def test_states_without_a_snapshot_are_played_again_and_paid_for(limit):
-    game = InterpretedGame(StateTable(TrapDoor(), limit=limit))
+    game = SnapshotGame(StateTable(TrapDoor(), limit=limit))
     told = await wander(game, seed=4, steps=400)
     for here in [here for *_, here in reversed(told) if here.ending is None]:
         await view(game, here.state)
@@ -41,7 +41,7 @@ async def test_states_without_a_snapshot_are_played_again_and_paid_for(limit):
 
 async def test_the_nearest_ancestor_with_a_snapshot_is_enough():
     toy = Numbers()
-    game = InterpretedGame(StateTable(toy, limit=2))
+    game = SnapshotGame(StateTable(toy, limit=2))
     await follow(game, *["add"] * 8)
     toy.asked.clear()
     # Kept are 8 and 9; 6 is five steps from the beginning.
@@ -53,8 +53,8 @@ async def test_the_nearest_ancestor_with_a_snapshot_is_enough():
 
 @pytest.mark.parametrize("limit", [1, 50])
 async def test_the_first_way_speaks_for_a_state(limit):
-    """With a key that tells too few states apart, a state does not change under its players."""
-    game = InterpretedGame(StateTable(Trails(), limit=limit))
+    """If two states have the same key, a state still does not change for its players."""
+    game = SnapshotGame(StateTable(Trails(), limit=limit))
     four = await follow(game, "double", "double")
     assert await follow(game, "add", "add", "add") == Transition(four.state, "add: 4", 1.0, None)
     for _ in range(2):
@@ -71,7 +71,7 @@ async def test_a_game_that_does_not_repeat_itself_is_an_error():
             made = super().step(snapshot, action)
             return replace(made, state=(made.state[0] + (self.asked["step"] > 3), ()))
 
-    game = InterpretedGame(StateTable(Whims(), limit=1))
+    game = SnapshotGame(StateTable(Whims(), limit=1))
     await follow(game, "add", "add", "add")
     with pytest.raises(TextGameError, match=r"numbers does not repeat itself: 'add' led from"):
         await view(game, "number 2")
@@ -80,7 +80,7 @@ async def test_a_game_that_does_not_repeat_itself_is_an_error():
 async def test_questions_that_wait_together_are_counted_once():
     toy = Numbers()
     toy.waiting = asyncio.Event()
-    game = InterpretedGame(toy)
+    game = SnapshotGame(toy)
     two = await follow(game, "add")
     started = time.perf_counter()
     asked = [asyncio.create_task(game.actions(state)) for state in ("number 1", two.state)]
