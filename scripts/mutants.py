@@ -42,7 +42,7 @@ ROOMS = {
     "ledger": ("llm_planning/experiments/ledger*.py", "tests/planning/test_ledger*.py"),
     "revision": (
         "llm_planning/planners/xenon/revision*.py llm_planning/planners/xenon/refuting*.py "
-        "llm_planning/planners/xenon/knowledge*.py llm_planning/planners/xenon/graph*.py",
+        "llm_planning/planners/xenon/knowledge*.py llm_planning/planners/xenon/dependency*.py",
         "tests/planning/test_xenon*.py",
     ),
 }

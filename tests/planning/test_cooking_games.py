@@ -1,4 +1,4 @@
-"""Real games of TextWorld, where it is installed; how they are made and kept, everywhere."""
+"""Real games of TextWorld, if it is installed; and how games are made and kept."""
 
 import importlib.metadata
 import importlib.util
@@ -72,7 +72,7 @@ def test_refused_combinations_leave_the_real_game_alone(kitchen):
 
 
 def test_raw_game_would_lose_the_meal(game_file):
-    """What refusing protects from: the same wrong tool, in the game as it is."""
+    """A wrong tool, which the world refuses, ruins the meal in the bare game."""
     game = TextWorldGame(game_file, name=SPEC.name)
     kitchen = Kitchen(game)
     v, food = next(d for d in kitchen.recipe if d.action in {"fry", "roast"})
@@ -102,14 +102,14 @@ def test_game_in_the_cache_is_not_made_again(game_file, monkeypatch):
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
-    """An empty cache, and TextWorld installed as far as anybody asks."""
+    """An empty cache, and a TextWorld that seems to be installed."""
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: object())
     monkeypatch.setattr(importlib.metadata, "version", lambda _: "1.7.0")
 
 
 def stand_in(tmp_path, monkeypatch, script):
-    """Another program in the place of the interpreter that makes games."""
+    """Replaces the interpreter that makes games by another program."""
     program = tmp_path / "python"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
@@ -139,7 +139,7 @@ def test_generation_that_fails_names_the_game(cache, tmp_path, monkeypatch, scri
 
 @pytest.fixture
 def slow_making(cache, monkeypatch):
-    """Makes a game of nothing, slowly; returns who made which."""
+    """Makes empty games slowly, and records who made which."""
     made = []
 
     def generate(name, *, kind, level, seed, file):

@@ -10,16 +10,13 @@ from llm_planning.environments.cooking.games import GameSpec
 from llm_planning.environments.cooking.recipes import ACTIONS, RULES, TOOLS
 from llm_planning.experiments.papers import find_paper, load_table
 from llm_planning.planners.xenon import cooking
-from llm_planning.planners.xenon.cooking_agents import (
-    CookingEpisode,
-    CookingStep,
-    Counted,
-    ToolQuestion,
-    model_roles,
-    oracle_roles,
-)
-from llm_planning.planners.xenon.questions import ActionQuestion
+from llm_planning.planners.xenon.cooking import Counted
+from llm_planning.planners.xenon.cooking_agent import CookingEpisode, CookingStep
+from llm_planning.planners.xenon.prompts import cooking_llm_roles
+from llm_planning.planners.xenon.roles import ActionQuestion, ToolQuestion
+from llm_planning.planners.xenon.rules import cooking_oracle_roles
 from llm_planning.planners.xenon.saved import SavedKnowledgeError
+from llm_planning.planners.xenon.settings import CookingSettings, XenonCookingSettings
 from llm_planning.planners.xenon.specs import SPECS
 from llm_planning.roles import Engines
 from llm_planning.settings import SettingsError
@@ -49,7 +46,7 @@ def episode(success, steps, refused=0):
 
 
 def test_statistics_by_hand():
-    # Ten episodes of 50 refused steps but for the fourth, then three successes out of four.
+    # Ten episodes of 50 refused steps, except the fourth; then three successes in four.
     first = [episode(False, 50, 50)] * 3 + [episode(True, 20, 12)] + [episode(False, 50, 50)] * 6
     then = [episode(True, 8), episode(False, 50, 46), episode(True, 9, 1), episode(True, 8)]
     assert cooking.statistics(first + then) == {
@@ -107,7 +104,7 @@ async def test_perfect_prior_makes_no_mistake(agent):
     assert outcome.success
     assert outcome.metrics["refused"] == 0
     assert outcome.metrics["steps_per_success"] == 8
-    # One tool and one action for each of the seven cookbook actions, then never again.
+    # One question for the tool and one for the action of each of the seven cookbook actions.
     assert outcome.metrics["questions"] == 14
 
 
@@ -194,7 +191,7 @@ async def test_too_few_episodes_are_not_judged():
 
 
 def test_settings():
-    assert cooking.XenonCookingSettings().to_json() == {
+    assert XenonCookingSettings().to_json() == {
         "episodes": 100,
         "max_steps": 50,
         "games": 20,
@@ -207,11 +204,11 @@ def test_settings():
     }
     for values in ({"x0": 2}, {"prior": "oracles"}):
         with pytest.raises(SettingsError):
-            cooking.CookingSettings.read(values)
+            CookingSettings.read(values)
 
 
 def oracle(accuracy, seed=0):
-    return oracle_roles(accuracy=accuracy, seed=seed)
+    return cooking_oracle_roles(accuracy=accuracy, seed=seed)
 
 
 async def test_oracle_is_right_as_often_as_stated():
@@ -238,17 +235,17 @@ async def test_oracle_answers_a_question_once_and_a_correction_afresh():
 async def test_oracle_without_the_right_option_takes_another():
     options = ("close", "drop")
     assert await oracle(1.0).choose(ActionQuestion("fry", options)) in options
-    # And with nothing but right ones, it cannot err.
+    # If all options are right, it cannot err.
     assert await oracle(0.0).predict(ToolQuestion("eat")) in TOOLS
 
 
 async def test_model_answers_with_the_likeliest_choice():
     engine = ScriptedEngine({}, score=lambda _, choices: [-float(len(c)) for c in choices])
-    roles = model_roles(Engines(engine))
+    roles = cooking_llm_roles(Engines(engine))
     counted = Counted(roles.predict)
     assert await counted(ToolQuestion("fry")) == "oven"
     assert counted.calls == 1
-    # Of equals the earlier.
+    # The first of equals.
     assert await roles.choose(ActionQuestion("fry", ("slice", "cook", "drop"))) == "cook"
     assert [choices for _, choices in engine.scored] == [TOOLS, ("slice", "cook", "drop")]
     assert set(engine.counters.roles) == {"tool", "action"}
@@ -257,7 +254,7 @@ async def test_model_answers_with_the_likeliest_choice():
 async def test_what_the_model_reads():
     engine = ScriptedEngine({}, score=lambda _, choices: [0.0] * len(choices))
     tried = [f"cook with {tool}" for tool in TOOLS]
-    roles = model_roles(Engines(engine))
+    roles = cooking_llm_roles(Engines(engine))
     await roles.predict(ToolQuestion("fry", [("dice", "knife"), ("chop", "knife")], tried))
     await roles.predict(ToolQuestion("roast"))
     await roles.choose(ActionQuestion("fry", ("cook", "eat"), (("dice", "dice"),)))
@@ -269,7 +266,7 @@ async def test_what_the_model_reads():
     assert "Nothing was tried for roast that failed." in second
     assert "Actions to choose from: cook, eat." in action
     assert "\n\n\n" not in first + second + action
-    # What never changes is a prefix that all questions of a role share.
+    # All questions of a role share a prefix.
     fixed = first.split("Known")[0]
     assert "knife, oven, stove, fridge, table, counter" in fixed
     assert second.startswith(fixed)
@@ -278,7 +275,7 @@ async def test_what_the_model_reads():
 async def test_real_similarity_and_model_prior_run_on_an_engine():
     engine = ScriptedEngine({}, score=lambda _, choices: [-float(i) for i in range(len(choices))])
     outcome = await run("xenon", engine=engine, prior="model", episodes=30)
-    # The first tool and the first action for everything: hardly a prior, and still enough.
+    # Always answering the first tool and the first action is a poor prior, but enough.
     assert outcome.metrics["success_rate_after_10"] == 1.0
     asked = engine.counters.roles
     assert outcome.metrics["questions"] == asked["tool"].calls + asked["action"].calls
@@ -290,6 +287,6 @@ async def test_published_table_measures_what_a_run_reports():
     outcome = await run("xenon", episodes=11)
     for column in table.columns:
         assert column.measure.field.removeprefix("metrics.") in outcome.metrics
-    known = cooking.XenonCookingSettings.known_keys()
+    known = XenonCookingSettings.known_keys()
     for setup in table.setup:
         assert setup.field == "seed" or setup.field.removeprefix("settings.") in known

@@ -9,11 +9,12 @@ from xenon_builders import LOGS, PLANKS, TRACES, VERBS, Alike, Liking, asking, b
 
 from llm_planning.environments.minecraft.rulebook import ItemRule, RuleBook
 from llm_planning.environments.minecraft.text_world import TextWorld
+from llm_planning.planners.xenon.action_policies import FailureAware
 from llm_planning.planners.xenon.agent import Agent
-from llm_planning.planners.xenon.choosing import FailureAware
+from llm_planning.planners.xenon.dependency_graph import DependencyGraph
+from llm_planning.planners.xenon.fam import ActionMemory
 from llm_planning.planners.xenon.goals import dex
-from llm_planning.planners.xenon.graph import DependencyGraph
-from llm_planning.planners.xenon.initial import (
+from llm_planning.planners.xenon.graph_initialization import (
     PLANS,
     HumanPlan,
     PlanFailedError,
@@ -21,7 +22,6 @@ from llm_planning.planners.xenon.initial import (
     predict_requirements,
 )
 from llm_planning.planners.xenon.knowledge import Knowledge
-from llm_planning.planners.xenon.memory import ActionMemory
 from llm_planning.planners.xenon.revision import Analogy, AnalogyStore
 from llm_planning.planners.xenon.settings import LearningSettings
 
@@ -34,7 +34,7 @@ BOOK = book_of(
 
 
 class Logged:
-    """A text world that writes down what is tried."""
+    """A text world that records all attempts."""
 
     def __init__(self, world):
         self._world = world
@@ -51,7 +51,7 @@ class Logged:
 
 
 def answering(answers):
-    """Answers by item, each list from left to right; says what it was asked."""
+    """Answers each item from its list, left to right; records its questions."""
     asked = []
 
     async def choose(question):
@@ -100,7 +100,7 @@ async def test_golden_trace():
     assert dict(known.graph.requirements("pot")) == {"planks": 6}
     assert dict(known.graph.requirements("bowl")) == {"planks": 3}
     assert memory.known() == {"logs": "mine", "planks": "craft", "bowl": "craft", "pot": "smelt"}
-    # With one action left there is nothing to ask.
+    # With one action left no question is asked.
     assert [options for item, options in asked if item == "pot"] == [VERBS, ("mine", "smelt")] * 5
     assert [*known.attempts.items()] == [("logs", 1), ("planks", 1), ("pot", 5), ("bowl", 1)]
     # Each plan but the last of a goal ends with a failure; three lose the pot before a revision.

@@ -19,7 +19,7 @@ from llm_planning.environments.minecraft.rulebook import game_rules
 from llm_planning.environments.minecraft.text_world import TextWorld
 from llm_planning.experiments.grid import load_sweep
 from llm_planning.experiments.papers import find_paper
-from llm_planning.planners.xenon.benchmark import true_knowledge
+from llm_planning.planners.xenon.given_goal import true_knowledge
 from llm_planning.planners.xenon.learning_report import MARKS
 from llm_planning.planners.xenon.specs import SPECS
 from llm_planning.registry import find_planner
@@ -81,7 +81,7 @@ def content():
 def test_a_sweep_is_answered_by_the_oracle_or_the_bundled_model(sweep):
     oracle = ("none", "oracle" if sweep == "table6" else "table12")
     for trial in trials(sweep):
-        # OracleActionPlanner and the two that draw actions ask nobody.
+        # OracleActionPlanner and the two that draw actions ask no model.
         answered = (trial.model, trial.settings.get("prior", oracle[1]))
         assert answered in {oracle, ("smollm2-135m-instruct", "model")}
 
@@ -127,7 +127,7 @@ def test_nothing_is_read_off_a_drawing():
 
 
 def metrics_of(table):
-    """The measured columns of a table, each with the metric that it is the mean of."""
+    """Measured column of a table -> the metric whose mean it is."""
     for column in PAPER.table(table).columns:
         if column.measure is not None and column.measure.field.startswith("metrics."):
             yield column, column.measure.field.removeprefix("metrics.")

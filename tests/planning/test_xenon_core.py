@@ -8,6 +8,12 @@ import numpy as np
 import pytest
 from xenon_builders import VERBS
 
+from llm_planning.planners.xenon.dependency_graph import (
+    CyclicGraphError,
+    DependencyGraph,
+    aggregate,
+)
+from llm_planning.planners.xenon.fam import ActionMemory
 from llm_planning.planners.xenon.goals import (
     dex,
     frontier,
@@ -15,9 +21,7 @@ from llm_planning.planners.xenon.goals import (
     less_explored_frontier,
     unobtained,
 )
-from llm_planning.planners.xenon.graph import CyclicGraphError, DependencyGraph, aggregate
 from llm_planning.planners.xenon.knowledge import Knowledge, experienced
-from llm_planning.planners.xenon.memory import ActionMemory
 from llm_planning.planners.xenon.similarity import Similar
 
 
@@ -105,7 +109,7 @@ def test_aggregated_requirements_of_a_wooden_pickaxe():
 def test_what_is_held_is_not_gathered_again():
     graph = graph_of(stick={"planks": 2}, ladder={"stick": 7})
     plan = aggregate(graph, "ladder", {"stick": 5, "planks": 1, "ladder": 3})
-    # 2 sticks are missing, each from 2 planks as far as is known; one more ladder is wanted.
+    # 2 sticks are missing, and each is believed to take 2 planks; one more ladder is wanted.
     assert plan == [(3, "planks"), (2, "stick"), (1, "ladder")]
 
 

@@ -13,9 +13,9 @@ from llm_planning.environments.minecraft.goals import GOALS_67
 from llm_planning.environments.minecraft.rulebook import RuleBook
 from llm_planning.environments.minecraft.text_world import TextWorld
 from llm_planning.planners.xenon import goal_planning as planning
-from llm_planning.planners.xenon.benchmark import obtain, true_knowledge
-from llm_planning.planners.xenon.choosing import Asking, TrueActions
-from llm_planning.planners.xenon.memory import ActionMemory
+from llm_planning.planners.xenon.action_policies import Asking, TrueActions
+from llm_planning.planners.xenon.fam import ActionMemory
+from llm_planning.planners.xenon.given_goal import obtain, true_knowledge
 from llm_planning.planners.xenon.saved import SavedKnowledgeError, save_knowledge
 from llm_planning.planners.xenon.specs import SPECS
 from llm_planning.roles import Engines
@@ -65,7 +65,7 @@ async def test_the_oracle_plan_of_a_wooden_pickaxe_by_hand(monkeypatch):
 
 @pytest.mark.parametrize("goal", ["ladder", "blast_furnace", "golden_helmet", "activator_rail"])
 async def test_oracle_plans_are_minimal(goal):
-    """Whichever execution is left out, the goal is not obtained."""
+    """Without any one of the executions the goal is not obtained."""
     world = TextWorld(BOOK)
     truth = true_knowledge(BOOK, world.items, goal)
     episode = await obtain(
@@ -103,7 +103,7 @@ async def test_fam_finds_the_actions_that_the_prior_does_not_know(monkeypatch):
     assert known.metrics["invalid_subgoals"] == 0, "the human-written plans show all its actions"
 
 
-async def test_a_stall_ends_the_episode_unless_somebody_watches(monkeypatch):
+async def test_a_stall_ends_the_episode_without_reprompting(monkeypatch):
     perfect(monkeypatch, stall=1.0)
     alone = await plan("plan-xenon-no-cre", "stick", prior="table12")
     assert (alone.success, alone.metrics["env_steps"]) == (False, 3600)
@@ -141,7 +141,7 @@ async def test_the_oracle_meets_the_paper_where_the_controller_was_fitted():
 
 
 def learned(path, *, requires_redstone):
-    """What somebody has learnt who knows all but, perhaps, what a note block needs."""
+    """Saves the knowledge of all rules, with or without the redstone of a note block."""
     known = true_knowledge(BOOK, BOOK.closure(GOALS_67), "bowl")
     memory = ActionMemory(("mine", "craft", "smelt"), x0=2)
     for item in known.graph.items:
@@ -153,7 +153,6 @@ def learned(path, *, requires_redstone):
         path,
         known,
         memory,
-        notes={},
         run={"agent": "all-knowing"},
         episodes=400,
         goals=random.Random(0),
@@ -186,7 +185,7 @@ async def test_without_action_correction_failures_are_not_taken_over(tmp_path):
 
 
 async def test_the_first_graph_is_that_of_plans_and_predictions(monkeypatch):
-    """With nothing predicted, what the three plans show can be planned and the rest cannot."""
+    """With nothing predicted, only items of the three plans can be planned."""
     perfect(monkeypatch)
     engine = ScriptedEngine(
         {"predict": lambda _: '{"needs":[]}'},

@@ -1,4 +1,4 @@
-"""Learning runs: XENON and what it is compared with, on the real rules and real embeddings."""
+"""Learning runs: XENON and its baselines on the real rules and real embeddings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def learn(engine, planner="xenon", *, seed=0, **settings):
     return await plan(planner, "67-goals", engine=engine, settings=ORACLE | settings, seed=seed)
 
 
-async def test_xenon_learns_nearly_everything_whatever_is_perturbed(engine):
+async def test_xenon_learns_nearly_everything_under_every_perturbation(engine):
     """The paper reports 0.97 in all four settings (Table 5, first row)."""
     for level in ({}, {"requirements": 3, "actions": 3}):
         outcome = await learn(engine, **level)
@@ -60,7 +60,7 @@ async def test_xenon_plus_learns_everything_and_the_baselines_stay_below_xenon(e
     assert max(others) < xenon - 0.1
 
 
-async def test_xenon_plus_learns_what_nobody_has_seen_used_up(engine):
+async def test_xenon_plus_learns_requirements_never_seen_used_up(engine):
     """The wider pool: here a stick needs two crafting tables, and a wooden pickaxe a chest."""
     level = {"requirements": 3, "pool": "required", "seed": 3}
     plus, ranked, xenon = [
@@ -72,7 +72,7 @@ async def test_xenon_plus_learns_what_nobody_has_seen_used_up(engine):
 
 
 async def test_the_oracle_is_held_to_known_names_as_the_model_is(engine):
-    """The oracle invents names; an agent whose answers are held does not hear them."""
+    """The oracle invents names; a closed agent does not hear them."""
     known = set(RuleBook.load().rules)
     heard = {
         planner: set((await learn(engine, planner, steps=10)).trace["graph"])
@@ -90,11 +90,11 @@ async def test_what_is_true_is_never_refuted(engine, tmp_path, pool, change_at):
     level = {"requirements": 3, "actions": 3, "pool": pool}
     settings = {"save": str(path), "steps": 1000, "change_at": change_at}
     await learn(engine, "xenon-plus", seed=6, **settings, **level)
-    refutations = Saved.load(path).knowledge().refutations
+    notes = Saved.load(path).knowledge().notes
     truth = perturb(RuleBook.load(), seed=6, **level).book
-    assert len(refutations.refuted) > 20
-    for item in refutations.refuted:
-        assert not refutations.refutes(item, truth.requirements(item)), item
+    assert len(notes.refuted) > 20
+    for item in notes.refuted:
+        assert not notes.refutes(item, truth.requirements(item)), item
 
 
 async def test_xenon_plus_asks_for_more_than_is_proposed_where_that_is_all_that_is_left(engine):
@@ -144,9 +144,9 @@ async def test_every_agent_runs_and_beats_what_it_began_with(engine, planner):
     points = outcome.trace["curve"]
     begun, ended = points[0][1], points[-1][1]
     assert ended == round(metrics["ega"] * 67)
-    # What is predicted and never revised gains nothing in so short a time.
+    # Predictions that are never revised gain nothing in so short a time.
     assert ended > begun or planner in {"deckard", "rand", "xenon-no-dependencies"}
-    # RAND, which remembers nothing, needs longer for its first goal.
+    # RAND has no memory, so it takes longer to its first goal.
     assert metrics["obtained"] > 0 or planner == "rand"
     told_all = PLANNERS[planner].settings.read({}).to_json()["names"] == "all"
     assert told_all == planner.startswith("xenon-plus")
@@ -155,7 +155,7 @@ async def test_every_agent_runs_and_beats_what_it_began_with(engine, planner):
 
 
 async def test_an_oracle_graph_is_tried_by_the_least_attempted(engine):
-    """An outdated oracle graph (Appendix K.8): DECKARD stays where the rules have changed."""
+    """An outdated oracle graph (Appendix K.8): DECKARD does not learn the changed rules."""
     settings = {"initial": "truth", "requirements": 3, "actions": 3, "steps": 1500}
     xenon = await learn(engine, **settings)
     deckard = await learn(engine, "deckard", **settings)
@@ -164,7 +164,7 @@ async def test_an_oracle_graph_is_tried_by_the_least_attempted(engine):
 
 @pytest.mark.parametrize("planner", [name for name in LEARNERS if "plus-a" not in name])
 async def test_learning_stopped_after_an_episode_goes_on_exactly(engine, tmp_path, planner):
-    """With a controller, whose luck is of the episode; `test_xenon_saved` does it without."""
+    """With a controller, whose seed depends on the episode; `test_xenon_saved` runs without one."""
     whole, halves = tmp_path / "whole.json", tmp_path / "halves.json"
     settings = {"steps": 9000, "controller": "minerl", "requirements": 1}
     whole_run = await learn(engine, planner, episodes=4, save=str(whole), **settings)
@@ -223,7 +223,7 @@ async def test_the_model_none_says_what_to_do_instead(engine):
         ({"requirement": 1}, "did you mean requirements"),
         ({"verbs": 7}, "verbs=7.*3, 15, 30, 45"),
         ({"controller": "minerl"}, "controller=minerl needs steps; the paper"),
-        ({"initial": "truth", "episodes": 2}, "one episode"),
+        ({"initial": "truth", "episodes": 2}, "need episodes=1"),
     ],
 )
 def test_impossible_settings_name_their_remedy(values, says):

@@ -1,4 +1,4 @@
-"""XENON+ tries nothing twice: what follows from a failure of all actions."""
+"""XENON+ tries nothing twice: how it revises Ĝ after all actions failed at an item."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import random
 from xenon_builders import VERBS, Alike
 from xenon_builders import failed as failure
 
+from llm_planning.planners.xenon.dependency_graph import DependencyGraph
+from llm_planning.planners.xenon.fam import ActionMemory
 from llm_planning.planners.xenon.goals import dex_of_unrefuted
-from llm_planning.planners.xenon.graph import DependencyGraph
-from llm_planning.planners.xenon.knowledge import Knowledge, Refutations, Withdrawn
-from llm_planning.planners.xenon.memory import ActionMemory
+from llm_planning.planners.xenon.knowledge import Knowledge, Notes, Withdrawn
 from llm_planning.planners.xenon.refuting import RefutingStore
 from llm_planning.planners.xenon.revision import Analogy, gathering, ranking
 from llm_planning.planners.xenon.settings import LearningSettings
@@ -34,7 +34,7 @@ def world(*items, memory=None):
     store = RefutingStore(
         ranking(analogy, later_is_likelier), memory=memory or ActionMemory(VERBS, x0=2)
     )
-    return known, known.refutations, store
+    return known, known.notes, store
 
 
 async def revise(store, item, failures):
@@ -51,7 +51,7 @@ def required(known, item):
 
 
 def test_what_every_attempt_had_at_hand_is_refuted():
-    notes = Refutations()
+    notes = Notes()
     one, other = failed("pot", logs=3, planks=5)[0], failed("pot", logs=4, stick=1)[0]
     notes.refute("pot", [one, other])
     assert notes.refuted == {"pot": [{"logs": 3}]}
@@ -63,7 +63,7 @@ def test_what_every_attempt_had_at_hand_is_refuted():
 
 
 def test_smaller_inventories_are_not_kept_beside_larger_ones():
-    notes = Refutations()
+    notes = Notes()
     for inventory in ({"logs": 1}, {"planks": 2}, {"logs": 2, "stick": 1}, {"logs": 2}):
         notes.refute("pot", failed("pot", **inventory))
     assert notes.refuted["pot"] == [{"planks": 2}, {"logs": 2, "stick": 1}]
@@ -73,8 +73,8 @@ def test_a_changed_rule_is_not_refuted():
     known, notes, _ = world("pot")
     notes.refute("pot", failed("pot", logs=8))
     notes.withdrawn["pot"] = withdrawn(known, "pot", cause="stick")
-    notes.forget("pot")
-    assert notes == Refutations()
+    notes.forget_refuted("pot")
+    assert notes == Notes()
 
 
 def withdrawn(known, item, *, cause):
@@ -123,7 +123,7 @@ async def test_an_item_does_not_wait_before_the_largest_quantities_were_proposed
 
 
 async def test_what_fam_holds_against_actions_goes_with_the_belief():
-    """Failures of another belief would soon have all actions ruled out for the one believed now."""
+    """Failures of an old belief would soon rule out all actions for the present one."""
     memory = ActionMemory(VERBS, x0=2)
     known, notes, store = world("stick", "sword", memory=memory)
     known.graph.require("stick", {"planks": 1})
@@ -136,7 +136,7 @@ async def test_what_fam_holds_against_actions_goes_with_the_belief():
     await revise(store, "stick", failed("stick", logs=8, planks=8))
     assert set(notes.withdrawn) == {"sword"}
     assert memory.to_json() == {"successes": {"sword": {"craft": 1}}, "failures": {}}
-    assert not store.notes()["unrevised"]
+    assert not notes.unrevised
     memory.record("mine", "sword", False)
     known.obtain("stick", {"planks": 9}, makes=1, kept=set())
     await store.review()
@@ -158,7 +158,7 @@ async def test_an_item_waits_until_something_else_is_obtained():
 
 
 async def test_an_inadmissible_item_is_not_tried_with_what_was_never_obtained():
-    """Cobblestone was demonstrated, and used up by a plan: a resource, but out of reach."""
+    """Cobblestone is a resource, since a plan used it up, but the agent cannot obtain it."""
     known, _, store = world("pot")
     known.demonstrate("cobblestone", {}, makes=1, kept=set())
     known.demonstrate("furnace", {"cobblestone": 8}, makes=1, kept=set())

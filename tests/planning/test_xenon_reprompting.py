@@ -9,7 +9,7 @@ from llm_planning.planners.xenon.goal_planning import (
     text_caption,
     text_reprompter,
 )
-from llm_planning.planners.xenon.questions import Description, Intervention
+from llm_planning.planners.xenon.prompts import Description, Intervention
 from llm_planning.roles import Engines
 from llm_serving.answers import constraint_of
 from llm_serving.request import Image
@@ -71,10 +71,9 @@ async def test_the_task_goes_on_without_another(changes):
     )
 
 
-async def test_whoever_answers_can_stand_in():
+async def test_any_roles_answer():
     async def decide(question):
-        told = f"{question.caption}|{question.task}|{question.goal_item}"
-        return Intervention(need_intervention=True, thoughts="", task=told)
+        return f"{question.caption}|{question.task}|{question.goal_item}"
 
     reprompter = Reprompter(text_caption, decide)
     assert await reprompter.consider("a b", task="t", goal_item="g") == "a b|t|g"

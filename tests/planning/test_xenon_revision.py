@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
-
 import pytest
-from pydantic import TypeAdapter
 from xenon_builders import VERBS, Alike, failed
 
-from llm_planning.planners.xenon.graph import DependencyGraph
+from llm_planning.planners.xenon.dependency_graph import DependencyGraph
+from llm_planning.planners.xenon.fam import ActionMemory
 from llm_planning.planners.xenon.knowledge import Knowledge
-from llm_planning.planners.xenon.memory import ActionMemory
 from llm_planning.planners.xenon.refuting import RefutingStore
 from llm_planning.planners.xenon.revision import (
     Analogy,
@@ -23,7 +19,6 @@ from llm_planning.planners.xenon.revision import (
     gathering,
     ranking,
 )
-from llm_planning.planners.xenon.saved import Notes
 from llm_planning.planners.xenon.settings import LearningSettings
 
 SCALES = LearningSettings(c0=3, alpha_s=2, alpha_i=8, K=2)
@@ -84,21 +79,18 @@ async def test_a_revision_counts_and_leaves_what_was_obtained_alone(name):
 
 
 async def test_failures_are_kept_until_success_revision_or_another_rule(name):
-    store = STORES[name](experienced_world())
+    known = experienced_world()
+    store = STORES[name](known)
     for item in ("golem", "golem", "wooden_sword", "golem_head", "clay"):
         store.failed(failed(item))
     store.succeeded("wooden_sword")
     store.forget("golem_head")
     await store.revise("golem")
-    assert store.notes()["unrevised"] == {"clay": [failed("clay")]}
-    other = STORES[name](experienced_world())
-    written = json.dumps(asdict(Notes(**store.notes())))
-    other.restore(TypeAdapter(Notes).validate_json(written))
-    assert other.notes() == store.notes()
+    assert known.notes.unrevised == {"clay": [failed("clay")]}
 
 
 def experienced_world():
-    """Three obtained tools; planks, sticks and cobblestone were used up, the table stays."""
+    """Three tools were obtained; planks, sticks and cobblestone were used up, the table stays."""
     known = Knowledge(DependencyGraph(["wooden_sword", "golem", "golem_head"]))
     known.obtain("logs", {}, makes=1, kept=set())
     known.obtain("planks", {"logs": 1}, makes=4, kept=set())
@@ -118,7 +110,7 @@ async def test_a_less_tried_item_requires_what_similar_items_required():
     known.graph.require("wooden_sword", {"golem": 1})
     store = analogy(known, "stone_sword", "wooden_axe", "planks")
     await store.revise("wooden_sword")
-    # C(v) is 2 now: resources in quantity α_s C(v) = 4, the table, which stays, once.
+    # C(v) is 2 now: α_s C(v) = 4 of each resource, and one table, which stays.
     assert dict(known.graph.requirements("wooden_sword")) == {
         "planks": 4,
         "stick": 4,
@@ -259,7 +251,7 @@ async def test_self_correction_asks_with_failures_and_examples():
     await store.revise("wooden_sword")
     assert not known.graph.requirements("wooden_sword")  # a cycle: nothing instead
     assert asked[-1][1:3] == (2, [])
-    assert store.notes()["corrections"] == {"wooden_sword": 2}
+    assert known.notes.corrections == {"wooden_sword": 2}
 
 
 async def test_adam_requires_eight_of_every_resource():

@@ -1,4 +1,4 @@
-"""Every planner of the paper by name: what it says of itself is true."""
+"""Every planner of the paper does what its spec says."""
 
 import json
 from functools import partial
@@ -114,7 +114,7 @@ async def test_it_asks_in_the_roles_that_it_names(spec, monkeypatch):
         settings=spec.settings.read({k: v for k, v in values.items() if k in known}),
         seed=0,
     )
-    # Names are embedded by the default engine; everything else goes to the role's own.
+    # The default engine embeds names; each role's own engine answers its questions.
     assert set(engine.counters.roles) <= {"similarity"}
     asked = {role for role, one in engines.items() if one.counters.roles}
     assert asked == set(spec.roles), "each role is asked, by its own engine"

@@ -5,9 +5,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from llm_planning.environments.minecraft.rulebook import ItemRule, RuleBook
-from llm_planning.planners.xenon.choosing import Asking
-from llm_planning.planners.xenon.memory import ActionMemory
-from llm_planning.planners.xenon.questions import Failure
+from llm_planning.planners.xenon.action_policies import Asking
+from llm_planning.planners.xenon.fam import ActionMemory
+from llm_planning.planners.xenon.roles import Failure
 
 VERBS = ("mine", "craft", "smelt")
 TRACES = json.loads(
@@ -52,7 +52,7 @@ class Alike:
 
 
 class Liking:
-    """A model that likes some actions more than others, whatever the item."""
+    """A model that likes some actions more than others for every item."""
 
     def __init__(self, *liked):
         self.liked = liked

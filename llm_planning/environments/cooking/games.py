@@ -1,8 +1,9 @@
-"""Which of TextWorld's games are played, and how one of them is opened.
+"""The TextWorld games in which a meal is cooked, and how they are made and opened.
 
-The games are `tw-cooking` ones with a single room, the kitchen: stove, oven, fridge, table and
-counter are there. The barbecue, which is none of the paper's tools, is not, so no recipe needs it.
-Every ingredient is carried from the beginning, is to be cut and to be cooked; nothing is closed.
+The games are of the kind `tw-cooking`. They have one room, the kitchen, with stove, oven, fridge,
+table and counter. It has no barbecue, which is not among the paper's tools, so no recipe needs one.
+The player carries every ingredient from the beginning. Each is to be cut and cooked. Nothing is
+closed.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-# Part of every game's revision: a change of what a kitchen is must not find older games.
+# Part of every game's revision. Increase it when kitchens change: older games are then made anew.
 _GENERATION = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GameSpec:
-    """Which game.
+    """The seed and the size of a game.
 
     Attributes:
-        seed: of everything that TextWorld draws.
-        ingredients: of the recipe, 1 to 5; each is one cut and one time at the heat.
+        seed: of all that TextWorld draws.
+        ingredients: of the recipe, 1 to 5; each is cut once and cooked once.
     """
 
     seed: int
@@ -46,16 +47,16 @@ class GameSpec:
 
     @property
     def name(self) -> str:
-        """As the folder and the errors call it."""
+        """The name of the game in its folder and in errors."""
         return f"cooking-{self.ingredients}-{self.seed}"
 
 
 class TextWorldGame:
-    """A compiled game, begun.
+    """A compiled game that was started.
 
     Args:
-        file: the compiled game; TextWorld's description lies beside it.
-        name: for errors.
+        file: the compiled game, with TextWorld's description beside it.
+        name: of the game, for errors.
     """
 
     def __init__(self, file: Path, *, name: str) -> None:
@@ -80,10 +81,7 @@ class TextWorldGame:
 
 
 def make_game(spec: GameSpec) -> Path:
-    """The compiled game, made if it is not in the cache.
-
-    Returns:
-        Its file; the folder is never written again.
+    """Returns the file of a compiled game, and makes it if it is not in the cache.
 
     Raises:
         CookingError: TextWorld is not installed, or failed.
@@ -105,7 +103,7 @@ _kitchens: dict[GameSpec, Kitchen] = {}
 
 
 def open_kitchen(spec: GameSpec) -> Kitchen:
-    """The kitchen of a game, begun once per process and shared by whoever plays in it.
+    """Returns the kitchen of a game, started once per process and shared by all of its episodes.
 
     Raises:
         CookingError: the game cannot be made, opened or played.
@@ -123,7 +121,7 @@ def open_kitchen(spec: GameSpec) -> Kitchen:
 
 
 async def open_kitchens(specs: Sequence[GameSpec]) -> list[Kitchen]:
-    """Several kitchens, as many made at once as there are processors.
+    """Opens several kitchens, as many at once as there are processors.
 
     Returns:
         In the order of the specs.

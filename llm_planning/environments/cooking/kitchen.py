@@ -1,9 +1,8 @@
-"""One real game with everything at hand, and the episodes that are played in it.
+"""One real game with all ingredients at hand, and the episodes that are played in it.
 
-Refused subgoals never reach the game, so the states that any episode can visit lie on one line: the
-kitchen at the beginning, then after each direction of the cookbook. A kitchen plays that line once
-and remembers what the game answered. The game is deterministic, so an episode that comes to the
-same place gets the same answer without asking again.
+Refused subgoals never reach the game. So every episode visits the same sequence of states: the
+first one, then one after each direction of the cookbook. The game is deterministic. A kitchen plays
+this sequence once and remembers the game's answers.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What the game says to a command.
+    """The game's answer to a command.
 
     Attributes:
-        text: its answer.
+        text: the answer in words.
         score: points so far.
-        inventory: what the player carries, in the game's words.
-        won: the meal was eaten.
-        lost: it cannot be made any more.
+        inventory: the player's inventory, in the game's words.
+        won: whether the meal was eaten.
+        lost: whether the meal can no longer be made.
     """
 
     text: str
@@ -45,7 +44,7 @@ class Reply:
 
 
 class Game(Protocol):
-    """A game that was begun."""
+    """A game that was started."""
 
     name: str
 
@@ -57,18 +56,18 @@ class Game(Protocol):
 class Kitchen:
     """A game whose player holds all ingredients and the knife and has read the cookbook.
 
-    The competent controller of Appendix A.1: its work is done before an episode's first step.
+    This is the work of the competent controller of Appendix A.1, done before an episode begins.
 
     Args:
-        game: just begun, in a kitchen with all tools; the ingredients are in the inventory.
+        game: just started, in a kitchen with all tools; the ingredients are in the inventory.
 
     Attributes:
         name: of the game.
-        recipe: the plan of its cookbook, the meal's eating included.
-        played: commands that the game was given for directions of the recipe.
+        recipe: the plan of the cookbook, which ends with eating the meal.
+        played: number of directions that the game was given.
 
     Raises:
-        CookingError: the cookbook cannot be read, or something is not at hand.
+        CookingError: the cookbook cannot be read, or an ingredient or the knife is missing.
     """
 
     def __init__(self, game: Game) -> None:
@@ -87,24 +86,24 @@ class Kitchen:
         self._score = ready.score
 
     def carry_out(self, position: int, tool: str) -> Reply:
-        """Carries out the direction at a position, those before it having been carried out.
+        """Carries out a direction after all of those before it.
 
         Args:
-            position: in the recipe, from 0.
-            tool: one that fits.
+            position: of the direction in the recipe, from 0.
+            tool: a tool that fits.
 
         Returns:
             The game's answer, remembered from the first time.
 
         Raises:
-            CookingError: the game did not give the point that the direction is worth.
+            CookingError: the game did not give a point for the direction.
         """
         if position == len(self._answers):
             self._play(self.recipe[position], tool)
         return self._answers[position]
 
     def _play(self, direction: Direction, tool: str) -> None:
-        """Plays the next direction; every one of them is worth a point to the game."""
+        """Plays the next direction; the game gives a point for each."""
         told = command(direction, tool)
         reply = self._game.send(told)
         self.played += 1
@@ -118,14 +117,14 @@ class Kitchen:
 
 
 class EpisodeOverError(RuntimeError):
-    """A step was taken after the end of the episode."""
+    """The episode is over, so it has no next direction."""
 
 
 class CookingWorld:
     """One episode: subgoals (executable action, ingredient, tool) against a cookbook's plan.
 
-    A subgoal counts for the direction that is next. One that is not valid for it is refused: it
-    costs a step and does not reach the game, where it could ruin the meal for good.
+    A subgoal is tried on the next direction. If it is not valid for it, it is refused: it costs a
+    step and does not reach the game, where it could ruin the meal for good.
 
     Args:
         kitchen: shared by all episodes of one game.
@@ -148,10 +147,10 @@ class CookingWorld:
 
     @property
     def direction(self) -> Direction:
-        """The pair that is next.
+        """The next direction.
 
         Raises:
-            EpisodeOverError: there is none.
+            EpisodeOverError: the episode is over.
         """
         if self.done:
             raise EpisodeOverError(f"the episode in {self.name} is over: begin another")
@@ -172,14 +171,14 @@ class CookingWorld:
 
         Args:
             action: one of `ACTIONS`.
-            ingredient: what it is done to.
+            ingredient: the ingredient or the meal.
             tool: one of `TOOLS`.
 
         Returns:
-            Whether it was valid for the direction that is next, and was done in the game.
+            Whether the subgoal was valid for the next direction, and so was done in the game.
 
         Raises:
-            EpisodeOverError: the episode has ended.
+            EpisodeOverError: the episode is over.
             ValueError: the action or the tool does not exist.
             CookingError: the game did not do what its cookbook says.
         """

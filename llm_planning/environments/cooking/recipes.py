@@ -1,9 +1,9 @@
-"""What a cookbook says and what the game does: directions, executable actions, tools.
+"""The directions of a cookbook, and the executable actions and tools that carry them out.
 
-Source: XENON, Appendix A.1, for the actions, the tools and what fits what; the game's own grammar
-(`tw-cooking` of TextWorld) for the commands. The paper prints one fitting pair, fry: (cook, stove).
-In the game a stove fries, an oven roasts, and cutting of all kinds takes a knife; the meal is
-prepared and eaten by commands that name no tool, so any tool fits and is left out of them.
+The actions, the tools and which of them fit are from XENON, Appendix A.1; the commands are from the
+grammar of TextWorld's `tw-cooking`. The paper prints one fitting pair, fry: (cook, stove). In the
+game a stove fries, an oven roasts, and every cut takes a knife. The commands that prepare and eat
+the meal name no tool, so any tool fits.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class Direction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What a cookbook action takes.
+    """What carries out a cookbook action.
 
     Attributes:
         action: the executable action.
-        tools: those that fit.
-        command: as the game takes it, with {ingredient} and {tool} left open.
+        tools: the tools that fit.
+        command: the game's command, with {ingredient} and {tool} left open.
     """
 
     action: str
@@ -65,22 +65,22 @@ RULES: Mapping[str, Rule] = {
     "prepare": Rule("prepare", TOOLS, "prepare {ingredient}"),
     "eat": Rule("eat", TOOLS, "eat {ingredient}"),
 }
-"""Cookbook action -> what it takes. Grilling is not here: its tool is not one of the paper's."""
+"""Cookbook action -> its rule. Grilling is left out: its tool is not one of the paper's."""
 
 _STEP = re.compile(r"(?P<action>\w+) (?:the )?(?P<ingredient>.+)")
 
 
 def read_cookbook(text: str) -> tuple[Direction, ...]:
-    """The plan that a cookbook provides.
+    """Reads the plan from a cookbook.
 
     Args:
-        text: what the game says when the cookbook is examined.
+        text: the game's description of the cookbook.
 
     Returns:
-        Its directions in order, then eating the meal, which is the goal and goes without saying.
+        The directions in order, and then eating the meal, which a cookbook does not mention.
 
     Raises:
-        CookingError: the text is no recipe, or a direction is none that the paper's tools can do.
+        CookingError: the text is not a recipe, or the paper's tools cannot do a direction.
     """
     _, found, listed = text.partition("Directions:")
     plan: list[Direction] = []
@@ -107,5 +107,5 @@ def fits(direction: Direction, action: str, tool: str) -> bool:
 
 
 def command(direction: Direction, tool: str) -> str:
-    """What the game is told, once action and tool fit."""
+    """Returns the game's command for a direction and a tool that fits."""
     return RULES[direction.action].command.format(ingredient=direction.ingredient, tool=tool)

@@ -1,9 +1,8 @@
 """Algorithm 1, the loop of XENON and its baselines: choose a goal, plan, act, learn.
 
-In a learning run an agent chooses goals itself and revises Ĝ. In a benchmark of one given goal
-(`benchmark`) the goal is chosen again until it is held, and Ĝ stays as it is. In the kitchen
-(`cooking_agents`) the plan comes from the cookbook and a subgoal takes one timestep: there only
-`learn_from`, the lesson of one subgoal, is the same.
+In a learning run the agent chooses goals itself and revises Ĝ. With one goal (`given_goal`) it
+pursues this goal until it is obtained, and Ĝ stays as it is. In the kitchen (`cooking_agent`) the
+plan comes from the cookbook, and only `learn_from` is the same.
 """
 
 from __future__ import annotations
@@ -13,30 +12,30 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from llm_planning.planners.xenon.knowledge import experienced
-from llm_planning.planners.xenon.questions import Failure
+from llm_planning.planners.xenon.roles import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from llm_planning.environments.minecraft.text_world import World
-    from llm_planning.planners.xenon.choosing import ActionPolicy
+    from llm_planning.planners.xenon.action_policies import ActionPolicy
     from llm_planning.planners.xenon.knowledge import Knowledge
     from llm_planning.planners.xenon.revision import DependencyStore
 
 Reprompt: TypeAlias = "Callable[[str, str], Awaitable[bool]]"
-"""Is asked whether to try (a, v) again after a failed attempt (CRe)."""
+"""Tells whether to try (a, v) again after a failed attempt (CRe)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subgoal:
-    """One (a, q, v), and what came of it.
+    """One subgoal (a, q, v) and its outcome.
 
     Attributes:
         action: a.
-        quantity: q, how many were to be added.
+        quantity: q, how many of v to add to the inventory.
         item: v.
         reached: the binary feedback.
-        steps: the clock afterwards, in environment steps.
+        steps: environment steps since the episode began, afterwards.
     """
 
     action: str
@@ -54,9 +53,9 @@ class Plan:
     """One plan for a goal, and how far it was carried out.
 
     Attributes:
-        inventory: what was held when it was made.
+        inventory: the inventory when the plan was made.
         missing: ((q_1, u_1), ..., (1, g)), aggregated from Ĝ.
-        tried: its subgoals as far as they were tried.
+        tried: the subgoals that were tried.
     """
 
     inventory: Mapping[str, int]
@@ -65,18 +64,18 @@ class Plan:
 
 
 class Revises(Protocol):
-    """What is believed to be required, as far as a subgoal's outcome matters to it."""
+    """Revises what items require, given the outcomes of subgoals."""
 
     def succeeded(self, item: str) -> None:
-        """Is told that a subgoal was reached."""
+        """Learns that a subgoal was reached."""
         ...
 
     def failed(self, failure: Failure) -> None:
-        """Is told that a subgoal failed."""
+        """Learns that a subgoal failed."""
         ...
 
     async def revise(self, item: str) -> None:
-        """Is told that all actions failed at an item."""
+        """Revises the requirements of an item at which all actions failed."""
         ...
 
 
@@ -93,12 +92,12 @@ async def learn_from(
     Args:
         action: a.
         item: v.
-        failure: how it failed; None if it was reached.
-        actions: counts the outcome, and tells when all actions are invalid.
-        dependencies: is then revised.
+        failure: the failure; None if the subgoal was reached.
+        actions: learns the outcome, and tells when all actions are ruled out.
+        dependencies: learns the outcome, and is revised when all actions are ruled out.
 
     Returns:
-        Whether it was revised.
+        Whether the dependencies were revised.
     """
     if failure is None:
         actions.succeeded(action, item)
@@ -118,11 +117,11 @@ class Agent:
     """Pursues goals, and learns what items require and how they are obtained (Table 8).
 
     Attributes:
-        knowledge: what it has learnt, Ĝ among it.
+        knowledge: Ĝ and what else the agent has learnt.
         dependencies: keeps and revises Ĝ.
         actions: chooses and learns actions.
-        select_goal: chooses the next goal v_g; None when there is nothing left to try.
-        reprompt: looks after a controller that may be stuck; None: nobody does.
+        select_goal: chooses the next goal v_g; None when nothing is left to try.
+        reprompt: frees a controller that is stuck; without it, a failed attempt is final.
     """
 
     knowledge: Knowledge
@@ -134,12 +133,12 @@ class Agent:
     async def learn(
         self, world: World, *, until: int, watch: Callable[[Sequence[Plan]], None]
     ) -> None:
-        """Pursues one goal after the other (lines 3 to 18).
+        """Pursues one goal after another until nothing is left to try (lines 3 to 18).
 
         Args:
-            world: where it acts; the inventory is what it is.
-            until: the step at which to stop; earlier if nothing is left to try.
-            watch: is told after each goal which plans were carried out for it.
+            world: the world to act in, with any inventory.
+            until: the environment step at which to stop.
+            watch: is called after each goal with the plans for it.
         """
         while world.steps < until:
             await self.dependencies.review()
@@ -151,12 +150,15 @@ class Agent:
             watch(await self.pursue(goal, world, until=until))
 
     async def pursue(self, goal: str, world: World, *, until: int) -> list[Plan]:
-        """Plans and acts until the goal is reached, or some requirements were revised.
+        """Plans and acts until the goal is reached or some requirements were revised.
 
         Args:
             goal: v_g.
-            world: where it acts.
-            until: the step at which to stop.
+            world: the world to act in.
+            until: the environment step at which to stop.
+
+        Returns:
+            The plans, in order.
         """
         plans: list[Plan] = []
         self.dependencies.expect(goal)
@@ -164,7 +166,7 @@ class Agent:
             missing = self.knowledge.aggregated(goal, world.inventory)
             plans.append(Plan(dict(world.inventory), missing))
             goes_on = await self.carry_out(plans[-1], goal, world, until=until)
-            # Answers that need no waiting would otherwise keep every other trial waiting.
+            # Without it, an agent whose answers need no waiting would block all other trials.
             await asyncio.sleep(0)
             if not goes_on:
                 break
@@ -173,12 +175,12 @@ class Agent:
     async def carry_out(self, plan: Plan, goal: str, world: World, *, until: int) -> bool:
         """Carries out a plan, subgoal by subgoal, and learns from each (lines 9 to 16).
 
-        An action that the end of the episode cuts short, as it can with a controller, has failed:
-        an agent that did not count it would try for ever what takes too long. But if the time is
-        up between two actions, that is no failure.
+        With a controller, the end of the episode can cut an action short. Then the action has
+        failed: otherwise an agent would try for ever what takes too long. If the episode ends
+        between two actions, nothing has failed.
 
         Returns:
-            Whether to make another plan for the goal: a subgoal failed, and nothing was revised.
+            Whether to make another plan for the goal: a subgoal failed and nothing was revised.
         """
         known = self.knowledge
         for quantity, item in plan.missing:
@@ -205,12 +207,12 @@ class Agent:
     async def execute(
         self, action: str, item: str, world: World, *, target: int, until: int
     ) -> bool:
-        """Repeats (a, v) until so many of v are held (lines 10 and 11; Appendix J.4.1).
+        """Repeats (a, v) until the inventory has `target` of v (lines 10, 11; Appendix J.4.1).
 
-        What obtained an item for the first time enters Ĝ.
+        When it obtains an item for the first time, the requirements it used enter Ĝ.
 
         Returns:
-            Whether an attempt failed for good.
+            Whether an attempt failed and was not to be repeated.
         """
         while world.inventory.get(item, 0) < target and world.steps < until:
             new = item not in self.knowledge.obtained
@@ -227,7 +229,7 @@ class Agent:
         return False
 
     def forget(self, items: Iterable[str]) -> None:
-        """Is told that the rules of these items have changed, not how (Appendix K.6)."""
+        """Forgets what was learnt about items whose rules have changed (Appendix K.6)."""
         self.knowledge.forget(items)
         for item in items:
             self.actions.reset(item)

@@ -1,4 +1,4 @@
-"""TextWorld Cooking: runs of many episodes, knowledge kept between them (Appendix A, Table 6)."""
+"""TextWorld Cooking: runs of many episodes, with what was learnt kept (Appendix A, Table 6)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from random import Random
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic import Field
 
@@ -16,82 +16,46 @@ from llm_planning.environments.cooking.games import GameSpec, open_kitchens
 from llm_planning.environments.cooking.kitchen import CookingWorld
 from llm_planning.environments.cooking.recipes import ACTIONS
 from llm_planning.outcome import Outcome
-from llm_planning.planners.xenon.cooking_agents import (
+from llm_planning.planners.xenon.cooking_agent import (
     Cook,
     CookingEpisode,
     CookingKnowledge,
-    Counted,
     cook,
-    model_roles,
-    oracle_roles,
 )
-from llm_planning.planners.xenon.memory import ActionMemory
-from llm_planning.planners.xenon.saved import Record
+from llm_planning.planners.xenon.fam import ActionMemory
+from llm_planning.planners.xenon.prompts import cooking_llm_roles
+from llm_planning.planners.xenon.rules import cooking_oracle_roles
+from llm_planning.planners.xenon.saved import Record, run_of
+from llm_planning.planners.xenon.settings import XenonCookingSettings
 from llm_planning.planners.xenon.similarity import Similar
-from llm_planning.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from llm_planning.environments.cooking.kitchen import Kitchen
-    from llm_planning.planners.xenon.choosing import ActionPolicy
-    from llm_planning.planners.xenon.cooking_agents import PredictedTools
-    from llm_planning.roles import Engines
+    from llm_planning.planners.xenon.action_policies import ActionPolicy
+    from llm_planning.planners.xenon.cooking_agent import PredictedTools
+    from llm_planning.planners.xenon.settings import CookingSettings
+    from llm_planning.roles import Engines, Role
     from llm_planning.specs import Problem
 
+QuestionT = TypeVar("QuestionT")
+AnswerT = TypeVar("AnswerT")
+
 COOKING_TASKS = ("cook-a-meal",)
-"""What the cooking planners can be asked for."""
+"""The tasks of the cooking planners."""
 
 WARM_UP = 10
-"""Episodes after which an agent is expected to have learnt."""
-
-EXTENDABLE = ("episodes", "save")
-"""Settings that may be others when a saved run goes on."""
-
-
-class CookingSettings(Settings):
-    """Settings of a run of episodes.
-
-    Attributes:
-        episodes: of a run; the paper's has 100.
-        max_steps: timesteps of an episode; the paper's has 50.
-        games: different games, with seeds from 1; every run plays all of them in turn, in an order
-            drawn by its seed.
-        ingredients: of each recipe: 3 make a plan of 8 subgoals. The paper does not say how many.
-        prior: who predicts tools and executable actions: the `model`, or an `oracle` that errs.
-        accuracy: how often an oracle's answer is right; without effect on the model's.
-        k: K, similar cookbook actions that serve as examples (key `K`).
-        save: file to which the run goes after each episode, and from which a run that was stopped
-            goes on exactly; nowhere if empty.
-    """
-
-    episodes: int = Field(100, ge=1)
-    max_steps: int = Field(50, ge=1)
-    games: int = Field(20, ge=1)
-    ingredients: int = Field(3, ge=1, le=5)
-    prior: Literal["model", "oracle"] = "model"
-    accuracy: float = Field(0.6, ge=0.0, le=1.0)
-    k: int = Field(3, ge=0, validation_alias="K")
-    save: str = ""
-
-
-class XenonCookingSettings(CookingSettings):
-    """Settings of a run of XENON.
-
-    Attributes:
-        x0: failures beyond the successes that make an action empirically invalid.
-    """
-
-    x0: int = Field(2, ge=1)
+"""Number of episodes in which an agent is expected to learn."""
 
 
 class SavedRun(Record):
     """A run on disk.
 
     Attributes:
-        questions: that the agent asked so far.
-        episodes: finished so far.
-        knowledge: of tools, after the last of them.
+        questions: number of questions that the agent asked so far.
+        episodes: the finished episodes.
+        knowledge: of tools, after the last episode.
     """
 
     FORMAT = 2
@@ -102,8 +66,28 @@ class SavedRun(Record):
 
     @property
     def finished(self) -> int:
-        """Episodes so far."""
+        """Number of finished episodes."""
         return len(self.episodes)
+
+
+class Counted(Generic[QuestionT, AnswerT]):
+    """A role that counts its questions.
+
+    Args:
+        role: answers them.
+
+    Attributes:
+        calls: number of questions so far.
+    """
+
+    def __init__(self, role: Role[QuestionT, AnswerT]) -> None:
+        self._role = role
+        self.calls = 0
+
+    async def __call__(self, question: QuestionT, /) -> AnswerT:
+        """Counts and asks a question."""
+        self.calls += 1
+        return await self._role(question)
 
 
 async def cook_meals(
@@ -119,31 +103,25 @@ async def cook_meals(
 ) -> Outcome:
     """Lets one agent play all episodes of one run.
 
-    All that decides what an agent does next is in its knowledge and its action memory, so any of
-    them can be stopped and go on.
+    What an agent does next depends only on its knowledge and its action memory. So a stopped run
+    can go on.
 
     Args:
         problem: its task is one of `COOKING_TASKS`.
         engines: answer questions; the default one embeds names.
         settings: of the run.
         seed: of the order of games, the oracle's draws and the agent's.
-        planner: its name.
+        planner: name of the planner.
         tools: predicts and revises tools.
         actions: chooses and learns executable actions.
         kitchens_of: opens the games.
 
     Raises:
-        SettingsError: the folder to save in is missing.
+        SettingsError: the folder of the setting `save` is missing.
         CookingError: TextWorld is missing, or a game cannot be made or played.
-        SavedKnowledgeError: the saved run cannot be written, cannot be read or is another one.
+        SavedKnowledgeError: the saved file cannot be read or written, or is of another run.
     """
-    run = {
-        "planner": planner,
-        "task": problem.task,
-        "model": engines.name,
-        "seed": seed,
-        **{k: v for k, v in settings.to_json().items() if k not in EXTENDABLE},
-    }
+    run = run_of(settings, planner=planner, task=problem.task, model=engines.name, seed=seed)
     path, saved = Path(at_home(settings.save)), None
     if settings.save:
         saved = SavedRun.resume(path, run, episodes=settings.episodes)
@@ -153,12 +131,12 @@ async def cook_meals(
     ]
     kitchens = await kitchens_of(specs)
     roles = (
-        model_roles(engines)
+        cooking_llm_roles(engines)
         if settings.prior == "model"
-        else oracle_roles(accuracy=settings.accuracy, seed=seed)
+        else cooking_oracle_roles(accuracy=settings.accuracy, seed=seed)
     )
     asked = Counted(roles.predict), Counted(roles.choose)
-    # The others do not count failures against an action.
+    # Only XENON counts failures against an action.
     x0 = settings.x0 if isinstance(settings, XenonCookingSettings) else 1
     agent = Cook(
         memory=ActionMemory(ACTIONS, x0=x0),
@@ -191,7 +169,7 @@ async def cook_meals(
                 episodes=list(map(asdict, episodes)),
                 knowledge=asdict(agent.knowledge),
             )
-        # Remembered answers need no waiting and would keep every other trial waiting.
+        # Without it, a run whose answers need no waiting would block all other trials.
         await asyncio.sleep(0)
     return _outcome(
         episodes,
@@ -207,11 +185,11 @@ async def cook_meals(
 
 
 def game_order(games: int, episodes: int, seed: int) -> list[int]:
-    """The games of a run in the order in which they are played, again and again.
+    """Returns the numbers of the games in the order in which a run repeats them.
 
     Args:
-        games: how many there are, numbered from 1.
-        episodes: games beyond that many are left out.
+        games: number of games, numbered from 1.
+        episodes: number of episodes; at most as many games are returned.
         seed: of the run.
     """
     numbers = list(range(1, games + 1))
@@ -220,13 +198,13 @@ def game_order(games: int, episodes: int, seed: int) -> list[int]:
 
 
 def statistics(episodes: Sequence[CookingEpisode]) -> dict[str, Any]:
-    """What a run of episodes amounts to.
+    """Returns the metrics of a run.
 
     Returns:
-        success_rate: share of all episodes that succeeded.
-        success_rate_after_10: share of those after the tenth; None without any.
-        steps_per_success: mean timesteps of the successful ones; None without any.
-        first_success: number of the first successful one, from 1; None without any.
+        success_rate: share of the episodes that succeeded.
+        success_rate_after_10: the same share after the tenth episode; None up to ten episodes.
+        steps_per_success: mean timesteps of the successful episodes; None if none succeeded.
+        first_success: number of the first successful episode, from 1; None if none succeeded.
         steps, refused: timesteps of all episodes, and those whose subgoal was refused.
     """
     won = [episode.success for episode in episodes]
@@ -252,7 +230,7 @@ def _outcome(
     questions: int,
     header: Mapping[str, Any],
 ) -> Outcome:
-    """The outcome of a run: it succeeded if every episode after the tenth did."""
+    """Returns the outcome of a run, a success if every episode after the tenth succeeded."""
     numbers = statistics(episodes)
     known, learnt = agent.knowledge, agent.memory.known()
     after = numbers["success_rate_after_10"]

@@ -1,24 +1,24 @@
 """Long-horizon goal planning on the simulated controller (XENON, Section 5.3, Table 17).
 
-                           graph                  actions         when the controller stalls
-    plan-xenon             true, learned, first   FAM             reprompting (CRe)
-    plan-xenon-no-cre      true, learned, first   FAM             nothing
-    plan-xenon-no-actions  true, learned, first   successes only  nothing
-    plan-oracle-actions    true                   the valid ones  reprompting, always right
+                           graph                    actions         when the controller is stuck
+    plan-xenon             true, learned, initial   FAM             reprompting (CRe)
+    plan-xenon-no-cre      true, learned, initial   FAM             nothing
+    plan-xenon-no-actions  true, learned, initial   successes only  nothing
+    plan-oracle-actions    true                     the valid ones  reprompting, always right
 
-"First" is the graph that human-written plans and the LLM's predictions give. One run is one episode
-of one given goal, which ends when the goal is obtained; nothing is carried to the next.
+The initial graph is that of the human-written plans and the LLM's predictions. One run is one
+episode of one given goal, and ends when the goal is obtained.
 
-Context-aware reprompting (Appendix H) gives a controller that got stuck another task, by two
-questions instead of one: a vision model says what is to be seen, and a decision is made from text
-alone. Whoever watches the controller asks them, and only after an interval in which the subgoal's
-item was not obtained (here `SimulatedWorld` hands back after its `patience`).
+Context-aware reprompting (CRe, Appendix H) gives a controller that is stuck another task. It asks
+two questions: a vision model describes what the controller sees, and a language model decides from
+this text. It asks only after an interval without the subgoal's item: `SimulatedWorld` ends a step
+after its `patience`.
 """
 
 from __future__ import annotations
 
 import zlib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -31,36 +31,38 @@ from llm_planning.environments.minecraft.controller_data import PATIENCE
 from llm_planning.environments.minecraft.goals import GOALS_67
 from llm_planning.environments.minecraft.rulebook import game_rules
 from llm_planning.environments.minecraft.text_world import TextWorld
-from llm_planning.planners.xenon.benchmark import fixed, play
-from llm_planning.planners.xenon.choosing import Asking, FailureAware, SuccessOnly, TrueActions
-from llm_planning.planners.xenon.graph import DependencyGraph
-from llm_planning.planners.xenon.initial import PLANS, demonstrate, predict_requirements
-from llm_planning.planners.xenon.knowledge import Knowledge
-from llm_planning.planners.xenon.memory import ActionMemory
-from llm_planning.planners.xenon.oracle_roles import prior_roles
-from llm_planning.planners.xenon.questions import (
-    Decide,
-    Description,
-    Intervention,
-    StuckQuestion,
-    compose,
+from llm_planning.planners.xenon.action_policies import (
+    Asking,
+    FailureAware,
+    SuccessOnly,
+    TrueActions,
 )
+from llm_planning.planners.xenon.dependency_graph import DependencyGraph
+from llm_planning.planners.xenon.given_goal import fixed, play
+from llm_planning.planners.xenon.graph_initialization import (
+    PLANS,
+    demonstrate,
+    predict_requirements,
+)
+from llm_planning.planners.xenon.knowledge import Knowledge
+from llm_planning.planners.xenon.parts import prior_asking
+from llm_planning.planners.xenon.prompts import GREEDY, Description, Intervention, compose
+from llm_planning.planners.xenon.roles import StuckQuestion
 from llm_planning.planners.xenon.saved import Saved
 from llm_planning.planners.xenon.settings import FIRST, TRUTH
-from llm_planning.planners.xenon.similarity import Similar
-from llm_planning.roles import LlmRole, Role
+from llm_planning.roles import LlmRole
 from llm_serving.answers import constraint_of, parse
-from llm_serving.request import Request, Sampling
+from llm_serving.request import Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from llm_planning.outcome import Outcome
+    from llm_planning.planners.xenon.action_policies import ActionPolicy, Asking
     from llm_planning.planners.xenon.agent import Reprompt
-    from llm_planning.planners.xenon.choosing import ActionPolicy
-    from llm_planning.planners.xenon.questions import Roles
+    from llm_planning.planners.xenon.roles import Decide, Roles
     from llm_planning.planners.xenon.settings import ControllerSettings, PlanningSettings
-    from llm_planning.roles import Engines
+    from llm_planning.roles import Engines, Role
     from llm_planning.specs import Problem
     from llm_serving.engine import Engine
     from llm_serving.request import Image
@@ -70,110 +72,104 @@ PLANNING_TASKS = GOALS_67
 
 ObservationT = TypeVar("ObservationT")
 
-_GREEDY = Sampling(temperature=0.0)
 
-
+@dataclass(frozen=True, slots=True)
 class Reprompter(Generic[ObservationT]):
     """Finds a temporary task for a controller.
 
-    Args:
-        caption: describes what the controller sees, in words (Figure 17, first step).
-        decide: decides from the description.
+    Attributes:
+        caption: describes in words what the controller sees (Figure 17, first step).
+        decide: decides from the description (Figure 17, second step).
     """
 
-    def __init__(self, caption: Role[ObservationT, str], decide: Decide) -> None:
-        self._caption = caption
-        self._decide = decide
+    caption: Role[ObservationT, str]
+    decide: Decide
 
     async def consider(self, observation: ObservationT, *, task: str, goal_item: str) -> str | None:
         """Asks both questions.
 
         Args:
             observation: what the controller sees.
-            task: its present prompt.
-            goal_item: what it is to obtain.
+            task: the controller's present prompt.
+            goal_item: the item that the controller is to obtain.
 
         Returns:
-            The task to do first; None if the present one is to go on, or if an intervention was
-            called for without saying which.
+            The task to do first; None if the controller is to go on.
         """
-        caption = await self._caption(observation)
-        decision = await self._decide(StuckQuestion(caption, task, goal_item))
-        if not decision.need_intervention:
-            return None
-        return decision.task.strip() or None
+        return await self.decide(StuckQuestion(await self.caption(observation), task, goal_item))
 
 
-class ImageCaption:
-    """A vision model describes a picture.
+def image_caption(engine: Engine) -> Role[Image, str]:
+    """Has a vision model describe a picture in words.
 
     Args:
-        engine: of a model that reads images.
+        engine: of a model that reads images; asking it raises `TooManyImagesError` if its
+            configuration allows none.
     """
+    constraint = constraint_of(Description)
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._constraint = constraint_of(Description)
-
-    async def __call__(self, observation: Image, /) -> str:
-        """Asks the model.
-
-        Raises:
-            TooManyImagesError: the model's configuration allows no image.
-        """
+    async def caption(observation: Image, /) -> str:
         system, user = compose("caption").messages({})
-        completion = await self._engine.generate(
+        completion = await engine.generate(
             Request(
                 prompt=(system, replace(user, images=(observation,))),
-                sampling=_GREEDY,
-                constraint=self._constraint,
+                sampling=GREEDY,
+                constraint=constraint,
                 role="caption",
             )
         )
         return parse(Description, completion.text).description
 
-
-async def text_caption(observation: str, /) -> str:
-    """The caption of a world without pictures: what it says about itself, on one line."""
-    return " ".join(observation.split())
+    return caption
 
 
-def decision(engines: Engines) -> Decide:
-    """A language model decides."""
-    return LlmRole(
+def llm_decision(engines: Engines) -> Decide:
+    """Has a model decide whether a controller needs another task for a while."""
+    role: LlmRole[StuckQuestion, Intervention] = LlmRole(
         "intervene",
         prompt=compose("intervene"),
         answer=Intervention,
         engine=engines.of("intervene"),
-        sampling=_GREEDY,
+        sampling=GREEDY,
     )
+    return role.read(_other_task)
+
+
+def _other_task(_: StuckQuestion, answer: Intervention) -> str | None:
+    """Returns the task; None if none is needed or the answer does not name it."""
+    return answer.task.strip() or None if answer.need_intervention else None
+
+
+async def text_caption(observation: str, /) -> str:
+    """Returns the description that a world gives of itself, on one line."""
+    return " ".join(observation.split())
 
 
 def image_reprompter(engines: Engines) -> Reprompter[Image]:
-    """CRe for a controller that sees pictures; a vision model captions them."""
-    return Reprompter(ImageCaption(engines.of("caption")), decision(engines))
+    """Returns CRe for a controller that sees pictures, which a vision model describes."""
+    return Reprompter(image_caption(engines.of("caption")), llm_decision(engines))
 
 
 def text_reprompter(engines: Engines) -> Reprompter[str]:
-    """CRe for a controller whose surroundings are told in words."""
-    return Reprompter(text_caption, decision(engines))
+    """Returns CRe for a controller whose world describes itself in words."""
+    return Reprompter(text_caption, llm_decision(engines))
 
 
 def successes_taken_over(asking: Asking[Roles]) -> SuccessOnly:
-    """FAM without what it knows of failures (Table 17)."""
+    """Makes the policy that reuses the successes of a saved FAM, not its failures (Table 17)."""
     asking.memory.restore({**asking.memory.to_json(), "failures": {}})
     return SuccessOnly(asking)
 
 
 def reprompting(world: SimulatedWorld, reprompter: Reprompter[str]) -> Reprompt:
-    """While the controller is stuck, looks for another prompt (CRe).
+    """Returns a check that gives a controller another task while it is stuck (CRe).
 
-    A controller that is freed goes on with the subgoal. One that is not is asked about again after
-    each interval without progress, until the episode ends.
+    A freed controller goes on with the subgoal. Otherwise the check is repeated after each interval
+    without progress until the episode ends.
 
     Args:
-        world: where, with a patience.
-        reprompter: finds a temporary prompt.
+        world: the controller's world; it has a patience.
+        reprompter: finds a temporary task.
     """
 
     async def reprompt(action: str, item: str) -> bool:
@@ -187,14 +183,12 @@ def reprompting(world: SimulatedWorld, reprompter: Reprompter[str]) -> Reprompt:
     return reprompt
 
 
-async def always_intervene(question: StuckQuestion, /) -> Intervention:  # noqa: ARG001
-    """The decision of somebody who knows that the controller is stuck."""
-    return Intervention(
-        need_intervention=True, thoughts="The player is stuck.", task="get out of here"
-    )
+async def _always_intervene(_: StuckQuestion, /) -> str:
+    return "get out of here"
 
 
-ALWAYS = Reprompter(text_caption, always_intervene)
+ALWAYS = Reprompter(text_caption, _always_intervene)
+"""CRe that is always right: it is only asked about a controller that is stuck."""
 
 
 async def plan_and_act(
@@ -206,30 +200,24 @@ async def plan_and_act(
     actions: Callable[[Asking[Roles]], ActionPolicy],
     patience: int | None,
 ) -> Outcome:
-    """XENON or an ablation plans and acts for one given goal, for one episode.
+    """Plans and acts for one given goal in one episode, as XENON or an ablation.
 
     Args:
         problem: its task is the goal item.
         engines: answer questions; the default one embeds names.
         settings: of the run.
         seed: of the oracle's errors and of the controller.
-        actions: how actions are chosen.
-        patience: steps without progress after which another prompt is looked for; None: a
-            controller that stalls does so until the episode ends.
+        actions: makes the action policy.
+        patience: steps without progress after which CRe looks for another task; None: a stuck
+            controller stays so until the episode ends.
 
     Raises:
         UnknownGoalError: there is no such goal.
-        SavedKnowledgeError: the file of a learned graph cannot be read.
+        SavedKnowledgeError: the file of the learned graph cannot be read.
     """
     text = TextWorld(game_rules())
     world = _simulated(text, problem.task, settings, seed, patience=patience)
-    roles = prior_roles(settings.prior, text, engines, seed=seed)
-    asking = Asking(
-        memory=ActionMemory(text.verbs, x0=settings.x0),
-        similar=Similar(engines.default),
-        roles=roles,
-        k=settings.k,
-    )
+    asking = prior_asking(settings, text, engines, seed=seed)
     reprompter = text_reprompter(engines) if settings.prior == "model" else ALWAYS
     believed = await _believed(settings, asking, text, problem.task)
     return await play(
@@ -243,18 +231,18 @@ async def plan_and_act(
         judged_by=LABEL,
         settings=settings,
         seed=seed,
-        oracles=roles.oracles,
+        oracles=asking.roles.oracles,
     )
 
 
 async def plan_with_true_actions(
     problem: Problem[Any],
     *,
-    engines: Engines,  # noqa: ARG001 - it asks nobody
+    engines: Engines,  # noqa: ARG001 - it asks no model
     settings: ControllerSettings,
     seed: int,
 ) -> Outcome:
-    """OracleActionPlanner: the correct plan for every goal, the upper bound (Appendix K.4).
+    """OracleActionPlanner: carries out the correct plan, the upper bound (Appendix K.4).
 
     Raises:
         UnknownGoalError: there is no such goal.
@@ -277,7 +265,7 @@ async def plan_with_true_actions(
 def _simulated(
     text: TextWorld, goal: str, settings: ControllerSettings, seed: int, *, patience: int | None
 ) -> SimulatedWorld:
-    """A world for one goal; its luck is another for every goal, the same for every planner."""
+    """Returns a world for one goal. Its random seed depends on the goal, not on the planner."""
     return SimulatedWorld(
         text,
         profile=settings.controller,
@@ -290,7 +278,7 @@ def _simulated(
 async def _believed(
     settings: PlanningSettings, asking: Asking[Roles], text: TextWorld, goal: str
 ) -> Knowledge | None:
-    """What to plan with, None for the true graph; what is known of actions enters the memory."""
+    """Fills the action memory and returns the knowledge to plan with, None for the true graph."""
     if settings.graph not in {TRUTH, FIRST}:
         saved = Saved.load(Path(settings.graph))
         saved.recall(asking.memory)

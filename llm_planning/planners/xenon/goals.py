@@ -1,4 +1,4 @@
-"""Which item an agent tries next: DEX and the selectors it is compared with (XENON, Appendix G)."""
+"""Goal selectors: DEX and those that it is compared with (XENON, Appendix G)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 SelectGoal: TypeAlias = "Callable[[Knowledge, Random], str | None]"
-"""Chooses the next goal v_g; None when there is nothing left to try."""
+"""Chooses the next goal v_g; None when nothing is left to try."""
 
 
 def frontier(known: Knowledge) -> list[str]:
-    """F: items not yet obtained whose required items all are, according to Ĝ."""
+    """Returns F: the items not yet obtained whose requirements in Ĝ are all obtained."""
     return [
         v
         for v in known.graph.items
@@ -25,41 +25,42 @@ def frontier(known: Knowledge) -> list[str]:
 
 
 def dex(known: Knowledge, rng: Random) -> str | None:
-    """Difficulty-based exploration: the easiest of the least explored frontier.
+    """Difficulty-based exploration: chooses the easiest item of the least explored frontier.
 
-    F_min are the items of F with the smallest C(f), or exploration count; D(f) = L_f counts the
-    distinct items needed to obtain f according to Ĝ, f included. Ties are broken uniformly.
+    F_min are the items of F with the smallest exploration count, C(f) in the paper. The difficulty
+    D(f) = L_f counts the distinct items needed to obtain f according to Ĝ, including f. Ties are
+    broken uniformly.
     """
     return _easiest(frontier(known), known, rng, explored=known.exploration_count)
 
 
 def dex_of_unrefuted(c0: int) -> SelectGoal:
-    """DEX among items that can be as believed, as long as there are any (XENON+).
+    """Returns DEX among the items whose requirements are not refuted, if there are any (XENON+).
 
-    An item of which a belief was withdrawn counts as explored 2 c_0 times more: what is proposed
-    instead is less likely than what was believed, which may come back.
+    An item whose belief was withdrawn counts as explored 2 c_0 times more: what is proposed instead
+    is less likely than the old belief, which may come back.
     """
 
     def select(known: Knowledge, rng: Random) -> str | None:
-        f, refutations = frontier(known), known.refutations
-        possible = [v for v in f if not refutations.refutes(v, known.graph.requirements(v))]
+        f, notes = frontier(known), known.notes
+        possible = [v for v in f if not notes.refutes(v, known.graph.requirements(v))]
         return _easiest(
             possible or f,
             known,
             rng,
-            explored=lambda v: known.exploration_count(v) + 2 * c0 * (v in refutations.withdrawn),
+            explored=lambda v: known.exploration_count(v) + 2 * c0 * (v in notes.withdrawn),
         )
 
     return select
 
 
 def unobtained(known: Knowledge, rng: Random) -> str | None:
-    """Any item that was not obtained yet, uniformly (SC, ADAM, RAND; Appendix J.1)."""
+    """Chooses any item not obtained yet, uniformly (SC, ADAM, RAND; Appendix J.1)."""
     return _any([v for v in known.graph.items if v not in known.obtained], rng)
 
 
 def less_explored_frontier(c0: int) -> SelectGoal:
-    """DECKARD: any of {v in F | C(v) <= c_0}; if there is none, any obtained or frontier item."""
+    """DECKARD: chooses any of {v in F | C(v) <= c_0}, or else any obtained or frontier item."""
 
     def select(known: Knowledge, rng: Random) -> str | None:
         f = frontier(known)
@@ -70,10 +71,10 @@ def less_explored_frontier(c0: int) -> SelectGoal:
 
 
 def least_attempted(missing: Callable[[], list[str]]) -> SelectGoal:
-    """Of the items not yet obtained in this episode, one with the fewest attempts (Appendix K.8).
+    """Chooses one of the missing items with the fewest attempts (Appendix K.8).
 
     Args:
-        missing: gives those items.
+        missing: returns the items not yet obtained.
     """
 
     def select(known: Knowledge, rng: Random) -> str | None:

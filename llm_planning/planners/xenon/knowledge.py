@@ -1,4 +1,4 @@
-"""Everything that an agent has learnt, and how experience enters it (XENON, Appendix C)."""
+"""What an agent has learnt, and how experience enters it (XENON, Appendix C)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Mapping  # noqa: TC003 (pydantic reads it)
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from llm_planning.planners.xenon.graph import NOTHING, DependencyGraph, aggregate
+from pydantic import ConfigDict
+
+from llm_planning.planners.xenon.dependency_graph import NOTHING, DependencyGraph, aggregate
+from llm_planning.planners.xenon.roles import Failure  # noqa: TC001 (pydantic reads it)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-    from llm_planning.planners.xenon.questions import Failure
 
 PICKAXES = ("wooden_pickaxe", "stone_pickaxe", "iron_pickaxe", "diamond_pickaxe")
 """From the lowest tier to the highest (Appendix C)."""
@@ -19,10 +20,10 @@ PICKAXES = ("wooden_pickaxe", "stone_pickaxe", "iron_pickaxe", "diamond_pickaxe"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Withdrawn:
-    """What was believed of an item until something that it hangs on could not be had.
+    """The belief about an item that was withdrawn because one of its ancestors failed.
 
     Attributes:
-        cause: what could not be had.
+        cause: the ancestor that could not be obtained.
         requirements: R(v).
         makes: how many one action was believed to give.
         revisions: C(v).
@@ -37,21 +38,44 @@ class Withdrawn:
 
 
 @dataclass(slots=True)
-class Refutations:
-    """What failures have shown to be wrong; XENON+ alone takes note of it.
+class Notes:
+    """What the parts of an agent keep of failures beside the action memory.
+
+    A saved file contains all of it. A new field belongs here only.
 
     Attributes:
-        refuted: item -> inventories with which every action failed.
-        withdrawn: item -> what was believed of it before.
-        reviewed: how many items were obtained when all that is refuted was last revised.
+        unrevised: item -> failed attempts since it last succeeded or was revised; kept by the
+            dependency store.
+        in_vain: item -> number of failed attempts since one last succeeded or its requirements were
+            last reconsidered; kept by action policies without FAM.
+        unexplained: item -> failed attempts without a reflection yet; self-reflection keeps this
+            and the next two.
+        reasons: a failure without its inventory -> the reflection on it.
+        analyses: item -> reflections, oldest first.
+        corrections: item -> how often the LLM corrected its requirements; kept by self-correction.
+        refuted: item -> inventories with which every action failed; XENON+ keeps this and the next
+            two.
+        withdrawn: item -> the belief that was withdrawn.
+        reviewed: number of items obtained when refuted beliefs were last revised.
     """
 
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    unrevised: dict[str, list[Failure]] = field(default_factory=dict)
+    in_vain: dict[str, int] = field(default_factory=dict)
+    unexplained: dict[str, list[Failure]] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+    analyses: dict[str, list[str]] = field(default_factory=dict)
+    corrections: dict[str, int] = field(default_factory=dict)
     refuted: dict[str, list[dict[str, int]]] = field(default_factory=dict)
     withdrawn: dict[str, Withdrawn] = field(default_factory=dict)
     reviewed: int = 0
 
     def refute(self, item: str, failures: Sequence[Failure]) -> None:
-        """Takes note of what was at hand in each of some failures, by all actions, at an item."""
+        """Notes what the inventories of these failures, by all actions, had in common.
+
+        An older refuted inventory is dropped if the new one includes it.
+        """
         inventories = [failure.inventory for failure in failures]
         least = {u: min(one.get(u, 0) for one in inventories) for u in inventories[0]}
         if not self.refutes(item, least):
@@ -60,37 +84,37 @@ class Refutations:
             self.refuted[item] = [*beyond, {u: n for u, n in least.items() if n}]
 
     def refutes(self, item: str, requirements: Mapping[str, int]) -> bool:
-        """Whether these cannot be what an item requires: all actions failed with all of it."""
+        """Whether all actions failed at an item although the inventory met these requirements."""
         return any(_covers(one, requirements) for one in self.refuted.get(item, ()))
 
-    def forget(self, item: str) -> None:
-        """Is told that the rule of an item has changed."""
+    def forget_refuted(self, item: str) -> None:
+        """Forgets what was refuted or withdrawn of an item whose rule has changed."""
         self.refuted.pop(item, None)
         self.withdrawn.pop(item, None)
         self.reviewed = 0
 
 
 def _covers(inventory: Mapping[str, int], requirements: Mapping[str, int]) -> bool:
-    """Whether an inventory has all that is required."""
+    """Whether an inventory meets these requirements."""
     return all(inventory.get(u, 0) >= quantity for u, quantity in requirements.items())
 
 
 @dataclass(slots=True)
 class Knowledge:
-    """What an agent knows; what it remembers of actions is in its action memory.
+    """What an agent knows of items; what it knows of actions is in its action memory.
 
     Attributes:
         graph: Ĝ.
-        demonstrated: items that a human-written plan obtained and the agent has not yet: what the
-            plan says of them is believed until they fail.
+        demonstrated: items that a human-written plan obtained and the agent did not. It believes
+            what the plan shows until they fail.
         obtained: 𝒱, items that the agent obtained itself.
         consumed: the "resource" set, items used up in obtaining others.
         kept: items that were required and stayed, such as a crafting table.
         gathered: items obtained without using anything up.
-        revisions: C(v); 1 where it is not listed.
+        revisions: v -> C(v); 1 for an item that is not listed.
         attempts: v -> how often it was the goal.
-        setbacks: v -> how often it was given up because something failed that is known to work.
-        refutations: what cannot be required.
+        setbacks: v -> how often the agent gave it up because an obtained item failed.
+        notes: what the agent's parts keep of failures.
     """
 
     graph: DependencyGraph
@@ -102,31 +126,31 @@ class Knowledge:
     revisions: dict[str, int] = field(default_factory=dict)
     attempts: dict[str, int] = field(default_factory=dict)
     setbacks: dict[str, int] = field(default_factory=dict)
-    refutations: Refutations = field(default_factory=Refutations)
+    notes: Notes = field(default_factory=Notes)
 
     def aggregated(self, goal: str, inventory: Mapping[str, int]) -> list[tuple[int, str]]:
-        """((q_1, u_1), ..., (1, g)): what is still missing for a goal, requirements first."""
+        """Returns ((q_1, u_1), ..., (1, g)), what a goal still takes, requirements first."""
         return aggregate(self.graph, goal, inventory, kept=self.kept)
 
     @property
     def succeeded(self) -> set[str]:
-        """Items whose requirements are vouched for, by experience or by a demonstration."""
+        """The items whose requirements experience or a demonstration has shown."""
         return self.obtained | self.demonstrated
 
     def revision_count(self, item: str) -> int:
-        """C(v)."""
+        """Returns C(v)."""
         return self.revisions.get(item, 1)
 
     def count_revision(self, item: str) -> int:
-        """C(v) += 1; returns it."""
+        """Adds 1 to C(v) and returns it."""
         self.revisions[item] = self.revision_count(item) + 1
         return self.revisions[item]
 
     def exploration_count(self, item: str) -> int:
-        """How often an item was explored in vain: C(v), and attempts that came to nothing before v.
+        """Returns how often an item was explored in vain: C(v) plus its setbacks.
 
-        With a perfect controller the latter do not happen, and this is C(v). With another, a goal
-        whose materials cannot be gathered would otherwise be pursued for ever.
+        Setbacks happen with an imperfect controller only. Without them, the agent would pursue for
+        ever a goal whose materials it cannot gather.
         """
         return self.revision_count(item) + self.setbacks.get(item, 0)
 
@@ -139,20 +163,20 @@ class Knowledge:
             item: v.
             used: R_exp(v).
             makes: how many one action gave.
-            kept: what of `used` is still there.
+            kept: items of `used` that stayed.
         """
         if item not in self.demonstrated:
             self.demonstrated.add(item)
             self._observe(item, used, makes=makes, kept=kept)
 
     def obtain(self, item: str, used: Mapping[str, int], *, makes: int, kept: set[str]) -> None:
-        """Takes note of an item that the agent obtained; the first time counts (Appendix C).
+        """Takes note of an item that the agent obtained for the first time (Appendix C).
 
         Args:
-            item: v.
+            item: v; nothing changes if it was obtained before.
             used: R_exp(v).
             makes: how many one action gave.
-            kept: what of `used` is still there.
+            kept: items of `used` that stayed.
         """
         if item in self.obtained:
             return
@@ -162,12 +186,12 @@ class Knowledge:
         self.obtained.add(item)
 
     def forget(self, items: Iterable[str]) -> None:
-        """Withdraws what was learnt about items whose rules are said to have changed (App. K.6)."""
+        """Forgets what was learnt about items whose rules have changed (Appendix K.6)."""
         for item in items:
             self.obtained.discard(item)
             self.demonstrated.discard(item)
             self.revisions.pop(item, None)
-            self.refutations.forget(item)
+            self.notes.forget_refuted(item)
 
     def _observe(self, item: str, used: Mapping[str, int], *, makes: int, kept: set[str]) -> None:
         spent = used.keys() - kept
@@ -178,10 +202,10 @@ class Knowledge:
             self.gathered.add(item)
 
     def _drop_beliefs_against(self, item: str, used: Mapping[str, int]) -> None:
-        """Empties beliefs that experience contradicts: what was used cannot require the item.
+        """Empties beliefs that experience contradicts: no item that was used requires this item.
 
-        Everything used was obtained before, and so was all that it required when it was; only items
-        that were not obtained, or whose rules have changed since, can stand in the way.
+        Every used item was obtained before, with all that it required then. So such a belief can
+        only be about an item that was not obtained, or whose rule has changed since.
         """
         for u in used:
             for w in (u, *self.graph.ancestors(u)):
@@ -192,18 +216,18 @@ class Knowledge:
 def experienced(
     used: Mapping[str, int], before: Mapping[str, int], after: Mapping[str, int]
 ) -> tuple[dict[str, int], set[str]]:
-    """R_exp(v), and what of it stayed (Appendix C).
+    """Returns R_exp(v), and which of its items stayed (Appendix C).
 
-    The rule goes by what happened rather than by the verb: a perturbed recipe may be "mined".
+    The rule depends on what happened, not on the verb: a perturbed recipe may be "mined".
 
     Args:
-        used: what left the inventory, as `World.step` tells.
+        used: items used and their quantities, as `World.step` returns them.
         before: the inventory before.
         after: the inventory afterwards.
 
     Returns:
-        What was used; if nothing was, the highest-tier pickaxe at hand, or nothing without one. And
-        the items of it that are still there as they were.
+        The used items. If there are none, the highest-tier pickaxe in the inventory, if any. And
+        those of these items of which the inventory has lost none.
     """
     if used:
         return dict(used), {u for u in used if after.get(u, 0) >= before.get(u, 0)}

@@ -1,4 +1,4 @@
-"""A learning run: an agent explores a world, and its graph is compared with the truth."""
+"""A learning run: an agent explores a world, and its graph Ĝ is compared with the true one."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from llm_planning.environments.minecraft.perturbation import perturb
 from llm_planning.environments.minecraft.rulebook import game_rules
 from llm_planning.environments.minecraft.text_world import TextWorld, action_set
 from llm_planning.planners.xenon.agent import Agent
-from llm_planning.planners.xenon.agents import Learner, predicted
+from llm_planning.planners.xenon.dependency_graph import DependencyGraph
+from llm_planning.planners.xenon.fam import ActionMemory
 from llm_planning.planners.xenon.goals import least_attempted
-from llm_planning.planners.xenon.graph import DependencyGraph
-from llm_planning.planners.xenon.initial import PLANS, Initial, demonstrate
+from llm_planning.planners.xenon.graph_initialization import PLANS, Initial, demonstrate
 from llm_planning.planners.xenon.knowledge import Knowledge
 from llm_planning.planners.xenon.learning_report import Curve, LearningResult, learning_outcome
-from llm_planning.planners.xenon.memory import ActionMemory
-from llm_planning.planners.xenon.oracle_roles import prior_roles
-from llm_planning.planners.xenon.saved import Saved, save_knowledge
+from llm_planning.planners.xenon.parts import Learner, predicted, prior_roles
+from llm_planning.planners.xenon.saved import Saved, run_of, save_knowledge
 from llm_planning.planners.xenon.similarity import Similar
 
 if TYPE_CHECKING:
@@ -32,10 +31,10 @@ if TYPE_CHECKING:
     from llm_planning.environments.minecraft.perturbation import Perturbed
     from llm_planning.environments.minecraft.text_world import World
     from llm_planning.outcome import Outcome
-    from llm_planning.planners.xenon.choosing import ActionPolicy, Asking
+    from llm_planning.planners.xenon.action_policies import ActionPolicy, Asking
     from llm_planning.planners.xenon.goals import SelectGoal
-    from llm_planning.planners.xenon.questions import Roles
     from llm_planning.planners.xenon.revision import DependencyStore
+    from llm_planning.planners.xenon.roles import Roles
     from llm_planning.planners.xenon.settings import LearningSettings
     from llm_planning.roles import Engines
     from llm_planning.specs import Problem
@@ -60,16 +59,16 @@ async def learn(
         engines: answer the agent's questions; the default one embeds names.
         settings: of the run.
         seed: of perturbations, goals, the oracle's errors and the controller.
-        dependencies: keeps and revises Ĝ; a part of `agents`, as are the next two.
+        dependencies: keeps and revises Ĝ; a function of `parts`, like the next three.
         actions: chooses and learns actions.
         goals: chooses goals.
         guess: fills Ĝ before the agent acts.
-        closed: whether answers are held to the names that the agent was told.
+        closed: whether answers may use only the names that the agent is told.
 
     Raises:
         UnknownGoalSetError: there is no such set.
-        SettingsError: knowledge is to be saved where it cannot be.
-        SavedKnowledgeError: the file of saved knowledge cannot be read or written.
+        SettingsError: the folder of the setting `save` is missing or cannot be written to.
+        SavedKnowledgeError: the saved file cannot be read or written, or is of another run.
     """
     game, wanted = game_rules(), goal_set(problem.task)
     perturbed = perturb(
@@ -84,33 +83,33 @@ async def learn(
     roles = prior_roles(
         settings.prior, unperturbed, engines, seed=seed, names=told if closed else None
     )
+    knowledge = Knowledge(DependencyGraph(told))
     learner = Learner(
         memory=ActionMemory(unperturbed.verbs, x0=settings.x0),
         similar=Similar(engines.default),
         roles=roles,
         k=settings.k,
-        knowledge=Knowledge(DependencyGraph(told)),
+        notes=knowledge.notes,
+        knowledge=knowledge,
         settings=settings,
     )
-    # Saved files tell agents apart by these names.
+    # Saved files tell agents apart by the names of their parts; "held" means closed.
     parts = [dependencies.__name__, actions.__name__, goals.__name__, *(["held"] if closed else [])]
-    file = _File.of(settings, agent=parts, task=problem.task, model=engines.name, seed=seed)
-    policy = actions(learner)
-    initial, demonstrated = await _begin(learner, policy, unperturbed, guess)
-    before = learner.knowledge.graph.copy()
+    run = run_of(settings, agent=parts, task=problem.task, model=engines.name, seed=seed)
+    path = Path(at_home(settings.save))
+    saved = Saved.resume(path, run, episodes=settings.episodes) if settings.save else None
+    initial, demonstrated = await _begin(learner, actions(learner), unperturbed, guess)
+    before = knowledge.graph.copy()
     progress = Progress(rng=random.Random(f"goals {seed}"))
-    if file.saved:
-        learner, progress = _resumed(file.saved, learner)
-    known, store, select = learner.knowledge, dependencies(learner), goals(learner)
-    if file.saved:
-        policy.restore(file.saved.notes)
-        store.restore(file.saved.notes)
+    if saved:
+        learner, progress = _resumed(saved, learner)
+    known, select = learner.knowledge, goals(learner)
     if settings.initial == "truth":
         select = least_attempted(lambda: [g for g in wanted if g not in known.obtained])
     agent = Agent(
         knowledge=known,
-        dependencies=store,
-        actions=policy,
+        dependencies=dependencies(learner),
+        actions=actions(learner),
         select_goal=lambda: select(known, progress.rng),
     )
     first = game if settings.change_at else perturbed.book
@@ -127,7 +126,15 @@ async def learn(
         )
         progress.episodes += 1
         if settings.save:
-            file.write(learner, progress, notes={**store.notes(), **policy.notes()})
+            save_knowledge(
+                path,
+                known,
+                learner.memory,
+                run=run,
+                episodes=progress.episodes,
+                goals=progress.rng,
+                curve=progress.curve.points,
+            )
     return learning_outcome(
         LearningResult(
             goals=wanted,
@@ -151,8 +158,8 @@ class Progress:
 
     Attributes:
         rng: breaks ties between goals.
-        episodes: how many were finished.
-        curve: what was learnt when.
+        episodes: number of finished episodes.
+        curve: N_true and the goals obtained over time.
     """
 
     rng: random.Random
@@ -191,7 +198,7 @@ async def _episode(
     truth: dict[str, Mapping[str, int]],
     progress: Progress,
 ) -> None:
-    """One episode, at whose step `change_at` the rules and the truth change."""
+    """Runs one episode. At step `change_at` the rules and the truth change."""
     known, begun = agent.knowledge, progress.episodes * settings.steps
 
     def note(_: object = None) -> None:
@@ -201,7 +208,7 @@ async def _episode(
     note()
     if settings.change_at and isinstance(world, TextWorld):
         await agent.learn(world, until=settings.change_at, watch=note)
-        # An agent that has nothing left to try waits for the change.
+        # If nothing is left to try, the agent waits for the change.
         world.steps = max(world.steps, settings.change_at)
         world.change(perturbed.book)
         agent.forget(perturbed.items)
@@ -211,56 +218,16 @@ async def _episode(
 
 
 def _world(text: TextWorld, settings: LearningSettings, seed: int, episode: int) -> World:
-    """A fresh world; a controller's luck depends on seed and episode, whatever came before."""
+    """Returns a fresh world. A controller's random seed depends on the seed and the episode."""
     if settings.controller == "text":
         return text.clone()
-    luck = int.from_bytes(hashlib.sha256(f"{seed} {episode}".encode()).digest()[:8], "big")
-    return SimulatedWorld(text, profile=settings.controller, horizon=settings.steps, seed=luck)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _File:
-    """Where a run is saved after each episode.
-
-    Attributes:
-        path: of the file.
-        run: what is being run, by name.
-        saved: what the run goes on from, if anything.
-    """
-
-    path: Path
-    run: Mapping[str, object]
-    saved: Saved | None
-
-    @classmethod
-    def of(cls, settings: LearningSettings, **named: object) -> _File:
-        """The file of a run.
-
-        Raises:
-            SettingsError: knowledge is to be saved where it cannot be.
-            SavedKnowledgeError: the file belongs to another run.
-        """
-        path = Path(at_home(settings.save))
-        run = named | {k: v for k, v in settings.to_json().items() if k not in {"save", "episodes"}}
-        saved = Saved.resume(path, run, episodes=settings.episodes) if settings.save else None
-        return cls(path=path, run=run, saved=saved)
-
-    def write(self, learner: Learner, progress: Progress, *, notes: Mapping[str, Any]) -> None:
-        """Saves the run as it is."""
-        save_knowledge(
-            self.path,
-            learner.knowledge,
-            learner.memory,
-            notes=notes,
-            run=self.run,
-            episodes=progress.episodes,
-            goals=progress.rng,
-            curve=progress.curve.points,
-        )
+    chance = int.from_bytes(hashlib.sha256(f"{seed} {episode}".encode()).digest()[:8], "big")
+    return SimulatedWorld(text, profile=settings.controller, horizon=settings.steps, seed=chance)
 
 
 def _resumed(saved: Saved, learner: Learner) -> tuple[Learner, Progress]:
-    """Takes up a saved run: what was learnt takes the place of what the agent begins with."""
+    """Goes on with a saved run: its knowledge replaces the agent's first beliefs."""
     saved.recall(learner.memory)
+    known = saved.knowledge()
     progress = Progress(rng=saved.generator(), episodes=saved.episodes, curve=Curve([*saved.curve]))
-    return replace(learner, knowledge=saved.knowledge()), progress
+    return replace(learner, knowledge=known, notes=known.notes), progress

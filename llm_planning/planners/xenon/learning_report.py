@@ -1,11 +1,10 @@
-"""What a learning run hands back: experienced graph accuracy (EGA) over time, and more.
+"""The report of a learning run: experienced graph accuracy (EGA) over time, and other metrics.
 
-And how good predicted requirement sets are: the rows of Table 12, for any prediction (App. K.1).
-The paper does not define its rows; what they are taken over here is said beside each. Errors of
-quantity are taken over the quantities that are wrong. Over all of them the published figures are
-impossible: a mean absolute error of 2.05 and a mean of -0.55 make (2.05 + 0.55) / 2 = 1.30 missing
-on average, but as nothing is needed less than once, a prediction of 1 for everything that the 67
-goals need misses no more than 1.2.
+The quality of the predicted requirements is that of Table 12 (Appendix K.1). The paper does not
+define its rows; `PriorQuality` says what each is taken over here. Quantity errors are taken over
+wrong quantities. Over all quantities the published figures are impossible. A mean absolute error of
+2.05 and a mean of -0.55 make (2.05 + 0.55) / 2 = 1.30 missing on average. But a prediction of 1 for
+every requirement of the 67 goals, the lowest possible, misses only 1.2.
 """
 
 from __future__ import annotations
@@ -15,25 +14,26 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from llm_planning.outcome import Outcome
+from llm_planning.planners.xenon.dependency_graph import ancestors
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from llm_planning.environments.minecraft.perturbation import Perturbed
     from llm_planning.environments.minecraft.rulebook import RuleBook
-    from llm_planning.planners.xenon.graph import DependencyGraph
-    from llm_planning.planners.xenon.initial import Initial
+    from llm_planning.planners.xenon.dependency_graph import DependencyGraph
+    from llm_planning.planners.xenon.graph_initialization import Initial
     from llm_planning.planners.xenon.knowledge import Knowledge
-    from llm_planning.planners.xenon.questions import Requirements
+    from llm_planning.planners.xenon.roles import Requirements
     from llm_planning.planners.xenon.settings import LearningSettings
 
 MARKS = 20
-"""Points of a curve among the metrics."""
+"""Number of points of each curve among the metrics."""
 
 
 @dataclass(slots=True)
 class Curve:
-    """N_true and the goals obtained, each time that they had changed.
+    """N_true and the number of goals obtained, whenever they changed.
 
     Attributes:
         points: (environment steps since the first episode began, N_true, goals obtained).
@@ -42,12 +42,12 @@ class Curve:
     points: list[tuple[int, int, int]] = field(default_factory=list)
 
     def note(self, steps: int, n_true: int, obtained: int) -> None:
-        """Adds a point unless nothing has changed."""
+        """Adds a point if something has changed."""
         if not self.points or self.points[-1][1:] != (n_true, obtained):
             self.points.append((steps, n_true, obtained))
 
     def at(self, steps: int) -> tuple[int, int]:
-        """(N_true, goals obtained) after so many steps."""
+        """Returns (N_true, goals obtained) after so many environment steps."""
         reached = [point for point in self.points if point[0] <= steps] or self.points[:1]
         return reached[-1][1:]
 
@@ -58,12 +58,12 @@ class LearningResult:
 
     Attributes:
         goals: V_0.
-        perturbed: the rules at the end, and what was changed in them.
+        perturbed: the rules at the end, and the items that they change.
         known: what the agent knew at the end.
-        before: Ĝ as it was before the first step.
+        before: Ĝ before the first step.
         demonstrated: items that the human-written plans obtained.
         initial: what was predicted.
-        curve: how it went.
+        curve: N_true and the goals obtained over time.
     """
 
     goals: tuple[str, ...]
@@ -83,18 +83,22 @@ def learning_outcome(
     seed: int,
     oracles: Sequence[Mapping[str, object]],
 ) -> Outcome:
-    """The outcome of a learning run; nothing was to be reached, so nothing succeeds.
+    """Returns the outcome of a learning run, which neither succeeds nor fails.
 
-    Metrics: `ega` is N_true(Ĝ) / |V_0| at the end (Section 5.1) and `ega_at_<step>` on the way
-    (`ega_after_<episode>` with several episodes); `obtained` and `obtained_at_<step>` the share of
-    goals that the agent obtained itself; `relearnt` the share of the goals with changed rules that
-    are right and were obtained under them (Table 16): where only actions change, requirements stay
-    right by themselves; `initially_right` the goals of which requirements and action are right
-    beforehand (Table 4); `learnt_descendants` of `hallucinated_descendants` the goals that were
-    learnt although an item that does not exist was among what they seemed to need (Table 2), and
-    `learnt_descendants_share` their share;
-    `learnt_unobtainable` the share of right ones among the goals that what was known beforehand did
-    not suffice for (Table 13); `prior_...` the rows of Table 12, where something was predicted.
+    A goal is right if its requirements in Ĝ are the true ones.
+
+    Metrics:
+        ega, ega_at_<step>: share of right goals, N_true(Ĝ) / |V_0|, at the end and on the way
+            (Section 5.1); with several episodes ega_after_<episode>.
+        obtained, obtained_at_<step>: share of the goals that the agent obtained itself.
+        relearnt: of the goals with changed rules, the share that is right and was obtained under
+            them (Table 16). If only actions change, requirements stay right by themselves.
+        initially_right: goals whose requirements and action were right beforehand (Table 4).
+        hallucinated_descendants: goals that seemed to require an item that does not exist.
+        learnt_descendants, learnt_descendants_share: right goals among these (Table 2).
+        learnt_unobtainable: of the goals that could not be obtained with what was known beforehand,
+            the share that is right (Table 13).
+        prior_...: the rows of Table 12, if anything was predicted.
     """
     goals, known, book = result.goals, result.known, result.perturbed.book
     truth = {v: book.requirements(v) for v in goals}
@@ -144,7 +148,7 @@ def learning_outcome(
 
 
 def _on_the_way(result: LearningResult, settings: LearningSettings) -> dict[str, float]:
-    """The curve at equally spaced moments."""
+    """Returns the curve at equally spaced moments."""
     total = len(result.goals)
     unit, ends = settings.steps, settings.episodes
     name = "after"
@@ -160,7 +164,7 @@ def _on_the_way(result: LearningResult, settings: LearningSettings) -> dict[str,
 
 
 def _obtainable(result: LearningResult) -> set[str]:
-    """Goals for which what was known beforehand suffices: right all the way down to the ground."""
+    """Returns the goals for which all that they require was known rightly beforehand."""
     book = result.perturbed.book
     sound: set[str] = set()
     for v in book.closure(result.goals):
@@ -170,7 +174,7 @@ def _obtainable(result: LearningResult) -> set[str]:
 
 
 def _is_told(result: LearningResult, item: str) -> bool:
-    """Whether requirements and action of an item were right beforehand."""
+    """Whether the requirements and the action of an item were right beforehand."""
     right = result.before.requirements(item) == result.perturbed.book.requirements(item)
     return right and item in result.before and item not in result.perturbed.actions
 
@@ -178,7 +182,7 @@ def _is_told(result: LearningResult, item: str) -> bool:
 def _after_the_invented(
     before: DependencyGraph, goals: Collection[str], book: RuleBook
 ) -> set[str]:
-    """Goals that seemed to need something that does not exist."""
+    """Returns the goals that seemed to require an item that does not exist."""
     invented = {u for u in before.items if u not in book}
     return {v for v in goals if not invented.isdisjoint(before.ancestors(v))}
 
@@ -213,21 +217,21 @@ def _set(requirements: Mapping[str, int]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriorQuality:
-    """The rows of Table 12; a share of nothing is None.
+    """The rows of Table 12; None for a mean of nothing.
 
     Attributes:
-        items: names in the predicted graph, asked for or only mentioned (the table's "over 75").
-        right_items: share of real items asked for with the right requirements, whatever the
-            quantities.
+        items: number of names in the predicted graph, asked for or only mentioned (the table's
+            "over 75").
+        right_items: share of real items asked for with the right requirements, in any quantities.
         exact: share of real items asked for with the right requirements and quantities.
-        nonexistent: share of names that are no item of the world.
-        after_nonexistent: share of names that seem to need, directly or not, one that is no item.
+        nonexistent: share of names that the world does not have.
+        after_nonexistent: share of names that seem to require such a name, directly or not.
         unnecessary: share of real items asked for with a requirement too many.
         omitted: share of real items asked for with a requirement too few.
         quantity_std: standard deviation of predicted - true, over wrong quantities of right
             requirements.
-        quantity_absolute: mean of |predicted - true| over the same.
-        quantity_signed: mean of predicted - true over the same.
+        quantity_absolute: mean of |predicted - true| over these quantities.
+        quantity_signed: mean of predicted - true over these quantities.
     """
 
     items: int
@@ -242,24 +246,9 @@ class PriorQuality:
     quantity_signed: float | None
 
     def rows(self) -> dict[str, float]:
-        """Name -> value of every row that has one."""
+        """Returns name -> value of every row that has a value."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
-
-
-PUBLISHED = PriorQuality(
-    items=75,
-    right_items=0.23,
-    exact=0.08,
-    nonexistent=0.08,
-    after_nonexistent=0.23,
-    unnecessary=0.57,
-    omitted=0.57,
-    quantity_std=2.74,
-    quantity_absolute=2.05,
-    quantity_signed=-0.55,
-)
-"""Table 12: Qwen2.5-VL-7B."""
 
 
 def quality(predicted: Mapping[str, Requirements], book: RuleBook) -> PriorQuality:
@@ -267,7 +256,7 @@ def quality(predicted: Mapping[str, Requirements], book: RuleBook) -> PriorQuali
 
     Args:
         predicted: v -> R(v) for every item asked for.
-        book: the true rules; an item without a rule does not exist.
+        book: the true rules; a name without a rule does not exist.
     """
     names = dict.fromkeys((*predicted, *(u for r in predicted.values() for u in r)))
     nonexistent = {name for name in names if name not in book.rules}
@@ -288,7 +277,9 @@ def quality(predicted: Mapping[str, Requirements], book: RuleBook) -> PriorQuali
         right_items=_mean(answer.keys() == true.keys() for answer, true in pairs),
         exact=_mean(dict(answer) == dict(true) for answer, true in pairs),
         nonexistent=_mean(name in nonexistent for name in names),
-        after_nonexistent=_mean(_needs_any(name, nonexistent, predicted) for name in names),
+        after_nonexistent=_mean(
+            not nonexistent.isdisjoint(ancestors(name, predicted)) for name in names
+        ),
         unnecessary=_mean(bool(answer.keys() - true.keys()) for answer, true in pairs),
         omitted=_mean(bool(true.keys() - answer.keys()) for answer, true in pairs),
         quantity_std=(
@@ -299,18 +290,6 @@ def quality(predicted: Mapping[str, Requirements], book: RuleBook) -> PriorQuali
         quantity_absolute=_mean(map(abs, errors)),
         quantity_signed=signed,
     )
-
-
-def _needs_any(item: str, wanted: set[str], predicted: Mapping[str, Requirements]) -> bool:
-    """Whether one of the ancestors of an item is wanted; predictions may go in circles."""
-    found: set[str] = set()
-    waiting = list(predicted.get(item, ()))
-    while waiting:
-        u = waiting.pop()
-        if u not in found:
-            found.add(u)
-            waiting.extend(predicted.get(u, ()))
-    return not wanted.isdisjoint(found)
 
 
 def _mean(values: Iterable[float]) -> float | None:

@@ -1,4 +1,4 @@
-"""Revision that learns from what was at hand when all actions failed (XENON+, ours)."""
+"""RevisionByAnalogy that learns from the inventory when all actions failed (XENON+, ours)."""
 
 from __future__ import annotations
 
@@ -12,35 +12,36 @@ from llm_planning.planners.xenon.revision import DependencyStore, consumed_or_ga
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from llm_planning.planners.xenon.fam import ActionMemory
     from llm_planning.planners.xenon.knowledge import Knowledge
-    from llm_planning.planners.xenon.memory import ActionMemory
-    from llm_planning.planners.xenon.questions import Failure
     from llm_planning.planners.xenon.revision import Analogy
+    from llm_planning.planners.xenon.roles import Failure
 
 
 class RefutingStore(DependencyStore):
     """RevisionByAnalogy that tries nothing twice.
 
-    If all actions fail at an item, no requirements that the inventory met can be the right ones.
+    If all actions fail at an item, all requirements that the inventory met are refuted.
 
-    - A revision that proposes such requirements is followed by the next one at once, without a step
-      in the world, until they go beyond or all that was ever obtained is proposed in the quantities
-      of an inadmissible item. Then the item waits until something else is obtained.
-    - What waits needs something that was not obtained yet, or more of something than is ever
-      proposed; and what it needs cannot in turn need it. So whatever is believed to depend on it is
-      revised, even what a human-written plan showed.
-    - But that is a suspicion only. What was believed of those items is kept, and believed again
-      once the item is obtained after all, or its rule has changed.
-    - If everything that could be tried is refuted, more is asked for: in a world that always obeys,
-      trying again what failed teaches nothing, and what is left is that something is needed in
-      larger quantities than are proposed. They grow without end, so every quantity is reached.
+    - If a revision proposes refuted requirements, the next revision follows at once, without a step
+      in the world. This ends when the requirements are not refuted, or when all obtained items are
+      proposed in the quantities of an inadmissible item. Then the item waits until another item is
+      obtained.
+    - A waiting item requires an item not obtained yet, or larger quantities than are proposed. What
+      it requires cannot require it in turn. So all items believed to depend on it are revised, even
+      if a human-written plan showed them.
+    - This is only a suspicion. The old beliefs are kept, and believed again once the waiting item
+      is obtained or its rule has changed.
+    - If all requirements that could be tried are refuted, larger quantities are asked for. In a
+      world without chance, trying again teaches nothing, and the quantities are all that is left to
+      doubt. They grow without end, so every quantity is reached.
     - Failures count against the belief that they were made with: FAM forgets them with it.
 
-    An inadmissible item is tried with what was obtained: a resource that can only be had by way of
-    the item would keep it out of the frontier for ever.
+    An inadmissible item requires obtained resources only. A resource that requires the item would
+    keep it out of the frontier for ever.
 
     Args:
-        analogy: proposes what to require.
+        analogy: proposes requirements.
         memory: FAM.
     """
 
@@ -55,21 +56,21 @@ class RefutingStore(DependencyStore):
         self._memory = memory
 
     async def review(self) -> None:
-        """Believes again what no longer waits, and revises what is refuted, after any success.
+        """After a success, restores withdrawn beliefs and revises refuted ones.
 
-        If nothing is left to try, more is asked for.
+        If nothing is left to try, it asks for larger quantities.
         """
-        known, refutations = self._knowledge, self._knowledge.refutations
-        if len(known.obtained) != refutations.reviewed:
-            refutations.reviewed = len(known.obtained)
-            for v, before in [*refutations.withdrawn.items()]:
-                if before.cause in known.obtained or before.cause not in refutations.refuted:
-                    del refutations.withdrawn[v]
+        known, notes = self._knowledge, self._knowledge.notes
+        if len(known.obtained) != notes.reviewed:
+            notes.reviewed = len(known.obtained)
+            for v, before in [*notes.withdrawn.items()]:
+                if before.cause in known.obtained or before.cause not in notes.refuted:
+                    del notes.withdrawn[v]
                     self._believe_again(v, before)
             for v in [*known.graph.items]:
                 if v not in known.obtained:
                     await self._go_beyond(v)
-        # What another item's revision proposed may be refuted already, and others not proposed yet.
+        # The revision of one item may propose refuted requirements for another.
         if self._nothing_left():
             for v in frontier(known):
                 await self._go_beyond(v)
@@ -78,14 +79,14 @@ class RefutingStore(DependencyStore):
                 self._ask_for_more(v)
 
     async def _revise(self, item: str, failures: Sequence[Failure]) -> None:
-        """RevisionByAnalogy, repeated until something is proposed that was not refuted."""
+        """Repeats RevisionByAnalogy until the requirements are not refuted."""
         if item not in self._knowledge.obtained:
-            self._knowledge.refutations.refute(item, failures)
+            self._knowledge.notes.refute(item, failures)
             await self._analogy.revise(item)
             await self._go_beyond(item)
 
     def _spared(self, item: str) -> set[str]:
-        """What was obtained; what was only demonstrated, too, until the item has to wait."""
+        """Returns the obtained items, and the demonstrated ones unless the item waits."""
         known = self._knowledge
         waits = self._refuted(item) and self._all_proposed(item)
         return known.obtained if waits else known.succeeded
@@ -110,9 +111,9 @@ class RefutingStore(DependencyStore):
             graph.require(item, more)
 
     def _more(self, required: Mapping[str, int]) -> dict[str, int]:
-        """The next larger quantities: as many of each as of any, then twice as many resources.
+        """Returns the next larger quantities: the largest of all, then twice as many resources.
 
-        Resources are the cheaper half. The same quantities if nothing required is a resource.
+        Resources cost less to gather. Without a resource the quantities stay as they are.
         """
         most = max(required.values(), default=0)
         if any(quantity < most for quantity in required.values()):
@@ -127,7 +128,7 @@ class RefutingStore(DependencyStore):
 
     def _refuted(self, item: str) -> bool:
         known = self._knowledge
-        return known.refutations.refutes(item, known.graph.requirements(item))
+        return known.notes.refutes(item, known.graph.requirements(item))
 
     def _all_proposed(self, item: str) -> bool:
         known = self._knowledge
@@ -148,13 +149,13 @@ class RefutingStore(DependencyStore):
             revisions=known.revision_count(item),
             demonstrated=item in known.demonstrated,
         )
-        known.refutations.withdrawn.setdefault(item, before)
+        known.notes.withdrawn.setdefault(item, before)
 
     def _believe_again(self, item: str, before: Withdrawn) -> None:
         known, required = self._knowledge, before.requirements
         if (
             item in known.obtained
-            or known.refutations.refutes(item, required)
+            or known.notes.refutes(item, required)
             or known.graph.makes_cycle(item, required)
         ):
             return

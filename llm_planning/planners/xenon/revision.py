@@ -1,53 +1,52 @@
-"""What becomes of a requirement set that does not work: the dependency stores.
+"""Dependency stores: how the requirements of an item are revised when all its actions fail.
 
-AnalogyStore      RevisionByAnalogy                    XENON          (Algorithm 3)
-SelfCorrection    the LLM is asked again               SC             (Appendix J.1, Figure 9)
-EightOfEverything 8 of every resource, never revised   ADAM           (Appendix J.1)
-DependencyStore   stays as predicted                   DECKARD, RAND
+AnalogyStore       RevisionByAnalogy                   XENON          (Algorithm 3)
+SelfCorrection     asks the LLM again                  SC             (Appendix J.1, Figure 9)
+EightOfEverything  8 of every resource, never revised  ADAM           (Appendix J.1)
+DependencyStore    never revised                       DECKARD, RAND
 
-`refuting` has the one of XENON+.
+XENON+'s dependency store is in `refuting`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from llm_planning.planners.xenon.graph import NOTHING
-from llm_planning.planners.xenon.questions import CorrectionQuestion, RankingQuestion
+from llm_planning.planners.xenon.dependency_graph import NOTHING
+from llm_planning.planners.xenon.roles import CorrectionQuestion, RankingQuestion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from llm_planning.planners.xenon.knowledge import Knowledge
-    from llm_planning.planners.xenon.questions import Correct, Failure, Rank
-    from llm_planning.planners.xenon.saved import Notes
+    from llm_planning.planners.xenon.roles import Correct, Failure, Rank
     from llm_planning.planners.xenon.settings import LearningSettings
     from llm_planning.planners.xenon.similarity import Similar
 
 
 class DependencyStore:
-    """Keeps Ĝ, and changes it when told that an item cannot be obtained as believed.
+    """Keeps Ĝ, and revises it when all actions fail at an item.
 
-    This one leaves requirement sets as predicted (×); C(v) counts how often they led nowhere.
+    This class leaves requirements as predicted (×), and only counts in C(v) that they failed.
 
     Args:
-        knowledge: whose Ĝ.
+        knowledge: has Ĝ and the notes of failures.
     """
 
     def __init__(self, knowledge: Knowledge) -> None:
         self._knowledge = knowledge
-        self._unrevised: dict[str, list[Failure]] = {}
+        self._unrevised = knowledge.notes.unrevised
 
     async def review(self) -> None:
-        """Is told that the next goal is about to be chosen."""
+        """Revises Ĝ before the next goal is chosen."""
 
     def expect(self, goal: str) -> None:
-        """Is told which item is pursued next."""
+        """Revises Ĝ before a goal is pursued."""
 
     def succeeded(self, item: str) -> None:
-        """Is told that an item was obtained."""
+        """Forgets the failed attempts at an item that was obtained."""
         self._unrevised.pop(item, None)
 
     def failed(self, failure: Failure) -> None:
@@ -55,40 +54,32 @@ class DependencyStore:
         self._unrevised.setdefault(failure.item, []).append(failure)
 
     async def revise(self, item: str) -> None:
-        """Reconsiders what an item is believed to require: all actions failed at it."""
+        """Revises the requirements of an item at which all actions failed."""
         await self._revise(item, self._unrevised.pop(item, []))
 
     async def _revise(self, item: str, failures: Sequence[Failure]) -> None:  # noqa: ARG002
-        """Reconsiders an item, and counts that in C(v).
+        """Revises the requirements of an item, and adds 1 to C(v).
 
         Args:
             item: v.
-            failures: the attempts at it since the last time, oldest first.
+            failures: the failed attempts at v since its last revision, oldest first.
         """
         self._knowledge.count_revision(item)
 
     def forget(self, item: str) -> None:
-        """Is told that the rule of an item has changed."""
+        """Forgets the failed attempts at an item whose rule has changed."""
         self._unrevised.pop(item, None)
-
-    def notes(self) -> Mapping[str, Any]:
-        """What a saved file keeps of failures, by the names of `Notes`."""
-        return {"unrevised": self._unrevised}
-
-    def restore(self, notes: Notes) -> None:
-        """Takes over what `notes` gave."""
-        self._unrevised = notes.unrevised
 
 
 class EightOfEverything(DependencyStore):
-    """Any item without experience requires α_i of all resources (ADAM, Appendix J.1)."""
+    """Requires α_i of every resource for any item without experience (ADAM, Appendix J.1)."""
 
     def __init__(self, knowledge: Knowledge, *, alpha_i: int) -> None:
         super().__init__(knowledge)
         self._alpha_i = alpha_i
 
     def expect(self, goal: str) -> None:
-        """Requires all resources known by now for the goal."""
+        """Requires all resources known so far for the goal."""
         known = self._knowledge
         if goal not in known.succeeded:
             resources = _acyclic(known, goal, known.consumed)
@@ -96,19 +87,19 @@ class EightOfEverything(DependencyStore):
 
 
 class SelfCorrection(DependencyStore):
-    """The LLM predicts anew, told what failed (△)."""
+    """Has the LLM predict anew, told what failed (△)."""
 
     def __init__(self, knowledge: Knowledge, *, similar: Similar, correct: Correct, k: int) -> None:
         super().__init__(knowledge)
         self._similar = similar
         self._correct = correct
         self._k = k
-        self._corrections: dict[str, int] = {}
+        self._corrections = knowledge.notes.corrections
 
     async def _revise(self, item: str, failures: Sequence[Failure]) -> None:
-        """Replaces R(v) by the new prediction; one that makes a cycle by nothing (App. E.2).
+        """Replaces R(v) by a new prediction, or by nothing if it makes a cycle (App. E.2).
 
-        What the agent obtained itself is not asked about, as in `AnalogyStore`.
+        An item that the agent obtained itself keeps its requirements, as in `AnalogyStore`.
         """
         known = self._knowledge
         if item in known.obtained:
@@ -124,52 +115,44 @@ class SelfCorrection(DependencyStore):
         acyclic = not known.graph.makes_cycle(item, predicted)
         known.graph.require(item, predicted if acyclic else {})
 
-    def notes(self) -> Mapping[str, Any]:
-        """Failed attempts, and how often the LLM corrected each item's requirements."""
-        return {**super().notes(), "corrections": self._corrections}
 
-    def restore(self, notes: Notes) -> None:
-        """Takes them over."""
-        super().restore(notes)
-        self._corrections = notes.corrections
-
-
-# The parts of RevisionByAnalogy in which XENON+ differs from XENON --------------------------------
+# Where RevisionByAnalogy differs between XENON and XENON+ -----------------------------------------
 
 Resources: TypeAlias = "Callable[[Knowledge], set[str]]"
 
 
 def consumed(known: Knowledge) -> set[str]:
-    """The paper's "resource" set: items previously consumed for crafting other items."""
+    """Returns XENON's "resource" set: the items consumed so far in crafting others."""
     return known.consumed
 
 
 def consumed_or_gathered(known: Knowledge) -> set[str]:
-    """XENON+'s: whatever was ever gathered from the world is a resource, used so far or not."""
+    """Returns XENON+'s resources: the items consumed or gathered from the world so far."""
     return known.consumed | (known.gathered & known.obtained)
 
 
 def is_admissible(known: Knowledge, u: str, inadmissible: AbstractSet[str]) -> bool:  # noqa: ARG001
-    """The paper's candidates for what an item requires: any but the inadmissible."""
+    """Whether XENON may propose an item as a requirement: it is not inadmissible."""
     return u not in inadmissible
 
 
 def needs_admissible(known: Knowledge, u: str, inadmissible: AbstractSet[str]) -> bool:
-    """XENON+'s: nor does a candidate that was not obtained depend on an inadmissible item."""
+    """Whether XENON+ may: the item was obtained, or neither it nor an ancestor is inadmissible."""
     return u in known.obtained or inadmissible.isdisjoint((u, *known.graph.ancestors(u)))
 
 
-def vouched_for(analogy: Analogy, item: str) -> set[str]:  # noqa: ARG001 - the item does not matter
-    """The paper's items that keep their requirements when an ancestor is revised."""
+def vouched_for(analogy: Analogy, item: str) -> set[str]:  # noqa: ARG001 - one signature
+    """Returns XENON's items that keep their requirements when an ancestor is revised."""
     return analogy.knowledge.succeeded
 
 
 def vouched_for_at_first(analogy: Analogy, item: str) -> set[str]:
-    """XENON+'s: what was obtained; what was only demonstrated, too, until that leads nowhere.
+    """Returns XENON+'s: obtained items, and at first demonstrated ones.
 
-    If an item on the way to most others cannot be had as demonstrated, all that was shown beyond it
-    depends on it, and so does whatever is believed to need that: only the item itself is then left
-    to try, though it may require one of those.
+    An item on the way to most others may not be obtainable as demonstrated. All that was shown
+    beyond it then depends on it, and so do the items believed to require that. Only the item itself
+    would be left to try, although it may require one of these. So after 2 c_0 revisions of the item
+    demonstrations are doubted, too.
     """
     known = analogy.knowledge
     patient = known.revision_count(item) <= 2 * analogy.scales.c0
@@ -180,22 +163,21 @@ def vouched_for_at_first(analogy: Analogy, item: str) -> set[str]:
 class Analogy:
     """RevisionByAnalogy (Section 4.1, Algorithm 3).
 
-    What the paper leaves open: an item that requires v itself is never proposed for v, so that Ĝ
-    stays acyclic, nor is an inadmissible one, so that the descendants of such an item really lose
-    their dependency on it. What was obtained or demonstrated is not revised with its ancestors, nor
-    what depends on them only through it: its requirements are vouched for. And no item is revised
-    twice by one call.
+    The paper leaves some things open. Here an item that requires v is never proposed for v, so that
+    Ĝ stays acyclic. An inadmissible item is never proposed, so that its descendants lose their
+    dependency on it. An obtained or demonstrated item is not revised with its ancestors, and
+    neither are items that depend on the ancestors through it only. One call revises no item twice.
 
     Attributes:
-        knowledge: what is revised.
+        knowledge: its Ĝ is revised.
         similar: ranks items by their names.
         scales: c_0, α_s, α_i and K (Table 7).
-        resources: the "resource" set at this moment.
-        general: the resources that an inadmissible item requires.
-        admissible: whether an item may be proposed, given the inadmissible ones.
-        spared: items that are not revised with an ancestor, nor what needs it through them only.
-        rank: log-probabilities of items as requirements; XENON does without.
-        before: is told of each item about to be revised, and of the ancestor that caused it if any.
+        resources: returns the "resource" set.
+        general: returns the resources that an inadmissible item requires.
+        admissible: tells whether an item may be proposed, given the inadmissible ones.
+        spared: returns the items that are not revised with an ancestor.
+        rank: log-probabilities of items as requirements; None in XENON.
+        before: is told each item about to be revised, and the ancestor that caused it, if any.
     """
 
     knowledge: Knowledge
@@ -228,7 +210,7 @@ class Analogy:
                 await self._revise(w, revised)
 
     async def analogous(self, item: str) -> Mapping[str, int]:
-        """R(v) of a less-tried item: what similar items required (Case 2)."""
+        """Returns R(v) of a less-tried item: what similar items required (Case 2)."""
         known, scales = self.knowledge, self.scales
         alike = await self.similar.top(item, known.succeeded, scales.k)
         candidates = dict.fromkeys(u for w in alike for u in known.graph.requirements(w))
@@ -239,16 +221,16 @@ class Analogy:
         return required | {u: 1 if u in known.kept else n for u, n in likely.items()}
 
     async def everything(self, item: str) -> Mapping[str, int]:
-        """R(v) of an inadmissible item: α_i of every resource (Case 1)."""
+        """Returns R(v) of an inadmissible item: α_i of every resource (Case 1)."""
         resources = self.possible(item, self.general(self.knowledge))
         required = dict.fromkeys(resources, self.scales.alpha_i)
         return {**required, **await self._likely(item, required)}
 
     async def _likely(self, item: str, required: Mapping[str, int]) -> Mapping[str, int]:
-        """The obtained items that the model thinks likeliest, K more with every revision (XENON+).
+        """Returns the likeliest obtained items, K more with every revision (XENON+).
 
-        Similar items can only propose what they required themselves, and the resources lack
-        whatever was neither gathered nor used up yet.
+        Similar items propose only what they required. Resources are only what was gathered or used
+        up so far. An item may require something else.
         """
         if self.rank is None:
             return NOTHING
@@ -263,7 +245,7 @@ class Analogy:
         return {u: amount for _, u in best[:count]}
 
     def possible(self, item: str, candidates: Collection[str]) -> list[str]:
-        """Candidates that may be proposed for an item, in the order of V̂."""
+        """Returns the candidates that may be proposed for an item, in the order of V̂."""
         known, c0 = self.knowledge, self.scales.c0
         inadmissible = {
             u for u in known.graph.items if u not in known.obtained and known.revision_count(u) > c0
@@ -274,25 +256,20 @@ class Analogy:
 
 
 def gathering(analogy: Analogy) -> Analogy:
-    """The same with XENON+'s resources."""
+    """Returns the same with XENON+'s resources."""
     return replace(analogy, resources=consumed_or_gathered, general=consumed_or_gathered)
 
 
 def ranking(analogy: Analogy, rank: Rank) -> Analogy:
-    """The same that also tries what the model thinks likely (XENON+)."""
-    return replace(
-        analogy,
-        admissible=needs_admissible,
-        spared=vouched_for_at_first,
-        rank=rank,
-    )
+    """Returns the same that also proposes what the model thinks likely (XENON+)."""
+    return replace(analogy, admissible=needs_admissible, spared=vouched_for_at_first, rank=rank)
 
 
 class AnalogyStore(DependencyStore):
     """RevisionByAnalogy (○).
 
-    What the agent obtained itself is not revised: its requirements are known, and it is an
-    imperfect controller that failed.
+    An item that the agent obtained itself keeps its requirements: they are known, so an imperfect
+    controller has failed.
     """
 
     def __init__(self, analogy: Analogy) -> None:
@@ -305,7 +282,7 @@ class AnalogyStore(DependencyStore):
 
 
 def _acyclic(known: Knowledge, item: str, candidates: Collection[str]) -> list[str]:
-    """Candidates that do not require the item themselves, in the order of V̂."""
+    """Returns the candidates that do not require the item, in the order of V̂."""
     return [
         u for u in known.graph.items if u in candidates and not known.graph.makes_cycle(item, (u,))
     ]

@@ -1,4 +1,4 @@
-"""What agents learn, on disk: written after each episode, taken up exactly."""
+"""Learned knowledge on disk, written after each episode; a stopped run goes on exactly."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ import os
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Mapping  # noqa: TC003 (pydantic reads it)
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
 
 from llm_kernels.files import TargetError, check_target, read_regular, write_json
-from llm_planning.planners.xenon.graph import CyclicGraphError, DependencyGraph
-from llm_planning.planners.xenon.knowledge import Knowledge, Refutations, Withdrawn
-from llm_planning.planners.xenon.questions import Failure  # noqa: TC001 (pydantic reads it)
+from llm_planning.planners.xenon.dependency_graph import CyclicGraphError, DependencyGraph
+from llm_planning.planners.xenon.knowledge import Knowledge, Notes
 from llm_planning.settings import SettingsError
 from llm_serving.errors import shown
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from llm_planning.planners.xenon.memory import ActionMemory
+    from llm_planning.planners.xenon.fam import ActionMemory
+    from llm_planning.settings import Settings
 
 _LONGEST = 1 << 24
-"""Bytes of a file; an agent that knows every item of the game writes one of some hundred KB."""
+"""Bytes of the largest file; the knowledge of all items of the game takes some hundred KB."""
 _GREATEST = 1 << 53
-"""Of numbers, so that all of them are floats too."""
+"""Largest number; up to it, every whole number is also a float."""
 _LONGEST_PLACE = 80
 _LONGEST_REASON = 400
 
@@ -37,11 +37,15 @@ _Counts: TypeAlias = dict[str, dict[str, _Count]]
 
 _SETS = ("demonstrated", "obtained", "consumed", "kept", "gathered")
 _COUNTS = ("revisions", "attempts", "setbacks")
-"""What `Knowledge` holds beside its graph."""
+"""Fields of `Knowledge` beside its graph and its notes."""
+
+
+EXTENDABLE = ("episodes", "save")
+"""Settings that may change when a saved run goes on."""
 
 
 class SavedKnowledgeError(ValueError):
-    """A file of learned knowledge is missing, damaged or of another run."""
+    """A file of learned knowledge is missing, is damaged or belongs to another run."""
 
 
 class _Part(BaseModel):
@@ -63,11 +67,11 @@ class _Header(BaseModel):
 
 
 class Record(_Part, ABC):
-    """A file.
+    """What every file of learned knowledge contains.
 
     Attributes:
         format: of the file; must be `FORMAT`.
-        run: what was run, by name: planner, task, model, seed and settings.
+        run: name -> value of what was run: planner, task, model, seed and settings.
         memory: S(a, v) and F(a, v).
     """
 
@@ -80,13 +84,13 @@ class Record(_Part, ABC):
     @property
     @abstractmethod
     def finished(self) -> int:
-        """Episodes so far."""
+        """Number of finished episodes."""
 
     def recall(self, memory: ActionMemory) -> None:
         """Fills an action memory.
 
         Raises:
-            SavedKnowledgeError: the file has actions that the memory's 𝒜 has not.
+            SavedKnowledgeError: the file contains actions that are not in the memory's 𝒜.
         """
         try:
             memory.restore(self.memory.model_dump())
@@ -101,7 +105,7 @@ class Record(_Part, ABC):
         """Reads a file.
 
         Raises:
-            SavedKnowledgeError: it is missing, damaged or of another format.
+            SavedKnowledgeError: the file is missing, is damaged or has another format.
         """
         content = _content(path)
         try:
@@ -118,20 +122,20 @@ class Record(_Part, ABC):
 
     @classmethod
     def resume(cls, save: Path, run: Mapping[str, object], *, episodes: int) -> Self | None:
-        """Reads the file that a run is to go on from.
+        """Reads the file from which a run goes on.
 
         Args:
-            save: of the file.
-            run: what is to be run; must be what was.
-            episodes: how many there are to be in the end.
+            save: path of the file.
+            run: name -> value of what is to be run; must equal what was run.
+            episodes: number of episodes of the whole run.
 
         Returns:
             The record; None if there is no such file yet.
 
         Raises:
             SettingsError: no file can be written there.
-            SavedKnowledgeError: the file is damaged; belongs to another run, of which the first
-                difference is named; or holds more episodes.
+            SavedKnowledgeError: the file is damaged, belongs to another run or holds more episodes.
+                The message names the first difference.
         """
         if not os.path.isdir(os.path.dirname(os.path.abspath(save))):
             raise SettingsError(f"save={save}: that folder does not exist; make it first")
@@ -160,13 +164,13 @@ class Record(_Part, ABC):
     def write(
         cls, path: Path, memory: ActionMemory, *, run: Mapping[str, object], **content: object
     ) -> None:
-        """Writes all of it or nothing.
+        """Writes the whole file or nothing.
 
         Args:
             path: of the file; its folder must exist.
             memory: S and F.
-            run: what is being run.
-            **content: the other fields, JSON-able.
+            run: name -> value of what is run.
+            **content: the other fields, as JSON values.
 
         Raises:
             SavedKnowledgeError: the file cannot be written.
@@ -178,8 +182,18 @@ class Record(_Part, ABC):
             raise SavedKnowledgeError(f"cannot write {path}: {error}") from error
 
 
+def run_of(settings: Settings, **named: object) -> dict[str, object]:
+    """Returns name -> value of what is run, as a file contains it.
+
+    Args:
+        settings: of the run.
+        **named: what is run beside the settings.
+    """
+    return named | {k: v for k, v in settings.to_json().items() if k not in EXTENDABLE}
+
+
 def _content(path: Path) -> bytes:
-    """The text of a file, whose numbers are those that a run writes."""
+    """Returns the text of a file after checking that none of its numbers is too large."""
     try:
         content = read_regular(path, most=_LONGEST)
     except OSError as error:
@@ -195,8 +209,8 @@ def _content(path: Path) -> bytes:
 
 def _number(text: str) -> float:
     value = float(text)
-    if not abs(value) <= _GREATEST:  # of NaN too
-        raise ValueError(f"the number {text[:_LONGEST_PLACE]} is too large, or none")
+    if not abs(value) <= _GREATEST:  # true for NaN, too
+        raise ValueError(f"the number {text[:_LONGEST_PLACE]} is too large or not a number")
     return value
 
 
@@ -210,55 +224,17 @@ def _told(value: object) -> str:
     return value if isinstance(value, str) and len(value) <= _LONGEST_PLACE else shown(value)
 
 
-@dataclass(slots=True)
-class Notes:
-    """What the parts of an agent keep of failures beside the action memory; each has its own.
-
-    Attributes:
-        unrevised: item -> failed attempts since it last succeeded or was revised; the dependency
-            store's.
-        in_vain: item -> how many attempts failed since one last succeeded or its requirements were
-            last reconsidered; of action policies without FAM.
-        unexplained: item -> failed attempts that were not reflected on yet; of self-reflection, as
-            the next two.
-        reasons: a failure without what was held -> the reflection on it.
-        analyses: item -> reflections, oldest first.
-        corrections: item -> how often the LLM corrected its requirements; of self-correction.
-        refuted: of the knowledge's `Refutations`, as the next two.
-        withdrawn: likewise.
-        reviewed: likewise.
-    """
-
-    __pydantic_config__ = ConfigDict(extra="forbid")
-
-    unrevised: dict[str, list[Failure]] = field(default_factory=dict)
-    in_vain: dict[str, int] = field(default_factory=dict)
-    unexplained: dict[str, list[Failure]] = field(default_factory=dict)
-    reasons: dict[str, str] = field(default_factory=dict)
-    analyses: dict[str, list[str]] = field(default_factory=dict)
-    corrections: dict[str, int] = field(default_factory=dict)
-    refuted: dict[str, list[dict[str, int]]] = field(default_factory=dict)
-    withdrawn: dict[str, Withdrawn] = field(default_factory=dict)
-    reviewed: int = 0
-
-
 class Saved(Record):
     """A learned graph and memory.
 
+    `demonstrated` to `setbacks` are the fields of `Knowledge`.
+
     Attributes:
-        episodes: how many were finished.
+        episodes: number of finished episodes.
         items: V̂ in order, with R(v) and how many one action gives.
-        demonstrated: as in `Knowledge`.
-        obtained: likewise.
-        consumed: likewise.
-        kept: likewise.
-        gathered: likewise.
-        revisions: likewise.
-        attempts: likewise.
-        setbacks: likewise.
         notes: what is kept of failures beside the memory.
         goals: state of the generator that breaks ties between goals.
-        curve: (environment steps, N_true, goals obtained), each time that they had changed.
+        curve: (environment steps, N_true, goals obtained) whenever they changed.
     """
 
     FORMAT = 3
@@ -279,14 +255,14 @@ class Saved(Record):
 
     @property
     def finished(self) -> int:
-        """Episodes so far."""
+        """Number of finished episodes."""
         return self.episodes
 
     def generator(self) -> random.Random:
-        """The generator that breaks ties between goals.
+        """Restores the generator that breaks ties between goals.
 
         Raises:
-            SavedKnowledgeError: the file holds no state of a generator.
+            SavedKnowledgeError: the file holds no valid state.
         """
         version, internal, gauss = self.goals
         generator = random.Random()
@@ -299,7 +275,7 @@ class Saved(Record):
         return generator
 
     def knowledge(self) -> Knowledge:
-        """What was learnt.
+        """Returns what was learnt.
 
         Raises:
             SavedKnowledgeError: the graph has a cycle.
@@ -309,12 +285,8 @@ class Saved(Record):
             graph = DependencyGraph.of(rules)
         except CyclicGraphError as error:
             raise SavedKnowledgeError(f"the saved graph has a cycle: {error}") from error
-        notes = self.notes
-        return Knowledge(
-            graph,
-            **{name: getattr(self, name).copy() for name in (*_SETS, *_COUNTS)},
-            refutations=Refutations(notes.refuted, notes.withdrawn, notes.reviewed),
-        )
+        fields = {name: getattr(self, name).copy() for name in (*_SETS, *_COUNTS)}
+        return Knowledge(graph, **fields, notes=self.notes)
 
 
 def save_knowledge(
@@ -322,34 +294,26 @@ def save_knowledge(
     known: Knowledge,
     memory: ActionMemory,
     *,
-    notes: Mapping[str, Any],
     run: Mapping[str, object],
     episodes: int,
     goals: random.Random,
     curve: list[tuple[int, int, int]],
 ) -> None:
-    """Writes what `Saved.load` reads; see `Saved` for what is kept.
+    """Writes the file that `Saved.load` reads.
 
     Args:
         path: of the file.
         known: the agent's knowledge.
         memory: its action memory.
-        notes: what its other parts keep of failures, by the names of `Notes`.
-        run: what is being run.
-        episodes: how many were finished.
+        run: name -> value of what is run.
+        episodes: number of finished episodes.
         goals: the generator that breaks ties between goals.
-        curve: how it went so far.
+        curve: (environment steps, N_true, goals obtained) so far.
 
     Raises:
         SavedKnowledgeError: the file cannot be written.
     """
-    graph, refutations = known.graph, known.refutations
-    whole = Notes(
-        **notes,
-        refuted=refutations.refuted,
-        withdrawn=refutations.withdrawn,
-        reviewed=refutations.reviewed,
-    )
+    graph = known.graph
     Saved.write(
         path,
         memory,
@@ -361,7 +325,7 @@ def save_knowledge(
         },
         **{name: sorted(getattr(known, name)) for name in _SETS},
         **{name: getattr(known, name) for name in _COUNTS},
-        notes=asdict(whole),
+        notes=asdict(known.notes),
         goals=goals.getstate(),
         curve=curve,
     )

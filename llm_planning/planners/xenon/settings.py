@@ -1,4 +1,4 @@
-"""Settings of the planners in Minecraft; defaults are the paper's (Sections 5.4, 5.6, Table 7)."""
+"""Settings of XENON's planners; the defaults are the paper's (Sections 5.4, 5.6, Table 7)."""
 
 from __future__ import annotations
 
@@ -22,26 +22,27 @@ class LearningSettings(Settings):
     Attributes:
         requirements: perturbation level r of the required items, 0 to 3 (Table 4).
         actions: perturbation level a of the actions.
-        pool: from which perturbed requirements are drawn, `resources` or all that is `required`.
+        pool: where perturbed requirements come from: `resources`, or any item that is `required`.
         steps: horizon of an episode, in environment steps; 36,000 with a controller (J.2.4).
-        episodes: each begins with an empty inventory; 400 with a controller.
+        episodes: number of episodes, each from an empty inventory; 400 with a controller.
         verbs: size of the action set 𝒜 (Appendix K.9).
-        plans: human-written plans to begin with, 0 to 3 (Appendix K.11).
-        change_at: step at which the rules change to the perturbed ones and the agent is told of
-            which items; 0: they are so from the beginning (Appendix K.6).
-        initial: where Ĝ begins: `predicted` by the prior, or the unperturbed `truth`, whereupon the
-            agent tries the least attempted items that it has not yet obtained (Appendix K.8).
+        plans: number of human-written plans to begin with, 0 to 3 (Appendix K.11).
+        change_at: step at which the perturbed rules take effect and the agent is told which items
+            they concern; 0: they hold from the beginning (Appendix K.6).
+        initial: the first Ĝ: `predicted` by the prior, or the unperturbed `truth`. With the truth,
+            the agent tries the least attempted items that it has not obtained (Appendix K.8).
         prior: who answers: the `model`, or an oracle that errs at the rates of `table12`.
         names: names that the agent is told: its `goals`, or `all` items of the world.
-        controller: how well actions are carried out: `text` always; else a simulated controller.
+        controller: how actions are carried out: `text` without chance, the others by a simulated
+            controller.
         x0: x_0, failures beyond successes that make an action invalid.
-        c0: c_0, revisions beyond which an item is inadmissible.
-        alpha_s: α_s, quantity scale for less-tried items.
-        alpha_i: α_i, quantity for inadmissible items.
-        k: K, similar items to learn from (key `K`).
-        most: items whose requirements the prior is asked for: a bound on hallucination.
-        save: file to which the learned knowledge goes after each episode, and from which a run that
-            was stopped goes on; nowhere if empty.
+        c0: c_0, number of revisions that makes an item inadmissible when it is exceeded.
+        alpha_s: α_s, scale of the quantities that less-tried items require.
+        alpha_i: α_i, quantity of each resource that an inadmissible item requires.
+        k: K, number of similar items to learn from (key `K`).
+        most: most items whose requirements the prior is asked for, a bound on hallucination.
+        save: file to which learned knowledge is written after each episode, and from which a
+            stopped run goes on; empty: it is not saved.
     """
 
     requirements: int = Field(0, ge=0, le=3)
@@ -80,37 +81,37 @@ class LearningSettings(Settings):
 
 
 class InformedSettings(LearningSettings):
-    """The same for agents that are told all names of the world (XENON+)."""
+    """Settings of XENON+ and its ablation; by default the agent is told all names of the world."""
 
     names: Names = "all"
 
 
 TRUTH = "truth"
 FIRST = "initial"
-"""Graphs to plan with that are no files."""
+"""Values of `PlanningSettings.graph` that do not name a file."""
 
 
 class ControllerSettings(Settings):
-    """Settings of every plan for a given goal on a controller.
+    """Settings of OracleActionPlanner for a given goal.
 
     Attributes:
-        controller: who carries subgoals out, and in which world.
+        controller: the simulated controller that carries subgoals out, and its world.
     """
 
     controller: Literal["minerl", "minerl-standard", "mineflayer"] = "minerl"
 
 
 class PlanningSettings(ControllerSettings):
-    """The same for XENON and its ablations.
+    """Settings of XENON and its ablations for a given goal.
 
     Attributes:
-        graph: what to plan with: `truth` (XENON*), `initial` (nothing was learnt yet), or the file
-            that a learning run saved, whose action memory is taken over with it.
-        prior: who is asked: the `model`, or an oracle that errs at the rates of `table12` and
-            always sees that a controller is stuck.
+        graph: the graph to plan with: `truth` (XENON*), `initial` (before anything is learnt), or
+            the file of a learning run, whose action memory is taken over with it.
+        prior: who answers: the `model`, or an oracle that errs at the rates of `table12` and always
+            sees that a controller is stuck.
         x0: x_0, failures beyond successes that make an action invalid.
-        k: K, similar items that serve as examples (key `K`).
-        most: items whose requirements are asked for with graph=initial.
+        k: K, number of similar items that serve as examples (key `K`).
+        most: with graph=initial, most items whose requirements are asked for.
     """
 
     graph: str = Field(TRUTH, min_length=1)
@@ -121,7 +122,7 @@ class PlanningSettings(ControllerSettings):
 
 
 class SelectionSettings(Settings):
-    """Settings of every choice of actions with the true graph (Figure 25).
+    """Settings of every planner that chooses actions with the true graph (Figure 25).
 
     Attributes:
         verbs: size of the action set 𝒜.
@@ -133,7 +134,7 @@ class SelectionSettings(Settings):
 
 
 class UcbSettings(SelectionSettings):
-    """Settings of UCB.
+    """Settings of UCB (Figure 25).
 
     Attributes:
         c: exploration weight.
@@ -143,7 +144,7 @@ class UcbSettings(SelectionSettings):
 
 
 class MemorySettings(SelectionSettings):
-    """Settings of a run with FAM.
+    """Settings of Random+FAM (Figure 25).
 
     Attributes:
         x0: x_0, failures beyond successes that make an action invalid.
@@ -153,12 +154,48 @@ class MemorySettings(SelectionSettings):
 
 
 class AskingSettings(MemorySettings):
-    """Settings of a run that asks.
+    """Settings of the planners that ask a model for actions (Figure 25).
 
     Attributes:
-        k: K, similar items that serve as examples (key `K`).
+        k: K, number of similar items that serve as examples (key `K`).
         prior: who answers: the `model`, or an oracle that errs at the rates of `table12`.
     """
 
     k: int = Field(3, ge=1, validation_alias="K")
     prior: Prior = "model"
+
+
+class CookingSettings(Settings):
+    """Settings of a run of cooking episodes.
+
+    Attributes:
+        episodes: number of episodes; the paper's runs have 100.
+        max_steps: timesteps of an episode; the paper's have 50.
+        games: number of different games, with seeds from 1. A run plays them in turn, in an order
+            drawn by its seed.
+        ingredients: of each recipe: 3 make a plan of 8 subgoals. The paper does not say how many.
+        prior: who predicts tools and executable actions: the `model`, or an `oracle` that errs.
+        accuracy: probability that an oracle's answer is right; a model ignores it.
+        k: K, number of similar cookbook actions that serve as examples (key `K`).
+        save: file to which the run is written after each episode, and from which a stopped run goes
+            on exactly; empty: it is not saved.
+    """
+
+    episodes: int = Field(100, ge=1)
+    max_steps: int = Field(50, ge=1)
+    games: int = Field(20, ge=1)
+    ingredients: int = Field(3, ge=1, le=5)
+    prior: Literal["model", "oracle"] = "model"
+    accuracy: float = Field(0.6, ge=0.0, le=1.0)
+    k: int = Field(3, ge=0, validation_alias="K")
+    save: str = ""
+
+
+class XenonCookingSettings(CookingSettings):
+    """Settings of XENON's cooking runs.
+
+    Attributes:
+        x0: x_0, failures beyond successes that make an action invalid.
+    """
+
+    x0: int = Field(2, ge=1)

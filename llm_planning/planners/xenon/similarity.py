@@ -1,4 +1,4 @@
-"""Which items are alike: cosine similarity of their names' sentence embeddings (XENON, App. I)."""
+"""Similarity of items: the cosine of their names' sentence embeddings (XENON, Appendix I)."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ ROLE = "similarity"
 class Similar:
     """Ranks item names by their similarity to one of them.
 
-    Every name is embedded once and every ranking computed once: an agent asks for the same few
-    items' neighbours thousands of times.
+    Each name is embedded once. A ranking is kept until new names come: an agent asks for the
+    neighbours of the same few items thousands of times.
 
     Args:
-        engine: who embeds.
+        engine: embeds names.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -34,14 +34,14 @@ class Similar:
         self._rankings: dict[str, tuple[str, ...]] = {}
 
     async def learn(self, names: Iterable[str]) -> None:
-        """Embeds names that are not known yet, in one batch."""
-        # In a fixed order: sets come in another one in every process.
+        """Embeds the names that are new, in one batch."""
+        # Sorted, because the order of a set differs between processes.
         wanted = sorted({name for name in names if name not in self._names})
         if not wanted:
             return
         async with self._learning:
             index = self._index
-            # Somebody else may have embedded some of them while this call waited.
+            # Another call may have embedded some of them while this one waited.
             new = [name for name in wanted if name not in self._names]
             if not new:
                 return
@@ -54,11 +54,11 @@ class Similar:
             self._rankings.clear()
 
     async def top(self, item: str, among: Collection[str], k: int) -> list[str]:
-        """The k most similar items, most similar first.
+        """Returns the k most similar items, most similar first.
 
         Args:
             item: v.
-            among: candidates; v itself is never one.
+            among: candidates; v itself is left out.
             k: K.
         """
         await self.learn((item, *among))

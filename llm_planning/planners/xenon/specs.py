@@ -1,9 +1,9 @@
-"""XENON's planners, and whatever it is compared with, by name.
+"""The planners of XENON's paper by name: XENON, its ablations and its baselines.
 
-The agents that learn are rows of Tables 1, 5 and 8. XENON+ is XENON with five additions: the names
-of the world are known; whatever was gathered is a resource; the model's answers are held to known
-names; its log-probabilities over them propose more candidates; and nothing is tried twice.
-`xenon-plus-a1` to `xenon-plus-a4` have the first one to four of these.
+The agents that learn are rows of Tables 1, 5 and 8. XENON+ (ours) is XENON with five additions. It
+knows the names of all items; an item that was gathered is a resource; the model's answers use known
+names only; its log-probabilities propose more candidates; nothing is tried twice. `xenon-plus-a1`
+to `xenon-plus-a4` have the first one to four of these.
 """
 
 from __future__ import annotations
@@ -12,17 +12,19 @@ from functools import partial
 
 from llm_planning.environments.minecraft.controller_data import PATIENCE
 from llm_planning.environments.minecraft.goals import GOAL_SETS
-from llm_planning.planners.xenon import agents, benchmark, cooking, cooking_agents, goal_planning
-from llm_planning.planners.xenon.choosing import FailureAware, SuccessOnly
+from llm_planning.planners.xenon import cooking, cooking_agent, given_goal, goal_planning, parts
+from llm_planning.planners.xenon.action_policies import FailureAware, SuccessOnly
 from llm_planning.planners.xenon.learning import learn
 from llm_planning.planners.xenon.settings import (
     AskingSettings,
     ControllerSettings,
+    CookingSettings,
     InformedSettings,
     LearningSettings,
     MemorySettings,
     PlanningSettings,
     UcbSettings,
+    XenonCookingSettings,
 )
 from llm_planning.specs import Benchmark, PlannerSpec
 
@@ -38,7 +40,8 @@ _SELECTOR = partial(
     PlannerSpec,
     paper="XENON",
     settings=AskingSettings,
-    benchmark=Benchmark(domain="minecraft", tasks=benchmark.SELECTION_TASKS),
+    roles=("choose",),
+    benchmark=Benchmark(domain="minecraft", tasks=given_goal.SELECTION_TASKS),
 )
 _GOAL_PLANNER = partial(
     PlannerSpec,
@@ -50,15 +53,24 @@ _GOAL_PLANNER = partial(
 _COOK = partial(
     PlannerSpec,
     paper="XENON",
-    settings=cooking.CookingSettings,
+    settings=CookingSettings,
     roles=("tool", "action"),
     benchmark=Benchmark(domain="cooking", tasks=cooking.COOKING_TASKS),
 )
 
-_XENON = partial(learn, dependencies=agents.analogy, actions=agents.fam, goals=agents.by_dex)
-_MINED = partial(_XENON, dependencies=agents.analogy_gathered)
+_XENON = partial(learn, dependencies=parts.analogy, actions=parts.fam, goals=parts.by_dex)
+_DECKARD = partial(
+    learn,
+    dependencies=parts.as_predicted,
+    actions=parts.successes_only,
+    goals=parts.by_frontier,
+)
+_RAND = partial(_DECKARD, actions=parts.no_memory, goals=parts.at_random)
+_MINED = partial(_XENON, dependencies=parts.analogy_gathered)
 _CLOSED = partial(_MINED, closed=True)
-_RANKED = partial(_CLOSED, dependencies=agents.analogy_ranked)
+_RANKED = partial(_CLOSED, dependencies=parts.analogy_ranked)
+_XENON_PLUS = partial(_CLOSED, dependencies=parts.analogy_refuting, goals=parts.by_dex_of_unrefuted)
+_PLAN = partial(goal_planning.plan_and_act, actions=parts.fam, patience=None)
 
 SPECS: tuple[PlannerSpec, ...] = (
     _LEARNER(
@@ -69,75 +81,59 @@ SPECS: tuple[PlannerSpec, ...] = (
     _LEARNER(
         name="sc",
         summary="SC: requirements and actions corrected by the LLM itself",
-        run=partial(
-            learn,
-            dependencies=agents.self_correction,
-            actions=agents.self_reflection,
-            goals=agents.at_random,
-        ),
+        run=partial(_RAND, dependencies=parts.self_correction, actions=parts.self_reflection),
         roles=("predict", "choose", "correct", "analyse"),
     ),
     _LEARNER(
         name="adam",
         summary="ADAM: every unknown item requires 8 of all resources",
         run=partial(
-            learn,
-            dependencies=agents.eight_of_everything,
-            actions=agents.successes_only,
-            goals=agents.at_random,
-            guess=agents.nothing_predicted,
+            _RAND,
+            dependencies=parts.eight_of_everything,
+            actions=parts.successes_only,
+            guess=parts.nothing_predicted,
         ),
         roles=("choose",),
     ),
     _LEARNER(
         name="deckard",
         summary="DECKARD: requirements as predicted, successful actions kept",
-        run=partial(
-            learn,
-            dependencies=agents.as_predicted,
-            actions=agents.successes_only,
-            goals=agents.by_frontier,
-        ),
+        run=_DECKARD,
     ),
     _LEARNER(
         name="rand",
         summary="RAND: requirements as predicted, no memory, random goals",
-        run=partial(
-            learn,
-            dependencies=agents.as_predicted,
-            actions=agents.no_memory,
-            goals=agents.at_random,
-        ),
+        run=_RAND,
     ),
     # Table 5, rows 2 to 6.
     _LEARNER(
         name="xenon-self-actions",
         summary="XENON, but actions corrected by the LLM itself",
-        run=partial(_XENON, actions=agents.self_reflection),
+        run=partial(_XENON, actions=parts.self_reflection),
         roles=("predict", "choose", "analyse"),
     ),
     _LEARNER(
         name="xenon-no-actions",
         summary="XENON without correction of actions",
-        run=partial(_XENON, actions=agents.successes_only),
+        run=partial(_XENON, actions=parts.successes_only),
     ),
     _LEARNER(
         name="xenon-self-dependencies",
         summary="XENON, but requirements corrected by the LLM itself",
-        run=partial(_XENON, dependencies=agents.self_correction),
+        run=partial(_XENON, dependencies=parts.self_correction),
         roles=("predict", "choose", "correct"),
     ),
     _LEARNER(
         name="xenon-no-dependencies",
         summary="XENON without correction of requirements",
-        run=partial(_XENON, dependencies=agents.as_predicted),
+        run=partial(_XENON, dependencies=parts.as_predicted),
     ),
     _LEARNER(
         name="xenon-no-correction",
         summary="XENON without any correction",
-        run=partial(_XENON, dependencies=agents.as_predicted, actions=agents.successes_only),
+        run=partial(_XENON, dependencies=parts.as_predicted, actions=parts.successes_only),
     ),
-    # XENON+ and its ablation; these are told all names unless the settings say otherwise.
+    # XENON+ and its ablation.
     _INFORMED_LEARNER(
         name="xenon-plus-a1",
         aliases=("xenon-names",),
@@ -147,13 +143,13 @@ SPECS: tuple[PlannerSpec, ...] = (
     _INFORMED_LEARNER(
         name="xenon-plus-a2",
         aliases=("xenon-names-mined",),
-        summary="xenon-plus-a1 that counts whatever was gathered as a resource, too",
+        summary="xenon-plus-a1 that counts gathered items as resources, too",
         run=_MINED,
     ),
     _INFORMED_LEARNER(
         name="xenon-plus-a3",
         aliases=("xenon-names-mined-closed",),
-        summary="xenon-plus-a2 whose answers are held to known names",
+        summary="xenon-plus-a2 whose answers use known names only",
         run=_CLOSED,
     ),
     _INFORMED_LEARNER(
@@ -166,62 +162,56 @@ SPECS: tuple[PlannerSpec, ...] = (
     _INFORMED_LEARNER(
         name="xenon-plus",
         summary="XENON+: all names known, candidates by log-probability, nothing tried twice",
-        run=partial(
-            _RANKED, dependencies=agents.analogy_refuting, goals=agents.by_dex_of_unrefuted
-        ),
+        run=_XENON_PLUS,
         roles=("predict", "choose", "rank"),
     ),
     # Figure 25.
     _SELECTOR(
         name="select-xenon",
         summary="given the true graph, actions by the LLM, without those that failed",
-        run=partial(benchmark.select_by_asking, actions=agents.fam),
-        roles=("choose",),
+        run=partial(given_goal.select_by_asking, actions=parts.fam),
     ),
     _SELECTOR(
         name="select-random-fam",
         summary="given the true graph, random actions, without those that failed",
         settings=MemorySettings,
-        run=partial(benchmark.select_by_draws, actions=benchmark.random_fam),
+        roles=(),
+        run=partial(given_goal.select_by_draws, actions=given_goal.random_fam),
     ),
     _SELECTOR(
         name="select-ucb",
         summary="given the true graph, actions by upper confidence bounds",
         settings=UcbSettings,
-        run=partial(benchmark.select_by_draws, actions=benchmark.ucb),
+        roles=(),
+        run=partial(given_goal.select_by_draws, actions=given_goal.ucb),
     ),
     _SELECTOR(
         name="select-sc",
         summary="given the true graph, actions by the LLM, told why it failed",
-        run=partial(benchmark.select_by_asking, actions=agents.self_reflection),
+        run=partial(given_goal.select_by_asking, actions=parts.self_reflection),
         roles=("choose", "analyse"),
     ),
     _SELECTOR(
         name="select-llm",
         summary="given the true graph, actions by the LLM, without memory",
-        run=partial(benchmark.select_by_asking, actions=agents.no_memory),
-        roles=("choose",),
+        run=partial(given_goal.select_by_asking, actions=parts.no_memory),
     ),
     # Tables 3 and 14 to 21.
     _GOAL_PLANNER(
         name="plan-xenon",
         summary="one goal by XENON's step-by-step planning, on a simulated controller",
-        run=partial(goal_planning.plan_and_act, actions=agents.fam, patience=PATIENCE),
+        run=partial(_PLAN, patience=PATIENCE),
         roles=("predict", "choose", "intervene"),
     ),
     _GOAL_PLANNER(
         name="plan-xenon-no-cre",
         summary="one goal by XENON without context-aware reprompting, on a simulated controller",
-        run=partial(goal_planning.plan_and_act, actions=agents.fam, patience=None),
+        run=_PLAN,
     ),
     _GOAL_PLANNER(
         name="plan-xenon-no-actions",
         summary="one goal by XENON without reprompting or correction, on a simulated controller",
-        run=partial(
-            goal_planning.plan_and_act,
-            actions=goal_planning.successes_taken_over,
-            patience=None,
-        ),
+        run=partial(_PLAN, actions=goal_planning.successes_taken_over),
     ),
     _GOAL_PLANNER(
         name="plan-oracle-actions",
@@ -234,11 +224,11 @@ SPECS: tuple[PlannerSpec, ...] = (
     _COOK(
         name="xenon-cooking",
         summary="XENON in TextWorld Cooking: a tool for each direction of the cookbook, and FAM",
-        settings=cooking.XenonCookingSettings,
+        settings=XenonCookingSettings,
         run=partial(
             cooking.cook_meals,
             planner="xenon-cooking",
-            tools=cooking_agents.AnalogyTools,
+            tools=cooking_agent.AnalogyTools,
             actions=FailureAware,
         ),
     ),
@@ -248,8 +238,8 @@ SPECS: tuple[PlannerSpec, ...] = (
         run=partial(
             cooking.cook_meals,
             planner="sc-cooking",
-            tools=cooking_agents.CorrectedTools,
-            actions=cooking_agents.SelfCorrecting,
+            tools=cooking_agent.CorrectedTools,
+            actions=cooking_agent.SelfCorrecting,
         ),
     ),
     _COOK(
@@ -258,9 +248,9 @@ SPECS: tuple[PlannerSpec, ...] = (
         run=partial(
             cooking.cook_meals,
             planner="deckard-cooking",
-            tools=cooking_agents.PredictedTools,
+            tools=cooking_agent.PredictedTools,
             actions=SuccessOnly,
         ),
     ),
 )
-"""Everything of the paper that can be run by name."""
+"""All planners of the paper, in the order of the list."""

@@ -7,18 +7,18 @@ from xenon_builders import Alike
 
 from llm_planning.environments.cooking.kitchen import CookingWorld
 from llm_planning.environments.cooking.recipes import ACTIONS, TOOLS
-from llm_planning.planners.xenon.choosing import FailureAware, SuccessOnly
-from llm_planning.planners.xenon.cooking_agents import (
+from llm_planning.planners.xenon.action_policies import FailureAware, SuccessOnly
+from llm_planning.planners.xenon.cooking_agent import (
     AnalogyTools,
     Cook,
     CookingKnowledge,
-    CookingRoles,
     CorrectedTools,
     PredictedTools,
     SelfCorrecting,
     cook,
 )
-from llm_planning.planners.xenon.memory import ActionMemory
+from llm_planning.planners.xenon.fam import ActionMemory
+from llm_planning.planners.xenon.roles import CookingRoles
 
 ALIKE = Alike("dice", "chop", "slice", "fry", "roast", "prepare", "eat")
 
@@ -72,7 +72,7 @@ def a_cook(script=None, *, known=None, x0=1, alike=ALIKE, k=3):
 
 
 def player(name, script, **state):
-    """Plays episodes with one agent; keeps what it knows."""
+    """Plays episodes with one agent, whose knowledge lasts."""
     agent = a_cook(script, **state)
     tools, actions = (part(agent) for part in PARTS[name])
 
@@ -118,7 +118,7 @@ async def test_golden_trace_of_xenon():
         ("action", "eat"),
     ]
     assert script.asked[5][3] == tuple(a for a in ACTIONS if a != "chop")
-    # The examples are what similar cookbook actions do.
+    # The examples are the actions of similar cookbook actions.
     assert script.asked[8] == ("action", "chop", (("dice", "dice"),), ACTIONS, ())
 
 
@@ -131,7 +131,7 @@ async def test_knowledge_persists_between_episodes():
     second = await play(kitchen)
     assert len(first.steps) > len(second.steps) == 4
     assert len(script.asked) == asked
-    # What holds for one ingredient holds for another.
+    # Experience with one ingredient holds for another.
     third = await play(paper_kitchen(("chop", "egg")))
     assert len(third.steps) == 3
     assert len(script.asked) == asked
@@ -156,7 +156,7 @@ async def test_revision_excludes_tools_that_failed():
     for _ in range(5):
         await store.revise("chop")
         believed.append(known.tools["chop"])
-    # Dicing has only the knife to offer, which failed: the others follow, each once.
+    # Dicing offers only the knife, which failed: each other tool follows once.
     assert sorted(believed) == sorted(TOOLS)
     assert known.rejected["chop"] == believed[:-1]
     await store.revise("chop")
@@ -192,7 +192,7 @@ async def test_deckard_corrects_nothing():
             *[("chop", "chop", "oven", False)] * 49,
         ]
     assert [q for q in script.asked if q[:2] == ("tool", "chop")] == [("tool", "chop", (), ())]
-    # What worked is reused without a question, what failed is asked in the same words.
+    # A success is reused without a question; after a failure the same question is asked.
     assert sum(q[:2] == ("action", "dice") for q in script.asked) == 1
     assert len({q for q in script.asked if q[:2] == ("action", "chop")}) == 1
 

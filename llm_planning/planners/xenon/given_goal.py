@@ -1,17 +1,17 @@
-"""One given goal, one episode: Algorithm 1 with a graph that is not learnt any further.
+"""One given goal in one episode: Algorithm 1 with a graph that experience does not change.
 
-Shared by the long-horizon benchmark (XENON, Section 5.3, in `goal_planning`) and by the comparison
-of ways to choose actions with the true graph at hand, the runs of Figure 25 (Appendix K.10):
+The long-horizon benchmark (XENON, Section 5.3) builds on this in `goal_planning`. The runs of
+Figure 25 (Appendix K.10) are here. They compare action policies that are given the true graph:
 
-    select-xenon       FAM, and the LLM for what it does not know
+    select-xenon       FAM, and the LLM for an item without a valid action
     select-sc          the LLM, told why earlier attempts failed
-    select-llm         the LLM, which remembers nothing
-    select-random-fam  any action that has not repeatedly failed; what worked is reused
+    select-llm         the LLM, without memory
+    select-random-fam  FAM, and a random action for an item without a valid action
     select-ucb         UCB1 over the actions of each item, with the binary feedback as reward
 
-Experience changes the action memory only. Nothing is carried from one episode to the next: in the
-runs of Figure 25 a valid action must be found for every subgoal item within the episode. (The paper
-does not say whether its 20 runs of a goal share a memory; here they are independent.)
+Experience changes only the action memory, and every episode begins with an empty one. So a valid
+action must be found for every subgoal item within the episode. The paper does not say whether its
+20 runs of a goal share a memory.
 """
 
 from __future__ import annotations
@@ -25,23 +25,22 @@ from llm_planning.environments.minecraft.goals import GOAL_GROUPS_67
 from llm_planning.environments.minecraft.rulebook import game_rules
 from llm_planning.environments.minecraft.text_world import TextWorld, action_set
 from llm_planning.outcome import Outcome
+from llm_planning.planners.xenon.action_policies import RandomFam, Ucb
 from llm_planning.planners.xenon.agent import Agent, Plan
-from llm_planning.planners.xenon.choosing import Asking, RandomFam, Ucb
-from llm_planning.planners.xenon.graph import DependencyGraph
+from llm_planning.planners.xenon.dependency_graph import DependencyGraph
+from llm_planning.planners.xenon.fam import ActionMemory
 from llm_planning.planners.xenon.knowledge import Knowledge
-from llm_planning.planners.xenon.memory import ActionMemory
-from llm_planning.planners.xenon.oracle_roles import prior_roles
+from llm_planning.planners.xenon.parts import prior_asking
 from llm_planning.planners.xenon.revision import DependencyStore
-from llm_planning.planners.xenon.similarity import Similar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from llm_planning.environments.minecraft.rulebook import RuleBook
     from llm_planning.environments.minecraft.text_world import World
+    from llm_planning.planners.xenon.action_policies import ActionPolicy, Asking
     from llm_planning.planners.xenon.agent import Reprompt, Subgoal
-    from llm_planning.planners.xenon.choosing import ActionPolicy
-    from llm_planning.planners.xenon.questions import Roles
+    from llm_planning.planners.xenon.roles import Roles
     from llm_planning.planners.xenon.settings import (
         AskingSettings,
         MemorySettings,
@@ -58,14 +57,14 @@ SELECTION_TASKS = GOAL_GROUPS_67["Redstone"]
 
 @dataclass(frozen=True, slots=True)
 class GoalAttempt:
-    """What was done for one goal.
+    """One episode with a given goal.
 
     Attributes:
         goal: g.
-        success: whether it was obtained in time.
-        steps: environment steps it took.
-        plans: what was tried, plan by plan; each plan but the last ends with a failure.
-        omitted: true requirements that one of the plans had no subgoal for.
+        success: whether the goal was obtained in time.
+        steps: environment steps of the episode.
+        plans: the plans in order; each but the last ends with a failure.
+        omitted: true requirements for which one of the plans had no subgoal.
     """
 
     goal: str
@@ -76,7 +75,7 @@ class GoalAttempt:
 
     @property
     def subgoals(self) -> tuple[Subgoal, ...]:
-        """Everything that was tried, in order."""
+        """All subgoals that were tried, in order."""
         return tuple(subgoal for plan in self.plans for subgoal in plan.tried)
 
 
@@ -90,18 +89,18 @@ async def obtain(
     until: int,
     reprompt: Reprompt | None = None,
 ) -> GoalAttempt:
-    """Plans and acts until the goal is held or the time is up.
+    """Plans and acts until the goal is obtained or the episode ends.
 
-    Actions that are all ruled out for an item are explored afresh; the graph is not revised.
+    If all actions of an item are ruled out, they are explored afresh. The graph is not revised.
 
     Args:
         goal: g.
         world: at the beginning of an episode.
-        knowledge: to plan with; see `fixed`.
-        truth: to tell which requirements a plan leaves out.
+        knowledge: the knowledge to plan with, as `fixed` returns it.
+        truth: the true knowledge, which tells the requirements that a plan leaves out.
         actions: chooses actions and learns from their outcomes.
         until: the horizon, in environment steps.
-        reprompt: looks after a controller that may be stuck.
+        reprompt: frees a controller that is stuck.
     """
     plans: list[Plan] = []
     agent = Agent(
@@ -126,22 +125,22 @@ async def obtain(
 
 
 def fixed(graph: DependencyGraph, goal: str, kept: Collection[str]) -> Knowledge:
-    """Knowledge that no experience changes: as if the agent had obtained everything itself.
+    """Returns knowledge that experience does not change: all of its items count as obtained.
 
     Args:
         graph: Ĝ.
-        goal: g, which may be missing in it.
+        goal: g, which the graph may lack.
         kept: items that stay when they are required.
     """
     return Knowledge(graph, obtained={*graph.items, goal}, kept={*kept})
 
 
 def true_knowledge(book: RuleBook, items: Collection[str], goal: str) -> Knowledge:
-    """𝒢*, the oracle graph.
+    """Returns knowledge with 𝒢*, the oracle graph.
 
     Args:
         book: the rules.
-        items: its nodes; with everything that they need.
+        items: the nodes of the graph, including all that they require.
         goal: g.
     """
     graph = DependencyGraph()
@@ -167,25 +166,29 @@ async def play(
     reprompt: Reprompt | None = None,
     oracles: Sequence[Mapping[str, object]] = (),
 ) -> Outcome:
-    """Obtains a goal, and says how that went.
+    """Tries to obtain a goal, and reports the episode.
 
-    Its metrics: `env_steps`; `plan_length`, subgoals of the first plan, tried or not; `subgoals`
-    and `failed_subgoals` tried; `invalid_subgoals` with an action that never obtains the item;
-    `invalid_action`, whether one of those was in the last plan (Table 15); `subgoal_omission`,
-    whether a plan left out something that is required; `group`, the goal's.
+    Metrics:
+        env_steps: environment steps of the episode.
+        plan_length: subgoals of the first plan, tried or not.
+        subgoals, failed_subgoals: subgoals tried, and those that failed.
+        invalid_subgoals: subgoals with an action that never obtains the item.
+        invalid_action: whether the last plan tried one of those (Table 15).
+        subgoal_omission: whether a plan left out a true requirement.
+        group: the goal's group.
 
     Args:
         goal: g.
         world: at the beginning of an episode.
         book: the rules.
-        knowledge: to plan with; by default the true graph.
+        knowledge: the knowledge to plan with; by default the true graph.
         actions: chooses actions and learns from their outcomes.
         until: the horizon, in environment steps.
-        judged_by: what the world is called.
+        judged_by: name of the world, as the basis of success.
         settings: of the run.
         seed: of the run.
-        reprompt: looks after a controller that may be stuck.
-        oracles: who answers in a model's place.
+        reprompt: frees a controller that is stuck.
+        oracles: descriptions of the oracles that answer.
 
     Raises:
         UnknownGoalError: there is no such goal.
@@ -247,19 +250,19 @@ def _text(attempt: GoalAttempt) -> str:
 async def select_by_draws(
     problem: Problem[Any],
     *,
-    engines: Engines,  # noqa: ARG001 - it asks nobody
+    engines: Engines,  # noqa: ARG001 - it asks no model
     settings: SelectionSettings,
     seed: int,
     actions: Callable[[TextWorld, Any, Random], ActionPolicy],
 ) -> Outcome:
-    """Obtains one goal with the true graph, without asking anybody.
+    """Obtains one goal with the true graph, and asks no model.
 
     Args:
         problem: its task is the goal item.
         engines: not asked.
         settings: of the run.
         seed: of the draws.
-        actions: how actions are chosen, in a world, with these settings and draws.
+        actions: makes the action policy from the world, the settings and the draws.
 
     Raises:
         UnknownGoalError: there is no such goal.
@@ -270,12 +273,12 @@ async def select_by_draws(
 
 
 def random_fam(world: TextWorld, settings: MemorySettings, rng: Random) -> RandomFam:
-    """Random+FAM."""
+    """Makes the policy of Random+FAM."""
     return RandomFam(ActionMemory(world.verbs, x0=settings.x0), rng=rng)
 
 
 def ucb(world: TextWorld, settings: UcbSettings, rng: Random) -> Ucb:
-    """UCB; counts alone are kept, so x_0 has no say."""
+    """Makes the policy of UCB. It reads only the counts of the memory, so x_0 has no effect."""
     return Ucb(ActionMemory(world.verbs, x0=1), c=settings.c, rng=rng)
 
 
@@ -287,28 +290,22 @@ async def select_by_asking(
     seed: int,
     actions: Callable[[Asking[Roles]], ActionPolicy],
 ) -> Outcome:
-    """Obtains one goal with the true graph, asking the model or an oracle.
+    """Obtains one goal with the true graph, and asks a model or an oracle.
 
     Args:
         problem: its task is the goal item.
         engines: answer questions; the default one embeds names.
         settings: of the run.
         seed: of the oracle's errors.
-        actions: how actions are chosen.
+        actions: makes the action policy.
 
     Raises:
         UnknownGoalError: there is no such goal.
     """
     world = _text_world(settings)
-    roles = prior_roles(settings.prior, world, engines, seed=seed)
-    asking = Asking(
-        memory=ActionMemory(world.verbs, x0=settings.x0),
-        similar=Similar(engines.default),
-        roles=roles,
-        k=settings.k,
-    )
+    asking = prior_asking(settings, world, engines, seed=seed)
     return await _select(
-        problem, world, actions(asking), settings=settings, seed=seed, oracles=roles.oracles
+        problem, world, actions(asking), settings=settings, seed=seed, oracles=asking.roles.oracles
     )
 
 
@@ -321,7 +318,7 @@ async def _select(
     seed: int,
     oracles: Sequence[Mapping[str, object]] = (),
 ) -> Outcome:
-    """One episode; the task is the goal item."""
+    """Runs one episode in the text world."""
     return await play(
         problem.task,
         world,

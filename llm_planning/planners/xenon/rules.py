@@ -1,39 +1,37 @@
-"""The rules of the unperturbed game answer an agent's questions, with the errors of a 7B model.
+"""Rules answer an agent's questions with errors: those of a 7B model, or of a set accuracy.
 
-`prior_roles` gives these or the model, as the setting `prior` says.
+The errors about Minecraft follow Table 12 (Appendix K.1). An answer has at most one mistake of each
+kind.
 
-The errors follow Table 12 (Appendix K.1), by a model with at most one mistake of each kind:
-
-- An item's requirements are right with probability 0.23. Otherwise one is left out, or one too many
-  is named, or both: with 0.20, 0.20 and 0.37, the only way in which 0.57 of all answers can leave
-  something out and 0.57 name too much. An item that needs nothing can have nothing left out.
-- What is named too much is an item of the world, one of it, that does not itself need the item in
-  question; or it is a name that does not exist, made of the parts of two that do. With the latter
-  in a share h / (1 - h) of all answers, h = 0.08 of the names in the whole graph do not exist: each
-  is new, and nothing is said to be needed for it.
-- Quantities are right as a whole with probability 0.08 / 0.23. A quantity of one always is: it is a
-  tool, a station or a single piece; the other answers are the more often wrong, so that 0.08 of all
-  are exact. Where an answer's quantities are wrong, all above one are. Some of them are predicted
-  too low, evenly from 1 to the true one less one; the others too high, by a geometrically
-  distributed excess. How often and how much follows from the mean absolute error of 2.05 and the
-  mean of -0.55, and from the true quantities of what is made of other items (the table is about
-  such ones; what is mined needs a tool at most). The standard deviation follows from that and is
+- An item's requirements are right with probability 0.23. Otherwise one is left out (0.20), one is
+  added (0.20), or both (0.37). Only so can 0.57 of all answers leave something out and 0.57 add
+  something. If an item requires nothing, nothing is left out.
+- What is added is one item of the world that does not itself require the item. Or it is a name that
+  does not exist, made of the parts of two that do. If h / (1 - h) of all answers add such a name,
+  h = 0.08 of the names in the whole graph do not exist: each is new, and requires nothing.
+- The quantities of an answer are right with probability 0.08 / 0.23. A quantity of one is always
+  right: it is a tool, a station or a single piece. The other answers are wrong the more often, so
+  that 0.08 of all are exact. If an answer's quantities are wrong, all above one are. Some of them
+  are too low, evenly from 1 to the true one less one. The others are too high, by a geometrically
+  distributed excess. The mean absolute error of 2.05, the mean of -0.55 and the true quantities say
+  how often and by how much. The true quantities are those of items made of other items: the table
+  is about these, and what is mined requires a tool at most. The standard deviation follows and is
   not set (published: 2.74).
 
-Not all rows can be had at once. The quantity rows hold for the quantities that are wrong, since for
-all of them they are impossible (see `prior_quality`). The names after a non-existent one, 0.23,
-follow from where the invented names happen to be needed. And the rates hold for the answers: the
-agent's cycle check can still discard some.
+Not all rows can hold at once. The quantity rows hold for the quantities that are wrong: for all of
+them they are impossible (see `learning_report`). The share of names after a non-existent one, 0.23,
+follows from which items require the invented names. And the rates hold for the answers: an agent's
+cycle check can still discard some.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Self
 
-from llm_planning.planners.xenon.llm_roles import llm_roles
-from llm_planning.planners.xenon.questions import MOST, Roles
+from llm_planning.environments.cooking import recipes
+from llm_planning.planners.xenon.roles import MOST, CookingRoles, Roles
 from llm_planning.roles.oracles import Errors, Oracle, Rule, describe, draw
 
 if TYPE_CHECKING:
@@ -41,25 +39,21 @@ if TYPE_CHECKING:
     from random import Random
 
     from llm_planning.environments.minecraft.rulebook import RuleBook
-    from llm_planning.environments.minecraft.text_world import TextWorld
-    from llm_planning.planners.xenon.questions import (
+    from llm_planning.planners.xenon.roles import (
         ActionQuestion,
         CorrectionQuestion,
         Failure,
         NeedsQuestion,
-        Predict,
         RankingQuestion,
         Requirements,
+        ToolQuestion,
     )
-    from llm_planning.planners.xenon.settings import Prior
-    from llm_planning.roles import Engines
 
 RANKED_SHARE = 0.9
-"""Probability that a ranking gives to what the oracle believes to be required; our choice."""
+"""Probability that a ranking gives to the items believed to be required; our choice."""
 
 MOST_UNDER = 0.9
-"""Largest share of wrong quantities that may be too low, in books with hardly any room for them."""
-
+"""Largest share of wrong quantities that are too low, for books with few quantities above 1."""
 
 _PROBABILITIES = ("right_items", "exact", "unnecessary", "omitted", "nonexistent", "right_action")
 
@@ -70,13 +64,13 @@ class Rates:
 
     Attributes:
         right_items: probability that an answer names the right requirements.
-        exact: probability that their quantities are right, too.
-        unnecessary: probability that an answer names too much.
+        exact: probability that the quantities are right, too.
+        unnecessary: probability that an answer adds something.
         omitted: probability that an answer leaves something out.
         nonexistent: share of the names in the predicted graph that do not exist.
         quantity_absolute: mean of |predicted - true| over wrong quantities.
         quantity_signed: mean of predicted - true over wrong quantities.
-        right_action: probability of the right action; not of the table, but set for this oracle.
+        right_action: probability of the right action; our choice, the table has no such row.
 
     Raises:
         ValueError: no answers can have these rates.
@@ -101,12 +95,12 @@ class Rates:
             raise ValueError(
                 f"right_items={self.right_items}, unnecessary={self.unnecessary} and omitted="
                 f"{self.omitted} cannot all hold: 1 - right_items must lie between the larger of "
-                "the others and their sum"
+                "unnecessary and omitted and their sum"
             )
         if self.nonexistent > self.unnecessary * (1 - self.nonexistent):
             raise ValueError(
-                f"nonexistent={self.nonexistent} is out of reach with unnecessary="
-                f"{self.unnecessary}: what does not exist is unnecessary"
+                f"nonexistent={self.nonexistent} is too large for unnecessary={self.unnecessary}: "
+                "every name that does not exist is also unnecessary"
             )
         if self.exact > self.right_items:
             raise ValueError(f"exact={self.exact} is more than right_items={self.right_items}")
@@ -143,13 +137,13 @@ TABLE_12 = Rates(
 def oracle_roles(
     book: RuleBook, *, items: Sequence[str], seed: int, rates: Rates = TABLE_12
 ) -> Roles:
-    """Everybody an agent can ask, answered by rules with errors.
+    """Returns the roles of an agent in Minecraft, answered by rules with errors.
 
-    Every answer is a function of the seed and the question, whatever was asked before.
+    Every answer depends on the seed and the question, not on what was asked before.
 
     Args:
-        book: the unperturbed rules: what a model could have read of the game.
-        items: names of the world, from which mistakes are drawn.
+        book: the unperturbed rules, which a model could have read about.
+        items: names of the world; mistakes are drawn from them.
         seed: of the errors.
         rates: of the errors.
 
@@ -171,11 +165,11 @@ def oracle_roles(
 
 
 def chooser(actions: Mapping[str, str], *, rate: float, seed: int) -> Oracle[ActionQuestion, str]:
-    """Chooses the right action, or any other; told of another failure, it guesses again.
+    """Chooses the right action or any other, and draws again for each analysis that it is told.
 
     Args:
-        actions: item -> its right action; any is wrong for an item that is not listed.
-        rate: probability of the right one, where it is an option.
+        actions: item -> its right action; for an item that is not listed, every action is wrong.
+        rate: probability of the right action, if it is an option.
         seed: of the errors.
     """
 
@@ -195,16 +189,15 @@ def chooser(actions: Mapping[str, str], *, rate: float, seed: int) -> Oracle[Act
 
 
 async def analyse(failure: Failure, /) -> str:
-    """Names what failed, and knows no more."""
+    """Says which action failed, without a reason."""
     return f"{failure.action} {failure.item} failed: the action is wrong or something is missing"
 
 
 class Beliefs:
-    """What an oracle believes that items require; see `oracle_roles`.
+    """What an oracle believes that items require.
 
-    An item's requirements are no right or wrong answer but a composition of mistakes, each at its
-    own rate. All are drawn with the key (seed, "requirements", item, asking), where the first
-    belief has asking 0 and the n-th correction n.
+    A belief combines mistakes, each at its own rate. All of them are drawn with the key (seed,
+    "requirements", item, asking); asking is 0 for the first belief and n for the n-th correction.
     """
 
     def __init__(self, book: RuleBook, *, items: Sequence[str], seed: int, rates: Rates) -> None:
@@ -218,15 +211,15 @@ class Beliefs:
         self._inventions = inventions(self._items, known=book.rules)
 
     async def predict(self, question: NeedsQuestion, /) -> Requirements:
-        """The belief about an item, the same whenever it is asked for."""
+        """Returns the first belief about an item, the same each time."""
         return self.belief(question.item, asking=0)
 
     async def correct(self, question: CorrectionQuestion, /) -> Requirements:
-        """Another belief at the same rates: whatever failed, it is a guess again."""
+        """Returns another belief at the same rates; what failed makes it no better."""
         return self.belief(question.item, asking=question.asking)
 
     async def rank(self, question: RankingQuestion, /) -> Sequence[float]:
-        """Log-probabilities with 0.9 on what is believed to be required, the rest evenly."""
+        """Gives 0.9 to the items believed to be required and the rest to the others, evenly."""
         believed = self.belief(question.item, asking=0)
         first = sum(u in believed for u in question.candidates)
         others = len(question.candidates) - first
@@ -236,14 +229,14 @@ class Beliefs:
         return [likely if u in believed else unlikely for u in question.candidates]
 
     def describe(self) -> dict[str, object]:
-        """Who answers, as JSON values, for the record of a run."""
+        """Returns a description of this oracle as JSON values, for the record of a run."""
         return describe("requirements", asdict(self._rates), kind="sticky", seed=self._seed)
 
     def belief(self, item: str, *, asking: int) -> dict[str, int]:
-        """What the oracle believes that an item requires.
+        """Returns what the oracle believes that an item requires.
 
         Args:
-            item: v; about a name that does not exist nothing is believed.
+            item: v; a name that does not exist requires nothing.
             asking: 0 for the first belief, n for the n-th correction.
         """
         if item not in self._book.rules:
@@ -259,11 +252,11 @@ class Beliefs:
         return believed
 
     def _unnecessary(self, item: str, truth: Mapping[str, int], rng: Random) -> dict[str, int]:
-        """One item that is not needed; none in a world that has no other."""
+        """Returns one item that is not required; none if the world has no other item."""
         if self._inventions and rng.random() * self._rates.unnecessary < self._rates.invented:
             return {rng.choice(self._inventions): 1}
         others = [u for u in self._items if u != item and u not in truth]
-        # Hardly anything does without the items that the game begins with.
+        # Nearly every item requires the items that the game begins with.
         harmless = [u for u in others if item not in self._ancestors[u]]
         pool = harmless or others or self._inventions
         return {rng.choice(pool): 1} if pool else {}
@@ -274,9 +267,9 @@ class Quantities:
     """How quantities are predicted.
 
     Attributes:
-        right: probability that the quantities of an answer with any above 1 are right.
+        right: probability that an answer's quantities are right, if one of them is above 1.
         under: share of wrong quantities that are too low.
-        excess: mean by which the others are too high, at least 1.
+        excess: mean by which the other wrong quantities are too high, at least 1.
     """
 
     right: float
@@ -285,9 +278,9 @@ class Quantities:
 
     @classmethod
     def fitted(cls, rates: Rates, truths: Sequence[Mapping[str, int]]) -> Self:
-        """What gives these rates on average over these requirement sets.
+        """Fits the numbers so that these requirement sets have these rates on average.
 
-        A quantity q above 1 that is predicted too low is so by q / 2 on average.
+        A quantity q above 1 that is predicted too low is too low by q / 2 on average.
         """
         above = [q for truth in truths for q in truth.values() if q > 1]
         single = sum(max(truth.values(), default=1) == 1 for truth in truths) / max(1, len(truths))
@@ -299,7 +292,7 @@ class Quantities:
         return cls(right=max(0.0, right), under=under, excess=max(1.0, spare / (1 - under)))
 
     def predicted(self, truth: Mapping[str, int], rng: Random) -> dict[str, int]:
-        """The right items in predicted quantities."""
+        """Returns the right items in predicted quantities."""
         if rng.random() < self.right:
             return dict(truth)
         return {u: self._wrong(q, rng) if q > 1 else q for u, q in truth.items()}
@@ -311,10 +304,10 @@ class Quantities:
 
 
 def inventions(items: Iterable[str], *, known: Iterable[str]) -> tuple[str, ...]:
-    """Names that sound like items and are none: the head of one, the tail of another.
+    """Returns names that do not exist, made of the head of one item and the tail of another.
 
     Args:
-        items: names to combine, such as iron_pickaxe and glass_bottle: iron_bottle, glass_pickaxe.
+        items: names to combine: iron_pickaxe and glass_bottle give iron_bottle and glass_pickaxe.
         known: names that exist.
     """
     parts = [name.split("_") for name in items]
@@ -324,7 +317,7 @@ def inventions(items: Iterable[str], *, known: Iterable[str]) -> tuple[str, ...]
 
 
 def _mistakes(rates: Rates, draw: float) -> tuple[bool, bool]:
-    """Whether an answer names too much, and whether it leaves something out."""
+    """Returns whether an answer adds something, and whether it leaves something out."""
     wrong = 1 - rates.right_items
     only_adds, only_omits = wrong - rates.omitted, wrong - rates.unnecessary
     if draw >= wrong:
@@ -335,40 +328,36 @@ def _mistakes(rates: Rates, draw: float) -> tuple[bool, bool]:
 
 
 def _geometric(mean: float, rng: Random) -> int:
-    """1, 2, ... with P(k) = (1 - p)^(k - 1) p, p = 1 / mean."""
+    """Draws 1, 2, ... with P(k) = (1 - p)^(k - 1) p, p = 1 / mean."""
     if mean <= 1:
         return 1
     return 1 + int(math.log(1 - rng.random()) / math.log(1 - 1 / mean))
 
 
-def prior_roles(
-    prior: Prior,
-    world: TextWorld,
-    engines: Engines,
-    *,
-    seed: int,
-    names: Sequence[str] | None = None,
-) -> Roles:
-    """Everybody an agent can ask.
+def cooking_oracle_roles(*, accuracy: float, seed: int) -> CookingRoles:
+    """Returns the roles of an agent in the kitchen, answered by rules with errors.
+
+    An answer is drawn once per seed and question, so all agents get the same one. A question that
+    tells of more failures is another question: self-correction gets a fresh draw each time.
 
     Args:
-        prior: who answers.
-        world: of the unperturbed rules.
-        engines: the models.
-        seed: of draws and errors.
-        names: what answers are held to; None allows any name.
+        accuracy: probability of a right answer; a wrong one is uniform among the others.
+        seed: of every draw.
     """
-    if prior == "model":
-        return llm_roles(engines, names=names, actions=world.verbs, seed=seed)
-    roles = oracle_roles(world.book, items=world.items, seed=seed)
-    return roles if names is None else replace(roles, predict=_closed(names, roles.predict))
 
+    def wrong(question: ToolQuestion, rng: Random) -> str | None:
+        fitting = recipes.RULES[question.item].tools
+        others = [tool for tool in recipes.TOOLS if tool not in fitting]
+        return rng.choice(others) if others else None
 
-def _closed(names: Sequence[str], predict: Predict) -> Predict:
-    """Leaves out of a prediction what is none of these names, as a model's constraint does."""
-
-    async def known(question: NeedsQuestion, /) -> Requirements:
-        answer = await predict(question)
-        return {u: n for u, n in answer.items() if u in names}
-
-    return known
+    tools = Rule(
+        right=lambda question: recipes.RULES[question.item].tools[0],
+        wrong=wrong,
+        situation=lambda question: (question.item, len(question.failures)),
+    )
+    actions = {v: rule.action for v, rule in recipes.RULES.items()}
+    predict = Oracle("tool", tools, errors=Errors(rate=accuracy, kind="sticky"), seed=seed)
+    choose = chooser(actions, rate=accuracy, seed=seed)
+    return CookingRoles(
+        predict=predict, choose=choose, oracles=(predict.describe(), choose.describe())
+    )

@@ -8,16 +8,20 @@ import pytest
 from llm_planning.environments.minecraft.goals import GOALS_120
 from llm_planning.environments.minecraft.rulebook import RuleBook
 from llm_planning.environments.minecraft.text_world import action_set
-from llm_planning.planners.xenon.llm_roles import LATEST, SHOWN, llm_roles
-from llm_planning.planners.xenon.questions import (
-    ActionQuestion,
+from llm_planning.planners.xenon.prompts import (
+    LATEST,
+    SHOWN,
     Analysis,
+    llm_roles,
+    requirement_list,
+    written,
+)
+from llm_planning.planners.xenon.roles import (
+    ActionQuestion,
     CorrectionQuestion,
     Failure,
     NeedsQuestion,
     RankingQuestion,
-    requirement_list,
-    written,
 )
 from llm_planning.roles import Engines
 from llm_serving.answers import constraint_of, parse
@@ -82,7 +86,7 @@ async def test_an_item_that_requires_itself_does_not(caplog):
     _, roles = roles_of({"predict": needs(["charcoal", 1], ["logs", 1])})
     with caplog.at_level(logging.INFO):
         assert await roles.predict(NeedsQuestion("charcoal")) == {"logs": 1}
-    assert "charcoal was said to require itself" in caplog.text
+    assert "the answer for charcoal names the item itself" in caplog.text
 
 
 def test_free_names_are_bounded_and_look_like_items():
@@ -204,7 +208,7 @@ async def test_an_analysis_is_one_bounded_sentence_headed_by_the_attempt():
     engine, roles = roles_of({"analyse": '{"analysis":"It is smelted from logs."}'})
     assert await roles.analyse(FAILURE) == "craft charcoal: It is smelted from logs."
     request = engine.requests[0]
-    # What is believed to be needed comes with its count, the rest by name; coals are not held.
+    # Believed requirements come with their counts, other items by name; there are no coals.
     assert request.prompt[1].content == "craft charcoal, holding 9 logs, stick:"
     assert constraint_of(Analysis).max_bytes <= 120
     shown = [line.partition(": ")[2] for line in request.prompt[0].content.splitlines()[-2:]]
@@ -244,7 +248,7 @@ async def test_ranking_without_a_vocabulary_scores_the_candidates():
 
 @pytest.fixture(scope="module")
 def count_tokens():
-    """Tokens of a chat as the bundled model reads it, or three characters a token without it."""
+    """Counts a chat's tokens with the bundled model, or as three characters each without it."""
     model = CATALOGUE["smollm2-135m-instruct"]
     file = bundled_folder(model, cache=cache_folder()) / "tokenizer.json"
     if not file.exists():

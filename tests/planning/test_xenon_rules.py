@@ -7,21 +7,21 @@ from xenon_builders import LOGS, SMALL, VERBS, book_of
 
 from llm_planning.environments.minecraft.goals import GOALS_67
 from llm_planning.environments.minecraft.rulebook import RuleBook
-from llm_planning.planners.xenon.learning_report import PUBLISHED, quality
-from llm_planning.planners.xenon.oracle_roles import (
+from llm_planning.planners.xenon.learning_report import quality
+from llm_planning.planners.xenon.roles import (
+    ActionQuestion,
+    CorrectionQuestion,
+    Failure,
+    NeedsQuestion,
+    RankingQuestion,
+)
+from llm_planning.planners.xenon.rules import (
     TABLE_12,
     Beliefs,
     Quantities,
     Rates,
     inventions,
     oracle_roles,
-)
-from llm_planning.planners.xenon.questions import (
-    ActionQuestion,
-    CorrectionQuestion,
-    Failure,
-    NeedsQuestion,
-    RankingQuestion,
 )
 
 BOOK = RuleBook.load()
@@ -35,7 +35,7 @@ def an_oracle(seed=0, *, items=ITEMS, rates=TABLE_12, book=BOOK):
 
 @pytest.fixture(scope="module")
 def beliefs():
-    """Seed -> item -> belief, for all goals and everything that they need: thousands of draws."""
+    """Seed -> item -> belief, for all goals and their requirements: thousands of draws."""
     return {
         seed: {v: oracle.belief(v, asking=0) for v in ITEMS}
         for seed in SEEDS
@@ -51,12 +51,12 @@ def test_answers_about_the_goals_err_at_the_published_rates(beliefs, row, tolera
     measured = fmean(
         getattr(quality({v: known[v] for v in GOALS_67}, BOOK), row) for known in beliefs.values()
     )
-    assert measured == pytest.approx(getattr(PUBLISHED, row), abs=tolerance)
+    assert measured == pytest.approx(getattr(TABLE_12, row), abs=tolerance)
 
 
 def test_share_of_names_that_do_not_exist(beliefs):
     measured = fmean(quality(known, BOOK).nonexistent for known in beliefs.values())
-    assert measured == pytest.approx(PUBLISHED.nonexistent, abs=0.01)
+    assert measured == pytest.approx(TABLE_12.nonexistent, abs=0.01)
 
 
 def test_wrong_quantities_err_as_published(beliefs):
@@ -68,9 +68,9 @@ def test_wrong_quantities_err_as_published(beliefs):
         if known[v].get(u, q) != q
     ]
     assert len(errors) > 1000
-    assert fmean(map(abs, errors)) == pytest.approx(PUBLISHED.quantity_absolute, abs=0.15)
-    assert fmean(errors) == pytest.approx(PUBLISHED.quantity_signed, abs=0.15)
-    assert pstdev(errors) == pytest.approx(PUBLISHED.quantity_std, abs=0.25)
+    assert fmean(map(abs, errors)) == pytest.approx(TABLE_12.quantity_absolute, abs=0.15)
+    assert fmean(errors) == pytest.approx(TABLE_12.quantity_signed, abs=0.15)
+    assert pstdev(errors) == pytest.approx(2.74, abs=0.25)
     assert all(
         quantity >= 1 for known in beliefs.values() for v in ITEMS for quantity in known[v].values()
     )
@@ -92,7 +92,7 @@ def test_beliefs_are_drawn_once_and_in_any_order(beliefs):
 
 
 def test_draws_stay_what_they_are():
-    """Golden: published tables rest on these draws."""
+    """Golden: the results in the docs come from these draws."""
     drawn = [
         an_oracle(seed, items=tuple(SMALL.rules), book=SMALL).belief("wooden_pickaxe", asking=n)
         for seed in (0, 2)
@@ -180,7 +180,7 @@ def test_nothing_is_believed_about_what_does_not_exist_or_needs_nothing():
 
 
 def test_quantities_are_fitted_to_the_rates():
-    """Three sets of which one has singles only; quantities 2 and 6 are above 1.
+    """Three requirement sets; one has single items only. The quantities 2 and 6 are above 1.
 
     right: (0.08 / 0.23 - 1/3) / (2/3). Missing 1.30 of q / 2 = 2 on average: 0.65 are too low.
     The others have 0.75 / 0.35 too many.
@@ -198,7 +198,7 @@ def test_quantities_are_fitted_to_the_rates():
         ({"right_items": 0.5}, "cannot all hold"),
         ({"exact": 0.3}, "exact=0.3 is more than right_items=0.23"),
         ({"omitted": 1.2}, "omitted=1.2 is not within 0 and 1"),
-        ({"nonexistent": 0.5}, "nonexistent=0.5 is out of reach"),
+        ({"nonexistent": 0.5}, "nonexistent=0.5 is too large"),
         ({"quantity_signed": 3.0}, "quantity_signed=3.0 is larger"),
     ],
 )
@@ -262,7 +262,7 @@ def test_an_oracle_says_what_it_is():
         assert (one["seed"], one["key"]) == (7, "(seed, role, *situation)")
 
 
-# How good predictions are (Table 12) --------------------------------------------------------------
+# The quality of predictions (Table 12) ------------------------------------------------------------
 
 
 def test_rows_by_hand():
@@ -276,7 +276,7 @@ def test_rows_by_hand():
         },
         SMALL,
     )
-    # Six names: the five asked for and logs. Four of those asked for exist.
+    # Six names: the five asked for and logs. Four of the five exist.
     assert measured.rows() == {
         "items": 6,
         "right_items": 2 / 4,  # planks, stick
@@ -313,6 +313,6 @@ def test_published_errors_are_impossible_for_all_quantities():
     """Why the quantity rows are taken over wrong quantities: no prediction is below 1."""
     quantities = [q for v in GOALS_67 for q in BOOK.requirements(v).values()]
     missing_at_most = sum(q - 1 for q in quantities) / len(quantities)
-    missing = (PUBLISHED.quantity_absolute - PUBLISHED.quantity_signed) / 2
+    missing = (TABLE_12.quantity_absolute - TABLE_12.quantity_signed) / 2
     assert missing == pytest.approx(1.30)
     assert missing_at_most < missing

@@ -1,4 +1,4 @@
-"""Ways to choose actions: what holds for all of them, and each by hand (Table 8, Figure 25)."""
+"""Action policies: a contract for all of them, and each by hand (Table 8, Figure 25)."""
 
 import json
 import math
@@ -22,8 +22,7 @@ from xenon_builders import (
 )
 
 from llm_planning.environments.minecraft.text_world import TextWorld
-from llm_planning.planners.xenon.benchmark import obtain, true_knowledge
-from llm_planning.planners.xenon.choosing import (
+from llm_planning.planners.xenon.action_policies import (
     FailureAware,
     Forgetful,
     RandomFam,
@@ -32,8 +31,9 @@ from llm_planning.planners.xenon.choosing import (
     TrueActions,
     Ucb,
 )
-from llm_planning.planners.xenon.memory import ActionMemory
-from llm_planning.planners.xenon.saved import Notes
+from llm_planning.planners.xenon.fam import ActionMemory
+from llm_planning.planners.xenon.given_goal import obtain, true_knowledge
+from llm_planning.planners.xenon.knowledge import Notes
 
 BOOK = book_of(LOGS, PLANKS, STICK)
 POLICIES = {
@@ -78,19 +78,18 @@ async def test_failures_of_all_actions_exhaust_an_item_until_it_is_reset(name, p
     assert not policy.exhausted("stick")
 
 
-async def test_what_is_kept_of_failures_comes_back_from_a_file(name, policy):
+async def test_what_is_kept_of_failures_comes_back_from_a_file(name):
+    shared = asking(Liking("smelt", "craft", "mine"))
+    policy = POLICIES[name](shared)
     for action in ("mine", "smelt", "mine"):
         policy.failed(failed("stick", action))
         await policy.choose("stick")
     policy.failed(failed("stick", "craft"))
-    written = json.dumps(asdict(Notes(**policy.notes())))
-    other = POLICIES[name](asking(Liking("smelt", "craft", "mine")))
-    other.restore(TypeAdapter(Notes).validate_json(written))
-    assert other.notes() == policy.notes()
+    kept = asdict(shared.notes)
+    assert TypeAdapter(Notes).validate_json(json.dumps(kept)) == shared.notes
     expected = {"in_vain"} if name in {"successes", "reflecting", "forgetful"} else set()
     expected |= {"unexplained", "reasons", "analyses"} if name == "reflecting" else set()
-    assert set(policy.notes()) == expected
-    assert all(policy.notes().values())
+    assert {field for field, value in kept.items() if value} == expected
 
 
 async def test_fam_is_asked_with_similar_items_and_without_what_failed():
@@ -103,7 +102,7 @@ async def test_fam_is_asked_with_similar_items_and_without_what_failed():
         policy.failed(failed("stick", action))
     alike = (("bowl", "craft"), ("logs", "mine"))
     assert ask.asked == [("stick", alike, VERBS, ()), ("stick", alike, ("mine", "craft"), ())]
-    assert await policy.choose("stick") == "mine"  # the only one left: nobody is asked
+    assert await policy.choose("stick") == "mine"  # the only one left: no question
     assert len(ask.asked) == 2
 
 
@@ -128,14 +127,14 @@ async def test_self_reflection_reads_why_earlier_attempts_failed():
     for _ in range(5):
         await policy.choose("stick")
         policy.failed(failed("stick"))
-    # The same action on the same belief fails for the same reason: it is asked for once.
+    # Failures of one action on one belief share a reflection.
     assert [analyses for _, _, _, analyses in ask.asked] == [("reason 1",) * n for n in range(5)]
     policy.failed(failed("stick", "craft"))
     assert await policy.analyses("stick") == (*("reason 1",) * 5, "reason 2")
 
 
 def counted(actions):
-    """S/n of a is 3/4, of b 1/2; a third was never tried."""
+    """S / n of a is 3/4, that of b is 1/2; a third action was never tried."""
     memory = ActionMemory(actions, x0=2)
     for action, outcomes in {"a": (1, 1, 1, 0), "b": (1, 0)}.items():
         for outcome in outcomes:
@@ -172,7 +171,7 @@ async def tried(policy, *, until=300, goal="stick"):
 
 SEQUENCES = {
     "fam": lambda ask: FailureAware(asking(ask)),
-    # The same candidates, of which the last is drawn as the model above likes it best.
+    # The draw takes the last candidate, which the model above likes best.
     "random-fam": lambda _: RandomFam(ActionMemory(VERBS, x0=2), rng=Draws(-1)),
     "no-memory": lambda ask: Forgetful(asking(ask)),
     "self-reflection": lambda ask: SelfReflecting(asking(ask)),
@@ -181,12 +180,12 @@ SEQUENCES = {
 
 
 @pytest.mark.parametrize("way", SEQUENCES)
-async def test_golden_sequences_of_somebody_who_likes_smelt_best_and_mine_least(way):
+async def test_golden_sequences_of_a_model_that_likes_smelt_best_and_mine_least(way):
     model = Liking("smelt", "craft", "mine")
     attempt, trace = await tried(SEQUENCES[way](model))
     golden = TRACES["select"][way]
     assert trace[: len(golden)] == golden
-    # Who remembers nothing repeats the last of these for ever.
+    # A policy without memory repeats the last of these for ever.
     assert attempt.success == (way != "no-memory")
     assert set(trace[len(golden) :]) <= {golden[-1]}
     assert attempt.steps == (len(golden) if attempt.success else 300)
@@ -200,7 +199,7 @@ async def test_golden_sequences_of_somebody_who_likes_smelt_best_and_mine_least(
 
 
 async def test_actions_all_ruled_out_are_explored_afresh():
-    """Two failures each of two wrong actions, and none is left: all are candidates again."""
+    """Two failures of each action rule all of them out: all are candidates again."""
     wrong = ActionMemory(("craft", "smelt"), x0=2)
     attempt, trace = await tried(RandomFam(wrong, rng=Draws(0)), until=8, goal="logs")
     assert not attempt.success

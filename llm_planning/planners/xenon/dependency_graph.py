@@ -1,4 +1,4 @@
-"""Ĝ = (V̂, Ê): what an agent believes that items require, and what a goal takes (Section 3)."""
+"""The dependency graph Ĝ = (V̂, Ê), and what a goal takes according to it (XENON, Section 3)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 class CyclicGraphError(ValueError):
-    """An edge set that would make an item require itself."""
+    """These edges would make an item require itself."""
 
 
 class DependencyGraph:
     """A directed acyclic graph of items; an edge (u, q, v) says that v requires q of u.
 
     Args:
-        items: V̂ to begin with, nothing required.
+        items: the first V̂; these items require nothing yet.
     """
 
     def __init__(self, items: Iterable[str] = ()) -> None:
@@ -31,7 +31,7 @@ class DependencyGraph:
 
     @classmethod
     def of(cls, rules: Mapping[str, tuple[Mapping[str, int], int]]) -> DependencyGraph:
-        """A graph whose rules are all known at once.
+        """Makes a graph from all of its rules at once.
 
         Args:
             rules: v -> (R(v), how many of v one action gives), V̂ in its order.
@@ -53,26 +53,26 @@ class DependencyGraph:
 
     @property
     def items(self) -> KeysView[str]:
-        """V̂, in the order in which items became known."""
+        """V̂, in the order in which the items were added."""
         return self._required.keys()
 
     def __contains__(self, item: str) -> bool:
         return item in self._required
 
     def add(self, item: str) -> None:
-        """Adds an item to V̂; one that is there keeps what it requires."""
+        """Adds an item to V̂; an item that is in V̂ keeps its requirements."""
         self._required.setdefault(item, NOTHING)
 
     def requirements(self, item: str) -> Mapping[str, int]:
-        """R(v, Ĝ): required item -> quantity; empty for an item that is not in V̂."""
+        """Returns R(v, Ĝ), required item -> quantity; empty for an item that is not in V̂."""
         return self._required.get(item, NOTHING)
 
     def makes(self, item: str) -> int:
-        """How many of an item one action gives, as experienced; 1 until then (footnote 1)."""
+        """Returns how many of an item one action gives; 1 before any experience (footnote 1)."""
         return self._makes.get(item, 1)
 
     def require(self, item: str, requirements: Mapping[str, int], *, makes: int = 1) -> None:
-        """Replaces the incoming edges of an item; unknown requirements join V̂.
+        """Replaces the incoming edges of an item, and adds its requirements to V̂.
 
         Args:
             item: v.
@@ -80,7 +80,7 @@ class DependencyGraph:
             makes: how many of v one action gives.
 
         Raises:
-            CyclicGraphError: v would require itself; the graph is as it was.
+            CyclicGraphError: v would require itself; the graph does not change.
         """
         if self.makes_cycle(item, requirements):
             raise CyclicGraphError(f"{item} would require itself through {sorted(requirements)}")
@@ -90,26 +90,19 @@ class DependencyGraph:
         self._makes[item] = makes
 
     def makes_cycle(self, item: str, requirements: Iterable[str]) -> bool:
-        """Whether one of the parents of an item would be the item or a descendant (App. E.2)."""
+        """Whether one of these requirements is the item or its descendant (Appendix E.2)."""
         return any(u == item or item in self.ancestors(u) for u in requirements)
 
     def ancestors(self, item: str) -> set[str]:
-        """Everything that an item requires, directly or not, without itself."""
-        found: set[str] = set()
-        open_ = list(self.requirements(item))
-        while open_:
-            u = open_.pop()
-            if u not in found:
-                found.add(u)
-                open_.extend(self.requirements(u))
-        return found
+        """Returns all items that an item requires, directly or not."""
+        return ancestors(item, self._required)
 
     def descendants(self, item: str, *, sparing: Collection[str] = ()) -> list[str]:
-        """Everything that requires an item, directly or not, without itself, in the order of V̂.
+        """Returns all items that require an item, directly or not, in the order of V̂.
 
         Args:
             item: v.
-            sparing: items that are left out, with what requires v only through them.
+            sparing: items to leave out, with the items that require v through these only.
         """
         found = {item}
         open_ = [item]
@@ -122,19 +115,37 @@ class DependencyGraph:
         return [w for w in self._required if w in found and w != item]
 
     def copy(self) -> DependencyGraph:
-        """The same graph, to be changed apart from this one."""
+        """Returns a copy that changes independently of this graph."""
         twin = DependencyGraph()
         twin._required = dict(self._required)
         twin._makes = dict(self._makes)
         return twin
 
     def n_true(self, truth: Mapping[str, Mapping[str, int]]) -> int:
-        """N_true(Ĝ): items whose incoming edges are exactly the true ones (eq. 1).
+        """Returns N_true(Ĝ), the number of items whose incoming edges are the true ones (eq. 1).
 
         Args:
             truth: goal item v -> R(v, G*).
         """
         return sum(self.requirements(v) == required for v, required in truth.items())
+
+
+def ancestors(item: str, required: Mapping[str, Iterable[str]]) -> set[str]:
+    """Returns all items that an item requires, directly or not.
+
+    Args:
+        item: v.
+        required: item -> the items that it requires; it may be cyclic, and then v can be its own
+            ancestor.
+    """
+    found: set[str] = set()
+    open_ = [*required.get(item, ())]
+    while open_:
+        u = open_.pop()
+        if u not in found:
+            found.add(u)
+            open_.extend(required.get(u, ()))
+    return found
 
 
 def aggregate(
@@ -144,20 +155,19 @@ def aggregate(
     *,
     kept: Collection[str] = (),
 ) -> list[tuple[int, str]]:
-    """((q_1, u_1), ..., (q_L, u_L) = (1, g)): what is still missing, requirements first.
+    """Returns ((q_1, u_1), ..., (q_L, u_L) = (1, g)), the missing items, requirements first.
 
-    Quantities of what several items use up are added; of what is only needed at hand, the most that
-    any of them needs at once counts. An action that gives several items at once is needed so many
-    times less often.
+    If several items use up a requirement, their quantities are added. If they keep it, the largest
+    quantity counts. An action that gives several items at once is taken as many times less often.
 
     Args:
         graph: Ĝ.
-        goal: g; one more of it is wanted, however many are held.
-        inventory: item -> count at hand.
-        kept: items known to stay when they are required, such as a crafting table.
+        goal: g; one more of it is wanted than the inventory has.
+        inventory: item -> count.
+        kept: items that stay when they are required, such as a crafting table.
 
     Returns:
-        (quantity, item); the quantity is what has to be added to the inventory, at least 1.
+        (quantity, item); the quantity to add to the inventory, at least 1.
     """
     needed = {goal: inventory.get(goal, 0) + 1}
     missing: dict[str, int] = {}
@@ -176,7 +186,7 @@ def aggregate(
 
 
 def _requirements_first(graph: DependencyGraph, goal: str) -> list[str]:
-    """The goal and its ancestors in Ĝ, each after everything that it requires."""
+    """Returns the goal and its ancestors in Ĝ, each after all that it requires."""
     order: dict[str, None] = {}
     path = [(goal, iter(graph.requirements(goal)))]
     while path:

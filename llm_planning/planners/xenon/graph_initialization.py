@@ -1,7 +1,7 @@
-"""What an agent knows before it acts: GraphInitialization (Algorithm 2).
+"""GraphInitialization: what an agent believes before it acts (XENON, Algorithm 2).
 
-Three human-written plans are carried out (App. I.2, Figures 18 to 20), and the LLM predicts what
-all other items need.
+The agent carries out three human-written plans (Appendix I.2, Figures 18 to 20). Then the LLM
+predicts the requirements of all other items.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from llm_planning.planners.xenon.knowledge import experienced
-from llm_planning.planners.xenon.questions import NeedsQuestion
+from llm_planning.planners.xenon.roles import NeedsQuestion
 from llm_planning.roles import gather
 from llm_planning.settings import SettingsError
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from llm_planning.environments.minecraft.text_world import World
-    from llm_planning.planners.xenon.choosing import ActionPolicy
+    from llm_planning.planners.xenon.action_policies import ActionPolicy
     from llm_planning.planners.xenon.knowledge import Knowledge
-    from llm_planning.planners.xenon.questions import Predict, Requirements
+    from llm_planning.planners.xenon.roles import Predict, Requirements
     from llm_planning.planners.xenon.similarity import Similar
 
 
 @dataclass(frozen=True, slots=True)
 class HumanPlan:
-    """One plan.
+    """A human-written plan.
 
     Attributes:
         goal: the item it obtains.
@@ -39,7 +39,7 @@ class HumanPlan:
 
 
 def _upto_iron(stick: int, iron: int) -> tuple[tuple[str, str, int], ...]:
-    """From nothing to iron ingots, which all three plans begin with."""
+    """Returns the steps from nothing to iron ingots, with which all three plans begin."""
     return (
         ("mine", "logs", 7),
         ("craft", "planks", 21),
@@ -54,9 +54,9 @@ def _upto_iron(stick: int, iron: int) -> tuple[tuple[str, str, int], ...]:
     )
 
 
-# The printed steps of the diamond gather 2 iron ore where its header and the pickaxe need 3; those
-# of the golden sword craft 5 sticks, which gives 8, where its header says 7. In these two the
-# headers' counts are used.
+# The printed steps for the diamond gather 2 iron ore, but its header and the pickaxe need 3. Those
+# for the golden sword craft 5 sticks, which gives 8, but its header says 7. Here both counts are
+# the headers'.
 PLANS = (
     HumanPlan("iron_sword", (*_upto_iron(5, 2), ("craft", "iron_sword", 1))),
     HumanPlan(
@@ -74,21 +74,21 @@ PLANS = (
         (*_upto_iron(6, 3), ("craft", "iron_pickaxe", 1), ("mine", "diamond", 1)),
     ),
 )
-"""In the order of the paper; a single plan is the first (Appendix K.11)."""
+"""In the order of the paper; a run with fewer plans takes the first ones (Appendix K.11)."""
 
 
 class PlanFailedError(SettingsError):
-    """A human-written plan cannot be carried out under the rules that it was written for."""
+    """A human-written plan cannot be carried out in the world of this task."""
 
 
 @dataclass(frozen=True, slots=True)
 class Initial:
-    """What the LLM predicted; by default, nothing.
+    """What the LLM predicted; nothing by default.
 
     Attributes:
         predicted: v -> R(v) as answered, before the cycle check.
         cyclic: items whose prediction was discarded because it made a cycle.
-        unasked: items mentioned beyond the bound, whose requirements were not asked for.
+        unasked: mentioned items whose requirements were not asked for, because of the bound.
     """
 
     predicted: Mapping[str, Requirements] = field(default_factory=dict)
@@ -99,13 +99,13 @@ class Initial:
 def demonstrate(
     plans: Iterable[HumanPlan], world: World, *, knowledge: Knowledge, actions: ActionPolicy
 ) -> None:
-    """Carries out human-written plans and takes over what they show (Algorithm 2, lines 3 to 9).
+    """Carries out human-written plans and learns from them (Algorithm 2, lines 3 to 9).
 
     Args:
         plans: P_0.
-        world: of the rules that the plans were written for; each plan begins with nothing.
-        knowledge: takes note of every item and what it took.
-        actions: takes note of every action that worked.
+        world: of the unperturbed rules; each plan begins with an empty inventory.
+        knowledge: is told each item and what it took.
+        actions: is told each action that worked.
 
     Raises:
         PlanFailedError: a step fails.
@@ -138,17 +138,17 @@ async def predict_requirements(
 ) -> Initial:
     """Asks for the requirements of every item until all are predicted (lines 10 to 19).
 
-    Whatever an answer mentions joins V̂ and is asked for in turn: provisional acceptance. The items
-    of one round are asked at the same moment. A prediction that would make a cycle is replaced by
-    an empty set (Appendix E.2). A weak model can invent names for ever, so at most `most` items
-    are asked for; the others are reported and stay without requirements.
+    Every item that an answer mentions joins V̂ and is asked for in turn: provisional acceptance. The
+    questions of one round are asked at once. A prediction that would make a cycle is replaced by an
+    empty set (Appendix E.2). A weak model can invent names for ever, so at most `most` items are
+    asked for; the others are reported and stay without requirements.
 
     Args:
-        knowledge: with V_0 and the demonstrated items in Ĝ.
+        knowledge: its Ĝ has V_0 and the demonstrated items.
         predict: the LLM.
         similar: ranks items by their names.
-        k: K, examples it is given.
-        most: items to ask for.
+        k: K, number of examples in a question.
+        most: most items to ask for.
     """
     known = knowledge.graph
     experienced_items = frozenset(knowledge.demonstrated)

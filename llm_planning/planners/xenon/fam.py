@@ -1,7 +1,4 @@
-"""Action memories: FAM, which remembers failures too, and the simpler ones it is compared with.
-
-Source: XENON, Section 4.2 and Algorithm 4; Table 8 for the others.
-"""
+"""FAM, the Failure-aware Action Memory (XENON, Section 4.2 and Algorithm 4)."""
 
 from __future__ import annotations
 
@@ -14,11 +11,11 @@ Counts: TypeAlias = "dict[str, dict[str, int]]"
 
 
 class ActionMemory:
-    """FAM: counts S(a, v) and F(a, v) of past subgoals, and what follows from them.
+    """FAM: the counts S(a, v) and F(a, v) of past subgoals, and which actions they rule out.
 
     Args:
         actions: 𝒜, in a fixed order.
-        x0: failures beyond the successes that make an action empirically invalid.
+        x0: x_0, failures beyond successes that make an action empirically invalid.
     """
 
     def __init__(self, actions: Sequence[str], *, x0: int) -> None:
@@ -43,10 +40,10 @@ class ActionMemory:
         return self._failures.get(item, {}).get(action, 0)
 
     def valid(self, item: str) -> str | None:
-        """The empirically valid action: S(a, v) > 0 and S(a, v) > F(a, v) - x0.
+        """Returns the empirically valid action: S(a, v) > 0 and S(a, v) > F(a, v) - x0.
 
-        Of several, which the paper's rules do not produce (a valid one is reused), the one that
-        succeeded most often counts, the earlier in 𝒜 of equals.
+        The paper's rules reuse a valid action, so there is at most one. Of several, the one with
+        the most successes counts, the first in 𝒜 of equals.
         """
         seen = self._successes.get(item, {})
         working = [
@@ -57,7 +54,7 @@ class ActionMemory:
         return max(working, key=lambda action: seen[action], default=None)
 
     def invalid(self, item: str) -> set[str]:
-        """The empirically invalid actions: F(a, v) >= S(a, v) + x0."""
+        """Returns the empirically invalid actions: F(a, v) >= S(a, v) + x0."""
         failed = self._failures.get(item, {})
         return {
             action
@@ -66,16 +63,16 @@ class ActionMemory:
         }
 
     def candidates(self, item: str) -> tuple[str, ...]:
-        """𝒜 without the invalid actions; all of 𝒜 if nothing is left (Algorithm 4, line 17)."""
+        """Returns 𝒜 without the invalid actions, or 𝒜 if none is left (Algorithm 4, line 17)."""
         invalid = self.invalid(item)
         return tuple(a for a in self.actions if a not in invalid) or self.actions
 
     def exhausted(self, item: str) -> bool:
-        """Whether all actions are empirically invalid: what the item requires must be wrong."""
+        """Whether all actions are empirically invalid, so that the requirements must be wrong."""
         return len(self.invalid(item)) == len(self.actions)
 
     def known(self) -> Mapping[str, str]:
-        """Item -> its empirically valid action, for all items that have one."""
+        """Returns item -> its empirically valid action, for all items that have one."""
         return self._known
 
     def reset(self, item: str) -> None:
@@ -85,24 +82,24 @@ class ActionMemory:
         self._known.pop(item, None)
 
     def forgive(self, item: str) -> None:
-        """Forgets what failed at an item, and keeps what worked."""
+        """Forgets an item's failures and keeps its successes."""
         self._failures.pop(item, None)
         self._reconsider(item)
 
     def to_json(self) -> dict[str, Counts]:
-        """Both tables: item -> action -> count."""
+        """Returns both tables: item -> action -> count."""
         return {"successes": self._successes, "failures": self._failures}
 
     def restore(self, saved: Mapping[str, Counts]) -> None:
-        """Takes over tables that `to_json` gave.
+        """Replaces both tables by those that `to_json` gave.
 
         Raises:
-            ValueError: they have an action that this memory's 𝒜 has not.
+            ValueError: they contain an action that is not in this memory's 𝒜.
         """
         counts = [*saved["successes"].values(), *saved["failures"].values()]
         strange = {action for one in counts for action in one} - {*self.actions}
         if strange:
-            raise ValueError(f"actions {sorted(strange)} are none of {', '.join(self.actions)}")
+            raise ValueError(f"actions {sorted(strange)} are not among {', '.join(self.actions)}")
         self._successes = {item: dict(counts) for item, counts in saved["successes"].items()}
         self._failures = {item: dict(counts) for item, counts in saved["failures"].items()}
         self._known = {}
