@@ -16,12 +16,12 @@ from harness import AnswersDifferError, Finding, medians, parser, report
 
 from llm_serving.request import Message
 from llm_serving.scoring import tail_scores, trie_scores
-from llm_serving.vllm_adapter import Draw
+from llm_serving.vllm_adapter import VllmJob
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from llm_serving.vllm_adapter import Drawn
+    from llm_serving.vllm_adapter import VllmResult
     from llm_serving.vllm_engine import VllmEngine
 
 STATES, TOLERANCE, REPEATS = 8, 2e-2, 3
@@ -35,7 +35,7 @@ ACTIONS = (
 )  # fmt: skip
 
 Scores: TypeAlias = list[list[float]]
-Way: TypeAlias = "Callable[..., Coroutine[None, None, tuple[list[float], list[Drawn]]]]"
+Way: TypeAlias = "Callable[..., Coroutine[None, None, tuple[list[float], list[VllmResult]]]]"
 
 
 def prompts() -> list[tuple[Message, ...]]:
@@ -66,9 +66,9 @@ async def plain(engine: VllmEngine) -> tuple[Scores, int]:
     async def one(prompt: tuple[Message, ...], action: str) -> tuple[float, int]:
         tokens = engine.choice_tokens(action)
         ids = engine.encode(prompt).token_ids + tokens
-        drawn = await engine.submit(Draw(ids, (), params))
-        assert drawn.prompt_logprobs is not None
-        return sum(drawn.prompt_logprobs[-len(tokens) :]), len(ids)
+        result = await engine.submit(VllmJob(ids, (), params))
+        assert result.prompt_logprobs is not None
+        return sum(result.prompt_logprobs[-len(tokens) :]), len(ids)
 
     rows = await asyncio.gather(
         *(asyncio.gather(*(one(prompt, action) for action in ACTIONS)) for prompt in prompts())

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 from harness import Finding, parser, report
 
 from llm_planning import open_uncached_engine, plan
-from llm_serving.cache import CachedEngine, ResponseCache
+from llm_serving.cache import CachedEngine
+from llm_serving.response_store import ResponseCache
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

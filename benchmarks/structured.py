@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from bench_engine import engine, forget, role_calls, timed, together
 from harness import Finding, parser, report
 
-from llm_serving.vllm_adapter import Draw
+from llm_serving.vllm_adapter import VllmJob
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +56,7 @@ async def free(opened: VllmEngine, asked: list[tuple[Request, Completion]]) -> N
             ignore_eos=True,
             detokenize=False,
         )
-        await opened.submit(Draw(opened.encode(request.prompt).token_ids, (), params))
+        await opened.submit(VllmJob(opened.encode(request.prompt).token_ids, (), params))
 
     await asyncio.gather(*(one(request, completion) for request, completion in asked))
 

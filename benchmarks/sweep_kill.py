@@ -23,8 +23,8 @@ from bench_engine import MODEL
 from harness import AnswersDifferError, Finding, parser, report
 
 from llm_planning.experiments.ledger import LEDGER_FILE, Ledger
-from llm_serving.cache import ResponseCache
 from llm_serving.models.folders import CACHE_VARIABLE, cache_folder
+from llm_serving.response_store import ResponseCache
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

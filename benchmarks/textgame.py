@@ -39,7 +39,7 @@ from llm_planning.planners.mc_dml.search import Position, SearchParts, observe, 
 from llm_planning.priors import action_prompt, make_prior
 from llm_planning.search import edges_below, select_by_puct
 from llm_serving.models.folders import cache_folder
-from llm_serving.vllm_adapter import Draw
+from llm_serving.vllm_adapter import VllmJob
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -365,10 +365,10 @@ async def plain(opened: VllmEngine, situation: GameSituation) -> Sequence[float]
 
     async def one(action: str) -> float:
         tokens = opened.choice_tokens(action)
-        drawn = await opened.submit(Draw(prompt + tokens, (), params))
-        if drawn.prompt_logprobs is None:
+        result = await opened.submit(VllmJob(prompt + tokens, (), params))
+        if result.prompt_logprobs is None:
             raise AnswersDifferError("vLLM gave no log-probabilities of the prompt")
-        return sum(drawn.prompt_logprobs[-len(tokens) :])
+        return sum(result.prompt_logprobs[-len(tokens) :])
 
     return await together([one(action) for action in situation.actions])
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # what `typing` has, without its import
+from llm_kernels.exports import lazy_exports
+
+TYPE_CHECKING = False  # like the one in `typing`, whose import takes some milliseconds
 if TYPE_CHECKING:
     from llm_planning.domain import Domain, Step
     from llm_planning.execution import execute
@@ -23,29 +25,14 @@ __all__ = [
     "planner",
 ]
 
-_HOMES = {
-    "Domain": "domain",
-    "Outcome": "outcome",
-    "Settings": "settings",
-    "Step": "domain",
-    "execute": "execution",
-    "open_engine": "session",
-    "open_uncached_engine": "session",
-    "plan": "session",
-    "planner": "specs",
-}
-"""Imported when they are asked for: `llm-planning --help` needs none of them."""
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    found: object = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = found
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "domain": ["Domain", "Step"],
+        "execution": ["execute"],
+        "outcome": ["Outcome"],
+        "session": ["open_engine", "open_uncached_engine", "plan"],
+        "settings": ["Settings"],
+        "specs": ["planner"],
+    },
+)

@@ -12,8 +12,9 @@ from llm_planning.environments.textgame.open_games import off_disk, share_games
 from llm_planning.model_configs import configuration, serve
 from llm_planning.roles import Engines, metered
 from llm_planning.running import prepare, prepare_with, run_planner
-from llm_serving.cache import CachedEngine, ResponseCache, response_cache_path
+from llm_serving.cache import CachedEngine
 from llm_serving.encoder import TextEncoder
+from llm_serving.response_store import ResponseCache, response_cache_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from llm_kernels.quoting import shown
 from llm_planning.names import remedy
-from llm_serving.errors import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,7 +8,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from llm_kernels.files import write_durably
-from llm_serving.errors import shown
+from llm_kernels.quoting import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

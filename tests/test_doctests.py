@@ -62,7 +62,7 @@ def test_an_example_that_is_wrong_or_missing_is_seen():
 
 
 def test_what_is_not_exported_is_named():
-    for layer in (llm_serving, llm_planning):
+    for layer in LAYERS:
         with pytest.raises(AttributeError, match=f"'{layer.__name__}' has no attribute 'Enigne'"):
             layer.Enigne  # noqa: B018
         assert set(layer.__all__) <= set(dir(layer))

@@ -55,7 +55,7 @@ class Candidates:
     """Pairs that may belong to the answer.
 
     Attributes:
-        threshold: float32 [Q]; a row whose approximate score is below it is no candidate.
+        threshold: float32 [Q]; a row whose approximate score is below it is not a candidate.
     """
 
     def __init__(self, queries: Floats, source: Source, k: int, *, margin: float) -> None:
@@ -91,7 +91,7 @@ class Candidates:
         np.maximum(self.threshold, bound - self._margin, out=self.threshold)
 
     def prune(self) -> None:
-        """Raises the threshold to what is known and drops the candidates below."""
+        """Raises the threshold to the k-th best score so far, and drops the candidates below it."""
         pairs = Pairs.joined(self._parts)
         count = np.bincount(pairs.query_of, minlength=len(self.threshold))
         order = np.argsort((pairs.query_of << 32) + descending(pairs.scores))
@@ -113,7 +113,7 @@ class Candidates:
         return sum(len(pairs.scores) for pairs in self._parts)
 
     def _settle(self) -> None:
-        """Many candidates that rounding cannot tell apart: keeps the exact winners alone."""
+        """Keeps only the exact winners of candidates that rounding cannot tell apart."""
         pairs = Pairs.joined(self._parts)
         rows = np.unique(pairs.row_of)
         if len(rows) * len(self.threshold) > _SHARED_BY * len(pairs.row_of):

@@ -1,4 +1,4 @@
-"""What an index takes in: string keys, payloads that are JSON values, vectors with a direction."""
+"""What an index accepts: string keys, payloads that are JSON values, vectors with a direction."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_kernels.errors import EntryError, VectorError
-from llm_kernels.vectors import GREATEST_NORM, SMALLEST_NORM, Floats, blocks, is_tensor
+from llm_kernels.vectors import (
+    GREATEST_NORM,
+    SMALLEST_NORM,
+    Floats,
+    blocks,
+    fault_of,
+    is_tensor,
+)
 
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 Numbers: TypeAlias = NDArray[np.floating[Any] | np.integer[Any]]
@@ -48,7 +55,7 @@ def checked_keys(keys: Iterable[str]) -> list[str]:
 def payload_texts(payloads: Iterable[JsonValue], keys: Sequence[str]) -> list[str | None]:
     """Payloads as they are kept: JSON text, or None for None.
 
-    As text, a payload cannot be changed by whoever holds the object that came in or went out.
+    A payload kept as text does not change with the object that a caller passed or received.
 
     Raises:
         EntryError: a payload that is not a JSON value, or not one payload per key.
@@ -75,7 +82,7 @@ def json_text(value: object, what: str) -> str:
 
     Args:
         value: null, boolean, finite number, string, list or dictionary with string keys.
-        what: what the message calls it.
+        what: names the value in messages.
 
     Raises:
         EntryError: anything else, or lists in lists more than 100 deep.
@@ -100,7 +107,7 @@ def json_text(value: object, what: str) -> str:
 
 
 def json_value(text: str | None) -> JsonValue:
-    """The value that `payload_texts` made a text of: a new object at every call."""
+    """The value of a payload that `payload_texts` wrote: a new object at every call."""
     if text is None:
         return None
     value: JsonValue = _decode(text)[0]
@@ -108,7 +115,7 @@ def json_value(text: str | None) -> JsonValue:
 
 
 def real_array(values: object) -> Numbers:
-    """Numbers as a NumPy array; one that is an array already is not copied.
+    """Numbers as a NumPy array; an array is returned as it is.
 
     Args:
         values: a NumPy array, a torch tensor on any device, or nested lists.
@@ -137,8 +144,8 @@ def unit_rows(rows: Numbers, *, dimension: int, label: Callable[[int], str]) -> 
 
     Args:
         rows: [N, dimension].
-        dimension: what they must have.
-        label: what a message calls a row.
+        dimension: D, which every row must have.
+        label: names a row in messages.
 
     Returns:
         float32 [N, dimension].
@@ -161,25 +168,9 @@ def unit_rows(rows: Numbers, *, dimension: int, label: Callable[[int], str]) -> 
         good = (norms >= SMALLEST_NORM) & (norms <= GREATEST_NORM)  # False for NaN
         if not good.all():
             first = int(np.argmin(good))
-            raise VectorError(f"{label(part.start + first)} {_fault(wide[first], norms[first])}")
+            raise VectorError(f"{label(part.start + first)} {fault_of(wide[first], norms[first])}")
         result[part] = wide / norms[:, None]
     return result
-
-
-def _fault(row: NDArray[np.float64], norm: float) -> str:
-    finite = np.isfinite(row)
-    if not finite.all():
-        where = int(np.argmin(finite))
-        return (
-            f"holds {'NaN' if np.isnan(row[where]) else 'Inf'} at position {where}: leave it out "
-            "or repair what computed it"
-        )
-    if not row.any():
-        return "is zero: a zero vector has no direction, leave it out"
-    return (
-        f"has norm {norm:g}, outside [2^-60, 2^60], where float32 products stay exact to "
-        "rounding: scale it, as cosine similarity ignores its length"
-    )
 
 
 def _check_text(text: str, what: str) -> None:

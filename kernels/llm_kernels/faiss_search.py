@@ -14,7 +14,7 @@ from llm_kernels.vectors import blocks
 if TYPE_CHECKING:
     from llm_kernels.vectors import Floats, Indices, Rows
 
-# Asked for beyond k, so that the answer is nearly always among them.
+# Results beyond k that faiss is asked for, so that the answer is nearly always among them.
 _SPARE = 8
 # Numbers of a block that has to be copied: 64 megabytes of float32.
 _COPIED = 1 << 24
@@ -23,7 +23,8 @@ _COPIED = 1 << 24
 def search(queries: Floats, corpus: Rows, inverse_norms: Floats, k: int) -> tuple[Floats, Indices]:
     """The k most similar rows of each query.
 
-    A corpus of float32 unit rows is searched where it lies; of any other, scaled copies of blocks.
+    A corpus of float32 unit rows is searched without a copy. Any other corpus is copied and scaled
+    block by block.
 
     Args:
         queries: float32 [Q, D], unit rows, Q >= 1.

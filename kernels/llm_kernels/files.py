@@ -1,7 +1,7 @@
-"""Regular files, read without waiting for anybody and written as a whole or not at all.
+"""Regular files: reads that never block, and writes that happen as a whole or not at all.
 
-A path may name anything: a pipe that nobody writes to, a device without an end, a link to
-somewhere else. Whatever is no regular file is refused, in reading and in writing.
+A path may name a pipe without a writer, a device without an end, or a link. Everything but a
+regular file is refused, for reading and for writing.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ LONGEST_NAME = 255
 
 
 class TargetError(OSError):
-    """Nothing can be written to a path; the message says why in one line."""
+    """A path cannot be written to; the message says why in one line."""
 
 
 def at_home(path: str) -> str:
-    """A path whose `~` is a home folder; the same path where there is no such home."""
+    """A path with `~` expanded; the same path where there is no such home folder."""
     try:
         return os.path.expanduser(path)
     except ValueError:  # the name of a user with NUL in it
@@ -38,7 +38,7 @@ def open_regular(path: Path) -> BufferedReader:
     """Opens a regular file for reading; a pipe or a device is refused, not waited for.
 
     Raises:
-        OSError: the file cannot be opened, or is no regular file; `strerror` says it in words.
+        OSError: the file cannot be opened, or is not a regular file; `strerror` says it in words.
     """
     # O_NONBLOCK: a pipe without a writer would be waited for, in vain.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -47,7 +47,7 @@ def open_regular(path: Path) -> BufferedReader:
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if not stat.S_ISREG(mode):
-            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
         return open(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
@@ -65,7 +65,7 @@ def read_regular(path: Path, *, most: int | None = None) -> bytes:
         OSError: as `open_regular`, or the file is larger; `strerror` says it in words.
     """
     with open_regular(path) as file:
-        # A file of any size may take no room on the disk, and reading it takes time.
+        # A sparse file of any size takes no room on the disk, and reading it takes time.
         is_small = most is None or os.fstat(file.fileno()).st_size <= most
         content = file.read(-1 if most is None else most + 1) if is_small else b""
     if most is not None and not (is_small and len(content) <= most):
@@ -74,10 +74,10 @@ def read_regular(path: Path, *, most: int | None = None) -> bytes:
 
 
 def parse_json(content: bytes | str) -> Any:  # noqa: ANN401 - any JSON value
-    """The value of a JSON text that anybody may have written.
+    """The value of a JSON text from any source.
 
     Raises:
-        ValueError: it is no JSON, no UTF-8, or nested deeper than Python reads.
+        ValueError: the text is not JSON, not UTF-8, or nested deeper than Python reads.
     """
     try:
         return json.loads(content)
@@ -117,7 +117,7 @@ def check_target(path: Path) -> None:
         "that link leads nowhere; name a file": os.path.islink(path) and not exists,
         f"the folder {folder} is missing": not os.path.isdir(folder),
         "that is a folder; name a file in it": os.path.isdir(path),
-        "that is no regular file; name one": exists and not os.path.isfile(path),
+        "that is not a regular file; name one": exists and not os.path.isfile(path),
         f"{target} may not be written to": not os.access(target, os.W_OK),
         f"{folder} may not be written to": not os.access(folder, os.W_OK | os.X_OK),
     }
@@ -129,17 +129,16 @@ def check_target(path: Path) -> None:
 def write_durably(path: Path, content: bytes, *, temporary: Path | None = None) -> None:
     """Writes a file that is there whole or not at all, and survives the loss of power.
 
-    Its permissions are those of the file that it replaces, or of any file that the process makes.
+    It keeps the permissions of the file that it replaces; a new file gets the process's own.
 
     Args:
-        path: of a regular file, which is replaced, or of none yet, in a folder that exists; of a
-            link, what it leads to is written.
+        path: of a regular file, which is replaced, or of a new one, in a folder that exists. A link
+            is followed.
         content: of the file.
-        temporary: where it is written first, in the same folder; by default a hidden name that
-            nobody else uses.
+        temporary: where it is written first, in the same folder; by default a hidden random name.
 
     Raises:
-        OSError: it cannot be written. What was there before still is.
+        OSError: the file cannot be written; the one that it would replace is still there.
     """
     check_target(path)
     path = Path(os.path.realpath(path))
@@ -172,14 +171,14 @@ def write_json(path: Path, value: object) -> None:
 def new_file(path: Path) -> BinaryIO:
     """Opens a new file for writing.
 
-    Whatever had its name, a link to elsewhere for one, is removed and not written through.
+    A file or a link of this name is removed first; the link is not followed.
     """
     path.unlink(missing_ok=True)
     return path.open("xb")
 
 
 def sync(file: BinaryIO) -> None:
-    """Puts what was written on the disk."""
+    """Forces what was written to the disk."""
     file.flush()
     os.fsync(file.fileno())
 
@@ -194,7 +193,7 @@ def make_folder(path: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Puts the names in a folder on the disk."""
+    """Forces the names in a folder to the disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

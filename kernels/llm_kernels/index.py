@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import threading
 from dataclasses import dataclass
 from itertools import compress
@@ -25,7 +24,7 @@ from llm_kernels.errors import EntryError, VectorError
 from llm_kernels.index_vectors import DTYPES
 from llm_kernels.searcher import Searcher
 from llm_kernels.snapshots import RowTable, snapshot_of
-from llm_kernels.vectors import GREATEST_DIMENSION, inverse_norms
+from llm_kernels.vectors import GREATEST_DIMENSION, inverse_norms, positive
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -41,7 +40,7 @@ class Match:
     Attributes:
         key: of the entry.
         score: cosine similarity to the query.
-        payload: what was kept with the key; a new object in every match.
+        payload: the one kept with the key; a new object in every match.
 
     Example:
         >>> from llm_kernels import EmbeddingIndex, Match
@@ -66,8 +65,8 @@ class EmbeddingIndex:
     before or after any write, and never waits for one. Writes wait for each other, and a look-up
     by key (`in`, `vector`, `payload`) waits for a write. A write that fails changes nothing.
 
-    Adding costs the vectors' own copies; removing and updating also copy 4 bytes per row of the
-    index once per call, so many keys belong in one call.
+    Adding copies the new vectors. Removing and updating also copy 4 bytes per row of the index once
+    per call, so pass many keys in one call.
 
     Args:
         dimension: of every vector, D.
@@ -78,9 +77,9 @@ class EmbeddingIndex:
         metadata: JSON values that belong to the index as a whole, such as its encoder's name.
 
     Raises:
-        VectorError: a dimension or dtype that no index has.
-        BackendError: a backend or device that is not here, or that do not go together.
-        EntryError: metadata that is not JSON.
+        VectorError: the dimension or the dtype is not possible.
+        BackendError: the backend or the device is not available here, or they do not go together.
+        EntryError: the metadata is not JSON.
 
     Example:
         >>> from llm_kernels import EmbeddingIndex
@@ -104,7 +103,7 @@ class EmbeddingIndex:
     ) -> None:
         if dtype not in DTYPES:
             raise VectorError(f"dtype is {dtype!r}: choose one of {', '.join(DTYPES)}")
-        if _positive(dimension, "dimension") > GREATEST_DIMENSION:
+        if positive(dimension, "dimension") > GREATEST_DIMENSION:
             raise VectorError(f"dimension is {dimension}: it must be {GREATEST_DIMENSION} at most")
         rows: Rows = np.empty((0, dimension), dtype)
         self._table = RowTable(snapshot_of(rows, np.empty(0, np.float32), [], []))
@@ -215,7 +214,7 @@ class EmbeddingIndex:
         Raises:
             VectorError: as for `search`.
         """
-        count = _positive(k, "k")
+        count = positive(k, "k")
         queries = unit_rows(
             real_array(vectors), dimension=self.dimension, label=lambda row: f"query {row}"
         )
@@ -291,15 +290,15 @@ class EmbeddingIndex:
     def save(self, folder: str | Path) -> None:
         """Saves the index, in place of one that the folder may hold.
 
-        Killed at any moment, the folder holds the old index or the new one, complete. Searches
-        and writes go on meanwhile; what is saved is the state at the beginning.
+        A save that is killed at any moment leaves the old index or the new one, complete. Searches
+        and writes go on meanwhile; the save is of the state at its beginning.
 
         Args:
-            folder: made if it is missing. Files in it that are not an index' are left alone.
+            folder: made if it is missing. Files in it that belong to no index are left alone.
 
         Raises:
-            IndexFileError: the folder has an `index.json` of something else.
-            OSError: the disk is full or not writable; what was saved before is still there.
+            IndexFileError: the folder has an `index.json` that is not an index's.
+            OSError: the disk is full or not writable; the index saved before is still there.
         """
         index_files.save_index(Path(folder), self._newest(), self._metadata)
 
@@ -359,13 +358,3 @@ class EmbeddingIndex:
                 raise EntryError(f"key {key!r} is not in the index: {remedy}")
             rows.append(row)
         return rows
-
-
-def _positive(value: int, name: str) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise VectorError(f"{name} is {value!r}: it must be a whole number") from None
-    if number < 1:
-        raise VectorError(f"{name} is {number}: it must be at least 1")
-    return number

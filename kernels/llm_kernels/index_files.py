@@ -1,10 +1,10 @@
 """Saved indexes: a folder with `index.json` and the file of vectors that it names.
 
 The vectors are a safetensors file (`index_vectors`). `index.json` holds everything else, the
-vectors' name and digest, and a digest of its own text. Replacing `index.json` is the one step
-that makes a save take effect: whatever kills a save before it, the old index is complete, and
-after it the new one is. Savers of one folder wait for each other at `index.lock`, which the
-system opens again when one of them dies.
+vectors' name and digest, and a digest of its own text. Replacing `index.json` is the one step that
+makes a save take effect. A save that is killed before this step leaves the old index complete, and
+a save that is killed after it the new index. Processes that save to one folder wait for each other
+at `index.lock`; the system releases the lock of a process that dies.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import os
 import re
 from contextlib import suppress
 from dataclasses import dataclass
-from reprlib import repr as short
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from llm_kernels.entries import checked_keys, json_text, payload_texts
@@ -31,6 +30,7 @@ from llm_kernels.index_vectors import (
     write_vectors,
 )
 from llm_kernels.memory import free_memory
+from llm_kernels.quoting import shown
 from llm_kernels.vectors import GREATEST_DIMENSION, inverse_norms
 
 if TYPE_CHECKING:
@@ -47,25 +47,25 @@ _PARTIAL_INDEX = "index.json.partial"
 _PARTIAL_VECTORS = "vectors.partial"
 _FORMAT = "llm-kernels embedding index"
 _VERSION = 1
-# The digest is of all that follows its line, so that no byte of the file is outside it.
+# The digest covers everything after its own line.
 _HEAD_BYTES = 1024
-"""Within these, an `index.json` says what it is and which vectors it has."""
+"""The beginning of an `index.json`, which holds its format and the name of its vectors' file."""
 _HEAD = re.compile(rb'\{\n"sha256": "([0-9a-f]{64})",\n(?="format": "%s",\n)' % _FORMAT.encode())
 _NAMED = re.compile(rb'"file": "(%s)"' % VECTORS_NAME.pattern.encode())
 _MOST_INDEX_BYTES = 1 << 32
-"""Of an `index.json`, which is in memory as a whole: more than ten million entries."""
+"""Bytes of the largest `index.json`, which is read into memory: over ten million entries."""
 _VALUE_BYTES = 144
-"""Of memory that a value of `index.json` takes beside its text, at most; objects take most."""
-_quoted = json.JSONEncoder(ensure_ascii=False).encode
+"""The most memory that one value of `index.json` takes beside its text; an object takes as much."""
+_json_string = json.JSONEncoder(ensure_ascii=False).encode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedIndex:
-    """What a folder held, checked.
+    """The checked content of an index's folder.
 
     Attributes:
         metadata: what the index was made with.
-        keys: [N], each once.
+        keys: [N], distinct.
         payloads: JSON texts or None, [N].
         rows: float32 or float16 [N, D].
         inverse_norms: float32 [N].
@@ -79,20 +79,20 @@ class SavedIndex:
 
 
 def save_index(folder: Path, snapshot: Snapshot, metadata: str) -> None:
-    """Writes the live rows of a snapshot, in place of what the folder held before.
+    """Writes the live rows of a snapshot to a folder, in place of the index that it held.
 
-    Needs no memory for the vectors beyond a few megabytes, and the length of `index.json` once
-    or twice. Other savers of the folder wait; loaders do not.
+    Memory: a few megabytes for the vectors, and once or twice the length of `index.json`. Other
+    processes that save to the folder wait; processes that load from it do not.
 
     Args:
-        folder: made if it is missing. Files in it that are not an index' are left alone.
+        folder: made if it is missing. Files in it that belong to no index are left alone.
         snapshot: what to save.
         metadata: JSON text of an object.
 
     Raises:
-        IndexFileError: the folder has an `index.json` of something else, or one of this index
-            would be larger than 4 GiB.
-        OSError: the disk is full or not writable; what was saved before is still there.
+        IndexFileError: the folder has an `index.json` that is not an index's, or this index's would
+            be larger than 4 GiB.
+        OSError: the disk is full or not writable; the index saved before is still there.
     """
     from filelock import FileLock
 
@@ -114,8 +114,8 @@ def save_index(folder: Path, snapshot: Snapshot, metadata: str) -> None:
 def load_index(folder: Path) -> SavedIndex:
     """Reads a folder that `save_index` wrote; changes nothing in it.
 
-    The vectors are in memory once: they are read to where the index keeps them, and the digest is
-    taken of what was read.
+    The vectors are in memory only once: they are read into the array that the index keeps, and the
+    digest is computed from this array.
 
     Raises:
         IndexFileError: the folder holds no index, or one that is truncated, altered, incomplete,
@@ -173,7 +173,7 @@ def _write_index(path: Path, snapshot: Snapshot, metadata: str, digest: str) -> 
         "dtype": json.dumps(snapshot.rows.dtype.name),
         "dimension": json.dumps(snapshot.rows.shape[1]),
         "metadata": metadata,
-        "keys": _lines(_quoted(snapshot.keys[row]) for row in live),
+        "keys": _lines(_json_string(snapshot.keys[row]) for row in live),
         "payloads": _lines(snapshot.payloads[row] or "null" for row in live),
     }
     body = ",\n".join(f'"{name}": {text}' for name, text in fields.items()).encode() + b"\n}\n"
@@ -193,9 +193,9 @@ def _lines(texts: Iterable[str]) -> str:
 
 
 def _sweep(folder: Path) -> None:
-    """Removes what a save left on its way and the vectors that `index.json` does not name."""
+    """Removes the partial files of a save, and vectors that `index.json` does not name."""
     for name in (_PARTIAL_INDEX, _PARTIAL_VECTORS):
-        with suppress(IsADirectoryError):  # made by somebody else, and why the save has failed
+        with suppress(IsADirectoryError):  # it is not ours, and made the save fail
             (folder / name).unlink(missing_ok=True)
     try:
         with open_regular(folder / _INDEX) as file:
@@ -222,7 +222,7 @@ def _read_index(folder: Path) -> bytes:
         with open_regular(path) as file:
             size = os.fstat(file.fileno()).st_size
             head = _HEAD.match(file.read(_HEAD_BYTES))
-            # Before the rest is read: a file of any size may take no room on the disk.
+            # Checked before the rest is read: a sparse file of any size takes no room on the disk.
             if head is None:
                 raise IndexFileError(f"{path} does not begin as an embedding index does: {REMEDY}")
             if size > _MOST_INDEX_BYTES:
@@ -246,30 +246,30 @@ def _read_index(folder: Path) -> bytes:
 
 
 def _measure(path: Path, file: BinaryIO, expected: str) -> int:
-    """Reads the rest of an `index.json` block by block, of which nothing is kept.
+    """Checks the digest of an `index.json` and bounds the memory that reading it takes.
 
     Args:
         path: of the file.
-        file: at the first byte that the digest is of.
+        file: open at the first byte that the digest covers; it is read to its end.
         expected: the digest, in hexadecimal.
 
     Returns:
-        Bytes of memory, at most, for the file, its text, its values and these as texts again.
+        An upper bound, in bytes, for the file, its text, its values and these values as texts.
 
     Raises:
-        IndexFileError: the digest is another one.
+        IndexFileError: the digest differs.
     """
     digest = hashlib.sha256()
     size = values = 0
     width = 1
     while block := file.read(BLOCK_BYTES):
-        if b"\0" in block:  # No JSON has one, and a file of nothing else may be long.
+        if b"\0" in block:  # JSON has no NUL, and a sparse file has nothing else.
             break
         digest.update(block)
         size += len(block)
         values += sum(map(block.count, (b",", b":", b"[", b"{")))
         if not block.isascii() or b"\\u" in block or block.endswith(b"\\"):
-            width = 4  # One character beyond the others widens all of a text.
+            width = 4  # One wide character widens all characters of a text in Python.
     if digest.hexdigest() != expected:
         raise IndexFileError(f"{path} is truncated or was altered, as its digest differs: {REMEDY}")
     return (2 + 3 * width) * size + _VALUE_BYTES * values
@@ -282,7 +282,7 @@ def _checked_content(path: Path, text: bytes) -> dict[str, Any]:
         version = content["version"]
         if version != _VERSION:
             raise IndexFileError(
-                f"{path} is of version {short(version)} and this release reads version {_VERSION}: "
+                f"{path} is of version {shown(version)} and this release reads version {_VERSION}: "
                 "load it with the release that saved it, or build it again"
             )
         _check_types(content)
@@ -294,12 +294,12 @@ def _checked_content(path: Path, text: bytes) -> dict[str, Any]:
 
 
 def _check_types(content: dict[str, Any]) -> None:
-    """Raises what is left to raise once a digest is right: somebody wrote the file by hand."""
+    """Checks the types of the fields, which are wrong only in a file that was written by hand."""
     dimension, keys, payloads = content["dimension"], content["keys"], content["payloads"]
     if type(dimension) is not int or not 1 <= dimension <= GREATEST_DIMENSION:
-        raise ValueError(f"dimension {short(dimension)}")
+        raise ValueError(f"dimension {shown(dimension)}")
     if content["dtype"] not in DTYPES:
-        raise ValueError(f"dtype {short(content['dtype'])}")
+        raise ValueError(f"dtype {shown(content['dtype'])}")
     if not isinstance(content["metadata"], dict):
         raise ValueError("metadata that is not an object")
     json_text(content["metadata"], "metadata")
@@ -328,4 +328,6 @@ def _with_vectors(folder: Path, content: dict[str, Any]) -> SavedIndex:
             inverse_norms=inverse_norms(rows, name="vectors"),
         )
     except (EntryError, VectorError) as error:
-        raise IndexFileError(f"{folder} holds what no index takes in ({error}): {REMEDY}") from None
+        raise IndexFileError(
+            f"{folder} holds entries that no index accepts ({error}): {REMEDY}"
+        ) from None

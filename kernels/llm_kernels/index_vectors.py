@@ -1,4 +1,4 @@
-"""The file of a saved index' vectors: safetensors, under a name that carries its SHA-256."""
+"""The file of a saved index's vectors: safetensors, under a name that carries its SHA-256."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 REMEDY = "restore the folder from a copy, or build the index again and save it there"
 DTYPES = {"float32": "F32", "float16": "F16"}
-"""Of vectors that can be saved, with the names that safetensors has for them."""
+"""The dtypes that can be saved, and their names in safetensors."""
 BLOCK_BYTES = 1 << 22
-"""Read or written at once."""
+"""Bytes that are read or written at once."""
 VECTORS_NAME = re.compile(r"vectors-[0-9a-f]{32}\.safetensors")
 
 
@@ -38,8 +38,8 @@ def vectors_name(digest: str) -> str:
 def write_vectors(path: Path, snapshot: Snapshot) -> str:
     """Writes a safetensors file with one tensor, `vectors`; returns its SHA-256.
 
-    The layout is written here: safetensors' own writer goes through a temporary file of a random
-    name, which nobody would find after a kill, and is readable by its owner only.
+    The layout is written here: safetensors' own writer uses a temporary file of a random name,
+    which would stay after a kill, and its file is readable by its owner only.
     """
     digest = hashlib.sha256()
     with new_file(path) as file:
@@ -51,12 +51,12 @@ def write_vectors(path: Path, snapshot: Snapshot) -> str:
 
 
 def read_vectors(path: Path, *, shape: tuple[int, int], dtype: str, digest: str) -> Rows:
-    """Reads a file of vectors to where they stay.
+    """Reads a file of vectors into the array that the index keeps.
 
     Args:
         path: of the file.
-        shape: [N, D], what the index says of it.
-        dtype: likewise, one of `DTYPES`.
+        shape: [N, D], as `index.json` states it.
+        dtype: as `index.json` states it, one of `DTYPES`.
         digest: SHA-256 of the file, in hexadecimal.
 
     Raises:

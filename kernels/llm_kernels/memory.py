@@ -11,7 +11,7 @@ _MEMINFO = Path("/proc/meminfo")
 
 
 def total_memory() -> int:
-    """Bytes in all."""
+    """All memory, in bytes."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     with suppress(OSError, ValueError):  # without a control group, or one that says "max"
         return min(total, int((_CGROUP / "memory.max").read_text(encoding="ascii")))
@@ -19,7 +19,7 @@ def total_memory() -> int:
 
 
 def free_memory() -> int:
-    """Bytes that nobody needs now; files that the system merely remembers need none."""
+    """Memory that is not in use, in bytes; the system's cache of files does not count as used."""
     free = total_memory()
     with suppress(OSError, ValueError, KeyError):
         used = int((_CGROUP / "memory.current").read_text(encoding="ascii"))

@@ -102,7 +102,7 @@ def _search_one(
     """The answer for one query and one block.
 
     After the rows have passed through the caches every step runs cold, and takes five times as
-    long as in a loop: here are few.
+    long as in a loop. So there are few steps.
     """
     rows = source.shape[0]
     scores = np.empty(rows, np.float32)
@@ -166,5 +166,5 @@ def _score(source: Multiplier, scaling: Scaling, part: slice, queries: Floats, o
 
 
 def _group(rows: int, k: int) -> int:
-    """Rows per group: few enough groups to look at, and so many that the best rows rarely meet."""
+    """Rows per group. Groups are few enough to look at, and the best rows rarely share one."""
     return max(1, rows // max(16 * k, 256))

@@ -2,7 +2,7 @@
 
 Matrix products round differently from library to library, and within one at the edges of its tiles,
 so equal rows may get unequal float32 scores. The backends `numpy`, `torch` and `faiss` therefore
-only *screen* with them: whatever lies within the rounding bound of the k-th best approximate score
+only *screen* with them: every row within the rounding bound of the k-th best approximate score
 stays a candidate. The candidates' scores are then summed in float64, every row in the same order,
 and rounded once. These backends return the same bits, and equal rows tie exactly.
 """
@@ -48,7 +48,7 @@ def rank(queries: Floats, source: Source, candidates: Indices, k: int) -> tuple[
 def rank_screened(
     queries: Floats, source: Source, candidates: Indices, worst: Floats, k: int, *, margin: float
 ) -> tuple[Floats, Indices, Indices]:
-    """Ranks a few more than k rows of each query, and says where these may not be all that count.
+    """Ranks a few more than k rows of each query, and names the queries that need a wider search.
 
     Args:
         queries: float32 [Q, D], unit rows.
@@ -60,7 +60,7 @@ def rank_screened(
         margin: how far below the k-th best approximate score a row of the answer can lie.
 
     Returns:
-        Scores and indices as `rank`, and the queries, int64, for which a row that is no candidate
+        Scores and indices as `rank`, and the queries, int64, for which a row outside the candidates
         could still belong to the answer.
     """
     scores, indices = rank(queries, source, candidates, k)

@@ -1,6 +1,6 @@
-"""Runs one search over an index' newest snapshot, on the host's arrays or on a device's copy.
+"""Runs one search over an index's newest snapshot, on the host's arrays or on a device's copy.
 
-The copy is brought up to date by what is new.
+The copy is updated with the rows that are new.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Searcher:
         """The best rows of the newest snapshot.
 
         Args:
-            newest: reads the index' snapshot.
+            newest: reads the index's snapshot.
             queries: unit rows, float32 [Q, D], Q >= 1.
             k: at least 1.
 
@@ -101,7 +101,7 @@ class DeviceMirror:
     Rows keep their place from one snapshot to the next, so only those added since the last call
     are sent, and all of them only after they were renumbered. Inverse norms are sent whole when
     a row was removed, into a new tensor: a search that still runs keeps the old one. Room grows
-    with the index' own, by doubling.
+    with the index's own, by doubling.
 
     Args:
         device: anything that torch takes; the tests use "cpu".
@@ -116,16 +116,16 @@ class DeviceMirror:
         """Brings the copy up to the newest snapshot.
 
         Args:
-            newest: reads the index' snapshot. It is called under the mirror's lock, so that the
+            newest: reads the index's snapshot. It is called under the mirror's lock, so that the
                 copy never goes back to an older one.
 
         Returns:
-            The snapshot, its rows [count, D] and its inverse norms, float32 [count]. The tensors
-            never change where the snapshot looks at them.
+            The snapshot, its rows [count, D] and its inverse norms, float32 [count]. Later
+            calls leave these parts of the tensors as they are.
         """
         with self._lock:
             snapshot = newest()
-            # Taken apart until it is complete: a copy that failed on the way is made anew.
+            # Dropped until it is complete: after an update that failed, the copy is made anew.
             copy, self._copy = self._copy, None
             if copy is None or copy.generation != snapshot.generation:
                 copy = _DeviceCopy(snapshot, self._device)
@@ -135,7 +135,7 @@ class DeviceMirror:
 
 
 class _DeviceCopy:
-    """What is on the device, and of which arrays it is the copy."""
+    """Tensors on the device, and the arrays that they are copies of."""
 
     def __init__(self, snapshot: Snapshot, device: str) -> None:
         self._device = device

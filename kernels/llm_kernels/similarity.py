@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import sys
 import warnings
 from importlib import import_module
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
 
-from llm_kernels import vectors
+from llm_kernels import triton_search, vectors
 from llm_kernels.errors import BackendError, VectorError
 from llm_kernels.vectors import Array, is_tensor
 
@@ -27,12 +26,9 @@ if TYPE_CHECKING:
 
 BACKENDS = ("triton", "faiss", "torch", "numpy")
 ARRAY_BACKENDS = frozenset({"faiss", "numpy"})
-"""Those that search NumPy arrays; the others search tensors."""
+"""The backends that search NumPy arrays; the others search tensors."""
 # Float16 numbers from which on torch, which converts them 15 times faster than NumPy, is worth it.
 _CONVERTED_BY_TORCH = 1 << 20
-# What the triton kernels hold on the chip.
-_TRITON_K = 64
-_TRITON_DIMENSION = 1024
 
 
 @overload
@@ -68,7 +64,7 @@ def topk_cosine(
 
     Args:
         queries: [Q, D] float32 or float16 (torch: also bfloat16), of any length but zero.
-        corpus: [N, D], likewise; NumPy arrays or torch tensors as the queries are, on their device.
+        corpus: [N, D] of these dtypes; of the queries' kind (array or tensor) and on their device.
         k: at least 1.
         mask: bool [N], True where a row takes part; all rows if None. Rows that do not take part
             may hold anything.
@@ -94,7 +90,7 @@ def topk_cosine(
         [[0 2]] [[1.    0.707]]
     """
     _check_pair(queries, corpus)
-    asked = _checked_k(k)
+    asked = vectors.positive(k, "k")
     norms = _norms(corpus, mask, inverse_norms)
     units = vectors.unit_queries(queries)
     kept = _taking_part(norms, asked)
@@ -179,7 +175,7 @@ def choose_backend(
 ) -> str:
     """The backend that `auto` stands for.
 
-    On the CPU, whatever the number of queries: `numpy` for float32, at every size measured, and
+    On the CPU, for any number of queries: `numpy` for float32, at every size measured, and
     `torch` for 16 bits, which NumPy converts slowly, unless the corpus is small. Milliseconds of
     one search with D = 384, k = 10, float32 unit rows, on two cores of an AMD EPYC (AVX2), NumPy's
     OpenBLAS, torch 2.13 with MKL, faiss 1.15, medians, the backends in turn:
@@ -219,7 +215,7 @@ def choose_backend(
         'numpy'
     """
     if device.partition(":")[0] != "cpu":
-        fits = k <= _TRITON_K and dimension <= _TRITON_DIMENSION
+        fits = k <= triton_search.MAX_K and dimension <= triton_search.MAX_DIMENSION
         return "triton" if fits and _unavailable("triton", "cuda") is None else "torch"
     if dtype == "bfloat16":
         return "torch"
@@ -269,16 +265,6 @@ def _check_pair(queries: Array, corpus: Array) -> None:
             f"queries has dimension {queries.shape[1]} and corpus {corpus.shape[1]}: "
             "both must come from one encoder"
         )
-
-
-def _checked_k(k: int) -> int:
-    try:
-        asked = operator.index(k)
-    except TypeError:
-        raise VectorError(f"k is {k!r}, not a whole number: ask for at least 1 result") from None
-    if asked < 1:
-        raise VectorError(f"k is {asked}: ask for at least 1 result")
-    return asked
 
 
 def _norms(corpus: Array, mask: Array | None, inverse_norms: Array | None) -> Array:
@@ -345,8 +331,6 @@ def _unavailable(backend: str, device: str) -> str | None:
     if backend == "torch" and find_spec("torch") is None:
         return "torch is not installed: pip install torch"
     if backend == "triton":
-        from llm_kernels import triton_search
-
         reason = triton_search.unavailable()
         if reason is None and device == "cpu" and not triton_search.interpreted():
             return "it searches on a GPU and the vectors are on the CPU: move them with .cuda()"

@@ -65,7 +65,7 @@ def snapshot_of(
 
 
 class RowTable:
-    """The newest snapshot, how to get to the next, and which row a key has.
+    """The newest snapshot, the writes that lead to the next one, and the row of each key.
 
     All methods are for one thread at a time; `snapshot` is for any number of them.
 
@@ -112,15 +112,15 @@ class RowTable:
         self._publish(_with(kept, rows, inverse_norms, keys, payloads))
 
     def _publish(self, after: Snapshot) -> None:
-        # When most rows are removed ones, moving the others costs less than what led to it did.
+        # Where most rows are removed, moving the others costs less than their removal did.
         sparse = after.live < after.count - after.live
         self.snapshot = _moved_together(after) if sparse else after
 
     def _learn_keys(self) -> None:
         """Brings the dictionary up to the newest snapshot.
 
-        It is only ever filled from what is published, so a write that fails or is interrupted on
-        the way has left no trace in it.
+        It is only filled from published snapshots, so a write that fails or is interrupted leaves
+        no trace in it.
         """
         now = self.snapshot
         generation, known = self._known

@@ -1,4 +1,4 @@
-"""What a search on the CPU reads a corpus through, whatever holds its rows."""
+"""How a search on the CPU reads a corpus, in NumPy or in torch."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class ArraySource:
 
 
 def product_error(dimension: int, *, input_error: float = 0.0) -> float:
-    """How far an approximate score of unit vectors can be off.
+    """A bound on the error of an approximate score of unit vectors.
 
     A float32 dot product of unit vectors, in any order of summation, errs by at most
     D u / (1 - D u), u = 2^-24 (Higham, Accuracy and Stability of Numerical Algorithms, 3.1);
@@ -97,7 +97,7 @@ def product_error(dimension: int, *, input_error: float = 0.0) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """How approximate scores of a corpus come about, and how far they are off.
+    """How approximate scores of a corpus are computed, and how large their error is.
 
     Attributes:
         complete: whether every row takes part.
@@ -111,7 +111,7 @@ class Scaling:
 
     @classmethod
     def of(cls, inverse_norms: Floats, dimension: int, *, input_error: float = 0.0) -> Scaling:
-        """Looks at the norms.
+        """Derives the scaling from the norms.
 
         Rows whose norms differ from 1 by no more than a product rounds are not scaled: the
         difference counts as error.

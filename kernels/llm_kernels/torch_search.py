@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
     from llm_kernels.vectors import Floats, Indices
 
-# Asked for beyond k on a device, so that the answer is nearly always among them.
+# Results beyond k that a device is asked for, so that the answer is nearly always among them.
 _SPARE = 32
 # Numbers of a 16-bit piece that is converted at a time on the host: 16 megabytes of float32. Every
 # piece is one more hand-over between threads, which a busy machine makes slow.
 _CONVERTED = 1 << 22
 # Numbers of a block, and of its scores, on a device: half a gigabyte of float32.
 _BLOCK = 1 << 27
-# What a float32 product does to its inputs first, by torch's own settings, relative to them.
+# How much a float32 product rounds its inputs, relative to them, by torch's precision settings.
 _INPUT_ERROR = {"ieee": 0.0, "tf32": 2.0**-11, "bf16": 2.0**-8}
 
 
@@ -31,8 +31,9 @@ def search(queries: Tensor, corpus: Tensor, inverse_norms: Tensor, k: int) -> tu
     """The k most similar rows of each query; the matrix of all scores is never held.
 
     On the CPU torch multiplies and converts, and the blocks are screened as with NumPy. On another
-    device torch multiplies and selects there, and only candidates come to the host. Torch's
-    settings for coarser float32 products (TF32, bfloat16) cost candidates, not answers.
+    device torch multiplies and selects there, and only candidates come to the host. Under torch's
+    settings for coarser float32 products (TF32, bfloat16) more rows are candidates, and the answer
+    is the same.
 
     Args:
         queries: float32 [Q, D], unit rows, Q >= 1.

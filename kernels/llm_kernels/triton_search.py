@@ -52,7 +52,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """What the choice of a shape asks of a GPU.
+    """The properties of a GPU that the choice of a shape depends on.
 
     Attributes:
         processors: streaming multiprocessors.
@@ -159,7 +159,7 @@ def search(queries: Tensor, corpus: Tensor, inverse_norms: Tensor, k: int) -> tu
 
     Raises:
         BackendError: there is no GPU here.
-        VectorError: a dimension, k, number of rows, dtype or layout that the kernels do not have.
+        VectorError: the kernels do not take this dimension, k, number of rows, dtype or layout.
     """
     reason = unavailable()
     if reason is not None:

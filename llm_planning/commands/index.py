@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from llm_kernels import EmbeddingIndex
 from llm_kernels.files import open_regular
+from llm_kernels.quoting import shown
 from llm_planning.endings import UsageError
 from llm_planning.fronts.options import check_writable_folder
 from llm_planning.interrupts import heard_while_loading
 from llm_serving.encoder import DEFAULT_ENCODER, TextEncoder
-from llm_serving.errors import shown
 from llm_serving.models import CATALOGUE
 from llm_serving.terminal import SafeConsole, literal, progress, say
 

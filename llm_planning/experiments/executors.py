@@ -18,12 +18,13 @@ from llm_planning.experiments.local_pool import LocalPool
 from llm_planning.experiments.scheduler import Progress, run_sweep
 from llm_planning.model_configs import serve
 from llm_planning.roles import Engines
-from llm_serving.cache import CachedEngine, ResponseCache, response_cache_path
+from llm_serving.cache import CachedEngine
 from llm_serving.config import EngineConfig, explain
 from llm_serving.encoder import TextEncoder
 from llm_serving.encoder_engine import NO_MODEL, EncoderEngine
 from llm_serving.errors import EngineConfigError
 from llm_serving.request import ModelIdentity
+from llm_serving.response_store import ResponseCache, response_cache_path
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator

@@ -51,6 +51,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from llm_kernels.quoting import shown
 from llm_planning.experiments.grid_file import (
     MOST_TRIALS,
     Entry,
@@ -71,7 +72,6 @@ from llm_planning.model_configs import DEFAULT_MODEL, configuration
 from llm_planning.names import remedy
 from llm_planning.running import source_of
 from llm_planning.specs import FOREIGN, choose, known_keys
-from llm_serving.errors import shown
 
 if TYPE_CHECKING:
     import os

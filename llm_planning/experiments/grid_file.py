@@ -20,11 +20,12 @@ from pydantic import (
     model_validator,
 )
 
+from llm_kernels.quoting import printable, shown
 from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.model_configs import find_config
 from llm_planning.names import remedy
 from llm_planning.planners.catalogue import PLANNERS
-from llm_serving.errors import ServingError, printable, shown
+from llm_serving.errors import ServingError
 from llm_serving.yaml_file import YamlError, key_path, read_mapping
 
 if TYPE_CHECKING:

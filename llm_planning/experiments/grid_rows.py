@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
 
+from llm_kernels.quoting import shown
 from llm_planning.experiments.grid_file import Entry, SweepConfigError
 from llm_planning.names import remedy
 from llm_planning.registry import find_planner
@@ -24,7 +25,7 @@ from llm_planning.running import (
 )
 from llm_planning.settings import SettingsError
 from llm_planning.specs import FOREIGN, check_task, choose, known_keys
-from llm_serving.errors import ServingError, shown
+from llm_serving.errors import ServingError
 from llm_serving.yaml_file import key_path
 
 if TYPE_CHECKING:

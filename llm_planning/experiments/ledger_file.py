@@ -19,7 +19,7 @@ from urllib.parse import quote
 from filelock import FileLock, Timeout
 
 from llm_kernels.files import make_folder, sync_folder
-from llm_serving.errors import printable
+from llm_kernels.quoting import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

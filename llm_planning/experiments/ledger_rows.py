@@ -14,11 +14,11 @@ from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from llm_kernels.files import LONGEST_NAME
+from llm_kernels.quoting import shown
 from llm_planning.experiments.ledger_file import LONGEST_ROW, LedgerError
 from llm_planning.experiments.traces import LONGEST_TRACE
 from llm_planning.experiments.trial import Trial, TrialResult
 from llm_planning.trace_file import encode_trace
-from llm_serving.errors import shown
 from llm_serving.request import Usage
 
 if TYPE_CHECKING:

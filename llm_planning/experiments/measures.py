@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from llm_kernels.quoting import shown
 from llm_planning.experiments.runs import distinct, is_trial_field
 from llm_planning.experiments.statistics import (
     Estimate,
@@ -16,7 +17,6 @@ from llm_planning.experiments.statistics import (
     paired_proportions,
     proportion,
 )
-from llm_serving.errors import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping

@@ -1,8 +1,10 @@
-"""Open-weight models in this process: engines, what is asked of them, and what they answer."""
+"""Open-weight models in this process: engines, requests and answers."""
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # what `typing` has, without its import
+from llm_kernels.exports import lazy_exports
+
+TYPE_CHECKING = False  # like the one in `typing`, whose import takes some milliseconds
 if TYPE_CHECKING:
     from llm_serving.answers import constraint_of, parse
     from llm_serving.cache import CachedEngine
@@ -39,40 +41,19 @@ __all__ = [
     "parse",
 ]
 
-_HOMES = {
-    "CachedEngine": "cache",
-    "Completion": "request",
-    "Engine": "engine",
-    "EngineConfig": "config",
-    "Image": "request",
-    "Message": "request",
-    "MeteredEngine": "engine",
-    "NameMatcher": "name_matcher",
-    "Request": "request",
-    "ResponseCache": "response_store",
-    "Sampling": "request",
-    "Scores": "request",
-    "ScriptedEngine": "scripted",
-    "ServingError": "errors",
-    "TextEncoder": "encoder",
-    "Usage": "request",
-    "VllmEngine": "vllm_engine",
-    "constraint_of": "answers",
-    "draw": "engine",
-    "parse": "answers",
-}
-"""Imported when they are asked for: most of what uses this package needs few of them."""
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    found: object = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = found
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "answers": ["constraint_of", "parse"],
+        "cache": ["CachedEngine"],
+        "config": ["EngineConfig"],
+        "encoder": ["TextEncoder"],
+        "engine": ["Engine", "MeteredEngine", "draw"],
+        "errors": ["ServingError"],
+        "name_matcher": ["NameMatcher"],
+        "request": ["Completion", "Image", "Message", "Request", "Sampling", "Scores", "Usage"],
+        "response_store": ["ResponseCache"],
+        "scripted": ["ScriptedEngine"],
+        "vllm_engine": ["VllmEngine"],
+    },
+)

@@ -117,7 +117,7 @@ def parse(model: type[Answer], text: str) -> Answer:
         text: what an engine answered under `constraint_of(model)`.
 
     Raises:
-        pydantic.ValidationError: the text is no answer, as when it was cut off.
+        pydantic.ValidationError: the text is not an answer, as when it was cut off.
 
     Example:
         >>> from pydantic import BaseModel, Field

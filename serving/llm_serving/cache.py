@@ -10,15 +10,8 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
-from llm_serving.cache_file import CacheError, UnreadableCacheError, remove_cache_file
 from llm_serving.engine import CountingEngine
-from llm_serving.response_store import (
-    Answer,
-    CacheStats,
-    ModelShare,
-    ResponseCache,
-    response_cache_path,
-)
+from llm_serving.response_store import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -35,19 +28,7 @@ if TYPE_CHECKING:
         Request,
         Scores,
     )
-
-__all__ = [
-    "CacheError",
-    "CacheStats",
-    "CachedEngine",
-    "ModelShare",
-    "ResponseCache",
-    "UnreadableCacheError",
-    "generate_key",
-    "remove_cache_file",
-    "response_cache_path",
-    "score_key",
-]
+    from llm_serving.response_store import ResponseCache
 
 _AnswerT = TypeVar("_AnswerT", bound=Answer)
 
@@ -60,16 +41,16 @@ _dump = json.JSONEncoder(separators=(",", ":")).encode
 def generate_key(identity: ModelIdentity, prompt: EncodedPrompt, request: Request) -> bytes:
     """The digest of everything that can change a written answer, and of nothing else.
 
-    That is the weights (revision and dtype; not the name that they were asked under), the prompt's
-    tokens and images, the sampling parameters, the constraint and, above temperature 0, the seed
-    and the sample index. Left out are the role, at temperature 0 whatever only a draw depends on,
-    and under a constraint the caller's `max_tokens`, which its own bound replaces. Without a seed
+    That is the weights (their revision and dtype, not their name), the prompt's tokens and images,
+    the sampling parameters, the constraint and, above temperature 0, the seed and the sample index.
+    The role is left out. At temperature 0 so is everything that only a draw depends on, and under a
+    constraint the caller's `max_tokens`, which the constraint's own bound replaces. Without a seed
     the sample index alone tells draws apart.
 
     Args:
-        identity: who answers.
+        identity: the weights that answer.
         prompt: the request's prompt, encoded.
-        request: its own `prompt` is not looked at.
+        request: its own `prompt` is ignored.
 
     Returns:
         32 bytes, SHA-256.
@@ -122,8 +103,8 @@ class CachedEngine(CountingEngine):
     """An engine that asks another one only what the cache cannot answer.
 
     With a cache, (prompt, parameters, sample index) names one draw, also at a temperature above 0
-    without a seed: asked again it is replayed. More draws are had with further sample indices, a
-    fresh set of them with another seed or without the cache.
+    without a seed: asking again replays it. Further sample indices give further draws;
+    another seed, or no cache, gives a fresh set of draws.
 
     Identical questions that are in flight at once become one engine call. It ends early only when
     every caller who waits for it is cancelled. Errors reach all of them and are not kept.
@@ -196,7 +177,7 @@ class CachedEngine(CountingEngine):
         await self._engine.aclose()
 
     async def _ask(self, key: bytes, call: Callable[[], Coroutine[Any, Any, _AnswerT]]) -> _AnswerT:
-        """The kept answer; otherwise the one that `call` gives, which is kept from now on."""
+        """The kept answer; without one, the answer of `call`, which is kept from now on."""
         started = time.perf_counter()
         answer = self._cache.get(key)
         replayed = 1
@@ -204,11 +185,11 @@ class CachedEngine(CountingEngine):
             flight = self._flights.get(key)
             if flight is None or flight.task.done():
                 flight = _Flight(asyncio.create_task(self._fly(key, call)))
-                # An error that comes when the last caller has just left is no one's to handle.
+                # The error may come when the last caller has just left; here it counts as handled.
                 flight.task.add_done_callback(lambda task: task.cancelled() or task.exception())
                 self._flights[key] = flight
             answer = await self._landed(key, flight)
-            # Whoever hears the answer first has paid for it, the others had it replayed.
+            # The first caller to get the answer pays for it; for the others it is a replay.
             replayed, flight.paid = int(flight.paid), True
         seconds = time.perf_counter() - started
         usage = replace(answer.usage, replayed=replayed, seconds=seconds)

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from llm_kernels.files import check_target
-from llm_serving.errors import ServingError, printable
+from llm_kernels.quoting import printable
+from llm_serving.errors import ServingError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -39,7 +40,7 @@ _DAMAGE = frozenset(
 _FAILURES = (sqlite3.Error, UnicodeDecodeError)
 """What reading a file raises: SQLite quotes what it finds there, which may be no text at all."""
 _warned: set[Path] = set()
-"""Folders of which it was said that nothing can be written there."""
+"""Folders about which a warning was given."""
 _SIDE_FILES = ("-wal", "-shm", "-journal")
 _SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_master"
 
@@ -87,7 +88,7 @@ class CacheFile:
 
     Raises:
         UnreadableCacheError: the file is damaged, foreign or of another version.
-        CacheError: it cannot be opened (it is no file, permissions, a full disk).
+        CacheError: it cannot be opened (not a file, permissions, a full disk).
     """
 
     def __init__(self, path: Path, layout: CacheLayout) -> None:
@@ -116,12 +117,12 @@ class CacheFile:
         return sum(file.stat().st_size for file in files if file.exists())
 
     def run(self, statement: str, values: Sequence[object] = ()) -> list[Any]:
-        """Carries one statement out and returns its rows; on disk when this returns."""
+        """Executes one statement and returns its rows; changes are on disk when this returns."""
         with self._connected() as connection:
             return connection.execute(statement, values).fetchall()
 
     def run_many(self, statement: str, rows: Sequence[Sequence[object]]) -> int:
-        """Carries one statement out for many rows of values: all of them or none.
+        """Executes one statement for many rows of values: for all of them or for none.
 
         Returns:
             The number of rows that were written.
@@ -144,7 +145,7 @@ class CacheFile:
         self.run("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def unreadable(self, reason: str) -> UnreadableCacheError:
-        """The error that says what is wrong with this file and how to be rid of it."""
+        """The error that says why this file cannot be read and how to remove it."""
         return UnreadableCacheError(
             f"the {self._layout.name} {self.path} {reason}: remove it with "
             f"`llm-planning cache clear --only {self._layout.clear}`, or run with `--no-cache`"
@@ -169,7 +170,7 @@ class CacheFile:
             raise self._explained(error) from error
 
     def _prepare(self) -> None:
-        """Creates the tables in an empty file and refuses any other that is not a cache."""
+        """Creates the tables in an empty file, and refuses a file that is not a cache."""
         if self._is_empty():
             # Several processes may come here at once; changing the journal's mode fails at once,
             # without the busy timeout, while another connection does the same.
@@ -220,10 +221,10 @@ class CacheFile:
 
     def _explained(self, error: BaseException) -> CacheError:
         said = printable(" ".join(str(error).split()))[:_LONGEST_REASON]
-        # Text that is no UTF-8 has no code of its own.
+        # SQLite has no code for text that is not UTF-8.
         undecoded = isinstance(error, UnicodeDecodeError) or "Could not decode" in said
         if _code(error) in _DAMAGE or undecoded:
-            return self.unreadable(f"is damaged or no SQLite database ({said})")
+            return self.unreadable(f"is damaged or not an SQLite database ({said})")
         return CacheError(
             f"the {self._layout.name} {self.path} cannot be used ({said}): make its folder "
             "writable and free disk space there, set LLM_PLANNING_CACHE to another folder, or run "
@@ -232,22 +233,22 @@ class CacheFile:
 
 
 def distrust(connection: sqlite3.Connection, *, longest: int) -> None:
-    """Prepares a connection to a file that anybody may have written, before anything is read.
+    """Prepares a connection to a file from any source, before anything is read.
 
     Args:
         connection: to the file.
         longest: bytes that a value of it may have.
     """
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, longest)
-    # Neither the file's own functions are carried out, nor the sizes that its pages claim believed.
+    # The file's own functions are not executed, and the sizes that its pages claim are checked.
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
 
 
 def has_schema(connection: sqlite3.Connection, statements: tuple[str, ...]) -> bool:
-    """Whether a database is what some statements make of an empty one, to the letter.
+    """Whether a database has the schema that some statements create, to the letter.
 
-    A view in a table's place may never end, and a trigger may write what nobody put. Line breaks
+    A view in a table's place may never end, and a trigger may write rows of its own. Line breaks
     and indents of a statement do not count.
 
     Args:
@@ -256,7 +257,7 @@ def has_schema(connection: sqlite3.Connection, statements: tuple[str, ...]) -> b
 
     Raises:
         sqlite3.Error: the database cannot be read.
-        UnicodeDecodeError: its schema is no text.
+        UnicodeDecodeError: its schema is not text.
     """
     wanted = _schema_made_by(statements)
     found = connection.execute(_SCHEMA).fetchmany(len(wanted) + 1)
@@ -264,7 +265,7 @@ def has_schema(connection: sqlite3.Connection, statements: tuple[str, ...]) -> b
 
 
 def remove_cache_file(path: Path) -> None:
-    """Deletes a cache's files, readable or not; a missing one is no error."""
+    """Deletes a cache's files, readable or not; a missing file is skipped."""
     for suffix in ("", "-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
 
@@ -273,13 +274,13 @@ def _is_writable(path: Path) -> bool:
     """Whether a cache's file can be written or made; a warning says why not.
 
     Raises:
-        OSError: what has its name, or that of a file beside it, is no regular file.
+        OSError: the path, or that of a file beside it, is not a regular file's.
     """
     for beside in _SIDE_FILES:
         # SQLite would wait for a pipe, and empty what a link leads to.
         side = f"{path}{beside}"
         if os.path.lexists(side) and (os.path.islink(side) or not os.path.isfile(side)):
-            raise OSError(f"{side} is no regular file")
+            raise OSError(f"{side} is not a regular file")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         check_target(path)
@@ -307,7 +308,7 @@ def _open(name: Path | str, **options: bool) -> sqlite3.Connection:
 
 
 def _open_to_read(path: Path) -> sqlite3.Connection:
-    """A file that cannot be written, or no entries at all where there is none."""
+    """Opens a file that cannot be written, or an empty database where there is no file."""
     if not os.path.lexists(path) or os.path.getsize(path) == 0:
         return _open(":memory:")
     place = f"file:{quote(str(path))}?mode=ro"
@@ -318,8 +319,8 @@ def _open_to_read(path: Path) -> sqlite3.Connection:
         connection.close()
         if _code(error) not in {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}:
             raise
-        # The write-ahead log's index cannot be made here. Without it, what is in the file itself
-        # can be read as long as nobody writes.
+        # The write-ahead log's index cannot be made here. Without it the file itself can be read,
+        # as long as no process writes to it.
         connection = _open(f"{place}&immutable=1", uri=True)
     return connection
 
@@ -333,7 +334,7 @@ def _schema_made_by(statements: tuple[str, ...]) -> frozenset[tuple[str, ...]]:
 
 
 def _plain(row: Sequence[object]) -> tuple[str, ...]:
-    """A row of the schema, whose statements may be written in other lines."""
+    """A row of the schema, with each run of blanks and line breaks made one blank."""
     return tuple(" ".join(str(field).split()) for field in row)
 
 

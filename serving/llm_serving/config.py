@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from llm_serving.errors import EngineConfigError, shown
+from llm_kernels.quoting import shown
+from llm_serving.errors import EngineConfigError
 from llm_serving.yaml_file import YamlError, read_mapping
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class EngineConfig(BaseModel):
         max_batch_tokens: tokens that one step may compute; on a CPU at least `context`, since a
             prompt is computed in one step there.
         images_per_prompt: images that one prompt may hold; 0 serves text alone.
-        structured_backend: who enforces constrained answers; one backend per engine. "auto" is
+        structured_backend: what enforces constrained answers; one backend per engine. "auto" is
             the one that `benchmarks/structured.py` measured fastest on the device's kind.
         scoring: how exact log-probabilities of action strings are computed; "auto" takes the
             faster, "tail", if it agrees with "trie" on the first prompt that is scored.

@@ -1,9 +1,9 @@
 """One thread that steps an engine core, and the coroutines that wait for it.
 
 A core is not thread-safe and its `step` blocks, so a single thread owns it from its construction
-to its end. Coroutines of any event loop put commands on a queue and await futures. A command is
-taken up between two steps: a request joins the running batch at once, and nobody waits for a
-straggler of another search.
+to its end. Coroutines of any event loop put commands on a queue and await futures. The thread
+takes commands between two steps: a request joins the running batch at once, and waits for no
+longer answer of another search.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Dispatcher(Generic[Job, Result, CoreT]):
     """Lets many coroutines share one core.
 
     The core is built on the thread that steps it, because a core may bind its own worker threads
-    to the one that made it.
+    to the thread that made it.
     """
 
     def __init__(self, make_core: Callable[[], CoreT], *, name: str) -> None:
@@ -131,7 +131,7 @@ class Dispatcher(Generic[Job, Result, CoreT]):
             self._waiters[ticket] = _Waiter(loop, future)
             try:
                 core.add(ticket, job)
-            except Exception as error:  # a bad job is its caller's to hear of
+            except Exception as error:  # the error goes to the job's caller
                 del self._waiters[ticket]
                 self._deliver([(_Waiter(loop, future), error)])
 
@@ -156,7 +156,7 @@ class Dispatcher(Generic[Job, Result, CoreT]):
         return await asyncio.wrap_future(done)
 
     def close(self) -> None:
-        """Stops the thread and fails whoever still waits; a second call does nothing."""
+        """Stops the thread; callers that still wait get the error. A second call does nothing."""
         self._command_quietly(None)
         self._thread.join()
         atexit.unregister(self.close)
@@ -251,12 +251,12 @@ class Dispatcher(Generic[Job, Result, CoreT]):
         for loop, settled in by_loop.items():
             try:
                 loop.call_soon_threadsafe(_settle, settled)
-            except RuntimeError:  # the loop was closed: nobody waits there any more
+            except RuntimeError:  # the loop was closed, and its callers are gone
                 continue
 
 
 class _Stopped:
-    """The core after its end: whatever is still asked of it fails with the reason."""
+    """Stands for the core after its end: every call but `abort` fails with the reason."""
 
     def __init__(self, reason: EngineStoppedError) -> None:
         self._reason = reason

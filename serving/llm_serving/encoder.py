@@ -36,13 +36,13 @@ DEFAULT_ENCODER = "all-minilm-l6-v2"
 # Tokens of a batch, padding included: a CPU computes no faster with more, and pads more.
 _CPU_BATCH = 1024
 _GPU_BATCH = 32_768
-# Of a text; a model's own limit may be none.
+# Tokens of a text at most; a model may have no limit of its own.
 _MOST_TOKENS = 32_768
 
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """One caller's texts, and what it waits for."""
+    """One caller's texts, and the future that it awaits."""
 
     texts: tuple[str, ...]
     done: Future[NDArray[np.float32]]
@@ -54,9 +54,9 @@ class TextEncoder:
     The model is loaded when the first text comes whose vector is not in the cache. Every distinct
     text is encoded once, in one batch with texts of about as many tokens. A vector depends in its
     last bits on that batch (by 2e-7 a component with the bundled encoder), because matrix products
-    of another shape add up in another order. So the vector that was computed first is the one that
-    the cache gives every later call, in this process and all others, bit for bit. Without a cache
-    the last bits are those of the moment.
+    of another shape add up in another order. So the cache gives every later call the vector that
+    was computed first, in this process and all others, bit for bit. Without a cache the last bits
+    differ from call to call.
 
     All methods may be called by several threads and event loops at once. An object does not
     survive `fork`: a child makes its own.
@@ -67,7 +67,7 @@ class TextEncoder:
 
     Raises:
         UnknownModelError: by its methods, when a vector is first needed: no model has this name.
-        EncoderError: likewise: the model cannot be loaded as a sentence encoder.
+        EncoderError: by its methods too: the model cannot be loaded as a sentence encoder.
 
     Example:
         >>> from llm_serving import TextEncoder
@@ -98,17 +98,17 @@ class TextEncoder:
 
     @property
     def identity(self) -> EncoderIdentity:
-        """Whose vectors these are; a bundled model is fetched if it must be, but not loaded.
+        """Which model computes the vectors; a missing bundled model is fetched, but not loaded.
 
         Raises:
-            UnknownModelError: nothing has this name.
+            UnknownModelError: no model has this name.
             ModelFetchError: it could not be fetched.
         """
         return EncoderIdentity(self._name, self._found.revision)
 
     @property
     def dimension(self) -> int:
-        """Of every vector; known without the model once the cache has a vector of it."""
+        """The dimension of every vector; known without the model once the cache has one."""
         if self._dimension is None:
             cache = self._opened()
             kept = None if cache is None else cache.dimension(self.identity)
@@ -120,19 +120,19 @@ class TextEncoder:
     ) -> NDArray[np.float32]:
         """Unit vectors of texts.
 
-        What is longer than the model reads (256 tokens for the bundled one) counts with its
-        beginning only; a warning says so.
+        Of a text that is longer than the model reads (256 tokens for the bundled one), only the
+        beginning counts; a warning says so.
 
         Args:
             texts: any number of them; equal ones are encoded once.
-            report: is told how many distinct texts are done, whenever that changes.
+            report: called with the number of distinct texts that are done, whenever it changes.
 
         Returns:
             Shape [texts, dimension].
 
         Raises:
-            TextError: a text is empty, no string, or no valid Unicode.
-            EncoderError: the model cannot be loaded, or is none of sentence-transformers.
+            TextError: a text is empty, not a string, or not valid Unicode.
+            EncoderError: the model cannot be loaded as a sentence encoder.
             EngineStoppedError: the encoder was closed.
             CacheError: the cache cannot be used.
         """
@@ -155,7 +155,7 @@ class TextEncoder:
         return await asyncio.wrap_future(job.done)
 
     def close(self) -> None:
-        """Ends the encoder once everybody who waits has an answer."""
+        """Closes the encoder once every call that waits has its answer."""
         with self._gate:
             self._closed = True
         self._thread.shutdown()
@@ -168,7 +168,7 @@ class TextEncoder:
             raise EngineStoppedError(f"the encoder {self._name} was closed: make another")
 
     def _serve(self) -> None:
-        """Answers everybody who waits at this moment; those who come meanwhile are the next."""
+        """Answers all calls that wait at this moment; later calls are the next batch."""
         with self._gate:
             jobs, self._waiting = self._waiting, []
         jobs = [job for job in jobs if job.done.set_running_or_notify_cancel()]
@@ -181,7 +181,7 @@ class TextEncoder:
                     if job.texts
                     else np.zeros((0, self.dimension), np.float32)
                 )
-        except BaseException as error:  # whoever waits must hear of it
+        except BaseException as error:  # every call that waits must get the error
             for job in jobs:
                 if not job.done.done():
                     job.done.set_exception(error)
@@ -267,8 +267,8 @@ def _load(found: ResolvedModel) -> Any:  # noqa: ANN401 - a sentence-transformer
     # Any other model would be given a pooling layer of sentence-transformers' own choice.
     if not os.path.isfile(found.path / "modules.json"):
         raise EncoderError(
-            f"{found.name} is no sentence encoder: {found.path} has no modules.json. Take a model "
-            f"of sentence-transformers, such as {DEFAULT_ENCODER}"
+            f"{found.name} is not a sentence encoder: {found.path} has no modules.json. Take a "
+            f"model of sentence-transformers, such as {DEFAULT_ENCODER}"
         )
     check_modules(found.path)
     from sentence_transformers import SentenceTransformer
@@ -303,4 +303,4 @@ def _check(texts: Sequence[str]) -> None:
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            raise TextError(f"text {number} is no valid Unicode: {error}") from error
+            raise TextError(f"text {number} is not valid Unicode: {error}") from error

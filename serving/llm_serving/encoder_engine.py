@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from llm_serving.request import Completion, EncodedPrompt, Prompt, Request, Scores
 
 NO_MODEL = "none"
-"""The name under which it is asked for."""
+"""The model name that opens this engine."""
 
 
 class EncoderEngine(CountingEngine):
     """Serves runs whose questions are all answered by oracles, without loading a model.
 
-    It embeds texts. Whatever else is asked of it is an `UnsupportedEngineError`.
+    It embeds texts; every other request raises `UnsupportedEngineError`.
 
     Args:
         encoder: embeds, and is closed by its owner; None makes one that keeps no vectors.
@@ -63,7 +63,7 @@ class EncoderEngine(CountingEngine):
             self._encoder.close()
 
     async def aclose(self) -> None:
-        """The same."""
+        """As `close`."""
         self.close()
 
 

@@ -1,4 +1,4 @@
-"""What an engine is, how its usage is counted, and what is done with any engine."""
+"""The engine protocol, the counting of usage, and functions for any engine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ a CPU and 16 on a GPU; with other blocks less is gained."""
 
 
 class Counters:
-    """Usage by role, in the order in which roles first spoke."""
+    """Usage by role, in the order in which roles first asked."""
 
     def __init__(self) -> None:
         self._roles: dict[str, Usage] = {}
@@ -55,8 +55,8 @@ class Engine(Protocol):
     """Answers requests of many callers at once.
 
     Every method may be awaited by any number of coroutines at the same time: an engine batches
-    what is asked at one moment. A class of one's own is an engine if it has these methods; it need
-    not inherit from anything.
+    what is asked at one moment. Any class with these methods is an engine; it need not inherit from
+    anything.
 
     Example:
         >>> import asyncio
@@ -82,7 +82,9 @@ class Engine(Protocol):
         """Applies the chat template and the tokenizer; an encoded prompt stays as it is.
 
         Raises:
-            TooManyImagesError: the prompt holds more images than the configuration allows.
+            ServingError: the engine cannot encode this prompt. `TooManyImagesError`: it holds more
+                images than the configuration allows. `RequestFailedError`: the chat template fails.
+                `UnsupportedEngineError`: the engine has no tokenizer.
         """
         ...
 
@@ -91,7 +93,7 @@ class Engine(Protocol):
 
         Raises:
             PromptTooLongError: prompt and longest answer exceed the context.
-            RequestFailedError: the engine gave this one request up.
+            RequestFailedError: the engine failed on this request.
             EngineStoppedError: the engine is closed or died.
         """
         ...
@@ -128,7 +130,7 @@ class Engine(Protocol):
         """Unit vectors of texts, shape [texts, dimension].
 
         Raises:
-            TextError: a text has no embedding: it is empty or no valid Unicode.
+            TextError: a text has no embedding: it is empty or not valid Unicode.
             EngineStoppedError: the engine is closed.
         """
         ...
@@ -240,7 +242,7 @@ async def draw(engine: Engine, request: Request, n: int) -> list[Completion]:
     """Draws n seeded samples of one request, batched together.
 
     Args:
-        engine: who answers.
+        engine: the engine that answers.
         request: its `sample` is the index of the first draw.
         n: number of draws; draw i has sample index `request.sample + i`.
 
@@ -266,12 +268,12 @@ def filled(engine: Engine, write: Callable[[int], Prompt]) -> EncodedPrompt:
     prompt of B m + 1 tokens leaves one, its last, whose output is the first that scoring reads.
 
     Args:
-        engine: its tokenizer counts.
+        engine: its tokenizer counts the tokens.
         write: writes the prompt with a filler of so many tokens, at least one.
 
     Returns:
-        The shortest such prompt. Where the filler is not one token each with this tokenizer, the
-        prompt with a filler of one.
+        The shortest such prompt; the prompt with one token of filler where this tokenizer does not
+        make one token of each.
     """
     least = engine.encode(write(1))
     more = (1 - len(least.token_ids)) % BLOCK

@@ -1,32 +1,6 @@
-"""Errors that a user meets: each names what was wrong and what to do about it."""
+"""Errors for users: each message says what is wrong and what to do about it."""
 
 from __future__ import annotations
-
-import reprlib
-
-LONGEST_VALUE = 80
-"""Characters of a value that a message quotes."""
-
-_SHORT = reprlib.Repr()
-_SHORT.maxstring = _SHORT.maxother = LONGEST_VALUE
-_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = _SHORT.maxset = LONGEST_VALUE // 2
-
-
-def printable(text: str) -> str:
-    """A text in which control characters, line breaks among them, are written as escapes.
-
-    What comes from a file that somebody else wrote may hold sequences that change what a terminal
-    shows, or what it does.
-    """
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def shown(value: object) -> str:
-    """A value as a message quotes it: in one line, and cut off where it is long or deep."""
-    text = repr(value[:LONGEST_VALUE]) if isinstance(value, str) else _SHORT.repr(value)
-    return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 3]}..."
 
 
 class ServingError(Exception):
@@ -82,11 +56,11 @@ class KvCacheMemoryError(ServingError):
 
 
 class EngineStoppedError(ServingError):
-    """The engine was closed, or died: no request on it can be answered any more."""
+    """The engine was closed or died, and answers no more requests."""
 
 
 class RequestFailedError(ServingError):
-    """The engine lives, but could not answer this one request."""
+    """The engine could not answer this request; it still answers others."""
 
 
 class EngineConfigError(ServingError):
@@ -106,4 +80,4 @@ class EncoderError(ServingError):
 
 
 class TextError(ServingError, ValueError):
-    """A text that has no embedding: empty, no string, or no valid Unicode."""
+    """A text without an embedding: empty, not a string, or not valid Unicode."""

@@ -1,4 +1,4 @@
-"""From free text to a known name: the nearest by meaning, as several planners need it."""
+"""From free text to the known name that is nearest by meaning."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class NameMatcher:
     """Finds which of some names a text means, by cosine similarity of sentence embeddings.
 
     This is the mapping of free-form answers to a unique list of objects of LLM-MCTS (Section 2.2).
-    What is embedded of a name is its spelling: the words that it stands for. An encoder reads names
+    A name is embedded by its spelling: the words that it stands for. An encoder reads names
     without blanks badly: among household names, "on the kitchen table" is nearer to `kitchen` than
     to `kitchentable`, and nearest to "kitchen table".
 
@@ -87,7 +87,7 @@ class NameMatcher:
     async def ranked(self, texts: Sequence[str], *, k: int) -> tuple[tuple[NameMatch, ...], ...]:
         """The k nearest names of every text, the nearest first; all if there are fewer.
 
-        Among equally near names the one that came first in `build` is first.
+        Equally near names keep their order in `build`.
 
         Raises:
             TextError: a text is empty.
@@ -114,7 +114,7 @@ def spelled_out(names: Iterable[str], words: Collection[str]) -> dict[str, str]:
 
 
 def _split(name: str, words: Collection[str]) -> tuple[str, ...]:
-    # fewest[i]: the fewest words that make up name[i:]; none at the end, None where it cannot be.
+    # fewest[i]: the fewest words that make up name[i:], or None where no words do.
     fewest: list[tuple[str, ...] | None] = [None] * len(name) + [()]
     for start in reversed(range(len(name))):
         for end in range(len(name), start, -1):

@@ -1,4 +1,4 @@
-"""What is asked of an engine and what comes back: frozen values, hashable, free of any backend."""
+"""Requests to an engine and its answers: frozen values, hashable, free of any backend."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Usage:
     Attributes:
         calls: questions asked.
         prompt_tokens: tokens read, cached ones included.
-        cached_tokens: those of them taken from the prefix cache.
+        cached_tokens: prompt tokens taken from the prefix cache.
         completion_tokens: tokens written.
         replayed: calls answered from the response cache.
         seconds: time from asking to answer, summed over calls.

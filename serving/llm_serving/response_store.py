@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 Answer: TypeAlias = Completion | Scores
 """What the cache keeps."""
 
-# Shorter values are stored: deflate costs 0.1 ms each time and would save them little.
+# Shorter values are not compressed: deflate takes 0.1 ms each time and would save little.
 _COMPRESS_FROM = 512
 _LONGEST_VALUE = 1 << 26
-"""Bytes that a value may unfold to."""
+"""Bytes that a value may have when it is decompressed."""
 _FINISHES = frozenset({"stop", "length"})
 
 _LAYOUT = CacheLayout(
@@ -58,7 +58,7 @@ class ModelShare:
     """What the cache holds of one model.
 
     Attributes:
-        name: under which the model was first asked.
+        name: the one under which the model was first asked.
         revision: of its weights.
         dtype: of its weights.
         entries: answers kept.
@@ -102,8 +102,8 @@ class ResponseCache:
     object does not survive `fork`: a child opens its own.
 
     Args:
-        path: of the file, which is made with its folders if it is missing. Where it may not be
-            written to, what it holds is read and nothing is added.
+        path: of the file, which is made with its folders if it is missing. A file that may
+            not be written to is read, and nothing is added to it.
 
     Raises:
         UnreadableCacheError: the file is damaged, foreign or of another version.
@@ -131,8 +131,8 @@ class ResponseCache:
         """Keeps an answer, on disk when this returns, unless the key has one already.
 
         Returns:
-            The answer that stands: another process may have drawn its own in the meantime, and
-            a rerun must see what this run saw.
+            The answer that is kept: another process may have put its own in the meantime, and a
+            rerun must see what this run saw.
         """
         if not self._file.writable:
             return answer
@@ -213,7 +213,7 @@ def _json(key: bytes, value: object) -> bytes:
 def _answer(plain: bytes) -> Answer:
     *fields, prompt, cached, completion = parse_json(plain)
     if any(type(count) is not int or count < 0 for count in (prompt, cached, completion)):
-        raise ValueError("token counts that are none")
+        raise ValueError("a token count that is not a whole number of 0 or more")
     usage = Usage(calls=1, prompt_tokens=prompt, cached_tokens=cached, completion_tokens=completion)
     match fields:
         case [[*logprobs]] if all(map(_is_logprob, logprobs)):
@@ -229,7 +229,7 @@ def _is_logprob(value: object) -> bool:
 
 
 def _packed(key: bytes, answer: Answer) -> bytes:
-    """An answer with a checksum of itself and of its key, so that no damage is believed."""
+    """An answer with a checksum of itself and of its key, by which damage is found."""
     usage = answer.usage
     fields: list[object] = (
         [answer.logprobs]

@@ -16,30 +16,30 @@ import asyncio
 from typing import TYPE_CHECKING, Protocol
 
 from llm_serving.request import EncodedPrompt
-from llm_serving.vllm_adapter import MAX_LABELS, Draw, next_token_params, prompt_tail_params
+from llm_serving.vllm_adapter import MAX_LABELS, VllmJob, next_token_params, prompt_tail_params
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from llm_serving.vllm_adapter import Drawn
+    from llm_serving.vllm_adapter import VllmResult
 
 
 class Submit(Protocol):
     """Sends one job to the engine."""
 
-    async def __call__(self, job: Draw) -> Drawn:
+    async def __call__(self, job: VllmJob) -> VllmResult:
         """Awaits its result."""
         ...
 
 
 async def tail_scores(
     submit: Submit, prompt: EncodedPrompt, sequences: Sequence[tuple[int, ...]]
-) -> tuple[list[float], list[Drawn]]:
+) -> tuple[list[float], list[VllmResult]]:
     """Scores each sequence as the end of a prompt of its own.
 
     A row of log-probabilities exists only for tokens after the cached blocks. Where the blocks
     reach into the sequence itself (the prompt ends on a block boundary, or the same sequence was
-    scored before), the rows are not there, and those sequences go the trie's way.
+    scored before), these rows are missing, and `trie_scores` scores those sequences.
 
     Args:
         submit: sends a job to the engine.
@@ -47,21 +47,21 @@ async def tail_scores(
         sequences: token ids of each choice, its terminator included; distinct.
 
     Returns:
-        log-probabilities, shape [sequences], in nats, and everything that was drawn for them.
+        Log-probabilities, shape [sequences], in nats, and the results of all jobs.
     """
     begin = len(prompt.token_ids)
     params = prompt_tail_params()
-    drawn = list(
+    results = list(
         await asyncio.gather(
             *(
-                submit(Draw(prompt.token_ids + sequence, prompt.images, params))
+                submit(VllmJob(prompt.token_ids + sequence, prompt.images, params))
                 for sequence in sequences
             )
         )
     )
     scores = [0.0] * len(sequences)
     unread: list[int] = []
-    for i, (sequence, tail) in enumerate(zip(sequences, drawn, strict=True)):
+    for i, (sequence, tail) in enumerate(zip(sequences, results, strict=True)):
         expanded = tail.prompt_tokens - begin - len(sequence)
         first = begin + expanded  # image placeholders make the prompt longer than was sent
         if tail.prompt_logprobs is None or tail.cached_tokens > first - 1:
@@ -70,15 +70,15 @@ async def tail_scores(
             scores[i] = sum(tail.prompt_logprobs[first : first + len(sequence)])
     if unread:
         again, more = await trie_scores(submit, prompt, [sequences[i] for i in unread])
-        drawn += more
+        results += more
         for i, score in zip(unread, again, strict=True):
             scores[i] = score
-    return scores, drawn
+    return scores, results
 
 
 async def trie_scores(
     submit: Submit, prompt: EncodedPrompt, sequences: Sequence[tuple[int, ...]]
-) -> tuple[list[float], list[Drawn]]:
+) -> tuple[list[float], list[VllmResult]]:
     """Scores each sequence as a walk through the trie of all; arguments as for `tail_scores`."""
     nodes = _trie(sequences)
     answers = await asyncio.gather(
@@ -94,25 +94,25 @@ async def trie_scores(
         sum(logprob[sequence[:t]][token] for t, token in enumerate(sequence))
         for sequence in sequences
     ]
-    return scores, [one for _, drawn in answers for one in drawn]
+    return scores, [result for _, results in answers for result in results]
 
 
 async def next_token_logprobs(
     submit: Submit, prompt: EncodedPrompt, token_ids: Sequence[int]
-) -> tuple[dict[int, float], list[Drawn]]:
+) -> tuple[dict[int, float], list[VllmResult]]:
     """Log p(token | prompt) of any number of next tokens, in nats, by token id."""
     chunks = [token_ids[i : i + MAX_LABELS] for i in range(0, len(token_ids), MAX_LABELS)]
-    drawn = await asyncio.gather(
+    results = await asyncio.gather(
         *(
-            submit(Draw(prompt.token_ids, prompt.images, next_token_params(chunk)))
+            submit(VllmJob(prompt.token_ids, prompt.images, next_token_params(chunk)))
             for chunk in chunks
         )
     )
     logprobs: dict[int, float] = {}
-    for chunk, one in zip(chunks, drawn, strict=True):
-        assert one.next_logprobs is not None
-        logprobs.update((token, one.next_logprobs[token]) for token in chunk)
-    return logprobs, list(drawn)
+    for chunk, result in zip(chunks, results, strict=True):
+        assert result.next_logprobs is not None
+        logprobs.update((token, result.next_logprobs[token]) for token in chunk)
+    return logprobs, list(results)
 
 
 def _trie(sequences: Iterable[tuple[int, ...]]) -> dict[tuple[int, ...], list[int]]:

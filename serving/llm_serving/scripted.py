@@ -52,14 +52,14 @@ class ScriptError(ServingError):
 class ScriptedEngine(CountingEngine):
     """Answers every request from a script, at once or after a delay.
 
-    Tokens are the bytes of UTF-8, and a chat's turns begin with a token of their own. The script is
-    taken at its word: neither `max_tokens` nor `stop` cuts an answer, but one that is outside its
-    request's constraint is an error. An exception that the script raises reaches the caller.
+    Tokens are the bytes of UTF-8, and a chat's turns begin with a token of their own. Neither
+    `max_tokens` nor `stop` cuts an answer; an answer outside its request's constraint is an error.
+    An exception that the script raises reaches the caller.
 
     Args:
         script: a function from the request to the answer's text; or for each role such a function,
             its one and only answer, or its answers in the order in which they are asked for.
-        delay: seconds before the answer of a request; without it an answer suspends nobody.
+        delay: seconds before the answer of a request; without it no caller is suspended.
         score: from the prompt's text and the choices to their log-probabilities, in nats; used
             for choices and for labels.
         identity: tells scripts apart, for a response cache that several of them share.
@@ -108,7 +108,7 @@ class ScriptedEngine(CountingEngine):
         self.embedded: list[tuple[str, ...]] = []
 
     def encode(self, prompt: Prompt) -> EncodedPrompt:
-        """UTF-8 bytes; a chat's turns with their headers and the one of the answer to come."""
+        """UTF-8 bytes; in a chat each turn has a header, and the header of the answer ends it."""
         if isinstance(prompt, EncodedPrompt):
             return prompt
         if isinstance(prompt, str):
@@ -125,7 +125,7 @@ class ScriptedEngine(CountingEngine):
         return EncodedPrompt(tuple(token_ids), tuple(images))
 
     def text(self, prompt: Prompt) -> str:
-        """What the model reads, whichever form the prompt has: the inverse of `encode`."""
+        """The text of a prompt in any form: the inverse of `encode`."""
         if isinstance(prompt, str):
             return prompt
         # One character a token: special ones are beyond Latin-1, whose characters are the bytes.

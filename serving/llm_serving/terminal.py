@@ -1,8 +1,8 @@
-"""What is written to a terminal: texts of foreign files cannot give it orders.
+"""Output to a terminal, which texts from foreign files cannot control.
 
 A key of an index or the name of a sweep may hold escape sequences, which move the cursor, retitle
 the window or worse. Here every control character becomes a visible escape; line breaks and tabs
-stay where a text has lines. Square brackets mean nothing but themselves.
+stay where a text has lines. Square brackets are not markup.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from llm_serving.errors import printable
+from llm_kernels.quoting import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rich.status import Status
 
 _LONGEST_LINE = 4000
-"""Characters of a complaint."""
+"""Characters of a line that `complain` writes."""
 
 
 class SafeConsole(Console):
@@ -59,7 +59,7 @@ class SafeConsole(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """The segments of a renderable; those that are text are made harmless."""
+        """The segments of a renderable, with control characters in texts written as escapes."""
         for segment in super().render(renderable, options):
             if segment.control:
                 yield segment
@@ -67,11 +67,11 @@ class SafeConsole(Console):
                 yield Segment(harmless(segment.text), segment.style)
 
     def waiting(self, what: str) -> Status:
-        """A sign of life beside a text, while it is entered and on a terminal."""
+        """Shows a spinner beside a text while it is entered, on a terminal."""
         return self.status(literal(what))
 
     def on_broken_pipe(self) -> None:
-        """Lets a reader that left be whoever called to deal with."""
+        """Raises the error again: the caller handles a reader that has left."""
         raise  # noqa: PLE0704 - called while BrokenPipeError is handled
 
 
@@ -96,7 +96,7 @@ class LineHandler(logging.Handler):
     """Writes a line to standard error for each message that is logged."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Writes the message, and the error that belongs to it in a few words."""
+        """Writes the message, with the type and the text of its error."""
         try:
             text = record.getMessage()
         except (TypeError, ValueError):  # arguments that the message has no place for
@@ -108,9 +108,9 @@ class LineHandler(logging.Handler):
 
 
 def literal(text: str, style: str = "") -> Text:
-    """A text of one line as Rich's tables and lines take it: as wide as it will be shown.
+    """A text of one line for Rich's tables and lines, with control characters as escapes.
 
-    A line break in it is shown as an escape: a key could pass for lines of ours.
+    Line breaks become escapes too: otherwise a key could look like further lines of output.
     """
     return Text(printable(text), style)
 
@@ -128,6 +128,6 @@ def say(text: str) -> None:
 
 
 def complain(text: str) -> None:
-    """Writes one line to standard error; line breaks become blanks, and a very long text ends."""
+    """Writes one line to standard error; line breaks become blanks, and a very long text is cut."""
     line = printable(" ".join(text.split()))
     sys.stderr.write(f"{line if len(line) <= _LONGEST_LINE else f'{line[:_LONGEST_LINE]}...'}\n")

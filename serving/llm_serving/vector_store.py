@@ -53,7 +53,7 @@ class EncoderIdentity:
 
     Attributes:
         name: bundled name, absolute folder or hub id; says where they were found.
-        revision: tells these weights from any others, whatever they are called.
+        revision: tells these weights from any others, under any name.
     """
 
     name: str
@@ -65,7 +65,7 @@ class EncoderShare:
     """What the cache holds of one encoder.
 
     Attributes:
-        name: under which the encoder was first asked.
+        name: the one under which the encoder was first asked.
         revision: of its weights.
         dimension: of its vectors.
         entries: vectors kept.
@@ -118,7 +118,7 @@ class VectorCache:
         self._file = CacheFile(path, _LAYOUT)
 
     def dimension(self, encoder: EncoderIdentity) -> int | None:
-        """The dimension of an encoder's vectors; None before its first."""
+        """The dimension of an encoder's vectors; None if none is kept yet."""
         rows = self._file.run(
             "SELECT dimension FROM encoders WHERE revision = ?", (encoder.revision,)
         )
@@ -148,7 +148,7 @@ class VectorCache:
         """Keeps vectors, on disk when this returns, where a text has none already.
 
         Returns:
-            The vectors that stand: another process may have put its own in the meantime, which
+            The vectors that are kept: another process may have put its own in the meantime, which
             differ in the last bits, and a rerun must see what this run saw.
         """
         standing = dict(vectors)
@@ -224,20 +224,20 @@ class VectorCache:
             raise self._file.unreadable("holds a damaged vector")
         vectors = np.frombuffer(b"".join(sound), "<f4").reshape(len(sound), dimension)
         lengths = np.linalg.norm(vectors.astype(np.float64), axis=1)
-        # Written this way round, a NaN is damage too.
+        # With `not` outside, a NaN is damage too.
         if not (np.abs(lengths - 1) < _LENGTH_ERROR).all():
             raise self._file.unreadable("holds a damaged vector")
         return vectors.astype(np.float32, copy=False)
 
 
 def _row(text: str, vector: NDArray[np.float32]) -> tuple[bytes, bytes]:
-    """A text's digest and its vector, with a checksum of both so that no damage is believed."""
+    """A text's digest and its vector, with a checksum of both, by which damage is found."""
     digest, content = _digest(text), vector.astype("<f4").tobytes()
     return digest, content + _checksum(digest, content)
 
 
 def _vector_bytes(digest: bytes, kept: object, size: int) -> bytes | None:
-    """The numbers in what is kept of a text; None if that is damaged."""
+    """The bytes of the vector in a kept value; None if the value is damaged."""
     if not isinstance(kept, bytes):
         return None
     content, checksum = kept[:size], kept[size:]

@@ -51,8 +51,8 @@ not yet on a GPU, which follows the CPU until it is."""
 
 
 @dataclass(frozen=True, slots=True)
-class Draw:
-    """A job: one prompt, one answer.
+class VllmJob:
+    """One prompt, to be answered once.
 
     Attributes:
         token_ids: shape [T].
@@ -66,15 +66,15 @@ class Draw:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
-    """What became of a `Draw`.
+class VllmResult:
+    """vLLM's answer to a `VllmJob`.
 
     Attributes:
         token_ids: shape [answer], the terminator included.
-        finish: "stop", "length", or "error" where vLLM gave this request up.
-        text: the answer where vLLM itself had to watch for stop texts, else "".
+        finish: "stop", "length", or "error" where vLLM failed on this request.
+        text: the answer where the job has stop texts, for which vLLM watches; else "".
         prompt_tokens: T with image placeholders expanded.
-        cached_tokens: those of them read from the prefix cache.
+        cached_tokens: prompt tokens read from the prefix cache.
         next_logprobs: log-probability by token id at the first new position, where asked for.
         prompt_logprobs: shape [T]; entry i is log p(token i | tokens before it), valid from
             `cached_tokens + 1` on; None where not asked for.
@@ -116,7 +116,7 @@ def prepare_environment() -> None:
     """Sets what vLLM reads on import; what the user has set stays."""
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
     if os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR") == "ERROR":
-        logging.getLogger("vllm").setLevel(logging.ERROR)  # it speaks before it reads its level
+        logging.getLogger("vllm").setLevel(logging.ERROR)  # vLLM logs before it reads this variable
         warnings.filterwarnings("ignore", category=FutureWarning, module="vllm")
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -124,7 +124,7 @@ def prepare_environment() -> None:
     # are known to be finite, and a slow machine must not fail where a fast one passes.
     os.environ.setdefault("VLLM_REGEX_COMPILATION_TIMEOUT_S", "0")
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-    # One process needs no network, but gloo listens where the machine's name leads.
+    # One process needs no network, but gloo listens at the address of the machine's name.
     if sys.platform == "linux":
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
 
@@ -137,7 +137,7 @@ def on_gpu() -> bool:
 
 
 def emulates_bfloat16() -> bool:
-    """Whether this machine computes bfloat16 only by detours, slower than float32.
+    """Whether this machine only emulates bfloat16, slower than float32.
 
     A CPU without AVX512-BF16 or AMX converts at every product: with 64 sequences in flight the
     135M model then writes five times fewer tokens per second than in float32.
@@ -165,7 +165,9 @@ class VllmCore:
         from vllm import EngineArgs
         from vllm.v1.engine.llm_engine import LLMEngine
 
-        arguments = engine_arguments(config, path, known=_field_names(EngineArgs))
+        arguments = engine_arguments(
+            config, path, known=frozenset(field.name for field in dataclasses.fields(EngineArgs))
+        )
         self.stats = StepStats()
         try:
             with _quiet():
@@ -177,7 +179,7 @@ class VllmCore:
                 )
         except ServingError:
             raise
-        except Exception as error:  # vLLM and what it reads the folder with raise anything
+        except Exception as error:  # vLLM and the libraries below it raise any exception
             raise _start_error(error, config) from error
         if arguments["structured_outputs_config"]["backend"] == "outlines":
             from llm_serving import outlines_backend
@@ -188,7 +190,7 @@ class VllmCore:
         self.capacity: int = vllm_config.scheduler_config.max_num_seqs
         self.dtype = str(vllm_config.model_config.dtype).removeprefix("torch.")
 
-    def add(self, ticket: int, job: Draw) -> None:
+    def add(self, ticket: int, job: VllmJob) -> None:
         """Hands a job to vLLM's scheduler.
 
         Raises:
@@ -209,10 +211,10 @@ class VllmCore:
         self.engine.add_request(str(ticket), rendered, job.params)
 
     def abort(self, tickets: Sequence[int]) -> None:
-        """Frees the blocks of jobs that nobody waits for."""
+        """Frees the blocks of jobs whose callers are gone."""
         self.engine.abort_request([str(ticket) for ticket in tickets])
 
-    def step(self) -> list[tuple[int, Drawn]]:
+    def step(self) -> list[tuple[int, VllmResult]]:
         """One forward pass over everything in flight."""
         return [
             (int(output.request_id), _read(output))
@@ -339,10 +341,10 @@ _FINISHES: dict[str, Literal["stop", "length"]] = {"stop": "stop", "length": "le
 
 @lru_cache(maxsize=32)
 def _open(image: Image) -> tuple[Any, str]:
-    """A Pillow image, and the name by which vLLM knows it again.
+    """A Pillow image, and the name under which vLLM caches it.
 
-    An image comes once with each of its choices; decoding and hashing its pixels anew would hold
-    the stepping thread up for tens of milliseconds each time.
+    Scoring sends an image once with each choice. Decoding and hashing its pixels each time would
+    hold the stepping thread up for tens of milliseconds.
     """
     from PIL import Image as Pillow
 
@@ -350,10 +352,10 @@ def _open(image: Image) -> tuple[Any, str]:
     return opened, hashlib.sha256(image.data).hexdigest()
 
 
-def _read(output: Any) -> Drawn:  # noqa: ANN401 - vLLM's RequestOutput
+def _read(output: Any) -> VllmResult:  # noqa: ANN401 - vLLM's RequestOutput
     answer = output.outputs[0]
     rows = output.prompt_logprobs
-    return Drawn(
+    return VllmResult(
         token_ids=tuple(answer.token_ids),
         finish=_FINISHES.get(answer.finish_reason, "error"),
         text=answer.text,
@@ -369,7 +371,7 @@ def _read(output: Any) -> Drawn:  # noqa: ANN401 - vLLM's RequestOutput
 
 
 def _target_logprobs(rows: Any) -> list[float]:  # noqa: ANN401 - vLLM's FlatLogprobs
-    """The first entry of each row is the prompt's own token; row 0 has none."""
+    """The log-probability of each prompt token: the first entry of its row; row 0 has none."""
     return [
         rows.logprobs[start] if end > start else float("nan")
         for start, end in zip(rows.start_indices, rows.end_indices, strict=True)
@@ -384,15 +386,11 @@ def _check_images(config: EngineConfig, *, reads_images: bool) -> None:
         )
 
 
-def _field_names(arguments: Any) -> frozenset[str]:  # noqa: ANN401
-    return frozenset(field.name for field in dataclasses.fields(arguments))
-
-
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keeps what a folder is complained about in the error that follows, and off the terminal.
+    """Silences the logs of vLLM and transformers, whose complaints the error that follows repeats.
 
-    Whoever has asked vLLM for more than its errors gets all of it.
+    Where the user has asked vLLM for more than its errors, nothing is silenced.
     """
     from transformers.utils import logging as transformers_logging
 

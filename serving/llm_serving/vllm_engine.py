@@ -29,9 +29,9 @@ from llm_serving.request import (
 )
 from llm_serving.scoring import next_token_logprobs, tail_scores, trie_scores
 from llm_serving.vllm_adapter import (
-    Draw,
-    Drawn,
     VllmCore,
+    VllmJob,
+    VllmResult,
     installed_version,
     prepare_environment,
     sampling_params,
@@ -90,7 +90,7 @@ class VllmEngine(CountingEngine):
         model = resolve(self.config.model)
         self._tokenizer = _load_tokenizer(model)
         self._terminator: int = self._tokenizer.eos_token_id
-        self._dispatcher: Dispatcher[Draw, Drawn, VllmCore] = Dispatcher(
+        self._dispatcher: Dispatcher[VllmJob, VllmResult, VllmCore] = Dispatcher(
             lambda: VllmCore(self.config, model.path), name="vllm-step"
         )
         self.context = self._dispatcher.core.context
@@ -138,6 +138,7 @@ class VllmEngine(CountingEngine):
 
         Raises:
             TooManyImagesError: the prompt holds more images than the model's configuration allows.
+            RequestFailedError: the chat template fails on this chat.
         """
         if isinstance(prompt, EncodedPrompt):
             self._check_images(prompt.images)
@@ -155,7 +156,7 @@ class VllmEngine(CountingEngine):
         token_ids = self._tokenizer.encode(text, add_special_tokens=False)
         return EncodedPrompt(tuple(token_ids), images)
 
-    async def submit(self, job: Draw) -> Drawn:
+    async def submit(self, job: VllmJob) -> VllmResult:
         """Hands vLLM a job as it is: for scoring, checks and benchmarks.
 
         Raises:
@@ -169,8 +170,8 @@ class VllmEngine(CountingEngine):
         sampling, constraint = request.sampling, request.constraint
         max_tokens = sampling.max_tokens if constraint is None else constraint.max_tokens
         self._check_length(prompt, max_tokens)
-        drawn = await self.submit(
-            Draw(
+        result = await self.submit(
+            VllmJob(
                 prompt.token_ids,
                 prompt.images,
                 sampling_params(
@@ -183,14 +184,14 @@ class VllmEngine(CountingEngine):
                 ),
             )
         )
-        if drawn.finish == "error":
+        if result.finish == "error":
             raise RequestFailedError(
-                f"vLLM gave the request of role {request.role!r} up: its log says why. A "
-                "constrained answer whose pattern cannot be compiled ends like this"
+                f"vLLM failed on the request of role {request.role!r}: its log says why. One "
+                "cause is a constraint whose pattern cannot be compiled"
             )
-        text = drawn.text or self._tokenizer.decode(drawn.token_ids, skip_special_tokens=True)
-        usage = _usage([drawn], begun)
-        return Completion(text=text, token_ids=drawn.token_ids, finish=drawn.finish, usage=usage)
+        text = result.text or self._tokenizer.decode(result.token_ids, skip_special_tokens=True)
+        usage = _usage([result], begun)
+        return Completion(text=text, token_ids=result.token_ids, finish=result.finish, usage=usage)
 
     async def _score(self, prompt: Prompt, choices: Sequence[str], role: str) -> Scores:
         begun = time.perf_counter()
@@ -200,10 +201,10 @@ class VllmEngine(CountingEngine):
         sequences = {choice: self.choice_tokens(choice) for choice in choices}
         self._check_length(encoded, max(len(tokens) for tokens in sequences.values()) + 1)
         distinct = list(dict.fromkeys(sequences.values()))
-        scores, drawn = await self._sequence_scores(encoded, distinct)
+        scores, results = await self._sequence_scores(encoded, distinct)
         by_tokens = dict(zip(distinct, scores, strict=True))
         logprobs = tuple(by_tokens[sequences[choice]] for choice in choices)
-        return Scores(logprobs=logprobs, usage=_usage(drawn, begun))
+        return Scores(logprobs=logprobs, usage=_usage(results, begun))
 
     async def _score_labels(self, prompt: Prompt, labels: Sequence[str], role: str) -> Scores:
         begun = time.perf_counter()
@@ -212,11 +213,11 @@ class VllmEngine(CountingEngine):
         encoded = self.encode(prompt)
         token_ids = [self._label_token(label) for label in labels]
         self._check_length(encoded, 1)
-        logprobs, drawn = await next_token_logprobs(
+        logprobs, results = await next_token_logprobs(
             self.submit, encoded, list(dict.fromkeys(token_ids))
         )
         scored = tuple(logprobs[token] for token in token_ids)
-        return Scores(logprobs=scored, usage=_usage(drawn, begun))
+        return Scores(logprobs=scored, usage=_usage(results, begun))
 
     async def _embed(self, texts: Sequence[str], role: str) -> NDArray[np.float32]:
         return await self._encoder.embed(texts)
@@ -228,12 +229,12 @@ class VllmEngine(CountingEngine):
             self._encoder.close()
 
     async def aclose(self) -> None:
-        """The same without blocking the event loop, whose callers must hear of the end."""
+        """As `close`, without blocking the event loop: its callers must hear of the end."""
         await asyncio.get_running_loop().run_in_executor(None, self.close)
 
     async def _sequence_scores(
         self, prompt: EncodedPrompt, sequences: Sequence[tuple[int, ...]]
-    ) -> tuple[list[float], list[Drawn]]:
+    ) -> tuple[list[float], list[VllmResult]]:
         if self._scoring == "auto":
             return await self._choose_scoring(prompt, sequences)
         way = tail_scores if self._scoring == "tail" else trie_scores
@@ -241,19 +242,19 @@ class VllmEngine(CountingEngine):
 
     async def _choose_scoring(
         self, prompt: EncodedPrompt, sequences: Sequence[tuple[int, ...]]
-    ) -> tuple[list[float], list[Drawn]]:
+    ) -> tuple[list[float], list[VllmResult]]:
         """Scores both ways; from then on the faster one is taken if they agreed."""
-        checked, drawn = await trie_scores(self.submit, prompt, sequences)
+        checked, results = await trie_scores(self.submit, prompt, sequences)
         tail, more = await tail_scores(self.submit, prompt, sequences)
-        if len(more) > len(sequences):  # some of them went the trie's way: nothing to compare
-            return checked, drawn + more
+        if len(more) > len(sequences):  # the trie scored some of them: nothing to compare
+            return checked, results + more
         gap = max(abs(a - b) for a, b in zip(tail, checked, strict=True))
         self._scoring = "tail" if gap <= AGREEMENT else "trie"
         if self._scoring == "trie":
             logger.warning(
                 "scoring by prompt tails differs from the trie by %.3f nats: the trie is used", gap
             )
-        return checked, drawn + more
+        return checked, results + more
 
     def choice_tokens(self, choice: str) -> tuple[int, ...]:
         """A choice as it is scored: its own tokens, then the terminator."""
@@ -286,18 +287,18 @@ class VllmEngine(CountingEngine):
             )
 
 
-def _usage(drawn: Sequence[Drawn], begun: float) -> Usage:
+def _usage(results: Sequence[VllmResult], begun: float) -> Usage:
     return Usage(
         calls=1,
-        prompt_tokens=sum(one.prompt_tokens for one in drawn),
-        cached_tokens=sum(one.cached_tokens for one in drawn),
-        completion_tokens=sum(len(one.token_ids) for one in drawn),
+        prompt_tokens=sum(result.prompt_tokens for result in results),
+        cached_tokens=sum(result.cached_tokens for result in results),
+        completion_tokens=sum(len(result.token_ids) for result in results),
         seconds=time.perf_counter() - begun,
     )
 
 
 def _seed_of(request: Request) -> int | None:
-    """Sample i of a seeded request has a seed of its own; greedy answers need none."""
+    """The seed of this sample of a seeded request; None where the answer is greedy or unseeded."""
     sampling = request.sampling
     if sampling.seed is None or sampling.temperature == 0.0:
         return None
@@ -312,10 +313,10 @@ def _chat_turn(message: Message) -> dict[str, Any]:
 
 
 def _load_tokenizer(model: ResolvedModel) -> Any:  # noqa: ANN401 - a transformers class
-    """A tokenizer of our own: vLLM's is busy on the stepping thread.
+    """A second tokenizer: vLLM's own is busy on the stepping thread.
 
     Raises:
-        EngineConfigError: the model's folder has none that can be used.
+        EngineConfigError: the model's folder has no tokenizer that can be used.
     """
     installed_version()
     prepare_environment()

@@ -1,4 +1,4 @@
-"""What vLLM says of itself after every step: load of its batch, prefix cache, preemptions."""
+"""What vLLM reports after every step: load of its batch, prefix cache, preemptions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class EngineLoad:
 
     Attributes:
         running: requests in the batch of the last step.
-        waiting: requests that were not in it: new ones, and those that had no room.
+        waiting: requests that were not in it: new ones, and requests without room.
         capacity: requests that one step may advance.
         preempted: requests thrown out of a batch for want of KV cache, since the engine started.
         kv_usage: share of the KV cache in use.
@@ -31,7 +31,7 @@ class PrefixCacheStats:
 
     Attributes:
         queries: prompt tokens looked up.
-        hits: those of them found.
+        hits: prompt tokens found.
     """
 
     queries: int

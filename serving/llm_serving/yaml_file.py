@@ -1,8 +1,8 @@
-"""From the bytes of a YAML file to plain values, with nothing that a configuration has no use for.
+"""From the bytes of a YAML file to plain values: the part of YAML that a configuration needs.
 
-Scalars follow YAML's core schema: `1e-3` is a number; `no`, `12:30` and `2026-01-31` are texts. Of
-the rest of YAML there are anchors and aliases. Tags, repeated keys, keys that are no texts and
-numbers that are not finite are refused rather than given a meaning.
+Scalars follow YAML's core schema: `1e-3` is a number; `no`, `12:30` and `2026-01-31` are texts.
+Anchors and aliases are read. Tags, repeated keys, keys that are not texts and numbers that are not
+finite are refused.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import yaml
 
 from llm_kernels.files import read_regular
-from llm_serving.errors import LONGEST_VALUE, printable, shown
+from llm_kernels.quoting import LONGEST_VALUE, printable, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,7 @@ Json: TypeAlias = Any
 """None, a bool, an int, a finite float, a str, or a list or a str-keyed dict of these."""
 
 MOST_BYTES = 1 << 20
-"""Of a file."""
+"""Bytes of the largest file that is read."""
 _MOST_VALUES = 100_000
 _DEEPEST = 16
 _MOST_DIGITS = 18
@@ -92,7 +92,7 @@ class _Reader:
         self._count = 0
 
     def read(self) -> Json:
-        """The file's only document; None where there is none."""
+        """The file's only document; None for a file without one."""
         value: Json = None
         documents = 0
         for event in self._events:
@@ -118,7 +118,7 @@ class _Reader:
             return self._anchored(event, depth)
         assert isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent)
         if event.tag is not None:
-            raise self._error(f"{event.tag}: tags have no use here", event)
+            raise self._error(f"{event.tag}: tags are not supported", event)
         self._go_down(depth, event)
         before = self._count
         self._add(1, event)
@@ -153,7 +153,7 @@ class _Reader:
             key = self._value(event, depth=depth + 1)
             if not isinstance(key, str):
                 raise self._error(
-                    f"the key {shown(key)} is no text; quote it if it is a name", event
+                    f"the key {shown(key)} is not a text; quote it if it is a name", event
                 )
             if key in values:
                 raise self._error(f"the key {shown(key)} is given twice; keep one", event)

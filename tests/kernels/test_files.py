@@ -123,9 +123,9 @@ def unfit(tmp_path, kind):
     ("kind", "complaint"),
     [
         ("folder", "that is a folder; name a file in it"),
-        ("fifo", "that is no regular file; name one"),
-        ("device", "that is no regular file; name one"),
-        ("link to a device", "that is no regular file; name one"),
+        ("fifo", "that is not a regular file; name one"),
+        ("device", "that is not a regular file; name one"),
+        ("link to a device", "that is not a regular file; name one"),
         ("dangling", "that link leads nowhere; name a file"),
         ("loop", "that link leads nowhere; name a file"),
         ("missing", "the folder .*missing is missing"),

@@ -44,7 +44,7 @@ def files_of(folder):
 
 
 def sealed(fields):
-    """An `index.json` with a right digest, whatever it says."""
+    """An `index.json` of any content with a right digest."""
     body = ",\n".join(f'"{name}": {json.dumps(value)}' for name, value in fields.items())
     body = body.encode() + b"\n}\n"
     return b'{\n"sha256": "%s",\n%s' % (hashlib.sha256(body).hexdigest().encode(), body)
@@ -380,7 +380,7 @@ def test_what_is_no_regular_file_is_refused_at_once(saved):
         os.mkfifo(path)
         with pytest.raises(IndexFileError, match=message) as told:
             EmbeddingIndex.load(saved)
-        assert "no regular file" in str(told.value)
+        assert "not a regular file" in str(told.value)
     with pytest.raises(IndexFileError, match="save to another folder or remove it"):
         index_of(2).save(saved)
 

@@ -1,4 +1,4 @@
-"""Saved indexes that somebody damaged, or wrote to do harm."""
+"""Saved indexes that are damaged, or were written to do harm."""
 
 import time
 import tracemalloc
@@ -10,7 +10,7 @@ from hostile.folders import index_alterations
 from llm_kernels.errors import IndexFileError, VectorError
 from llm_kernels.index import EmbeddingIndex
 
-# What they change is no damage to the index itself: whose encoder it is, its commands look at.
+# These leave the index sound; the commands on an index check whose encoder it is.
 SOUND = {
     "a key with a zero byte": 1,
     "another encoder": 1,

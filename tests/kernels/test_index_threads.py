@@ -18,7 +18,7 @@ VERSIONS = 150
 
 
 def angle(key, version):
-    """Of the vector of a key, another one for every key and version."""
+    """The angle of a key's vector, different for every key and version."""
     number = (*BASE, *GUESTS).index(key)
     return 0.01 + 1.5 * (number * (VERSIONS + 1) + version) / (20 * (VERSIONS + 1))
 
@@ -29,7 +29,7 @@ def entries(keys, version):
 
 
 def check_answer(answer, query):
-    """The one version that all matches are of; key, payload, vector and order fit together."""
+    """The version of all matches, whose key, payload, vector and order fit together."""
     versions = {match.payload["version"] for match in answer}
     assert len(versions) == 1
     (version,) = versions

@@ -1,5 +1,7 @@
-"""Every backend on the CPU gives the oracle's answer: the same bits, ties included."""
+"""Every backend on the CPU gives the oracle's answer, bit for bit; and which backend is chosen."""
 
+import subprocess
+import sys
 from unittest import mock
 
 import numpy as np
@@ -9,12 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llm_kernels import (
+    available_backends,
     candidates,
+    choose_backend,
     faiss_search,
     inverse_norms,
     numpy_search,
+    similarity,
     topk_oracle,
     torch_search,
+    triton_search,
     unit_queries,
 )
 
@@ -234,3 +240,53 @@ def test_memory_does_not_grow_with_the_corpus():
             tracemalloc.stop()
     np.testing.assert_array_equal(indices, np.tile([0, 1, 2], (8, 1)))
     assert peak < 8 * 100_000 * 4
+
+
+# --- which backend is chosen ----------------------------------------------------------------------
+
+
+def test_the_backends_of_a_device():
+    assert available_backends()[-3:] == ("faiss", "torch", "numpy")
+    assert "numpy" not in available_backends(device="cuda:0")
+    assert "torch" in available_backends(device="cuda:0")
+
+
+@pytest.mark.parametrize(("triton_runs", "expected"), [(True, "triton"), (False, "torch")])
+def test_the_choice_on_a_gpu(monkeypatch, triton_runs, expected):
+    monkeypatch.setattr(
+        triton_search, "unavailable", lambda: None if triton_runs else "no GPU is here"
+    )
+    size = {"device": "cuda:1", "rows": 1_000}
+    assert choose_backend(**size, k=64, dimension=1024) == expected
+    assert choose_backend(**size, k=65, dimension=1024) == "torch"
+    assert choose_backend(**size, k=64, dimension=1025) == "torch"
+
+
+@pytest.mark.parametrize(
+    ("rows", "dtype", "expected"),
+    [
+        (10, "float32", "numpy"),
+        (1_000_000, "float32", "numpy"),
+        (1_000, "float16", "numpy"),
+        (10_000, "float16", "torch"),
+        (10, "bfloat16", "torch"),
+    ],
+)
+def test_the_choice_on_the_cpu(rows, dtype, expected):
+    size = {"device": "cpu", "rows": rows, "dimension": 384}
+    assert choose_backend(**size, dtype=dtype) == expected
+
+
+def test_float16_without_torch(monkeypatch):
+    monkeypatch.setattr(similarity, "find_spec", lambda name: None)
+    size = {"device": "cpu", "rows": 10_000, "dimension": 384}
+    assert choose_backend(**size, dtype="float16") == "numpy"
+
+
+def test_importing_the_layer_imports_no_backend():
+    code = (
+        "import sys, llm_kernels; llm_kernels.available_backends;"
+        "print([name for name in ('torch', 'faiss', 'triton') if name in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"

@@ -57,11 +57,11 @@ def test_left_out_rows_may_hold_anything():
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        ([1, np.nan, 0], r"corpus\[2\] holds NaN at position 1: leave the row out"),
-        ([1, 0, -np.inf], r"corpus\[2\] holds Inf at position 2: leave the row out"),
-        ([0, 0, 0], r"corpus\[2\] is zero: .* leave the row out"),
-        ([1e-30, 0, 0], r"corpus\[2\] has norm 1e-30, outside .*: scale the row"),
-        ([0, 1e30, 0], r"corpus\[2\] has norm 1e\+30, outside .*: scale the row"),
+        ([1, np.nan, 0], r"corpus\[2\] holds NaN at position 1: leave it out"),
+        ([1, 0, -np.inf], r"corpus\[2\] holds Inf at position 2: leave it out"),
+        ([0, 0, 0], r"corpus\[2\] is zero: .* leave it out"),
+        ([1e-30, 0, 0], r"corpus\[2\] has norm 1e-30, outside .*: scale it"),
+        ([0, 1e30, 0], r"corpus\[2\] has norm 1e\+30, outside .*: scale it"),
     ],
 )
 def test_bad_rows_are_named(kind, bad, message):

@@ -89,9 +89,9 @@ def test_a_bad_text_file_is_named(tmp_path, content, said):
 def test_a_pipe_or_a_device_of_entries_is_refused_at_once(tmp_path):
     os.mkfifo(tmp_path / "pipe.jsonl")
     for path in (tmp_path / "pipe.jsonl", Path("/dev/zero")):
-        with pytest.raises(EntryFileError, match="is no regular file"):
+        with pytest.raises(EntryFileError, match="is not a regular file"):
             read_text_entries(path)
-        with pytest.raises(EntryFileError, match="is no regular file"):
+        with pytest.raises(EntryFileError, match="is not a regular file"):
             read_jsonl_entries(path, field="text", key=None)
 
 

@@ -17,8 +17,8 @@ from llm_kernels import EmbeddingIndex
 from llm_planning.experiments.display import LineDisplay, LiveDisplay
 from llm_planning.experiments.pool import PoolLoad
 from llm_planning.experiments.scheduler import Progress
-from llm_serving.cache import ResponseCache
 from llm_serving.request import Completion, ModelIdentity, Usage
+from llm_serving.response_store import ResponseCache
 from llm_serving.terminal import LineHandler, SafeConsole, progress
 from llm_serving.vector_store import EncoderIdentity, VectorCache
 

@@ -53,7 +53,7 @@ SAID = {
     "another provenance": "is missing): restore",
     "a trial under another's key": "is not that of its trial): restore",
     "a trace is a bomb": "has more than 268435456 bytes, more than a trace may have: restore it",
-    "a trace is a pipe": "cannot be read (it is no regular file): restore it",
+    "a trace is a pipe": "cannot be read (it is not a regular file): restore it",
     f"{LEDGER_FILE} is a pipe": "is no regular file: name the folder of a sweep",
     "another program's": "is no ledger but another database",
     "version 7": "has version 7, and this program reads 1 and 2: use",

@@ -82,7 +82,7 @@ def test_writes_csv_and_picture(swept, here):
 def test_writes_to_nothing_but_files(swept):
     result = told("too", "table2", "--csv", "/dev/null")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "that is no regular file" in result.stderr
+    assert "that is not a regular file" in result.stderr
 
 
 def test_a_sweep_that_was_not_run(here):

@@ -47,7 +47,7 @@ async def test_a_name_that_no_story_can_have(name):
 
 def test_a_folder_of_stories_that_is_not_a_folder(tmp_path):
     os.mkfifo(tmp_path / "zork1.z5")
-    with pytest.raises(TextGameError, match="no regular file"):
+    with pytest.raises(TextGameError, match="not a regular file"):
         read_story(find_story("zork1", str(tmp_path)))
     with pytest.raises(TextGameError, match="is not a folder"):
         find_story("zork1", str(tmp_path / "zork1.z5"))

@@ -518,7 +518,7 @@ def test_what_is_no_readable_file_is_refused(tmp_path):
         load_sweep("nul\0l.yaml")
     with pytest.raises(SweepConfigError, match="cannot be read: File name too long"):
         load_sweep(tmp_path / f"{300 * 'a'}.yaml")
-    with pytest.raises(SweepConfigError, match="cannot be read: it is no regular file"):
+    with pytest.raises(SweepConfigError, match="cannot be read: it is not a regular file"):
         load_sweep("/dev/null")
     path = tmp_path / "latin.yaml"
     path.write_bytes(GOOD.encode() + b"name: \xe9")

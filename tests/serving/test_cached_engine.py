@@ -9,7 +9,6 @@ import pytest
 
 from llm_serving.cache import (
     CachedEngine,
-    ResponseCache,
     generate_key,
     score_key,
 )
@@ -25,6 +24,7 @@ from llm_serving.request import (
     Sampling,
     Usage,
 )
+from llm_serving.response_store import ResponseCache
 from llm_serving.scripted import ScriptedEngine
 
 MODEL = ModelIdentity(name="tiny", revision="r1", dtype="float32")
@@ -198,7 +198,7 @@ async def test_a_cancelled_waiter_leaves_the_others_their_answer(cache):
     third.cancel()
     answer = await second
     assert answer.text == "0"
-    # The call was made for the first one; the second is the one who pays.
+    # The call was made for the first caller; the second one pays.
     assert answer.usage.replayed == 0
     assert first.cancelled()
     assert third.cancelled()

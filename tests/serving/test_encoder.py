@@ -144,7 +144,7 @@ def test_what_is_too_long_is_said(plain, caplog):
         (["apple", 3], "text 1 is a int, not a string: 3"),
         ([None], "text 0 is a NoneType"),
         ([b"apple"], "text 0 is a bytes"),
-        (["\ud800"], "text 0 is no valid Unicode"),
+        (["\ud800"], "text 0 is not valid Unicode"),
         ("apple", "a list of strings, not the string 'apple'"),
     ],
 )
@@ -276,7 +276,7 @@ def test_a_model_that_is_no_sentence_encoder_is_refused(tmp_path):
     with pytest.raises(EncoderError, match=r"has no modules\.json"):
         opened.encode(["apple"])
     (tmp_path / "modules.json").write_text("[{]")
-    with pytest.raises(UnknownModelError, match=r"modules\.json is damaged: it is no JSON"):
+    with pytest.raises(UnknownModelError, match=r"modules\.json is damaged: it is not JSON"):
         opened.encode(["apple"])
     (tmp_path / "modules.json").write_text("[]")
     with pytest.raises(EncoderError, match="cannot be used as a sentence encoder"):

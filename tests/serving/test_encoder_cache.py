@@ -22,7 +22,7 @@ def embedded(text_encoder):
 
 @pytest.fixture
 def unloadable(monkeypatch):
-    """No model can be loaded: whatever has a vector has it from the cache."""
+    """No model can be loaded: every vector comes from the cache."""
 
     def refuse(found):
         raise AssertionError(f"{found.name} was loaded")

@@ -1,4 +1,4 @@
-"""What every engine promises, whatever stands behind it."""
+"""What every engine promises."""
 
 import asyncio
 import math

@@ -1,4 +1,4 @@
-"""Folders of models that somebody damaged, or wrote to do harm. Nothing of them is run."""
+"""Folders of models that are damaged, or were written to do harm. None of their code is run."""
 
 import os
 import subprocess
@@ -206,4 +206,4 @@ def test_a_pipe_in_the_hub_s_cache_is_not_waited_for(tmp_path, monkeypatch):
     references = tmp_path / "models--some--model" / "refs"
     references.mkdir(parents=True)
     os.mkfifo(references / "main")
-    assert "no regular file" in str(refused(lambda: cached_snapshot("some/model")))
+    assert "not a regular file" in str(refused(lambda: cached_snapshot("some/model")))

@@ -59,9 +59,15 @@ def hub(tmp_path, monkeypatch):
 MODEL = CATALOGUE["all-minilm-l6-v2"]
 
 
-def published(tmp_path, revision):
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("LLM_PLANNING_CACHE", str(tmp_path))
+    return tmp_path
+
+
+def published(cache, revision):
     """A bundled model's folder, as a fetch of some revision would have left it."""
-    built, folder = tmp_path / "built", bundled_folder(MODEL, cache=tmp_path)
+    built, folder = cache / "built", bundled_folder(MODEL, cache=cache)
     built.mkdir()
     (built / "config.json").write_text("{}")
     folder.parent.mkdir()
@@ -69,20 +75,20 @@ def published(tmp_path, revision):
     return folder
 
 
-def test_bundled_name_is_its_fetched_folder(tmp_path):
+def test_bundled_name_is_its_fetched_folder(cache):
     with pytest.raises(UnknownModelError, match="llm-planning models fetch all-minilm-l6-v2"):
-        locate(MODEL.name, cache=tmp_path)
-    folder = published(tmp_path, MODEL.revision)
+        locate(MODEL.name)
+    folder = published(cache, MODEL.revision)
     for find in (locate, resolve, fetch, fetch_verified):
-        found = find(MODEL.name, cache=tmp_path)
+        found = find(MODEL.name)
         assert (found.name, found.path, found.revision) == (MODEL.name, folder, MODEL.revision)
     assert found.revision.startswith(MODEL.sha256)
 
 
-def test_folder_of_another_revision_does_not_count(tmp_path):
-    published(tmp_path, "another")
+def test_folder_of_another_revision_does_not_count(cache):
+    published(cache, "another")
     with pytest.raises(UnknownModelError, match="not on this machine"):
-        locate(MODEL.name, cache=tmp_path)
+        locate(MODEL.name)
 
 
 def test_local_folder(local):

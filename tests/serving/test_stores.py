@@ -330,8 +330,8 @@ def test_a_schema_that_is_no_text_is_unreadable(tmp_path, monkeypatch, kind, wri
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (lambda path: path.write_bytes(b"not a database, " * 300), "no SQLite database"),
-        (lambda path: path.write_bytes(b"{}"), "no SQLite database"),
+        (lambda path: path.write_bytes(b"not a database, " * 300), "not an SQLite database"),
+        (lambda path: path.write_bytes(b"{}"), "not an SQLite database"),
         (lambda path: altered(path, "CREATE TABLE bookmarks (url)"), "another program's SQLite"),
     ],
 )
@@ -382,7 +382,7 @@ def test_what_is_no_regular_file_is_not_opened(tmp_path, monkeypatch, kind):
     (tmp_path / "zero.sqlite").symlink_to("/dev/zero")
     monkeypatch.setattr(cache_file, "_open", lambda *_, **__: pytest.fail("was opened"))
     for name in ("pipe.sqlite", "zero.sqlite"):
-        with pytest.raises(CacheError, match="no regular file"):
+        with pytest.raises(CacheError, match="not a regular file"):
             kind.opened(tmp_path / name)
     with pytest.raises(CacheError, match="LLM_PLANNING_CACHE") as caught:
         kind.opened(tmp_path)

@@ -112,16 +112,16 @@ async def plain_prompt_logprobs(engine, prompt, choices):
     """The reference: vLLM's own prompt_logprobs, which reads nothing from the prefix cache."""
     from vllm import SamplingParams
 
-    from llm_serving.vllm_adapter import Draw
+    from llm_serving.vllm_adapter import VllmJob
 
     params = SamplingParams(temperature=0, max_tokens=1, prompt_logprobs=0, flat_logprobs=True)
     encoded = engine.encode(prompt)
     scores = []
     for choice in choices:
         tokens = engine.choice_tokens(choice)
-        drawn = await engine.submit(Draw(encoded.token_ids + tokens, encoded.images, params))
-        assert drawn.cached_tokens == 0
-        scores.append(sum(drawn.prompt_logprobs[-len(tokens) :]))
+        result = await engine.submit(VllmJob(encoded.token_ids + tokens, encoded.images, params))
+        assert result.cached_tokens == 0
+        scores.append(sum(result.prompt_logprobs[-len(tokens) :]))
     return scores
 
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeA
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
 
 from llm_kernels.files import TargetError, check_target, read_regular, write_json
+from llm_kernels.quoting import shown
 from llm_planning.planners.xenon.dependency_graph import CyclicGraphError, DependencyGraph
 from llm_planning.planners.xenon.knowledge import Knowledge, Notes
 from llm_planning.settings import SettingsError
-from llm_serving.errors import shown
 
 if TYPE_CHECKING:
     from pathlib import Path

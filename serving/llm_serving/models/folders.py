@@ -26,7 +26,7 @@ _LONGEST_MANIFEST = 1 << 20
 
 
 class CacheFolderError(ServingError):
-    """The folder of the caches cannot be told from its variable."""
+    """The variable of the cache folder names no folder."""
 
 
 def cache_folder() -> Path:
@@ -37,7 +37,7 @@ def cache_folder() -> Path:
         platform's own cache folder of the user. It may not exist yet.
 
     Raises:
-        CacheFolderError: the variable names a user's home that there is not.
+        CacheFolderError: the variable names the home of a user that does not exist.
     """
     chosen = os.environ.get(CACHE_VARIABLE)
     if not chosen:
@@ -45,8 +45,8 @@ def cache_folder() -> Path:
     folder = at_home(chosen)
     if folder.startswith("~"):
         raise CacheFolderError(
-            f"{CACHE_VARIABLE}={chosen} names the home of a user that there is not: set it to a "
-            "folder"
+            f"{CACHE_VARIABLE}={chosen} names the home of a user that does not exist: set it to "
+            "a folder"
         )
     return Path(folder)
 
@@ -55,11 +55,11 @@ def cache_folder() -> Path:
 def building(folder: Path) -> Iterator[Path]:
     """Gives one process at a time an empty folder to build another one in.
 
-    Others wait until it is done. The lock dies with its process, so whatever lies around once the
-    lock is held was left by a process that was killed, and is removed.
+    Other processes wait until it is done. The lock ends with its process, so a partial folder that
+    is found under the lock was left by a process that was killed, and is removed.
 
     Args:
-        folder: what is going to be built; only its parent is touched.
+        folder: the one to be built; only its parent is touched.
 
     Yields:
         A hidden sibling of `folder`, on the same file system; it is removed at the end.
@@ -88,7 +88,7 @@ def publish(built: Path, folder: Path, *, revision: str) -> None:
 
     Args:
         built: inside the workshop that `building` gave; holds everything but the manifest.
-        folder: its place; whatever is there is replaced.
+        folder: its place; an older folder there is replaced.
         revision: recorded in the manifest.
     """
     files = {
@@ -108,7 +108,11 @@ def publish(built: Path, folder: Path, *, revision: str) -> None:
 
 
 def _sync_and_hash(path: Path) -> str:
-    """Forces a file to the disk, so that the rename cannot outlive its content; its SHA-256."""
+    """Forces a file to the disk, so that the rename cannot outlive its content.
+
+    Returns:
+        Its SHA-256 in hexadecimal.
+    """
     with path.open("rb") as file:
         os.fsync(file.fileno())
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -142,7 +146,7 @@ def sha256(path: Path) -> str:
 
 
 def _manifest(folder: Path) -> tuple[str, dict[Any, Any]]:
-    """A manifest's revision and files, name -> `bytes` and `sha256`; ("", {}) where it is none."""
+    """A manifest's revision and files, name -> `bytes` and `sha256`; ("", {}) if it is damaged."""
     try:
         listed = read_json(folder / MANIFEST, most=_LONGEST_MANIFEST)
     except (OSError, ValueError):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _HUB_ID = re.compile(r"(?!.*(--|\.\.))[A-Za-z0-9_][\w.-]*/[\w.-]*\w", re.ASCII)
 _LONGEST_ID = 96
 
-# Copies of the weights in formats that nothing here reads.
+# Copies of the weights in formats that are not read here.
 _SKIPPED = ["original/*", "*.gguf", "*.onnx", "*.h5", "*.msgpack"]
 
 
@@ -31,13 +31,13 @@ def is_hub_id(name: str) -> bool:
 
 
 def cached_snapshot(hub_id: str) -> Path:
-    """The snapshot on this machine; asks no one.
+    """The snapshot on this machine; does not use the network.
 
     Returns:
         The snapshot's folder, whose name is the commit's hash.
 
     Raises:
-        UnknownModelError: there is none, or it is not whole.
+        UnknownModelError: the machine has no snapshot of it, or not the whole one.
     """
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
@@ -58,13 +58,13 @@ def cached_snapshot(hub_id: str) -> Path:
 
 
 def _check_references(hub_id: str) -> None:
-    """Refuses a cached model whose list of revisions would be waited for."""
+    """Refuses a cached model whose file of revisions is a pipe or a device, which would block."""
     from huggingface_hub.constants import HF_HUB_CACHE
     from huggingface_hub.file_download import repo_folder_name
 
     named = Path(HF_HUB_CACHE, repo_folder_name(repo_id=hub_id, repo_type="model"), "refs/main")
     if os.path.exists(named) and not os.path.isfile(named):
-        raise UnknownModelError(f"{named} is no regular file: remove the model's folder there")
+        raise UnknownModelError(f"{named} is not a regular file: remove the model's folder there")
 
 
 def download_snapshot(hub_id: str) -> Path:
@@ -84,11 +84,11 @@ def download_snapshot(hub_id: str) -> Path:
 
 
 def verified_snapshot(hub_id: str) -> Path:
-    """The same once every file was read, and downloaded anew where it was damaged.
+    """The newest snapshot, with every file checked and downloaded anew where it was damaged.
 
     Raises:
         UnknownModelError: as `download_snapshot`.
-        ModelFetchError: likewise.
+        ModelFetchError: as `download_snapshot`.
     """
     discard_damaged(_downloaded(hub_id))
     return download_snapshot(hub_id)
@@ -120,7 +120,7 @@ def _downloaded(hub_id: str) -> Path:
 
 @contextmanager
 def _quiet_hub() -> Iterator[None]:
-    """Leaves the hub's own bars to terminals."""
+    """Switches the hub's progress bars off, unless standard error is a terminal."""
     from huggingface_hub.utils.tqdm import (
         are_progress_bars_disabled,
         disable_progress_bars,
@@ -138,7 +138,7 @@ def _quiet_hub() -> Iterator[None]:
 
 
 def discard_damaged(folder: Path) -> None:
-    """Removes those files of a snapshot whose content is not what their name promises.
+    """Removes the files of a snapshot whose content does not match their name.
 
     The hub's cache names a file after its content: SHA-256 for weights, Git's SHA-1 of a blob
     for the rest. The next download brings removed files back.

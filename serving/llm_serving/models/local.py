@@ -1,7 +1,7 @@
 """Local model folders: what makes one usable, and a revision that follows its content.
 
-A folder may come from anybody, and the libraries that read it wait for a pipe, follow names out of
-it and raise whatever they please. So it is looked at here first.
+A folder may come from any source. The libraries that read it block on a pipe, follow names out of
+the folder and raise any exception. So the folder is checked here first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from llm_kernels.files import open_regular, read_json, read_regular
-from llm_serving.errors import EncoderError, UnknownModelError, shown
+from llm_kernels.quoting import shown
+from llm_serving.errors import EncoderError, UnknownModelError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +33,7 @@ _MOST_LAYERS = 4096
 _LAYERS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "depth")
 _REMEDY = "Copy or download the whole model again"
 _MODULE = re.compile(r"sentence_transformers\.(\w+\.)*[A-Z]\w*")
-"""A class of sentence-transformers' own; another one would be code of the folder's."""
+"""A class of sentence-transformers; any other class would be code from the model's folder."""
 
 
 def check_folder(folder: Path, *, remedy: str = _REMEDY) -> None:
@@ -43,7 +44,7 @@ def check_folder(folder: Path, *, remedy: str = _REMEDY) -> None:
         remedy: ends the message where files are missing or damaged.
 
     Raises:
-        UnknownModelError: it has no `config.json`; something in it is no regular file or may not be
+        UnknownModelError: it has no `config.json`; a file in it is not a regular one or may not be
             read; a JSON file is damaged; weight files that its index lists are missing.
     """
     if not os.path.lexists(folder / "config.json"):
@@ -59,7 +60,7 @@ def check_folder(folder: Path, *, remedy: str = _REMEDY) -> None:
 
 
 def _check_files(folder: Path) -> None:
-    """Refuses what would be waited for, or cannot be read."""
+    """Refuses files that would block a reader, or cannot be read."""
     for number, path in enumerate(_paths(folder)):
         if number >= _MOST_FILES:
             raise UnknownModelError(
@@ -71,13 +72,15 @@ def _check_files(folder: Path) -> None:
         except OSError as error:
             raise UnknownModelError(f"{path} cannot be read: {error.strerror}") from error
         if not stat.S_ISREG(mode):
-            raise UnknownModelError(f"{path} is no regular file: remove it from the model's folder")
+            raise UnknownModelError(
+                f"{path} is not a regular file: remove it from the model's folder"
+            )
         if not os.access(path, os.R_OK):
             raise UnknownModelError(f"{path} may not be read by you: change its permissions")
 
 
 def _paths(folder: Path) -> Iterator[str]:
-    """All that lies in a folder and those below it."""
+    """The paths of all files below a folder."""
 
     def fail(error: OSError) -> None:
         raise UnknownModelError(
@@ -100,18 +103,18 @@ def _read_json(path: Path, remedy: str) -> Any:  # noqa: ANN401 - any JSON
     except OSError as error:
         raise UnknownModelError(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise UnknownModelError(f"{path} is damaged: it is no JSON ({error}). {remedy}") from error
+        raise UnknownModelError(f"{path} is damaged: it is not JSON ({error}). {remedy}") from error
 
 
 def _read_object(path: Path, remedy: str) -> dict[str, Any]:
     value = _read_json(path, remedy)
     if not isinstance(value, dict):
-        raise UnknownModelError(f"{path} is damaged: it is no JSON object. {remedy}")
+        raise UnknownModelError(f"{path} is damaged: it is not a JSON object. {remedy}")
     return value
 
 
 def _check_layers(path: Path, config: dict[str, Any]) -> None:
-    """Refuses a number of layers that would be made one by one until the memory is full."""
+    """Refuses a number of layers that would fill the memory."""
     for part in (config, *(value for value in config.values() if isinstance(value, dict))):
         for name in _LAYERS:
             layers = part.get(name, 0)
@@ -127,12 +130,12 @@ def check_modules(folder: Path) -> None:
 
     Raises:
         EncoderError: its `modules.json` is damaged, or names code of another origin.
-        UnknownModelError: it is no JSON.
+        UnknownModelError: it is not JSON.
     """
     path = folder / "modules.json"
     modules = _read_json(path, _REMEDY)
     if not isinstance(modules, list):
-        raise EncoderError(f"{path} is damaged: it is no list of modules. {_REMEDY}")
+        raise EncoderError(f"{path} is damaged: it is not a list of modules. {_REMEDY}")
     for module in modules:
         match module:
             case {"type": str(kind), "path": place} if _MODULE.fullmatch(kind):
@@ -143,12 +146,12 @@ def check_modules(folder: Path) -> None:
                     )
             case {"type": kind}:
                 raise EncoderError(
-                    f"{path} names the module {shown(str(kind))}, which is none of "
+                    f"{path} names the module {shown(str(kind))}, which is not from "
                     "sentence-transformers: code that comes with a model is not run here; take "
                     "another encoder"
                 )
             case _:
-                raise EncoderError(f"{path} is damaged: it is no list of modules. {_REMEDY}")
+                raise EncoderError(f"{path} is damaged: it is not a list of modules. {_REMEDY}")
 
 
 def _check_weights(folder: Path, remedy: str) -> None:
@@ -171,7 +174,7 @@ def _check_weights(folder: Path, remedy: str) -> None:
 
 
 def _check_header(path: Path, remedy: str) -> None:
-    """Refuses weights whose header claims more than there is: it would be given that memory."""
+    """Refuses weights whose header claims more bytes than there are: they would be allocated."""
     try:
         with open_regular(path) as file:
             claimed = 8 + int.from_bytes(file.read(8), "little")

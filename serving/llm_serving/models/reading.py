@@ -1,4 +1,4 @@
-"""Reading a model's folder with libraries that raise and print whatever they please."""
+"""Reading a model's folder with libraries that raise and print anything."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def reading_model(fails: Callable[[str], ServingError]) -> Iterator[None]:
     """Turns what a library raises over a model's folder into one error of this layer.
 
     Args:
-        fails: makes that error of a reason, which has one line and is not long.
+        fails: makes that error from a reason of one short line.
     """
     try:
         yield
@@ -28,14 +28,14 @@ def reading_model(fails: Callable[[str], ServingError]) -> Iterator[None]:
     except Exception as error:
         raise fails(reason_of(error)) from error
     except BaseException as error:
-        # Libraries in Rust panic with an exception that is meant to be caught by nobody.
+        # A panic in a library in Rust is not an `Exception`.
         if type(error).__name__ != "PanicException":
             raise
         raise fails(reason_of(error)) from error
 
 
 def reason_of(error: BaseException) -> str:
-    """What an error says, in one line that is not long."""
+    """The type and the text of an error, in one short line."""
     said = " ".join(str(error).split())
     if len(said) > _LONGEST_REASON:
         said = f"{said[:_LONGEST_REASON]}..."

@@ -46,21 +46,20 @@ class _HubId:
 _Source: TypeAlias = BundledModel | Path | _HubId
 
 
-def resolve(name: str, *, cache: Path | None = None) -> ResolvedModel:
+def resolve(name: str) -> ResolvedModel:
     """Finds a model, and fetches it when it is not on this machine yet.
 
     Args:
         name: a bundled name, a local folder or a hub id, tried in this order.
-        cache: where bundled models are kept; None takes `cache_folder()`.
 
     Raises:
-        UnknownModelError: nothing has this name, or it is a hub model that is not on this
+        UnknownModelError: no model has this name, or it is a hub model that is not on this
             machine and the hub cannot be asked.
         ModelFetchError: it could not be fetched.
     """
     match source := _source(name):
         case BundledModel():
-            folder = fetch_bundled(source, cache=cache or cache_folder())
+            folder = fetch_bundled(source, cache=cache_folder())
             return ResolvedModel(name=name, path=folder, revision=source.revision)
         case Path():
             return _local(name, source)
@@ -71,19 +70,18 @@ def resolve(name: str, *, cache: Path | None = None) -> ResolvedModel:
                 return _snapshot(name, download_snapshot(hub_id))
 
 
-def locate(name: str, *, cache: Path | None = None) -> ResolvedModel:
+def locate(name: str) -> ResolvedModel:
     """Finds a model on this machine and fetches nothing.
 
     Args:
         name: a bundled name, a local folder or a hub id.
-        cache: where bundled models are kept; None takes `cache_folder()`.
 
     Raises:
-        UnknownModelError: nothing has this name, or it is not on this machine.
+        UnknownModelError: no model has this name, or it is not on this machine.
     """
     match source := _source(name):
         case BundledModel():
-            folder = bundled_folder(source, cache=cache or cache_folder())
+            folder = bundled_folder(source, cache=cache_folder())
             if not is_complete(folder, source.revision):
                 raise UnknownModelError(
                     f"{name} is not on this machine: run `llm-planning models fetch {name}`"
@@ -95,37 +93,35 @@ def locate(name: str, *, cache: Path | None = None) -> ResolvedModel:
             return _snapshot(name, cached_snapshot(hub_id))
 
 
-def fetch(name: str, *, cache: Path | None = None) -> ResolvedModel:
+def fetch(name: str) -> ResolvedModel:
     """Like `resolve`, but brings a hub model to its newest revision.
 
     Args:
         name: a bundled name, a local folder or a hub id.
-        cache: where bundled models are kept; None takes `cache_folder()`.
 
     Raises:
-        UnknownModelError: nothing has this name, or the hub cannot be asked.
+        UnknownModelError: no model has this name, or the hub cannot be asked.
         ModelFetchError: it could not be fetched.
     """
     source = _source(name)
     if isinstance(source, _HubId):
         return _snapshot(name, download_snapshot(source.value))
-    return resolve(name, cache=cache)
+    return resolve(name)
 
 
-def fetch_verified(name: str, *, cache: Path | None = None) -> ResolvedModel:
-    """Like `fetch`, but reads every byte on the disk and fetches anew what is damaged.
+def fetch_verified(name: str) -> ResolvedModel:
+    """Like `fetch`, but reads every byte on the disk and fetches damaged files anew.
 
     Args:
         name: a bundled name or a hub id; a local folder has nothing to be compared with.
-        cache: where bundled models are kept; None takes `cache_folder()`.
 
     Raises:
-        UnknownModelError: nothing has this name, it is a local folder, or the hub cannot be asked.
+        UnknownModelError: no model has this name, it is a local folder, or the hub cannot be asked.
         ModelFetchError: it could not be fetched.
     """
     match source := _source(name):
         case BundledModel():
-            folder = fetch_bundled(source, cache=cache or cache_folder(), is_good=is_intact)
+            folder = fetch_bundled(source, cache=cache_folder(), is_good=is_intact)
             return ResolvedModel(name=name, path=folder, revision=source.revision)
         case Path():
             raise UnknownModelError(

@@ -14,7 +14,7 @@ DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.
 
 @pytest.fixture(autouse=True)
 def poison(monkeypatch):
-    """Whatever a kernel fails to write is NaN or a row that no corpus has."""
+    """Fills the outputs with NaN and with a row that no corpus has, to show unwritten places."""
 
     def empty(shape, *, dtype, device):
         filling = float("nan") if dtype.is_floating_point else -(10**9)

@@ -220,7 +220,7 @@ class Observer:
         }
 
     async def closing(self):
-        """What a caller hears who waits when the engine is closed, and one who comes later."""
+        """The errors of a caller that waits when the engine is closed, and of a later caller."""
         endless = Request(prompt="On and on", sampling=Sampling(max_tokens=CONTEXT // 2))
         waiting = asyncio.create_task(self.engine.generate(endless))
         while await self.engine.unfinished() == 0:  # noqa: ASYNC110 - vLLM has no event

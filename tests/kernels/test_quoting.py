@@ -1,0 +1,38 @@
+import re
+
+import pytest
+
+from llm_kernels.quoting import LONGEST_VALUE, printable, shown
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("cafétière → 東", "cafétière → 東"),
+        ("a\nb\tc", r"a\nb\tc"),
+        ("\x1b]0;title\x07", r"\x1b]0;title\x07"),
+        ("\x9b31m\u2028\u202e", r"\x9b31m\u2028\u202e"),
+    ],
+)
+def test_control_characters_become_escapes(text, expected):
+    assert printable(text) == expected
+    assert printable(text).isprintable()
+
+
+@pytest.mark.parametrize("value", ["sofa", "a\nb", 3, None, ["sofa", 3], {"sofa": (1, 2)}])
+def test_a_short_value_is_quoted_as_python_writes_it(value):
+    assert shown(value) == repr(value)
+
+
+def nested(depth):
+    return [nested(depth - 1)] if depth else []
+
+
+@pytest.mark.parametrize(
+    "value", ["x" * 100, "\x1b" * 50, 10**100, list(range(1000)), {"k" * 90: "v" * 90}, nested(500)]
+)
+def test_a_long_or_deep_value_is_shortened(value):
+    text = shown(value)
+    assert len(text) <= LONGEST_VALUE
+    assert text.isprintable()
+    assert re.search(r"\.\.\.", text)
