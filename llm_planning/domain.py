@@ -1,12 +1,12 @@
 """What a world is to a planner: the contract that every domain implements.
 
-A domain says how it starts, what can be done, what a step does, how it is told to a model and when
-it is won. `docs/extending.md` walks through one. It is deterministic given seed, state and `rng`,
-its states are plain data that nobody changes, and all chance in a step comes from `rng`: a step
-that draws nothing is taken for certain and never simulated twice.
+A domain says how it starts, which actions are possible, what a step does, how a state reads and
+when the goal is reached. `docs/extending.md` walks through one. A domain is deterministic given
+seed, state and `rng`. Its states are plain, unchanging data. All chance in a step comes from `rng`:
+a step that draws nothing counts as certain and is never simulated twice.
 
-What a domain can do beyond that is optional. A planner names what it needs (`Need`), and is refused
-in one line where it is missing.
+All other members of a domain are optional. A planner names the ones that it needs (`Need`). If a
+domain lacks one, the planner refuses it with one line.
 """
 
 from __future__ import annotations
@@ -40,27 +40,27 @@ A = TypeVar("A")
 T = TypeVar("T")
 OptionT_co = TypeVar("OptionT_co", covariant=True)
 Soon: TypeAlias = T | Awaitable[T]
-"""A value or an awaitable of one: a domain's methods may be `async`."""
+"""A value, or an awaitable of it: a domain's methods may be `async`."""
 
 
 class DomainError(ValueError):
-    """A domain cannot be opened, or does not offer what is asked of it."""
+    """A domain cannot be opened, or lacks something that a planner needs."""
 
 
 # A named tuple is made several times as fast as a frozen dataclass, and a search makes millions.
 class Step(NamedTuple, Generic[S]):
-    """What an action does in a domain.
+    """The result of an action in a domain.
 
     Attributes:
         state: s', the state after the action.
         reward: r, a number in the domain's own unit.
         done: whether the episode ends here.
-        observation: o, what is seen of s'; two steps with equal observations lead to one node. None
-            where s' itself is seen.
+        observation: o, what an agent sees of s'. Steps with equal observations lead to one node.
+            None if the agent sees s' itself.
         text: what the world says, for people and models.
-        obstacle: why the action was not carried out, or fell short; None if all of it was done.
-        luck: a control variate: how much of the reward and of what follows is owed to chance, in
-            units of reward; its expectation must be 0.
+        obstacle: why the action was refused, or carried out only in part; None for neither.
+        luck: a control variate: the part of this and later rewards that is due to chance, in units
+            of reward. Its expectation must be 0.
 
     Example:
         >>> from llm_planning import Step
@@ -81,39 +81,39 @@ class Step(NamedTuple, Generic[S]):
 
     @property
     def seen(self) -> Hashable:
-        """What tells this outcome from others."""
+        """The observation, or the state if there is no observation; it identifies the outcome."""
         return self.state if self.observation is None else self.observation
 
 
 class Domain(ABC, Generic[S, A]):
     """A world to plan in; subclass it.
 
-    A state is plain data: hashable unless the domain gives observations, never changed. An action
-    is hashable; `str(action)` is what a model reads and writes.
+    A state is plain data that never changes; it is hashable unless the steps have observations. An
+    action is hashable. A model reads and writes it as `str(action)`.
 
-    Optional members, absent here, which a subclass may add. One that is set in the constructor is
-    declared in the class (`grammar: Grammar`), so that it is known before there is an instance:
+    A subclass may add these optional members. If the constructor sets one, the class declares it
+    (`grammar: Grammar`), so that planners know of it before there is an instance:
 
         success(state) -> bool: whether the goal is reached. Without it, an episode that ends
             (`Step.done`) is won.
-        score(state) -> float: what a state is worth to a search that goes no deeper. Without it,
-            searches roll out with uniform actions.
-        observe(state) -> str: what an agent sees, where that is less than `describe` says.
-        belief(history, rng) -> S: draws s ~ b(s) given (action, observation) pairs, oldest first;
-            a domain that has it is searched as a POMDP. Its steps must carry observations.
-        grammar: the `Grammar` of all its options, for planners that propose some.
-        state_model: the `StateModel` in which a model predicts.
+        score(state) -> float: the value of a state at the end of a simulation. Without it, searches
+            roll out with uniform actions.
+        observe(state) -> str: what an agent sees, if that is less than `describe` says.
+        belief(history, rng) -> S: draws s ~ b(s) given (action, observation) pairs, oldest first.
+            A domain with a belief is searched as a POMDP. Its steps must have observations.
+        grammar: the `Grammar` of all its options, for planners that propose options.
+        state_model: the `StateModel` of a model's predictions.
         wording: question -> Jinja2 source; blocks that replace those of a planner's own prompts.
         example: (state in words, action) pairs, worked examples for prompts.
-        advise(state) -> sequence of actions: what the rules still ask for on the way to the goal,
-            in an order that works. With it, `feasible`, `success` and `score`, rules answer the
-            roles of planners in a model's place (`--set roles=rules`); all methods are then plain
+        advise(state) -> sequence of actions: the remaining actions to the goal by the rules, in an
+            order that works. With it, `feasible`, `success` and `score`, rules answer the roles of
+            planners in a model's place (`--set roles=rules`). All methods must then be plain
             functions.
-        feasible(state, action) -> str | None: why an action cannot be carried out.
+        feasible(state, action) -> str | None: why an action cannot be carried out; None if it can.
 
     Attributes:
         tasks: names that the constructor takes as `task`; empty for a domain with one task.
-        goal: what is to be reached, in words.
+        goal: the goal in words.
         about: what the world is and how it works, in words: the fixed part of every prompt.
 
     Example:
@@ -144,24 +144,24 @@ class Domain(ABC, Generic[S, A]):
 
     @abstractmethod
     def start(self, seed: int) -> Soon[S]:
-        """s_0. The seed is the world's: whatever differs between its instances comes from it."""
+        """Returns s_0. All differences between instances of the world come from the seed."""
 
     @abstractmethod
     def describe(self, state: S) -> Soon[str]:
-        """The state in words, complete, for a model."""
+        """Returns the complete state in words, for a model."""
 
     @abstractmethod
     def actions(self, state: S) -> Soon[Sequence[A]]:
-        """What can be done: without repetitions, always in the same order; nothing at the end."""
+        """Returns the possible actions: each once, in a fixed order; none at the end."""
 
     @abstractmethod
     def step(self, state: S, action: A, rng: Random) -> Soon[Step[S]]:
-        """What an action does.
+        """Takes an action.
 
         Args:
-            state: any state that `start` or `step` gave.
-            action: usually one of `actions`; one that is impossible leaves the state as it is and
-                says why in `Step.obstacle`.
+            state: any state from `start` or `step`.
+            action: usually one of `actions`. An impossible action leaves the state as it is, and
+                `Step.obstacle` says why.
             rng: the source of all chance.
         """
 
@@ -212,24 +212,32 @@ class StateModel(Protocol[S]):
     answer: type[BaseModel]
 
     def read(self, state: S, prediction: BaseModel) -> tuple[S, Mapping[str, int]]:
-        """Returns the predicted state, and what it takes away although it is missing."""
+        """Reads a prediction.
+
+        Args:
+            state: the state before the option.
+            prediction: an answer.
+
+        Returns:
+            The predicted state, and item -> count that the prediction takes away but `state` lacks.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Something that a planner needs of a domain.
+    """An optional member of `Domain` that a planner needs.
 
     Attributes:
-        member: the optional member of `Domain` that gives it.
-        said: what a domain with it does, such as "names its options".
+        member: its name.
+        said: what a domain with this member does, such as "names its options".
     """
 
     member: str
     said: str
 
     def met_by(self, domain: type[Domain[Any, Any]]) -> bool:
-        """Whether a domain has it, or declares that its instances do."""
+        """Whether a domain's class has or declares the member."""
         declared = (inspect.get_annotations(kind) for kind in domain.__mro__)
         return getattr(domain, self.member, None) is not None or any(
             self.member in one for one in declared
@@ -237,7 +245,7 @@ class Need:
 
 
 async def settled(value: Soon[T]) -> T:
-    """Returns what a domain's method gave, awaited where it is awaitable."""
+    """Returns the result of a domain's method, awaited if it is awaitable."""
     if inspect.isawaitable(value):
         return await value
     return value
@@ -247,8 +255,8 @@ async def is_won(domain: Domain[S, Any], state: S, *, done: bool) -> bool:
     """Whether a state reaches the goal.
 
     Args:
-        domain: whose `success` decides; without one, every end is a success.
-        state: the last one.
+        domain: its `success` decides; without it, every end is a success.
+        state: the last state.
         done: whether the episode ended there.
     """
     success = getattr(domain, "success", None)
@@ -256,7 +264,7 @@ async def is_won(domain: Domain[S, Any], state: S, *, done: bool) -> bool:
 
 
 async def observed(domain: Domain[S, Any], state: S) -> str:
-    """Returns what an agent sees of a state: `observe`, or else `describe`."""
+    """Returns what an agent sees of a state: by `observe`, or without it by `describe`."""
     see = getattr(domain, "observe", None) or domain.describe
     return await settled(see(state))
 

@@ -1,7 +1,7 @@
-"""Plans carried out in a domain's real dynamics: success is what the world says.
+"""Episodes in a domain's real dynamics: they act move by move, or carry out a plan.
 
-Whatever really happens in a trial is drawn from one stream of its seed, `world_draws`, which no
-planner draws from: a plan that was lucky in simulations need not be lucky here.
+All real chance of a trial comes from one random stream of its seed, `world_draws`. No planner draws
+from it, so a plan that was lucky in simulations need not be lucky here.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from llm_planning.domain import Domain
 
 See: TypeAlias = Callable[[Step[S]], Awaitable[Any]]
-"""What an agent sees after a step."""
+"""Maps a step to what an agent sees after it."""
 
 
 def world_draws(seed: int) -> Random:
-    """The chance of what really happens in the trial of this seed: `Random("world SEED")`."""
+    """Makes the random generator of the real world of a trial: `Random("world SEED")`."""
     return Random(f"world {seed}")
 
 
 @dataclass(frozen=True, slots=True)
 class Move(Generic[S, A]):
-    """An action and what it did.
+    """A real action and its step.
 
     Attributes:
         action: a.
         step: s', r and what the world said.
-        seen: what the agent saw before; None where nobody looks.
+        seen: what the agent saw before the action; None if the episode has no `see`.
     """
 
     action: A
@@ -44,7 +44,7 @@ class Move(Generic[S, A]):
     seen: Any = None
 
     def to_json(self) -> dict[str, Any]:
-        """For a trace; the state is left out."""
+        """For a trace, without the state."""
         return {
             "action": str(self.action),
             "reward": self.step.reward,
@@ -54,25 +54,25 @@ class Move(Generic[S, A]):
 
 
 class Episode(Generic[S, A]):
-    """A domain lived through once; what is done here cannot be undone.
+    """One run through a domain's real dynamics. An action here cannot be undone.
 
-    It ends where a step says so, and where the goal is reached.
+    It ends when a step is `done`, and when the goal is reached.
 
     Args:
-        domain: whose dynamics are the real ones.
+        domain: the real dynamics.
         start: s_0.
         seed: of the trial.
-        see: what the agent sees, asked once before each action and once at the end; None where
-            nobody looks.
+        see: maps a step to what the agent sees; called once at the start and after each action.
+            None for an agent that does not look.
 
     Attributes:
-        domain: the same.
-        start: the same.
-        state: where it is.
-        now: what is seen there.
-        moves: what was done, oldest first.
+        domain: as given.
+        start: as given.
+        state: the present state.
+        now: what the agent sees at present; None without `see`.
+        moves: the moves so far, oldest first.
         success: whether the goal is reached, as the domain says.
-        over: whether nothing more can happen.
+        over: whether the episode has ended.
     """
 
     def __init__(
@@ -95,9 +95,9 @@ class Episode(Generic[S, A]):
         """Starts the world of a trial.
 
         Args:
-            domain: whose dynamics are the real ones.
-            seed: of the trial; the world begins with it, and its chance is `world_draws`.
-            see: what the agent sees; at the start, of a step with s_0 and nothing else.
+            domain: the real dynamics.
+            seed: of the trial; the world starts from it, and its chance is `world_draws`.
+            see: see `Episode`. At the start it gets a step with s_0 and nothing else.
         """
         episode = cls(domain, await settled(domain.start(seed)), seed=seed, see=see)
         episode.over = episode.success = await is_won(domain, episode.state, done=False)
@@ -133,7 +133,7 @@ class Episode(Generic[S, A]):
             self.now = await self._see(step)
 
     async def recorded(self) -> Execution[S, A]:
-        """What happened so far."""
+        """Returns the record of the episode so far."""
         return Execution(
             moves=tuple(self.moves),
             success=self.success,
@@ -144,12 +144,12 @@ class Episode(Generic[S, A]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution(Generic[S, A]):
-    """What came of a plan.
+    """The record of an episode.
 
     Attributes:
-        moves: every action that was tried, in order; those the world refused are among them.
+        moves: every action that was tried, in order, refused actions included.
         success: whether the goal was reached, as the domain says.
-        ended: whether the episode ended; otherwise the plan did.
+        ended: whether the episode ended; False if the agent or its plan stopped before that.
         last: the last state in words.
     """
 
@@ -165,18 +165,18 @@ class Execution(Generic[S, A]):
 
     @property
     def first_failed(self) -> Move[S, A] | None:
-        """The first action that was not carried out, or fell short."""
+        """The first action that the world refused or carried out only in part."""
         return next((move for move in self.moves if move.step.obstacle is not None), None)
 
     def metrics(self) -> dict[str, Any]:
-        """What a ledger keeps: success rests on the world; how much was done, and what failed.
+        """The metrics of an execution, for the ledger.
 
         Returns:
-            success_basis: "executed".
-            options_executed: how many actions were carried out completely.
-            first_failed, first_obstacle: the first that was not, and the world's reason; None
-                where there is none.
-            reward: their sum, undiscounted.
+            success_basis: "executed", because the world judges success.
+            options_executed: number of actions that were carried out completely.
+            first_failed, first_obstacle: the first other action, and the world's reason; None if
+                there is none.
+            reward: Σ r, undiscounted.
         """
         failed = self.first_failed
         return {
@@ -205,17 +205,17 @@ async def play(
     see: See[S] | None = None,
     moves: float = math.inf,
 ) -> Episode[S, A]:
-    """Plays an episode: chooses, acts, and so on, until it is over.
+    """Plays an episode: chooses an action and takes it, until the episode is over.
 
     Args:
-        domain: whose dynamics are the real ones.
-        choose: the next action in an episode that is not over; None ends the play.
+        domain: the real dynamics.
+        choose: maps an episode to the next action, or to None to stop.
         seed: of the trial.
         see: see `Episode`.
-        moves: the most actions that are taken.
+        moves: the most actions.
 
     Returns:
-        The episode as it was left.
+        The episode, over or stopped.
     """
     episode = await Episode.begin(domain, seed=seed, see=see)
     while not episode.over and len(episode.moves) < moves:
@@ -230,18 +230,18 @@ async def execute(domain: Domain[S, A], plan: Iterable[A], *, seed: int) -> Exec
     """Carries a plan out, from the start of the trial's world.
 
     An action that the world refuses leaves the world as it is, and the plan goes on with the next.
-    The plan ends early where the episode does.
+    The plan stops early if the episode ends.
 
     Args:
-        domain: whose dynamics are the real ones.
+        domain: the real dynamics.
         plan: actions, in order.
-        seed: of the trial, an integer; the world begins with it, and its chance is drawn from it.
+        seed: of the trial, an integer; the world starts from it, and draws its chance from it.
 
     Returns:
-        Every action that was tried with the step that it led to, and whether the goal was reached.
+        Every tried action with its step, and whether the goal was reached.
 
     Raises:
-        Exception: whatever the domain raises.
+        Exception: an error of the domain, unchanged.
 
     Example:
         >>> import asyncio

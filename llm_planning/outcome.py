@@ -1,4 +1,4 @@
-"""What every planner hands back."""
+"""The result of every planner."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ class Outcome:
     """The result of one planner on one task.
 
     Attributes:
-        success: whether the goal was reached; None where nobody judged it. What the judgement
-            rests on is `metrics["success_basis"]`.
+        success: whether the goal was reached; None if that was not judged.
+            `metrics["success_basis"]` says how it was judged.
         plan: the options or actions as they are written, in order.
         metrics: numbers and words that describe the run; times are in seconds.
-        trace: everything that was decided and why, JSON-able.
+        trace: the planner's decisions and their reasons, JSON-able.
         text: the same for people.
-        unrepeatable: names of the metrics that another run with the same answers may have
-            different: times, and work that is spared where something is remembered.
+        unrepeatable: names of the metrics that may differ in another run with the same answers,
+            such as times, or work that memory saves.
 
     Example:
         >>> from llm_planning import Outcome

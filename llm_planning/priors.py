@@ -1,13 +1,13 @@
-"""π(·|h): how promising each action is, by a language model in four ways, or alike for all.
+"""The prior π(·|h) over actions: four ways to ask a language model for it, and the uniform prior.
 
-exact    log p(action, end of the answer) of each action string; π is their softmax.
+exact    log p(action, end of the answer) of each action string.
 index    log p(label) of one label per action (MC-DML, Section 4.1).
-sample   log of how often an action was drawn: self-consistency (Wang et al., 2022).
-verbal   log of the chance that the model says: verbalised (Lin et al., 2022).
-uniform  1 / |𝒜|; nobody is asked.
+sample   log of the share of draws that gave the action: self-consistency (Wang et al., 2022).
+verbal   log of the chance that the model writes: verbalised (Lin et al., 2022).
+uniform  1 / |𝒜|, without a model.
 
-For actions that `index`, `sample` and `verbal` know nothing of, -10 stands. π is the softmax, with
-temperature 5 in MC-DML's paper.
+π is the softmax of these log-probabilities, with temperature 5 in MC-DML's paper. An action that
+the answers of `index`, `sample` and `verbal` do not contain has -10.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ Q_contra = TypeVar("Q_contra", contravariant=True)
 PriorKind: TypeAlias = Literal["exact", "index", "sample", "verbal", "uniform"]
 
 ROLE = "prior"
-"""Under which the engine counts these questions."""
+"""The role under which the engine counts questions for π."""
 
 ABSENT = -10.0
-"""Log-probability of what the model does not return (MC-DML, Section 4.1)."""
+"""Log-probability of an action that the answer does not contain (MC-DML, Section 4.1)."""
 
 LIKELIEST = 20
-"""Labels whose log-probabilities an answer returns (MC-DML, Section 4.1)."""
+"""So many labels keep their log-probabilities: the likeliest (MC-DML, Section 4.1)."""
 
 TEMPERATURE: Mapping[PriorKind, float] = {
     "exact": 1.0,
@@ -55,24 +55,24 @@ TEMPERATURE: Mapping[PriorKind, float] = {
     "verbal": 5.0,
     "uniform": 1.0,
 }
-"""Of the softmax: MC-DML's (Section 4.1), and for `exact` the distribution as it is."""
+"""Temperatures of the softmax: MC-DML's (Section 4.1); 1 keeps the distribution of `exact`."""
 
 SAMPLES = 10
-"""Draws of self-consistency."""
+"""Number of draws of `sample`."""
 
 SAMPLING_TEMPERATURE = 1.0
-"""Of these draws: the model's own distribution."""
+"""Temperature of the draws of `sample`: the model's own distribution."""
 
 MOST_SAID = 5
-"""Most actions that a verbal answer may name with their chances."""
+"""The most actions with their chances in an answer of `verbal`."""
 
 
 class PriorSettings(Settings):
-    """How a planner asks for π.
+    """Settings of a planner that asks for π.
 
     Attributes:
         prior: the way of asking.
-        prior_temperature: of the softmax that makes π; by default 1 for `exact`, and 5, MC-DML's,
+        prior_temperature: of the softmax that makes π; by default 1 for `exact`, and MC-DML's 5
             for the others.
         prior_mixture: ε of π ← (1 - ε) π + ε / |𝒜|.
     """
@@ -83,27 +83,27 @@ class PriorSettings(Settings):
 
 
 Policy: TypeAlias = "Callable[[Q], Awaitable[Sequence[float]]]"
-"""Tells π of a question: shape [actions], not negative, sum 1."""
+"""Maps a question to π, shape [actions], not negative, sum 1."""
 
 
 class Wording(Protocol[Q_contra]):
-    """How a planner's questions are said; the answer to all of them is one of the actions."""
+    """The prompts of a planner's questions. Every question asks for one of its actions."""
 
     def actions(self, question: Q_contra) -> tuple[str, ...]:
         """𝒜(s) as the model reads them: at least one, without repetitions."""
         ...
 
     def key(self, question: Q_contra) -> Hashable:
-        """What the prompts say; questions with equal keys get equal answers, and are asked once."""
+        """All that the prompts depend on. Questions with equal keys are asked once."""
         ...
 
     def action(self, question: Q_contra, *, dashes: int) -> Prompt:
         """Asks for an action as it is written in the list.
 
         Args:
-            question: what it is about.
-            dashes: of a line somewhere near the end, at least one; they say nothing and bring the
-                prompt to a length that scores cheaply.
+            question: the situation with its actions.
+            dashes: number of dashes in a line near the end, at least one. They mean nothing, and
+                bring the prompt to a length that is cheap to score.
         """
         ...
 
@@ -117,19 +117,19 @@ class Wording(Protocol[Q_contra]):
 
 
 class Prior(Generic[Q]):
-    """The softmax of log-probabilities, each question asked once.
+    """π as a softmax of log-probabilities. Each question is asked once.
 
-    Whoever asks a question that somebody else waits for waits for the same answer.
+    If a question is asked again while its answer is awaited, both wait for the same answer.
 
     Args:
-        estimate: log p of the actions of a question, shape [actions], in nats; a constant added to
-            all says nothing. None where all are alike.
+        estimate: maps a question to log p of its actions, shape [actions], in nats, up to a
+            constant. None for the uniform prior.
         wording: of the questions.
         temperature: of the softmax.
         mixture: ε of π ← (1 - ε) π + ε / |𝒜|.
 
     Attributes:
-        questions: that the model was asked.
+        questions: number of questions to the model.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class Prior(Generic[Q]):
         return [(1 - self._mixture) * p + self._mixture / len(pi) for p in pi]
 
     async def logprobs(self, question: Q) -> Sequence[float]:
-        """Log-probabilities that π is made of, shape [actions]; a single action needs no model.
+        """Returns log-probabilities, shape [actions]. A single action needs no model.
 
         Raises:
             ServingError: the engine failed.
@@ -186,15 +186,15 @@ def make_prior(
     seed: int = 0,
     samples: int = SAMPLES,
 ) -> Prior[Q]:
-    """The prior of a kind.
+    """Makes the prior of a kind.
 
     Args:
         kind: the way of asking.
-        engine: who answers.
+        engine: answers the questions.
         wording: of the questions.
         temperature: of the softmax; by default `TEMPERATURE` of the kind.
         mixture: ε of π ← (1 - ε) π + ε / |𝒜|.
-        seed: of the draws of `sample`; the others draw nothing.
+        seed: of the draws of `sample`; the other kinds draw nothing.
         samples: number of these draws.
     """
     asked = _Asked(engine, wording)
@@ -221,11 +221,11 @@ def make_prior(
 def prior_as_set(
     settings: PriorSettings, engine: Engine, *, wording: Wording[Q], seed: int
 ) -> Prior[Q]:
-    """The prior that settings ask for.
+    """Makes the prior that a planner's settings ask for.
 
     Args:
         settings: of the planner.
-        engine: who answers.
+        engine: answers the questions.
         wording: of the questions.
         seed: of the draws of `sample`.
     """
@@ -240,12 +240,12 @@ def prior_as_set(
 
 
 def action_prompt(engine: Engine, wording: Wording[Q], question: Q) -> EncodedPrompt:
-    """What `exact` asks, as long as is cheapest to score."""
+    """The prompt of `exact`, filled with dashes to the length that is cheapest to score."""
     return filled(engine, lambda length: wording.action(question, dashes=length))
 
 
 class _Asked(Generic[Q]):
-    """Log-probabilities of actions, each method by one way of asking."""
+    """Log-probabilities of actions, shape [actions]: a method for each way of asking."""
 
     def __init__(self, engine: Engine, wording: Wording[Q]) -> None:
         self._engine = engine
@@ -258,9 +258,9 @@ class _Asked(Generic[Q]):
         return (await self._engine.score(prompt, actions, role=ROLE)).logprobs
 
     async def index(self, question: Q) -> Sequence[float]:
-        """MC-DML's, given that the answer is one of the labels.
+        """MC-DML's log-probabilities, given that the answer is one of the labels.
 
-        So -10 means the same to a model that answers in other words most of the time.
+        So -10 means the same for a model that mostly answers in other words.
         """
         names = self._names(question)
         prompt = self._wording.label(question, names)
@@ -278,7 +278,7 @@ class _Asked(Generic[Q]):
         return [math.log(drawn[name] / samples) if drawn[name] else ABSENT for name in names]
 
     async def verbal(self, question: Q) -> Sequence[float]:
-        """Greedy; of a label that is named more than once, the first chance counts."""
+        """Asks greedily. If the answer repeats a label, its first chance counts."""
         names = self._names(question)
         model = chances(names)
         prompt = self._wording.several(question, names)
@@ -293,9 +293,9 @@ class _Asked(Generic[Q]):
 
 
 def likeliest(logprobs: Sequence[float]) -> list[float]:
-    """Log-probabilities with -10 in place of all but the `LIKELIEST` highest, earlier ones first.
+    """Keeps the `LIKELIEST` highest log-probabilities, the first of equals, and sets others to -10.
 
-    Nothing becomes lower than -10: being returned is never worse than being absent.
+    It raises the highest to at least -10, so that no kept action is worse than an absent one.
     """
     ranked = sorted(range(len(logprobs)), key=lambda i: -logprobs[i])
     kept = frozenset(ranked[:LIKELIEST])
@@ -311,7 +311,7 @@ def softmax(logprobs: Sequence[float], *, temperature: float) -> list[float]:
 
 
 def log_softmax(logprobs: Sequence[float]) -> list[float]:
-    """Log-probabilities given that one of these happened; shape [actions]."""
+    """Normalises log-probabilities so that the probabilities sum to 1; shape [actions]."""
     highest = max(logprobs)
     total = highest + math.log(sum(math.exp(value - highest) for value in logprobs))
     return [value - total for value in logprobs]
@@ -321,7 +321,7 @@ def log_softmax(logprobs: Sequence[float]) -> list[float]:
 
 
 class Chances(BaseModel):
-    """The likeliest labels, the best first, with the percent that the model says."""
+    """The likeliest labels, the best first, each with its chance in percent."""
 
     actions: list[tuple[str, int]]
 
@@ -349,16 +349,16 @@ def one_label(labels: tuple[str, ...]) -> Constraint:
 
 
 class Labels:
-    """Labels that stand for the actions of a list, one token each where that is possible.
+    """Labels for the actions of a list, each a single token if possible.
 
-    MC-DML asks for the index of an action and reads the log-probabilities of one token. A tokenizer
-    that splits numbers into digits gives 1 and 12 the same first token, so there the labels are
-    numbers only as long as each is a token of its own, and then capital letters and pairs of them
-    (403 of these are single tokens of SmolLM2, and more of larger vocabularies). A list that is
-    longer than that gets numbers again, and each is scored as a whole, with the end of the answer.
+    MC-DML asks for the index of an action and reads the log-probabilities of one token. But a
+    tokenizer that splits numbers into digits gives 1 and 12 the same first token. So labels are
+    numbers if each is a token of its own, and otherwise capital letters and pairs of them (403 are
+    single tokens of SmolLM2; larger vocabularies have more). A list that is too long for both gets
+    numbers, and each label is scored as a whole, with the end of the answer.
 
     Args:
-        engine: whose tokenizer decides, and who scores.
+        engine: its tokenizer decides, and it scores.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -366,13 +366,13 @@ class Labels:
         self._known: dict[int, tuple[str, ...]] = {}
 
     def of(self, count: int) -> tuple[str, ...]:
-        """Distinct labels for a list.
+        """Returns distinct labels for a list.
 
         Args:
-            count: entries of the list.
+            count: length of the list.
 
         Returns:
-            shape [count], always the same for the same count.
+            The labels, shape [count], always the same for the same count.
         """
         if count not in self._known:
             numbers = tuple(map(str, range(1, count + 1)))
@@ -383,22 +383,22 @@ class Labels:
     async def logprobs(
         self, prompt: Prompt, labels: Sequence[str], *, role: str
     ) -> tuple[float, ...]:
-        """Log p(label | prompt), in nats, shape [labels].
+        """Returns log p(label | prompt), in nats, shape [labels].
 
-        Labels of one token each are scored without the end of the answer, others with it, so that
-        1 and 12 are told apart.
+        Labels of one token each are scored without the end of the answer. Other labels are scored
+        with it, which tells 1 and 12 apart.
 
         Args:
-            prompt: which ends where the answer begins.
-            labels: what `of` gave.
-            role: whose question this is.
+            prompt: a prompt that ends where the answer begins.
+            labels: the result of `of`.
+            role: of the question.
         """
         single = len(tuple(self._single(labels))) == len(labels)
         score = self._engine.score_labels if single else self._engine.score
         return (await score(prompt, labels, role=role)).logprobs
 
     def _single(self, names: Iterable[str]) -> Iterator[str]:
-        """Those names that are one token, and none the token of an earlier one."""
+        """Yields the names that are a single token, each token once."""
         seen: set[int] = set()
         # Some tokenizers begin every text with a token of their own.
         begin = len(self._engine.encode("").token_ids)

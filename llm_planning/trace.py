@@ -1,8 +1,8 @@
-"""What happens in a run, event by event; docs/trace-format.md describes them.
+"""The trace of a run: its events in order. docs/trace-format.md describes them.
 
-Nothing is handed down to planners. Inside `recording()` there is a current trace; searches, engines
-and executions add their events to it, and outside they find none. Events are plain values. They
-become text when the run is over: see `trace_file`.
+Planners need no argument for it. Inside `recording()` there is a current trace, to which searches,
+engines and executions add their events. Events are plain values. They become text when the run is
+over: see `trace_file`.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     from llm_serving.vllm_stats import EngineLoad
 
 IN_FULL = 128
-"""So many simulations are all told. Of the later ones every 8th is told, from 256 on every 16th,
-from 512 on every 32nd, and so on.
+"""The trace has a line for each of the first 128 simulations, then for every 8th, from 256 on for
+every 16th, from 512 on for every 32nd, and so on.
 
 Each search counts its own simulations. Until one of them asks the model, all searches of a run
 count together.
 """
 
 LOAD_EVERY = 0.25
-"""Seconds between two looks at the load of the engines."""
+"""The least seconds between two `load` events."""
 
 _FEWER_BITS = IN_FULL.bit_length() - 3
 
 _LONGEST_OBSERVATION = 1_000
-"""Characters of an observation that are told. The states of some worlds are long."""
+"""The most characters of an observation. The states of some worlds are long."""
 
 Event: TypeAlias = "dict[str, Any]"
 """A JSON object with its `type`."""
@@ -47,29 +47,29 @@ OnBackup: TypeAlias = "Callable[[Walk[Any, Any]], None]"
 
 
 class Gauge(Protocol):
-    """An engine that says how full it is."""
+    """An engine that reports its load."""
 
     def load(self) -> EngineLoad:
-        """Returns how many requests it works on, and how many wait."""
+        """Returns the number of running and of waiting requests, and the capacity."""
         ...
 
 
 _TRACE: ContextVar[Trace | None] = ContextVar("trace", default=None)
 _TREE: ContextVar[TreeNotes | None] = ContextVar("tree", default=None)
-"""The tree that the current task searched last. A later search may go on in it."""
+"""The notes of the tree that the current task searched last. A later search may continue it."""
 
 
 def tracing() -> Trace | None:
-    """Returns the trace of the caller's run, or None if nobody records it."""
+    """Returns the trace of the caller's run, or None outside of `recording()`."""
     return _TRACE.get()
 
 
 @contextmanager
 def recording(*, gauges: Sequence[Gauge] = ()) -> Iterator[Trace]:
-    """Records what happens inside, in tasks begun there too; nobody else's events are among it.
+    """Records the events of the code inside and of the tasks that it starts, and no others.
 
     Args:
-        gauges: engines whose load is looked at, at most every `LOAD_EVERY` seconds.
+        gauges: engines whose load is recorded, at most every `LOAD_EVERY` seconds.
     """
     trace = Trace(gauges)
     token = _TRACE.set(trace)
@@ -115,11 +115,11 @@ class Trace:
         self.add("belief", belief=belief if isinstance(belief, str) else dict(belief))
 
     def memory(self, text: str, *, kind: str) -> None:
-        """Adds something that the agent remembers from now on.
+        """Adds a text that the agent remembers from now on.
 
         Args:
-            text: what.
-            kind: such as "reflection".
+            text: the text.
+            kind: of the memory, such as "reflection".
         """
         self.add("memory", kind=kind, text=text)
 
@@ -132,12 +132,12 @@ class Trace:
         obstacle: str | None = None,
         done: bool = False,
     ) -> None:
-        """Adds a real step: an action and what the world made of it. See `Step`."""
+        """Adds a real action and its step; see `Step`."""
         said = {"reward": reward, "text": text, "obstacle": obstacle, "done": done}
         self.add("execution", action=str(action), **said)
 
     def search(self, root: Node[Any, Any]) -> TreeNotes:
-        """Begins the notes of a search that has not started yet."""
+        """Begins the notes of a search, before it starts."""
         tree = _TREE.get()
         if tree is None or tree.trace is not self or not tree.goes_on_from(root):
             before = 0 if tree is None or tree.trace is not self else tree.earlier
@@ -148,7 +148,7 @@ class Trace:
         return tree
 
     def question(self, usage: Usage, **fields: object) -> None:
-        """Adds a question that was answered just now, and the engines' load if that is due."""
+        """Adds a question that was just answered, and the engines' load if that is due."""
         now = self.now()
         if (tree := _TREE.get()) is not None and tree.trace is self:
             tree.questions += 1
@@ -171,12 +171,12 @@ class Trace:
                 self.add("load", batch=load.running, waiting=load.waiting, capacity=load.capacity)
 
     def prompt(self, text: str, model: str, count: Callable[[str], int | None]) -> str:
-        """Returns the id of a text that prompts begin with, and adds the text at its first use.
+        """Returns the id of a system message, and adds the message at its first use.
 
         Args:
             text: the system message.
-            model: who reads it.
-            count: its tokens; asked once.
+            model: the name of the model that reads it.
+            count: counts its tokens; called once.
         """
         id_ = self._prompts.get((text, model))
         if id_ is None:
@@ -187,12 +187,12 @@ class Trace:
 
 
 class _Known:
-    """A node as it was told.
+    """A node that the trace has a line for.
 
     Attributes:
-        id: counted within its tree.
+        id: its number within its tree.
         above: id of the node above; None for the root of the first search.
-        edges: each with its id and the prior that was told.
+        edges: each edge with its id and its prior in the trace; None before they have a line.
     """
 
     __slots__ = ("above", "edges", "id")
@@ -204,20 +204,20 @@ class _Known:
 
 
 class TreeNotes:
-    """Tells the searches of one tree: its nodes and edges as simulations meet them.
+    """Adds the searches of one tree to a trace: nodes and edges when simulations meet them.
 
-    Ids count within the tree, so that they do not depend on what runs beside its searches.
+    Ids count within the tree, so that they do not depend on concurrent searches.
 
     Args:
-        trace: where it is told.
+        trace: of the run.
         number: of the tree.
         root: of the first search.
-        before: simulations of the searches before; None if one of them asked the model.
+        before: simulations of all earlier searches; None if one of them asked the model.
 
     Attributes:
-        trace: the same.
-        questions: to the model during the present search.
-        earlier: as `before`, up to the present search.
+        trace: as given.
+        questions: number of questions to the model during the present search.
+        earlier: `before` with the earlier searches of this tree.
     """
 
     def __init__(self, trace: Trace, number: int, root: Node[Any, Any], before: int | None) -> None:
@@ -231,9 +231,9 @@ class TreeNotes:
         self._tell_node(root, None, None)
 
     def goes_on_from(self, root: Node[Any, Any]) -> bool:
-        """Whether a node belongs to this tree. If so, forgets what is not below it."""
+        """Whether a node belongs to this tree. If so, forgets all nodes that are not below it."""
         if root not in self._nodes:
-            # A real step may lead where no simulation was told of, or was at all.
+            # A real step may lead to a node without a line, or without any simulation.
             above = self._nodes[self._root]
             for edge, (id_, _) in (above.edges or {}).items():
                 if root in edge.outcomes.values():
@@ -243,7 +243,7 @@ class TreeNotes:
             return False
         below = {known.id}
         kept = {root: known}
-        # In the order of telling, so that a node comes after the one above it.
+        # The nodes are in the order of their lines, so a node comes after the one above it.
         for node, one in self._nodes.items():
             if one.above in below:
                 below.add(one.id)
@@ -252,17 +252,17 @@ class TreeNotes:
         return True
 
     def begin(self, root: Node[Any, Any]) -> None:
-        """A search begins at a known node."""
+        """Adds the beginning of a search at a known node."""
         self._root = root
         self._first = root.visits
         self.questions = self._told = 0
         self.trace.add("search", tree=self._number, root=self._nodes[root].id)
 
     def before(self, then: OnBackup | None) -> OnBackup:
-        """Makes the hook that adds walks after their backup; `IN_FULL` says which are left out.
+        """Makes the hook that adds walks after their backup; `IN_FULL` says which have a line.
 
         Args:
-            then: what else is to be done with every walk.
+            then: another hook to call with every walk; None for none.
         """
         root, first, earlier = self._root, self._first, self.earlier or 0
         due = 0
@@ -281,7 +281,7 @@ class TreeNotes:
         return walked
 
     def end(self) -> None:
-        """The search has ended, or was cancelled."""
+        """Adds the end of a search, which may have been cancelled."""
         root = self._root
         known = self._nodes[root]
         edges = {} if root.edges is None else self._tell_edges(root, known)
@@ -361,7 +361,7 @@ class TreeNotes:
     def _tell_edges(
         self, node: Node[Any, Any], known: _Known
     ) -> dict[Edge[Any, Any], tuple[str, float]]:
-        """Tells a node's edges if they are new, more than before, or have other priors now."""
+        """Adds a node's edges if they differ from the last line about them; returns their ids."""
         edges = node.edges or ()
         now = {edge: (f"{known.id}.{place}", edge.prior) for place, edge in enumerate(edges)}
         if now != known.edges:

@@ -1,4 +1,4 @@
-"""Traces as text: JSON lines, written and read again; docs/trace-format.md describes them."""
+"""Writes traces as JSON lines and reads them again; docs/trace-format.md describes the format."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VERSION = 1
 
 
 class TraceError(ValueError):
-    """A trace that cannot be written as JSON, or lines that are no trace."""
+    """A trace cannot be written as JSON, or lines are not a trace."""
 
 
 def encode_trace(
@@ -30,19 +30,19 @@ def encode_trace(
     events: Iterable[Event] = (),
     header: Mapping[str, Any] | None = None,
 ) -> bytes:
-    """A trace as JSON lines in UTF-8: header, events, summary and end.
+    """Writes a trace as JSON lines in UTF-8: header, events, summary and end.
 
-    Equal summaries have equal lines: the keys of their objects are sorted, only the summary's own
-    stay in their order.
+    Equal summaries have equal lines: the keys of nested objects are sorted. The summary's own keys
+    keep their order.
 
     Args:
-        summary: what the planner says of its decisions (`Outcome.trace`). A list of objects takes
-            one line per object, so that a reader of lines meets a long run step by step.
+        summary: the planner's summary (`Outcome.trace`). A list of objects takes one line per
+            object, so that a long run can be read step by step.
         events: `Trace.events`.
-        header: what was run, such as `Trial.to_json` says.
+        header: what was run, such as the result of `Trial.to_json`.
 
     Raises:
-        TraceError: JSON has no form for a value, or it contains itself.
+        TraceError: JSON has no form for a value, or a value contains itself.
     """
     first = {"type": "header", "format": FORMAT, "version": VERSION, **(header or {})}
     try:
@@ -56,12 +56,12 @@ def encode_trace(
 
 
 def decode_trace(content: bytes) -> list[Event]:
-    """The lines of a trace, header and end included.
+    """Reads the lines of a trace, header and end included.
 
-    The traces of ledgers of version 1 are summaries without a header; their lines get their type.
+    A trace in a ledger of version 1 is a summary without types; its lines get the type `summary`.
 
     Raises:
-        TraceError: these are no lines of a trace, not all of them, or of another version.
+        TraceError: the content is not a trace, is incomplete, or has another version.
     """
     lines = [_object(line) for line in BytesIO(content)]
     if not lines:
@@ -87,10 +87,10 @@ def decode_trace(content: bytes) -> list[Event]:
 
 
 def summary_of(lines: Iterable[Event]) -> dict[str, Any]:
-    """The planner's own summary in a trace; its tuples have become lists.
+    """The planner's summary in a trace, with lists in place of its tuples.
 
     Raises:
-        TraceError: a line of it lacks a part.
+        TraceError: a summary line lacks a field.
     """
     summary: dict[str, Any] = {}
     for line in lines:
@@ -114,13 +114,13 @@ def write_trace(
 
     Args:
         path: of the file; see `write_durably`.
-        trace: what happened.
+        trace: its events are written.
         header: see `encode_trace`.
         summary: see `encode_trace`.
 
     Raises:
         TraceError: see `encode_trace`.
-        OSError: it cannot be written. What was there before still is.
+        OSError: the file cannot be written. An earlier file stays as it is.
     """
     write_durably(path, encode_trace(summary, events=trace.events, header=header))
 
@@ -138,13 +138,13 @@ def _object(line: bytes) -> Event:
 
 
 def _refuse_partial(line: Event) -> None:
-    """Makes sure that a line of a summary has its parts."""
+    """Raises a `TraceError` if a summary line lacks its key or its value."""
     if not isinstance(line.get("key"), str) or "value" not in line:
         raise TraceError("a summary line of it lacks its key or its value")
 
 
 def _plain(value: object) -> object:
-    """A number of another kind, such as NumPy's, as one of JSON's; anything else as text."""
+    """A JSON value for a value of another type: a float for a number, else its text."""
     try:
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
@@ -163,7 +163,7 @@ def _line(encoder: json.JSONEncoder, value: object) -> str:
 
 
 def _finite(value: Any) -> Any:  # noqa: ANN401 - a value of any kind
-    """The same with infinite numbers as texts, which JSON has no form for."""
+    """Replaces infinite numbers and NaN by texts, because JSON has no form for them."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):

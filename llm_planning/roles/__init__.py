@@ -1,4 +1,4 @@
-"""Roles: the typed questions that planners ask, and who answers them."""
+"""Roles: the typed questions that planners ask, and the models and rules that answer them."""
 
 from llm_planning.roles.assignment import OwnModel, RoleAssignment, RoleSettings, read_roles
 from llm_planning.roles.engines import Engines, metered, usage_by_role

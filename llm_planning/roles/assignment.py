@@ -1,4 +1,4 @@
-"""Who answers which role, as a user says it: `--set roles=llm|rules|FILE`."""
+"""The setting `roles`, which says who answers each role: `--set roles=llm|rules|FILE`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHAPES = "llm, rules, {rate: 0.9, kind: systematic, unit: answer} or {model: NAM
 
 @dataclass(frozen=True, slots=True)
 class OwnModel:
-    """A role is answered by a model of its own.
+    """A model that answers one role instead of the run's model.
 
     Attributes:
         model: its name.
@@ -35,7 +35,7 @@ class OwnModel:
 
 
 Answerer: TypeAlias = Literal["llm"] | OwnModel | Errors
-"""Answers a role: the run's model, a model of the role's own, or the domain's rules."""
+"""Who answers a role: the run's model, a model of the role's own, or the domain's rules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class RoleAssignment:
     """Who answers which role.
 
     Attributes:
-        default: answers every role that is not named.
+        default: answers every role that is not in `by_role`.
         by_role: role -> who answers it.
     """
 
@@ -56,7 +56,7 @@ class RoleAssignment:
 
     @property
     def models(self) -> dict[str, str]:
-        """Maps roles to their own models. The caller opens these."""
+        """Maps roles to the names of their own models, which the caller opens."""
         return {role: who.model for role, who in self.by_role.items() if isinstance(who, OwnModel)}
 
 
@@ -64,12 +64,13 @@ def read_roles(value: str, *, known: Sequence[str]) -> RoleAssignment:
     """Reads the setting `roles`.
 
     Args:
-        value: `llm`, a model answers all; `rules`, the domain's rules answer all without errors; or
-            a YAML file that maps roles to `SHAPES`. What it leaves out, the model answers.
-        known: the roles that there are.
+        value: `llm`: the model answers every role. `rules`: the domain's rules answer every role,
+            without errors. Otherwise a YAML file that maps roles to `SHAPES`; the model answers the
+            roles that the file leaves out.
+        known: the names of all roles.
 
     Raises:
-        SettingsError: the file cannot be read, or names a role, a key or a value that there is not.
+        SettingsError: the file cannot be read, or has an unknown role, key or value.
     """
     if value in ("llm", "rules"):
         return RoleAssignment(_answerer(value))
@@ -104,13 +105,13 @@ def _answerer(said: object) -> Answerer:
 
 
 class RoleSettings(Settings):
-    """Settings of a planner whose roles may be answered by others than a model.
+    """Settings of a planner whose roles a model or the domain's rules may answer.
 
     Attributes:
         roles: who answers: `llm`, the domain's `rules`, or a YAML file that says it role by role.
-        roles_sha256: of that file, in hexadecimal: a trial is another one when the file changes. It
-            is filled in; one that is given must be the file's.
-        known_roles: the roles that such a planner, or one of its ablations, may ask: one file
+        roles_sha256: hash of that file, in hexadecimal, so that a changed file makes another trial.
+            It is computed; a given value must match the file.
+        known_roles: every role that the planner or one of its ablations asks, so that one file
             serves them all.
     """
 
@@ -146,5 +147,5 @@ def file_hash(roles: str) -> str:
     try:
         return hashlib.sha256(read_regular(Path(roles), most=MOST_BYTES)).hexdigest()
     except (OSError, ValueError):
-        # `read_roles` says what is wrong.
+        # `read_roles` reports the error.
         return ""

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 _PROMPTS_REMEMBERED = 64
-"""How many encoded prompts a `TracingEngine` can still show as text."""
+"""The most encoded prompts of which a `TracingEngine` keeps the text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Engines:
-    """One engine for all roles of a planner, or others for some of them.
+    """The engines of a planner: one for all roles, and other ones for some roles.
 
     Attributes:
         default: answers every role that has no engine of its own.
@@ -39,7 +39,7 @@ class Engines:
 
     @property
     def name(self) -> str:
-        """The models' names, the default's first."""
+        """The names of all models, the default's first."""
         return " + ".join(one.identity.name for one in self.different)
 
     @property
@@ -49,14 +49,14 @@ class Engines:
 
 
 class TracingEngine(MeteredEngine):
-    """A metered engine that adds its questions and answers to the current trace."""
+    """A metered engine that adds every question and answer to the current trace."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._read: dict[EncodedPrompt, Prompt] = {}
 
     def encode(self, prompt: Prompt) -> EncodedPrompt:
-        """Applies the chat template and the tokenizer; remembers the text for a while."""
+        """Applies the chat template and the tokenizer, and keeps the text for the trace."""
         encoded = super().encode(prompt)
         if prompt is not encoded and tracing() is not None:
             if len(self._read) == _PROMPTS_REMEMBERED:
@@ -65,7 +65,7 @@ class TracingEngine(MeteredEngine):
         return encoded
 
     async def generate(self, request: Request) -> Completion:
-        """Writes one answer, counts it and tells it."""
+        """Writes one answer, counts it and adds it to the trace."""
         prompt = self._text_of(request.prompt)
         completion = await super().generate(request)
         if (trace := tracing()) is not None:
@@ -80,7 +80,7 @@ class TracingEngine(MeteredEngine):
         return completion
 
     async def score(self, prompt: Prompt, choices: Sequence[str], *, role: str = "score") -> Scores:
-        """Scores choices, counts it and tells it."""
+        """Scores choices, counts the question and adds it to the trace."""
         text = self._text_of(prompt)
         scores = await super().score(prompt, choices, role=role)
         self._tell_scores("score", role, text, choices, scores)
@@ -89,7 +89,7 @@ class TracingEngine(MeteredEngine):
     async def score_labels(
         self, prompt: Prompt, labels: Sequence[str], *, role: str = "score"
     ) -> Scores:
-        """Scores labels, counts it and tells it."""
+        """Scores labels, counts the question and adds it to the trace."""
         text = self._text_of(prompt)
         scores = await super().score_labels(prompt, labels, role=role)
         self._tell_scores("score_labels", role, text, labels, scores)
@@ -107,11 +107,11 @@ class TracingEngine(MeteredEngine):
             )
 
     def _text_of(self, prompt: Prompt) -> Prompt:
-        """The prompt before it was encoded, where that is known."""
+        """The text of an encoded prompt, if it is kept; otherwise the prompt as it is."""
         return self._read.get(prompt, prompt) if isinstance(prompt, EncodedPrompt) else prompt
 
     def _asked(self, how: str, role: str, prompt: Prompt, trace: Trace) -> Event:
-        """What is common to all questions; the system message is told once, by itself."""
+        """The fields that all questions have. A system message has a line of its own, once."""
         model = self.identity.name
         system = None
         turns: list[Event] = []
@@ -127,7 +127,10 @@ class TracingEngine(MeteredEngine):
         return {"role": role, "model": model, "asked": how, "system": system, "turns": turns}
 
     def _fixed_tokens(self, system: str) -> int | None:
-        """Tokens that all prompts with this system message begin with; None if nobody can say."""
+        """Number of first tokens that all prompts with a system message share.
+
+        None if the engine cannot encode prompts.
+        """
         first = Message("system", system)
         try:
             one, other = (
@@ -141,9 +144,9 @@ class TracingEngine(MeteredEngine):
 
 
 def metered(engines: Engines) -> Engines:
-    """The same engines with counters of their own; one engine stays one.
+    """Wraps every engine once, with counters of its own.
 
-    Where a trace is recorded, every question goes to it.
+    While a trace is recorded, every question is added to it.
     """
     meters = {id(one): TracingEngine(one) for one in engines.different}
     return Engines(

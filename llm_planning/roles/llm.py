@@ -1,8 +1,8 @@
 """Roles: the typed questions that planners ask, and the language model that answers them.
 
-A planner awaits `role(question)` and gets an answer of the role's type. It does not know who
-answers: `LlmRole` asks a model with a template and an answer model; an `Oracle`, an environment's
-own rules or a script in a test, any coroutine function of one question, can stand in its place.
+A planner awaits `role(question)` and gets an answer of the role's type, whoever answers. An
+`LlmRole` asks a model, with a template and an answer model. An `Oracle` answers by rules. Any
+coroutine function of one question is a role as well.
 """
 
 from __future__ import annotations
@@ -51,25 +51,26 @@ class Role(Protocol[QuestionT_contra, AnswerT_co]):
 
 
 class PromptError(Exception):
-    """A template and what it is given do not fit together."""
+    """A template is not valid, or needs a value that it is not given."""
 
 
 class Prompt:
     """A chat prompt composed of named blocks.
 
-    The texts are Jinja2 blocks; which of them are said, and in which order, is the caller's choice,
-    so two layouts are two orders of the same texts. The system message depends on constants alone
-    and is rendered once; the user message is compiled once.
+    The texts are Jinja2 blocks. The caller chooses the blocks and their order, so two layouts are
+    two orders of the same texts. The system message depends on constants alone and is rendered
+    once. The user message is compiled once.
 
     Args:
-        sources: Jinja2 sources; a block of a later one replaces its namesake in an earlier one.
+        sources: Jinja2 sources. A block in a later source replaces the block with the same name in
+            an earlier one.
         system: blocks of the system message, in order.
         user: blocks of the user message, in order.
         constants: values known at construction.
 
     Raises:
-        PromptError: a block is in none of the sources, a source is no valid template, or the
-            system message needs a value that is no constant.
+        PromptError: no source has one of the blocks, a source is not a valid template, or the
+            system message needs a value that is not a constant.
     """
 
     def __init__(
@@ -111,7 +112,7 @@ class Prompt:
 def _compose(
     blocks: Mapping[str, list[nodes.Node]], order: Sequence[str], constants: Mapping[str, object]
 ) -> Template:
-    """One template that says the blocks in this order, a blank line between them."""
+    """Makes one template of the blocks in this order, with a blank line between them."""
     body: list[nodes.Node] = []
     for name in order:
         if name not in blocks:
@@ -125,15 +126,15 @@ def _compose(
 
 
 def told(question: object) -> dict[str, object]:
-    """Returns the fields of a question by name, as a template takes them.
+    """Returns the fields of a question by name, for a template.
 
     Raises:
-        TypeError: the question is no dataclass.
+        TypeError: the question is not a dataclass.
     """
     if not is_dataclass(question):
         raise TypeError(
-            f"{type(question).__name__} is no dataclass: give the role a `tell` that says what "
-            "its template is given"
+            f"{type(question).__name__} is not a dataclass: give the role a `tell` that returns "
+            "the values of its template"
         )
     return {field.name: getattr(question, field.name) for field in fields(question)}
 
@@ -142,12 +143,12 @@ class LlmRole(Generic[QuestionT, ModelT]):
     """A role that a language model answers.
 
     Args:
-        name: whose usage is counted.
-        prompt: what the model reads.
-        answer: the model of the answer; its language must be finite.
-        engine: who answers.
-        sampling: how the answer is drawn, or how that follows from the question.
-        tell: the values that the prompt is given of a question; its fields by default.
+        name: the role under which the engine counts usage.
+        prompt: makes the messages.
+        answer: the answer model; its language must be finite.
+        engine: answers.
+        sampling: how the answer is drawn, or a function from the question to that.
+        tell: maps a question to the values of the prompt; by default its fields.
 
     Raises:
         AnswerModelError: the answer model's language is not finite.
@@ -185,7 +186,7 @@ class LlmRole(Generic[QuestionT, ModelT]):
         return parse(self._answer, completion.text)
 
     def read(self, by: Callable[[QuestionT, ModelT], AnswerT]) -> Role[QuestionT, AnswerT]:
-        """Returns the same role with its answers turned into values of the domain.
+        """Returns a role that turns this role's answers into other values.
 
         Args:
             by: maps a question and its answer to the value.
@@ -201,11 +202,11 @@ class ScoringRole(Generic[QuestionT]):
     """A role that maps choices to the log-probabilities, in nats, that a model gives them.
 
     Args:
-        name: whose usage is counted.
-        prompt: what the model reads.
-        choices: what is scored, each once.
-        engine: who answers.
-        tell: the values that the prompt is given of a question; its fields by default.
+        name: the role under which the engine counts usage.
+        prompt: makes the messages.
+        choices: maps a question to the different texts to score.
+        engine: answers.
+        tell: maps a question to the values of the prompt; by default its fields.
     """
 
     def __init__(
@@ -232,7 +233,7 @@ class ScoringRole(Generic[QuestionT]):
 
 
 async def gather(questions: Iterable[Coroutine[object, object, T]]) -> list[T]:
-    """Asks questions at once, so that they meet in one batch.
+    """Asks questions concurrently, so that the engine can batch them.
 
     Args:
         questions: coroutines, any number of them.

@@ -1,17 +1,17 @@
-"""Oracles: rules answer a role in a model's place, and err as often and in the way that one states.
+"""Oracles: rules answer a role in a model's place, with errors of a set rate and kind.
 
 Each answer is drawn by a generator of its own, seeded with a hash of the draw's key. So an answer
-is the same in every process and whatever was asked before. The kind of the errors says what the key
-holds; a situation is all that an answer depends on, and its first part is what it is about:
+is the same in every process, and earlier questions do not change it. A situation is all that an
+answer depends on. Its first part is the subject. The kind of the errors determines the key:
 
     independent   (seed, role, *situation, asking)   every asking is drawn anew
     sticky        (seed, role, *situation)           the same situation gets the same answer again;
-                                                     others err on their own, even about one subject
+                                                     other situations err independently
     systematic    (seed, role, situation[0])         a wrong belief about a subject stays wrong for
-                                                     the whole run, whatever is asked around it
+                                                     the whole run, in every situation
 
-`asking` counts how often the oracle was asked about the situation, from 1. Where errors go by item,
-the item's name ends the key. The seed is the run's.
+`asking` counts the questions about the situation, from 1. If errors go by item, the item's name
+ends the key. The seed is the run's.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _KEYS = {
 
 
 class Errors(Settings):
-    """How often and in which way an oracle errs. By default it never does.
+    """How often and in which way an oracle errs. By default it never errs.
 
     Attributes:
-        rate: probability that an answer is right, or each item of it.
-        unit: what is right or wrong: a whole answer, or each item of it on its own.
-        kind: what an error goes with; see the module's docstring.
+        rate: probability that an answer, or each item of it, is right.
+        unit: whether the whole answer is right or wrong, or each item on its own.
+        kind: the key of the draw; see the module's docstring.
     """
 
     rate: float = Field(default=1.0, ge=0.0, le=1.0)
@@ -59,8 +59,8 @@ class Items(Generic[QuestionT, AnswerT]):
     """How an answer errs item by item.
 
     Attributes:
-        names: the items of the answer to a question, each with a name of its own.
-        spoil: an answer with one more of its items wrong.
+        names: maps a question to the different names of its answer's items.
+        spoil: makes one more item of an answer wrong.
     """
 
     names: Callable[[QuestionT], Sequence[Key]]
@@ -72,10 +72,10 @@ class Rule(Generic[QuestionT, AnswerT]):
     """A domain's right and wrong answers to the questions of one role.
 
     Attributes:
-        right: the right answer; None where the question allows none.
-        wrong: draws a wrong one; None where every answer is right.
-        situation: all that the answer depends on, what it is about first.
-        items: how an answer errs item by item, where it has items.
+        right: the right answer; None if the question has none.
+        wrong: draws a wrong answer; None if every answer is right.
+        situation: all that the answer depends on, its subject first.
+        items: how an answer errs item by item; None for an answer without items.
     """
 
     right: Callable[[QuestionT], AnswerT | None]
@@ -89,12 +89,12 @@ class Oracle(Generic[QuestionT, AnswerT]):
 
     Args:
         name: of the role.
-        rule: how it is answered.
-        errors: how often and in which way it errs.
+        rule: right and wrong answers.
+        errors: how often and in which way the oracle errs.
         seed: of the errors.
 
     Raises:
-        ValueError: errors by item are asked of a rule without items.
+        ValueError: the errors are by item, and the rule has no items.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Oracle(Generic[QuestionT, AnswerT]):
     ) -> None:
         if errors.unit == "item" and rule.items is None:
             raise ValueError(
-                f"an answer of role {name} has no items that could err; write unit: answer"
+                f"an answer of role {name} has no items, so no item can err; write unit: answer"
             )
         self.name = name
         self._rule = rule
@@ -114,7 +114,7 @@ class Oracle(Generic[QuestionT, AnswerT]):
         """Answers.
 
         Raises:
-            ValueError: the rule knows neither a right answer nor a wrong one.
+            ValueError: the rule has neither a right nor a wrong answer.
         """
         rule, rate = self._rule, self._errors.rate
         key = self._key(rule.situation(question))
@@ -135,7 +135,7 @@ class Oracle(Generic[QuestionT, AnswerT]):
         return answer
 
     def describe(self) -> dict[str, object]:
-        """Returns who answers, as JSON values, for the record of a run."""
+        """Returns the role, its errors and the key of its draws, as JSON values."""
         return describe(self.name, self._errors.to_json(), kind=self._errors.kind, seed=self._seed)
 
     def _key(self, situation: tuple[Key, ...]) -> tuple[Key, ...]:
@@ -154,7 +154,7 @@ def describe(
     kind: Literal["independent", "sticky", "systematic"],
     seed: int,
 ) -> dict[str, object]:
-    """Returns who answers a role and what a draw's key holds, for the record of a run."""
+    """Returns the role, its errors and the key of its draws, for the record of a run."""
     key = _KEYS[kind]
     if errors.get("unit") == "item":
         key = key.replace(")", ", item)")
@@ -162,10 +162,10 @@ def describe(
 
 
 def draw(*key: Key) -> Random:
-    """Makes the random generator of a key. It is the same in every process.
+    """Makes the random generator of a key, the same in every process.
 
     Raises:
-        TypeError: a part of the key is no plain value, so that its text could be another elsewhere.
+        TypeError: a part of the key is not a plain value, so its text may differ between processes.
     """
     _refuse_other_than_plain(key)
     return Random(hashlib.sha256(repr(key).encode()).digest())
@@ -183,10 +183,10 @@ def _refuse_other_than_plain(key: tuple[Key, ...]) -> None:
 
 
 def tell(oracles: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Says in words who answered in a model's place, a line for all roles that err alike.
+    """Writes which roles oracles answered, a line for all roles that err in the same way.
 
     Args:
-        oracles: what `describe` says of each.
+        oracles: the records that `describe` returns.
     """
     roles: dict[str, list[str]] = {}
     for one in oracles:

@@ -7,7 +7,7 @@ from llm_planning.search.backup import (
     by_sums,
     softmax_value,
 )
-from llm_planning.search.driver import Evaluation, Model, Select, search
+from llm_planning.search.driver import Evaluation, SearchModel, Select, search
 from llm_planning.search.selection import (
     argmax,
     puct,
@@ -26,15 +26,15 @@ from llm_planning.search.tree import (
     expanded,
     format_tree,
 )
-from llm_planning.search.walk import Draws, Walk
+from llm_planning.search.walk import TrackedRandom, Walk
 
 __all__ = [
-    "Draws",
     "Edge",
     "Evaluation",
-    "Model",
     "Node",
+    "SearchModel",
     "Select",
+    "TrackedRandom",
     "Walk",
     "advance",
     "argmax",

@@ -1,7 +1,7 @@
 """Backup rules: how a walk updates Q, from its end to the root.
 
-N counts the walk already when a backup is called. R_i is the return from edge i on, r_i its reward,
-i = 0 the first edge, m the number of edges.
+When a backup runs, N already counts the walk. R_i is the return from edge i on and r_i the reward
+of edge i. The first edge is i = 0, and m is the number of edges.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def by_sums(*, gamma: float) -> Backup[S, A]:
 
     The root's V is the mean of R_0.
 
-    Source: Tree of Options, Section 3.1 iv, where the sum runs over the edges walked as well as
-    those of the rollout.
+    Source: Tree of Options, Section 3.1 iv. The sum runs over the edges of the descent and those of
+    the rollout.
 
     Args:
         gamma: discount γ in [0, 1].
@@ -46,9 +46,9 @@ def by_sums(*, gamma: float) -> Backup[S, A]:
 def by_means(*, gamma: float) -> Backup[S, A]:
     """Q is the mean of discounted means: R_i of `by_sums` / Σ_{i≤j<m} γ^{j-i}.
 
-    A mean per step does not depend on how many steps are left, which is the scale of the Q printed
-    in Tree of Options, Appendix A.7. The tail is a value of the last state, not a step: it adds no
-    weight to the divisor. The root's V is the mean of R_0.
+    A mean per step does not depend on how many steps are left. The Q printed in Tree of Options,
+    Appendix A.7, have this scale. The tail is a value of the last state and not a step, so it adds
+    no weight to the divisor. The root's V is the mean of R_0.
 
     Args:
         gamma: discount γ in [0, 1].
@@ -79,9 +79,10 @@ def _settle(node: Node[S, A], r: float) -> None:
 def softmax_value(q: Sequence[float], temperature: float) -> float:
     """Σ_a w_a Q(h,a) with w_a ∝ exp(Q(h,a) / temperature).
 
+    As the temperature falls, the value goes from the mean to the maximum.
+
     Source: the Boltzmann operator (Asadi and Littman, "An Alternative Softmax Operator for
-    Reinforcement Learning", 2017); it goes from the mean to the maximum as the
-    temperature falls.
+    Reinforcement Learning", 2017).
 
     Args:
         q: shape [edges], at least one.
@@ -98,9 +99,8 @@ def softmax_value(q: Sequence[float], temperature: float) -> float:
 def by_softmax(*, gamma: float, temperature: float) -> Backup[S, A]:
     """Q(h,a) is the mean of r + γ V(h'), V(h) the `softmax_value` of the visited edges' Q.
 
-    V of a node none of whose edges was visited is the mean of the returns found from there on. As
-    V(h') changes, all earlier visits are credited with its present value:
-    Q(h,a) = r̄(h,a) + γ Σ_o N(hao) V(hao) / N(h,a).
+    V of a node without visited edges is the mean of the returns from there on. All earlier visits
+    are credited with the present V(h'): Q(h,a) = r̄(h,a) + γ Σ_o N(hao) V(hao) / N(h,a).
 
     Args:
         gamma: discount γ in [0, 1].
@@ -128,12 +128,11 @@ def by_softmax(*, gamma: float, temperature: float) -> Backup[S, A]:
 
 
 def by_control_variates(*, gamma: float) -> Backup[S, A]:
-    """Q is the mean of R_i less what chance gave: Q = R̄ - β L̄, β = Cov(R, L) / Var(L).
+    """Q is the mean of R_i without the part due to luck: Q = R̄ - β L̄, β = Cov(R, L) / Var(L).
 
-    L_i = Σ_{j≥i} γ^{j-i} luck_j, whose expectation is 0. With a given β the expectation of Q would
-    stay what it is, and its variance would fall by the share that L explains. β is estimated at
-    every edge from its own visits (up to the second it is 0), so both hold asymptotically: Q has a
-    bias of order 1/N.
+    L_i = Σ_{j≥i} γ^{j-i} luck_j has expectation 0. With a fixed β, Q keeps its expectation, and its
+    variance falls by the share that L explains. Here every edge estimates β from its own visits (β
+    is 0 up to the second), so both hold asymptotically: Q has a bias of order 1/N.
 
     Source: Veness, Lanctot and Bowling, "Variance Reduction in Monte-Carlo Tree Search" (2011).
 

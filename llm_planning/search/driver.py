@@ -1,10 +1,9 @@
 """The search itself: draw, select, step, expand, evaluate, back up; several simulations in flight.
 
-With width W, simulation n + W is launched once simulation n is backed up, and simulations are
-backed up in the order in which they were launched. What a descent sees is then a function of the
-answers alone, not of how long each took: with the same answers, the same tree.
+With width W, simulation n + W is launched after simulation n is backed up, and backups follow the
+order of the launches. So the tree depends on the answers alone, and not on how long each took.
 
-Descents are sequential; what follows them overlaps: to expand a node and to evaluate one.
+Descents run one after the other. The expansions and evaluations that follow them overlap.
 """
 
 from __future__ import annotations
@@ -19,12 +18,11 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias
 
 from llm_planning.domain import A, S, Step
 from llm_planning.search.tree import Edge, Node
-from llm_planning.search.walk import Checkpoint, Draws, Walk
+from llm_planning.search.walk import Checkpoint, TrackedRandom, Walk
 from llm_planning.trace import tracing
 
 _SECONDS_AT_A_STRETCH = 0.005
-"""Seconds that a search simulates before it yields the event loop to other searches and the
-engine."""
+"""After so many seconds a search yields the event loop to other searches and the engine."""
 
 
 class Evaluation(NamedTuple, Generic[S, A]):
@@ -32,9 +30,9 @@ class Evaluation(NamedTuple, Generic[S, A]):
 
     Attributes:
         edges: the edges of a rollout that stays in the tree (Tree of Options, Appendix A.7). Each
-            has a certain step. Empty where the rollout leaves no trace.
+            has a certain step. Empty if the rollout does not stay.
         tail: the return from the last of these edges on.
-        note: anything that `on_backup` wants to know, such as a reflection.
+        note: anything for `on_backup`, such as a reflection.
     """
 
     edges: Sequence[Edge[S, A]] = ()
@@ -42,21 +40,24 @@ class Evaluation(NamedTuple, Generic[S, A]):
     note: Any = None
 
 
-class Model(Protocol[S, A]):
-    """The world of a search, real or predicted."""
+class SearchModel(Protocol[S, A]):
+    """The world that a search simulates, real or predicted, and the values of its states.
+
+    "Model" means a `SearchModel` in this package, and never a language model.
+    """
 
     def draw_root(self, walk: Walk[S, A]) -> S | Awaitable[S]:
         """Returns s_0 of a simulation: the known state, or s ~ b(s) drawn with `walk.rng`.
 
-        A model that draws nothing returns the same state in every simulation of a search. The
-        method may be a coroutine function.
+        If it draws nothing, it returns the same state in every simulation of a search. It may be a
+        coroutine function.
         """
         ...
 
     async def legal(self, state: S) -> Sequence[A]:
         """Returns the actions that are possible in a state.
 
-        The search asks only where the history does not determine the state.
+        The search calls this only if the history does not determine the state.
         """
         ...
 
@@ -68,13 +69,13 @@ class Model(Protocol[S, A]):
         ...
 
     async def step(self, state: S, action: A, rng: Random) -> Step[S]:
-        """Takes an action. All chance comes from `rng`."""
+        """Simulates an action. All chance comes from `rng`."""
         ...
 
     async def evaluate(self, node: Node[S, A], walk: Walk[S, A]) -> Evaluation[S, A]:
-        """Says what a node is worth.
+        """Returns the value of a node.
 
-        The search asks once for every new node, and at every visit of a node without actions.
+        The search calls this once for every new node, and at every visit of a node without actions.
         """
         ...
 
@@ -83,10 +84,10 @@ Select: TypeAlias = Callable[[Node[S, A], Sequence[Edge[S, A]]], Edge[S, A]]
 """Maps a node and its legal edges to the edge that the descent takes."""
 
 Backup: TypeAlias = Callable[[Walk[S, A]], None]
-"""Updates Q along a walk. N counts the walk already."""
+"""Updates Q along a walk. N already counts the walk."""
 
 BeforeSelect: TypeAlias = Callable[[Node[S, A], Walk[S, A]], Awaitable[object] | None]
-"""Maps a node to what a descent awaits before it selects there, or to None."""
+"""Maps a node to an awaitable that a descent awaits before it selects there, or to None."""
 
 ExpandAt: TypeAlias = Literal["first", "second"]
 
@@ -95,7 +96,7 @@ _Start: TypeAlias = Callable[[Coroutine[Any, Any, None]], Awaitable[None]]
 
 async def search(
     root: Node[S, A],
-    model: Model[S, A],
+    model: SearchModel[S, A],
     *,
     select: Select[S, A],
     backup: Backup[S, A],
@@ -111,36 +112,35 @@ async def search(
 
     A simulation draws a state, selects among the edges that are legal in it, steps the state and
     follows what it observes, down to a node that is not expanded, the end of the episode or the
-    depth limit. It expands and evaluates that node, then credits everything it walked, what the
-    evaluation walked included. A descent that ends at a node under construction is put off until
+    depth limit. It expands and evaluates that node, then backs up along all edges of the descent
+    and of the evaluation. A descent that ends at a node which is being expanded starts again after
     the next backup, so no node is expanded twice.
 
-    Width 1 is the papers' sequential algorithm, step for step. Where a simulation fails or the
-    search is cancelled, the other simulations are cancelled, what they had attached is taken off,
-    the π that they had changed is put back, and the tree is as the last backup left it: it can be
-    searched further.
+    Width 1 is the papers' sequential algorithm, step for step. If a simulation fails or the search
+    is cancelled, all simulations in flight are cancelled and their changes to the tree are undone.
+    The tree is then as the last backup left it, and can be searched further.
 
     Args:
-        root: where every descent starts; searching it again continues.
-        model: see `Model`.
+        root: the start of every descent. Another search of the same root continues its tree.
+        model: see `SearchModel`.
         select: see `Select`; counts simulations in flight.
         backup: see `Backup`.
         simulations: how many to run.
-        width: most simulations in flight at once.
+        width: the most simulations in flight at once.
         max_depth: actions from the root after which a simulation ends; None for no limit.
-        expand_at: the visit that expands a node. At the `first`, the node is expanded and evaluated
-            (Tree of Options, LLM-MCTS). At the `second`, a new node is only evaluated; when it is
-            entered again it is expanded, and the action selected there leads to the node that is
-            evaluated (MC-DML). The root is expanded at once.
-        rng: of the draws; every launch gets a stream of its own from it. By default its seed is
-            N(root), so that a search that goes on does not repeat the draws of the one before.
+        expand_at: the visit that expands a node. `first`: the first visit expands and evaluates
+            the node (Tree of Options, LLM-MCTS). `second`: the first visit only evaluates the node;
+            the second expands it, selects an action there and evaluates the node that this leads to
+            (MC-DML). The root is expanded at once.
+        rng: every launch gets a random stream of its own from it. By default its seed is N(root),
+            so that a search which continues a tree does not repeat earlier draws.
         before_select: see `BeforeSelect`; while a descent waits, nothing is launched or backed up.
         on_backup: called with every walk after its backup.
 
     Raises:
         ValueError: `width` is below 1.
         RuntimeError: another search is running on the same tree.
-        TypeError: two outcomes of an action cannot be told apart; see `Edge.follow`.
+        TypeError: an outcome of an action is not hashable; see `Edge.follow`.
         Exception: the first error of the model or of a hook, unchanged.
     """
     if width < 1:
@@ -159,7 +159,7 @@ async def search(
         expand_at=expand_at,
         before_select=before_select,
         on_backup=on_backup if notes is None else notes.before(on_backup),
-        spare=[Draws() for _ in range(width)],
+        spare=[TrackedRandom() for _ in range(width)],
     )
     rng = Random(root.visits) if rng is None else rng
     root.searched = True
@@ -184,21 +184,21 @@ class _Search(Generic[S, A]):
     """The arguments of a search and its progress.
 
     Attributes:
-        spare: draws for who is launched next.
+        spare: random generators of no simulation in flight.
         flights: simulations in flight, in the order of launch.
-        changed: nodes before the descent under way, and those of the same draws that were put off,
-            changed them; see `Walk.changed`.
+        changed: checkpoints of nodes that the present descent has changed, also in its earlier
+            attempts with the same draws; see `Walk.changed`.
     """
 
     root: Node[S, A]
-    model: Model[S, A]
+    model: SearchModel[S, A]
     select: Select[S, A]
     backup: Backup[S, A]
     max_depth: int | None
     expand_at: ExpandAt
     before_select: BeforeSelect[S, A] | None
     on_backup: Callable[[Walk[S, A]], None] | None
-    spare: list[Draws]
+    spare: list[TrackedRandom]
     flights: deque[Walk[S, A]] = field(default_factory=deque)
     changed: list[Checkpoint[S, A]] = field(default_factory=list)
 
@@ -215,8 +215,8 @@ class _Search(Generic[S, A]):
                 if perf_counter() >= pause_at:
                     await asyncio.sleep(0)
                     pause_at = perf_counter() + _SECONDS_AT_A_STRETCH
-                # A descent that was put off begins again with the same draws: others would favour
-                # what is not under construction.
+                # A descent that starts again keeps its draws. New draws would favour the nodes that
+                # are not being expanded.
                 seed = rng.getrandbits(64) if seed is None else seed
                 walk = await self.descend(seed)
                 if walk.nodes[-1].pending:
@@ -244,14 +244,14 @@ class _Search(Generic[S, A]):
                 self.on_backup(walk)
 
     async def descend(self, seed: int) -> Walk[S, A]:
-        """Walks from the root to a node that is not expanded, or where nothing goes on."""
-        draws = self.spare[-1]
-        draws.restart(seed)
+        """Walks from the root to a node that is not expanded, or to an end."""
+        rng = self.spare[-1]
+        rng.restart(seed)
         node = self.root
-        walk: Walk[S, A] = Walk(node, draws, self.max_depth)
+        walk: Walk[S, A] = Walk(node, rng, self.max_depth)
         drawn = self.model.draw_root(walk)
         walk.state = await drawn if isinstance(drawn, Awaitable) else drawn
-        walk.certain = not draws.drawn
+        walk.certain = not rng.drawn
         before_select, select = self.before_select, self.select
         while not (node.edges is None or node.pending or walk.ended):
             if before_select is not None and (waiting := before_select(node, walk)) is not None:
@@ -272,7 +272,7 @@ class _Search(Generic[S, A]):
     async def legal(
         self, node: Node[S, A], known: list[Edge[S, A]], walk: Walk[S, A]
     ) -> list[Edge[S, A]]:
-        """The edges that are possible in the state of this walk; adds those that are missing."""
+        """Returns the edges that are legal in the walk's state. Adds edges that the node lacks."""
         actions = frozenset(await self.model.legal(walk.state))
         if not actions <= {edge.action for edge in known}:
             self.changed.append(Checkpoint.of(node))
@@ -281,7 +281,7 @@ class _Search(Generic[S, A]):
         return [edge for edge in known if edge.action in actions]
 
     async def step(self, walk: Walk[S, A], edge: Edge[S, A]) -> Step[S]:
-        """Steps the walk's state; what comes of it is kept if it is certain."""
+        """Steps the walk's state. A certain step is kept at its edge."""
         rng = walk.rng
         rng.drawn = False
         step = await self.model.step(walk.state, edge.action, rng)
@@ -316,7 +316,7 @@ class _Search(Generic[S, A]):
 
 
 async def _in_group(body: Callable[[asyncio.TaskGroup], Awaitable[None]]) -> None:
-    """Runs `body` in a task group; the first error cancels the rest and is raised as it was."""
+    """Runs `body` in a task group. The first error cancels the rest and is raised unchanged."""
     try:
         async with asyncio.TaskGroup() as group:
             await body(group)
@@ -329,12 +329,15 @@ async def _in_group(body: Callable[[asyncio.TaskGroup], Awaitable[None]]) -> Non
 
 
 def _in_place(flight: Coroutine[Any, Any, None]) -> Awaitable[None]:
-    """Leaves a flight to whoever awaits it: no task, no trip through the event loop."""
+    """Returns the flight itself: it runs when it is awaited, without a task of its own."""
     return flight
 
 
 def _mark(walk: Walk[S, A], by: int) -> None:
-    """Counts what a descent passed as in flight (1) or no longer (-1), its end as being built."""
+    """Adds `by` to the in-flight count of every node and edge of the descent.
+
+    The descent's last node is marked as pending for 1, and unmarked for -1.
+    """
     launched = walk.launched
     for node in walk.nodes[: launched + 1]:
         node.in_flight += by
@@ -344,7 +347,7 @@ def _mark(walk: Walk[S, A], by: int) -> None:
 
 
 def _undo(walk: Walk[S, A]) -> None:
-    """Takes off what a walk that is not backed up has attached."""
+    """Removes from the tree the edges and the node that a walk added before its backup."""
     leaf = walk.nodes[walk.launched]
     if walk.grows:
         leaf.edges = None
@@ -354,6 +357,6 @@ def _undo(walk: Walk[S, A]) -> None:
 
 
 def _restore(changed: Sequence[Checkpoint[S, A]]) -> None:
-    """Undoes what a descent changed, the latest first."""
+    """Undoes the changes of a descent, the latest first."""
     for before in reversed(changed):
         before.restore()

@@ -1,8 +1,8 @@
 """Selection rules: the papers' scores, and the edge with the highest score.
 
-Each rule scores one edge by its statistics and its node's N. The `select_by_*` functions bind a
-rule to the tree: the descent takes the highest score, the earliest of equals. They count visits in
-flight like completed ones, N + O in place of N in both terms (WU-UCT: Liu et al., "Watch the
+Each rule scores one edge by its statistics and its node's N. The `select_by_*` functions apply a
+rule to a node: they take the edge with the highest score, the earliest of equals. They count visits
+in flight like completed ones, N + O in place of N in both terms (WU-UCT: Liu et al., "Watch the
 Unobserved", 2020), so that several descents spread over the tree.
 """
 
@@ -24,20 +24,21 @@ A = TypeVar("A")
 def ucb(q: float, n: int, parent_n: int, c: float) -> float:
     """UCB of Tree of Options: Q(τ,ω) + c √(ln N(τ) / (N(τ,ω) + 1)).
 
-    Source: Tree of Options, Section 3.1 i. Before the first visit of τ there is nothing to weigh
-    against, and the bonus is 0.
+    Before the first visit of τ the bonus is 0.
+
+    Source: Tree of Options, Section 3.1 i.
 
     Args:
         q: Q(τ,ω).
         n: N(τ,ω).
-        parent_n: N(τ), the present visit not counted.
+        parent_n: N(τ) without the present visit.
         c: exploration weight.
     """
     return q + c * sqrt(log(parent_n) / (n + 1)) if parent_n else q
 
 
 def uct(q: float, n: int, parent_n: int, c: float) -> float:
-    """UCT: Q(s,a) + c √(ln N(s) / N(s,a)), infinite for an edge that was never visited.
+    """UCT: Q(s,a) + c √(ln N(s) / N(s,a)), infinite for an unvisited edge.
 
     Source: MC-DML, Section 2.1, eq. 1 (Kocsis and Szepesvári, 2006).
 
@@ -81,8 +82,8 @@ def select_by_ucb(*, c: float) -> Select[S, A]:
         c: exploration weight.
 
     Returns:
-        A function from a node and its edges to the edge to take; before its first backup, an
-        edge's `first_play` stands in for Q.
+        A function from a node and its edges to the edge to take. It uses `first_play` as the Q of
+        an unvisited edge.
     """
 
     def select(node: Node[S, A], edges: Sequence[Edge[S, A]]) -> Edge[S, A]:
@@ -125,9 +126,9 @@ def select_by_puct(*, c: float) -> Select[S, A]:
     """Selection by PUCT from Q = 0, with N(s) = Σ_a N(s,a).
 
     The papers set N(s) to 0 when s is added to the tree, so the visit that added it is not counted
-    (LLM-MCTS, Algorithm 1, lines 24 and 33). Then every Q and every exploration term is 0: as
-    N(s) → 0+, the terms shrink to 0 in the order of π, so the highest π decides; of equals, the
-    first. Where only some of a node's edges are legal, π is renormalised over them.
+    (LLM-MCTS, Algorithm 1, lines 24 and 33). At N(s) = 0 every score is 0. Here the limit N(s) → 0+
+    decides then: the highest π, the earliest of equals. If only some edges of a node are legal, π
+    is renormalised over them.
 
     Args:
         c: exploration weight.

@@ -1,8 +1,8 @@
 """The tree of a search: nodes are histories, edges are actions taken in them.
 
-A node keeps no state. Where a simulation starts from a state that is drawn, or an action has more
-than one outcome, the same history stands for many states; the state belongs to the simulation. Only
-what is certain is kept: an action whose outcome was not drawn has its `step` on its edge.
+A node keeps no state, because one history may stand for many states: the first state may be drawn,
+and an action may have several outcomes. The state belongs to the simulation. The tree keeps only
+certain steps: an edge has the `step` of its action if nothing was drawn for it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class Node(Generic[S, A]):
 
     Attributes:
         edges: in the order in which they were added; None until the node is expanded.
-        visits: N(h), completed simulations that came here.
-        value: V(h) of the root, and of every node where the backup keeps it; 0.0 before.
-        in_flight: simulations that passed here and are not backed up yet; 0 where they fly alone.
-        pending: whether one of them is building the subtree below.
-        mixed: whether edges were added in a state that the history does not determine: they may be
-            too many or too few for another.
-        searched: whether a search that starts here is running.
-        memo: what the model keeps here; the search never looks at it.
+        visits: N(h), completed simulations through this node.
+        value: V(h) of the root, and of the other nodes if the backup keeps it; 0.0 at first.
+        in_flight: simulations through this node without a backup yet; always 0 at width 1.
+        pending: whether a simulation in flight is expanding or evaluating this node.
+        mixed: whether edges were added in a state that the history does not determine. Another
+            state may allow more or fewer actions.
+        searched: whether a search with this root is running.
+        memo: the search model's own notes; the search ignores them.
     """
 
     __slots__ = ("edges", "in_flight", "memo", "mixed", "pending", "searched", "value", "visits")
@@ -55,14 +55,14 @@ class Edge(Generic[S, A]):
     Attributes:
         action: a.
         prior: π(a|h).
-        first_play: stands in for Q before the first backup (r̂ of Tree of Options).
+        first_play: Q before the first backup (r̂ of Tree of Options).
         visits: N(h, a).
         value: Q(h, a); 0.0 before the first visit.
-        in_flight: O of WU-UCT, simulations that took this edge and are not backed up yet; 0 where
-            they fly alone.
-        step: what a does, if that is certain; such an action is never stepped again.
-        node: where that leads; None until a simulation goes there.
-        moments: what the backup keeps of the visits besides Q; None before the first.
+        in_flight: O of WU-UCT, simulations through this edge without a backup yet; always 0 at
+            width 1.
+        step: the step of a certain action, which is never simulated again; None for any other.
+        node: the node after that step; None until a simulation takes it.
+        moments: the backup's own statistics of the visits; None before the first.
     """
 
     __slots__ = (
@@ -109,10 +109,10 @@ class Edge(Generic[S, A]):
         return [*(() if self.node is None else (self.node,)), *(self._drawn or {}).values()]
 
     def follow(self, step: Step[S]) -> Node[S, A]:
-        """Returns the node of an outcome, and makes it where the outcome is new.
+        """Returns the node of an outcome, and makes it if the outcome is new.
 
         Raises:
-            TypeError: the outcome has no observation, and its state cannot be told from others.
+            TypeError: the outcome has no observation, and its state is not hashable.
         """
         known = self.step
         if known is not None and (step is known or step.seen == known.seen):
@@ -142,7 +142,7 @@ class Edge(Generic[S, A]):
             self._drawn = {seen: one for seen, one in drawn.items() if one is not node}
 
     def __repr__(self) -> str:
-        # The subtree is left out: the representation of an edge would otherwise be all below it.
+        # The representation leaves the node out, because it would repeat the whole subtree.
         return f"Edge({self.action!r}, N={self.visits}, Q={self.value:.3f}, π={self.prior:.3f})"
 
 
@@ -157,13 +157,12 @@ def edges_below(root: Node[S, A]) -> Iterator[tuple[int, Edge[S, A]]]:
 
 
 def best_path(root: Node[S, A]) -> list[Edge[S, A]]:
-    """Follows argmax Q over visited edges until there is none (Tree of Options, Algorithm 1, l. 7).
+    """Follows argmax Q over visited edges to the end (Tree of Options, Algorithm 1, line 7).
 
-    Of an action with several outcomes the one that was met most often is followed; of equals, the
-    earlier.
+    After an action with several outcomes it follows the most frequent one; of equals, the earliest.
 
     Args:
-        root: where the path starts.
+        root: the start of the path.
 
     Returns:
         The edges, in order.
@@ -177,15 +176,15 @@ def best_path(root: Node[S, A]) -> list[Edge[S, A]]:
 
 
 def advance(root: Node[S, A], action: A, step: Step[S]) -> Node[S, A]:
-    """Returns the root of what is left of a tree after a real step.
+    """Returns the root of the subtree that remains after a real step.
 
     Args:
         root: no search may run on it.
-        action: what was done.
-        step: what came of it; only its observation counts.
+        action: the real action.
+        step: its real outcome; only the observation counts.
 
     Returns:
-        The node of the new history; an empty one if no simulation was ever there.
+        The node of the new history; a new node if no simulation reached it.
 
     Raises:
         RuntimeError: a search is running on the tree.
@@ -199,7 +198,7 @@ def advance(root: Node[S, A], action: A, step: Step[S]) -> Node[S, A]:
 
 
 def expanded(edges: Iterable[Edge[S, A]]) -> Node[S, A]:
-    """Makes a node that is expanded to these edges."""
+    """Makes a node with these edges."""
     node: Node[S, A] = Node()
     node.edges = list(edges)
     return node
@@ -213,8 +212,9 @@ def format_tree(root: Node[S, A], label: Callable[[A], str] = str) -> str:
         label: names an action.
 
     Returns:
-        One line per edge, parents before children, such as "1.2. Find a cow (N:3, Q:4.983)"; under
-        an action with several outcomes, a line for each: "1.2=fog (N:2)", and "1.2=fog.1." below.
+        A line per edge, parents before children, such as "1.2. Find a cow (N:3, Q:4.983)". Below an
+        action with several outcomes each has a line, such as "1.2=fog (N:2)", and the edges after
+        it are numbered "1.2=fog.1.".
     """
     lines = [f"ROOT (N:{root.visits}, Q:{root.value:.3f})"]
 

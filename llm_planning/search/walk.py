@@ -1,4 +1,4 @@
-"""One simulation: what it draws, and what it walks."""
+"""One simulation: its random generator, and its walk through the tree."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from llm_planning.search.tree import Edge, Node
 
 
-class Draws(Random):
-    """The random generator of one simulation, which knows whether it was used.
+class TrackedRandom(Random):
+    """The random generator of one simulation; it notices whether it is used.
 
-    A step that draws nothing is certain, so no model has to declare which actions are
-    deterministic. Seeding takes longer than a descent. It is put off until the first draw.
+    A step that draws nothing is certain, so no world has to declare which actions are
+    deterministic. Seeding takes longer than a descent, so it waits until the first draw.
 
     Attributes:
         drawn: whether anything was drawn since this was last set to False.
@@ -29,7 +29,7 @@ class Draws(Random):
         self.restart(0)
 
     def restart(self, seed: int) -> None:
-        """Begins the draws of this seed, the same as those of `Random(seed)`."""
+        """Starts again with a seed. The draws are those of `Random(seed)`."""
         self._due: int | None = seed
         self.drawn = False
 
@@ -44,7 +44,7 @@ class Draws(Random):
         return super().getrandbits(k)
 
     def gauss(self, mu: float = 0.0, sigma: float = 1.0) -> float:
-        """Draws from N(mu, sigma²). The second number of a pair does not outlive its seed."""
+        """Draws from N(mu, sigma²). A restart discards the second number of a pair."""
         self._begin()
         return super().gauss(mu, sigma)
 
@@ -54,7 +54,7 @@ class Draws(Random):
         return super().getstate()
 
     def setstate(self, state: tuple[Any, ...]) -> None:
-        """Takes the state of another generator over."""
+        """Takes over the state of another generator."""
         self._begin()
         super().setstate(state)
 
@@ -70,8 +70,8 @@ class Checkpoint(NamedTuple, Generic[S, A]):
 
     Attributes:
         node: the node itself.
-        priors: π of the edges that it had, shape [edges].
-        memo: what the model kept there.
+        priors: π of the edges at that time, shape [edges].
+        memo: the search model's notes at that time.
     """
 
     node: Node[S, A]
@@ -80,11 +80,11 @@ class Checkpoint(NamedTuple, Generic[S, A]):
 
     @classmethod
     def of(cls, node: Node[S, A]) -> Checkpoint[S, A]:
-        """Notes a node as it is now."""
+        """Makes a checkpoint of a node as it is now."""
         return cls(node, [edge.prior for edge in node.edges or ()], node.memo)
 
     def restore(self) -> None:
-        """Removes edges that were added since, and restores π and the memo."""
+        """Removes the edges added since, and restores π and the memo."""
         node = self.node
         edges = node.edges or []
         del edges[len(self.priors) :]
@@ -97,22 +97,21 @@ class Walk(Generic[S, A]):
     """One simulation, from its launch to its backup.
 
     Attributes:
-        rng: its draws.
+        rng: its random generator.
         limit: actions after which it ends; None for no limit.
-        state: where it is; at first what the model drew.
+        state: the present state; at first the one from `draw_root`.
         nodes: histories passed, the root first.
         edges: actions taken, shape [m].
-        steps: what each of them did this time; rewards belong to the walk, shape [m].
+        steps: the steps of these actions in this walk, shape [m].
         ended: whether the last step ended the episode or reached the depth limit.
-        certain: whether the state is a function of the history: nothing was drawn so far, or what
-            was drawn can be seen.
+        certain: whether the history determines the state: nothing was drawn so far, or the
+            observations show all that was drawn.
         tail: return from the last node on.
-        note: what the evaluation hands to `on_backup`.
-        memory: what the model wants to remember from the launch on; simulations in flight read it
-            instead of what has changed since.
-        launched: edges of the descent.
+        note: of the evaluation, for `on_backup`.
+        memory: the search model's memory at the launch; later changes of it do not reach this walk.
+        launched: number of edges of the descent.
         grows: whether the descent ended at a node without edges.
-        changed: nodes of which the descent asked the model, as they were before.
+        changed: checkpoints of the nodes that the descent changed.
     """
 
     __slots__ = (
@@ -134,7 +133,7 @@ class Walk(Generic[S, A]):
 
     state: S
 
-    def __init__(self, root: Node[S, A], rng: Draws, limit: int | None) -> None:
+    def __init__(self, root: Node[S, A], rng: TrackedRandom, limit: int | None) -> None:
         self.rng = rng
         self.limit = limit
         self.nodes = [root]
@@ -155,8 +154,8 @@ class Walk(Generic[S, A]):
         return len(self.edges)
 
     def go(self, edge: Edge[S, A], step: Step[S]) -> Node[S, A]:
-        """Adds an action and follows what is seen of it."""
-        # Most steps are certain and most nodes known: no call for them.
+        """Adds an action, and goes on to the node of its outcome."""
+        # Most steps are certain and most nodes exist: they need no call.
         node = edge.node if step is edge.step else None
         if node is None:
             node = edge.follow(step)

@@ -33,7 +33,7 @@ async def run(name, world, *, engine=None, seed=0, **settings):
 
 
 class Doors(Domain):
-    """Two doors; behind the right one is the prize. An arrow says so to whoever sees everything."""
+    """Two doors; behind the right one is the prize. An arrow shows it in the full state."""
 
     goal = "Win the prize."
     about = "You stand before two doors."
@@ -157,7 +157,7 @@ class Tiger(Domain):
 
 
 class Cliff(Domain):
-    """A walk of three steps beside a cliff, which is told in no game's words."""
+    """A walk of three steps beside a cliff, in words unlike those of a text game."""
 
     goal = "Reach the hut."
     about = "A path beside a cliff."
@@ -181,7 +181,7 @@ class Cliff(Domain):
 
 
 class Guarded(Cliff):
-    """A gate that opens to whoever waits; to wait again changes nothing, and is no failure."""
+    """A gate that opens after waiting. Waiting again changes nothing and is not a failure."""
 
     def start(self, seed):
         return (0, False)

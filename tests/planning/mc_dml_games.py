@@ -18,7 +18,7 @@ def rounded(value):
 
 
 def read_golden(name):
-    """What is known to be right, from a file."""
+    """Reads known right values from a golden file."""
     return rounded(json.loads((GOLDEN / f"{name}.json").read_text("utf-8")))
 
 

@@ -9,7 +9,7 @@ from llm_planning.search import Edge, Evaluation, edges_below
 
 
 class CertainWorld:
-    """A known start, in which `expand` and `evaluate` are all that a test has to say."""
+    """A search model with a known start. A test adds `expand` and `evaluate`."""
 
     start = ""
 
@@ -80,7 +80,7 @@ class Words(CertainWorld):
 
 @dataclass
 class ChanceWorld:
-    """A world of chance, told by functions; counts what it is asked.
+    """A world of chance, made of functions; counts its calls.
 
     Attributes:
         steps: (state, action, rng) -> Step.
@@ -164,7 +164,7 @@ def exported(root, label=lambda edge: edge.action):
 
 
 def backed_up(node):
-    """The tree as selection sees it: without what is still being built."""
+    """The tree as selection sees it: without pending nodes."""
     edges = [] if node.pending else node.edges or []
     return node.visits, node.value, [(e.action, e.visits, e.value, _below(e)) for e in edges]
 

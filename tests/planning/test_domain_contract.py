@@ -93,10 +93,10 @@ async def test_a_world_is_the_same_for_equal_seeds(world, seed):
     assert one == again
 
 
-async def test_states_are_plain_data_that_nobody_changes(world):
+async def test_states_are_plain_data_that_never_changes(world):
     async for state, actions, action, _ in walk(world, 0):
         told, seen = await settled(world.describe(state)), await observed(world, state)
-        # Whoever holds a state can go on from it, as often as he likes.
+        # A held state can be continued from any number of times.
         one, again = [await settled(world.step(state, action, Random(3))) for _ in range(2)]
         assert one == again
         assert await settled(world.describe(state)) == told

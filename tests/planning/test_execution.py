@@ -1,4 +1,4 @@
-"""Plans carried out for real: what the world refuses, what it says, and who draws."""
+"""Plans carried out for real: refusals, texts, and the real world's own random stream."""
 
 from random import Random
 
@@ -33,7 +33,7 @@ class Stairs(Domain):
 
 
 class Bell(Stairs):
-    """The same, won on the second step, where no step ends."""
+    """The same stairs, won on the second step without an end."""
 
     def success(self, state):
         return state == 2
@@ -151,7 +151,7 @@ async def test_who_plays_chooses_by_what_is_seen():
     assert [(move.action, move.seen) for move in episode.moves] == [("up", "seen 0")]
     assert (episode.start, episode.now, episode.over) == (0, "seen 1", False)
     assert looked == [Step(0), episode.moves[0].step]
-    # Nobody is asked once the moves are used up, and nobody looks who does not want to.
+    # After the last move, `choose` is not called. Without `see`, the episode does not look.
     cut = await play(Stairs(), choose, seed=0, see=see, moves=0)
     assert (cut.moves, cut.now) == ([], "seen 0")
     assert (await execute(Stairs(), ["up"], seed=0)).moves[0].seen is None

@@ -9,10 +9,10 @@ from textgame_toys import trap_door
 
 from llm_planning.domain import DomainError
 from llm_planning.environments.textgame.domain import TextGameDomain
-from llm_planning.planners.mc_dml.playing import LlmAgentSettings
-from llm_planning.planners.mc_dml.searching import search_agent
+from llm_planning.planners.mc_dml.search_agent import search_agent
 from llm_planning.planners.mc_dml.settings import (
     FixedDepthSettings,
+    LlmAgentSettings,
     McDmlSettings,
     PrunedSettings,
     ReflectiveFixedSettings,
@@ -69,7 +69,7 @@ async def test_every_agent_plays_as_it_always_did(name):
         "memories": [event["text"] for event in trace.events if event["type"] == "memory"],
     }
     assert rounded(played) == read_golden("trap_door")[name]
-    # Roles are those that are asked; whatever engine was asked took its time.
+    # The roles are those that were asked. Only runs that asked an engine took engine time.
     asked = ("prior",) * bool(engine.scored) + ("reflection",) * bool(engine.requests)
     assert AGENTS[name].roles == asked
     assert bool(outcome.metrics["seconds_engine"]) == bool(asked)
@@ -104,7 +104,7 @@ def test_exploration_constants():
 
 @pytest.mark.parametrize(("given", "expected"), [({}, 200.0), ({"C": "7"}, 7.0)])
 async def test_c_is_that_of_the_game_that_is_played(given, expected):
-    """A story file is played under whatever task is the first."""
+    """A story file is played under the first task, whatever that is."""
     game = chain(3, 1.0)
     game.name = "detective"
     constants = []
@@ -139,7 +139,7 @@ async def test_c_is_that_of_the_game_that_is_played(given, expected):
         (McDmlSettings, "depth"),
     ],
 )
-def test_nobody_has_settings_without_effect(settings, key):
+def test_no_agent_has_settings_without_effect(settings, key):
     with pytest.raises(SettingsError, match=f"unknown setting '{key}'"):
         settings.read({key: 1})
 
@@ -189,7 +189,7 @@ async def test_any_domain_is_played_as_a_game(name):
         assert "You are at milestone" in text
         assert "Your goal: Reach the hut. A path beside a cliff." in text
         assert actions == ("1", "-1")
-    # Whoever fell reflected, on what the world said.
+    # An agent that fell reflected on the world's words.
     for request in engine.requests:
         assert "You fall." in engine.text(request.prompt)
     assert bool(engine.requests) == (name in {"mc-dml", "mc-dml-no-dp"})

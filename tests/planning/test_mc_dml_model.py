@@ -12,8 +12,14 @@ from llm_planning.environments.textgame.domain import TextGameDomain
 from llm_planning.environments.textgame.game import Ending, Observation
 from llm_planning.environments.textgame.snapshot_game import SnapshotGame
 from llm_planning.environments.textgame.trapdoor import TrapDoor
-from llm_planning.planners.mc_dml.prompts import SENTENCE, GameWording, reflect
-from llm_planning.planners.mc_dml.roles import GameSituation, GameTurn, Trajectory
+from llm_planning.planners.mc_dml.prompts import GameWording
+from llm_planning.planners.mc_dml.roles import (
+    SENTENCE,
+    GameSituation,
+    GameTurn,
+    Trajectory,
+    reflect,
+)
 from llm_planning.planners.mc_dml.search import observe
 from llm_planning.priors import Labels, action_prompt, softmax
 

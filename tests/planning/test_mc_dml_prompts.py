@@ -1,20 +1,23 @@
 import re
+import time
 from functools import partial
 
 from llm_planning.environments.textgame.game import Observation
-from llm_planning.planners.any_domain.wording import LONGEST_PAST
-from llm_planning.planners.mc_dml.prompts import GameWording, ask_reflection
-from llm_planning.planners.mc_dml.roles import GameSituation, GameTurn, Trajectory
-from llm_planning.planners.mc_dml.wording import (
+from llm_planning.planners.any_domain.roles import LONGEST_PAST
+from llm_planning.planners.mc_dml.prompts import (
     LOGGED_TURNS,
     LONGEST_LOOK,
     LONGEST_TEXT,
+    GameWording,
+    ask_reflection,
     first_of,
     last_of,
     log,
     observed,
     past,
 )
+from llm_planning.planners.mc_dml.roles import SENTENCE, GameSituation, GameTurn, Trajectory
+from llm_serving.outlines_index import OutlinesIndex, TokenVocabulary
 from llm_serving.scripted import ScriptedEngine
 
 ask_action = partial(GameWording().action, dashes=3)
@@ -206,3 +209,30 @@ def test_a_long_log_tells_the_last_turns():
         f"> do {i} (reward 0, score 0)" for i in range(50 - LOGGED_TURNS, 50)
     ]
     assert lines[-1] == "You are dead."
+
+
+def test_a_reflection_s_language_compiles_at_once():
+    """Some patterns of this length take minutes."""
+    tokens = [bytes((byte,)) for byte in range(256)]
+    begun = time.perf_counter()
+    index = OutlinesIndex(SENTENCE.regex, TokenVocabulary(tokens, terminator=256, size=257))
+    assert time.perf_counter() - begun < 2
+    assert index.states < 300
+
+
+def test_a_reflection_is_one_bounded_sentence():
+    assert SENTENCE.max_bytes == 200
+    for text in ("Next time, take the lamp before you go down.", "Next time," + "b" * 189 + "."):
+        assert re.fullmatch(SENTENCE.regex, text)
+    for text in (
+        "Next time, take it.",
+        "The game ended badly because the player lost.",
+        "Next times, take the lamp before you go down.",
+        "Next time, go down. North of it is the lamp.",
+        "Next time, go North before you take the lamp.",
+        "Next time, take the lamp before you go down",
+        "Next time, take the lamp first. Then go down.",
+        "Next time, take the lamp\nbefore you go down.",
+        "Next time," + "b" * 190 + ".",
+    ):
+        assert not re.fullmatch(SENTENCE.regex, text)

@@ -158,7 +158,7 @@ async def test_the_horizon_cuts_a_rollout_off():
     found, *_ = await trap_after(6, depths=(2,))
     assert found.root.edges[1].value == 0.0
     assert found.depth == 2
-    # At t = H nothing is asked, selected or stepped: y leads to where the horizon is.
+    # At t = H nothing is asked, selected or stepped: y leads to the horizon.
     found, prior, _ = await trap_after(30, depths=(2,))
     (y,) = found.root.edges[1].node.edges
     assert y.visits > 1
@@ -246,8 +246,8 @@ async def test_at_most_k_reflections():
     found = await searched(deadly(), parts)
     assert found.reflections == ("reflection 1", "reflection 2")
     assert len(reflect.trajectories) == 2
-    nobody = await searched(deadly(), replace(parts, k=0))
-    assert nobody.reflections == ()
+    without = await searched(deadly(), replace(parts, k=0))
+    assert without.reflections == ()
 
 
 async def test_equal_reflections_are_kept_once_and_trajectories_reflected_on_once():
@@ -268,7 +268,7 @@ async def test_the_depth_grows_while_the_best_value_is_zero():
     assert far.root.edges[0].value == pytest.approx(0.95**10)
     # From scratch: the first tree's visits are gone.
     assert far.root.visits == 40
-    # A loss is no reason to look further, nothing at all is.
+    # A negative best Q ends the search; a best Q of 0 makes it go deeper.
     assert (await searched(chain(5, -1.0), parts)).depth == 10
     assert (await searched(chain(40, 1.0), parts)).depth == 30
 
@@ -281,7 +281,7 @@ async def test_what_was_learnt_is_kept_when_the_depth_grows():
     found = await searched(deadly(width=2, length=2), parts)
     assert found.depth == 4
     assert len(found.reflections) == len(reflect.trajectories) == 4
-    # The second tree's root starts with all of them.
+    # The second tree's root starts with all reflections.
     assert found.root.memo == 4
 
 
@@ -541,7 +541,7 @@ async def test_the_transition_memory_changes_nothing(width):
     assert remembered.seconds.steps < plain.seconds.steps / 3
 
 
-async def test_nobody_looks_around_in_a_rollout():
+async def test_rollouts_do_not_look_around():
     toy = Numbers()
     game = RememberedGame(SnapshotGame(toy), TransitionMemory())
     found = await searched(game, search_parts(depths=(6,), simulations_per_action=2))

@@ -17,7 +17,7 @@ from llm_planning.environments.textgame.open_games import GameSettings
 from llm_planning.environments.textgame.trapdoor import TrapDoor
 from llm_planning.planners.any_domain.decisions import ActionStatistics
 from llm_planning.planners.mc_dml.roles import GameTurn, trajectory_of
-from llm_planning.planners.mc_dml.searching import first_move_metrics
+from llm_planning.planners.mc_dml.search_agent import first_move_metrics
 from llm_planning.planners.mc_dml.walkthrough import (
     play_walkthrough,
     replay,
@@ -35,7 +35,7 @@ from llm_serving.scripted import ScriptedEngine
         # Rewards at steps 2, 3 and 7: distances 2, 1 and 4, whose mean is 7/3; step 8 follows the
         # last.
         ((0, 5, 1, 0, 0, 0, 10, 0), (3, 4, 5, 1, 1, 1, 2, 3), 20 / 8, 7 / 3, 4),
-        # Points that are lost are no reward.
+        # Lost points are not a reward.
         ((0, -5, 2), (1, 1, 1), 1, 3, 3),
         ((0, 0), (1, 1), 1, None, None),
         ((), (), None, None, None),
@@ -165,13 +165,13 @@ def told(one, which, *, q):
             "open trap door",
             {"greedy_first": True} | told(BAIT, "greedy", q=26.0) | told(EAST, "patient", q=1.0),
         ),
-        # Nothing else was visited: there is no other action to stand beside the greedy one.
+        # No other action was visited, so there is no patient action.
         (
             [BAIT, UNVISITED],
             "open trap door",
             {"greedy_first": True} | told(BAIT, "greedy", q=26.0),
         ),
-        # A bait that was never visited was not taken, and has no Q.
+        # An unvisited bait was not taken, and has no Q.
         (
             [EAST, replace(BAIT, value=0.0, visits=0), LANTERN],
             "take lantern",

@@ -1,4 +1,4 @@
-"""Oracles err at their rate and in their way; who answers which role is read and refused."""
+"""Oracles err at their rate and in their way; the setting `roles` is read or refused."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ PLACES = ("fridge", "oven", "table", "sink")
 
 @dataclass(frozen=True)
 class Where:
-    """Where is a thing? `around` is whatever else is said when one asks."""
+    """Where is a thing? `around` is other text in the question."""
 
     thing: str
     around: int = 0
@@ -43,7 +43,7 @@ def an_oracle(rate, kind="independent", *, seed=0, rule=RULE, unit="answer"):
 
 
 def binomial_bounds(rate, count):
-    """Four standard deviations to both sides: one run in 16,000 falls out."""
+    """Four standard deviations to both sides: one run in 16,000 is outside."""
     spread = 4 * math.sqrt(rate * (1 - rate) / count)
     return rate - spread, rate + spread
 
@@ -184,7 +184,8 @@ async def test_wrong_items_stay_wrong_systematically():
 
 def test_a_rule_without_items_cannot_err_by_item():
     with pytest.raises(
-        ValueError, match="role where has no items that could err; write unit: answer"
+        ValueError,
+        match="role where has no items, so no item can err; write unit: answer",
     ):
         an_oracle(0.5, unit="item")
 
@@ -264,6 +265,6 @@ def test_a_file_is_part_of_the_settings_by_its_content(tmp_path):
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(
         SettingsError,
-        match=r"neither llm nor rules, and no file that says who answers: .*no such file",
+        match=r"is neither llm nor rules nor a file of roles: .*no such file",
     ):
         read_roles(str(tmp_path / "none.yaml"), known=ROLES)

@@ -11,9 +11,9 @@ from search_worlds import ChanceWorld
 
 from llm_planning.domain import Step
 from llm_planning.search import (
-    Draws,
     Edge,
     Node,
+    TrackedRandom,
     Walk,
     by_control_variates,
     by_means,
@@ -29,7 +29,7 @@ finite = st.floats(min_value=-100, max_value=100)
 
 def walked(backup, root, taken, tail=0.0):
     """Walks (edge, step) pairs from a root, counts them and backs them up."""
-    walk = Walk(root, Draws(), None)
+    walk = Walk(root, TrackedRandom(), None)
     for edge, step in taken:
         walk.go(edge, step)
     walk.tail = tail

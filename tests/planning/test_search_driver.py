@@ -187,7 +187,7 @@ async def test_the_tree_does_not_depend_on_how_long_answers_take(width):
         await search(root, world, **HALVED, simulations=30, width=width)
         assert unmarked(root)
         assert root.visits == 30
-        # Never expanded twice.
+        # No node is expanded twice.
         assert len(world.expanded) == len(set(world.expanded))
         assert world.most_running <= width
         assert (world.most_running > 1) == (width > 1)

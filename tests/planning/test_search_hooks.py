@@ -1,4 +1,4 @@
-"""What a planner hears of a search: `before_select`, `on_backup`, and the notes of evaluations."""
+"""The hooks of a search: `before_select`, `on_backup`, and the notes of evaluations."""
 
 import asyncio
 import random
@@ -53,7 +53,7 @@ async def test_a_descent_waits_where_a_node_is_not_ready():
 
 @pytest.mark.parametrize("width", [1, 4])
 async def test_what_a_failed_descent_changed_before_it_selected_is_put_back(width):
-    # As MC-DML does where its memory has grown: π is asked for anew, and when, is noted.
+    # As in MC-DML: when memory has grown, the model asks anew for π and notes that.
     root = Node()
 
     async def renew(node):
@@ -132,7 +132,7 @@ async def test_on_backup_sees_the_walk_and_the_tree_after_it():
 
 
 async def test_memory_is_fixed_at_the_launch():
-    # A simulation reads what was known when it was launched, whatever others have learned since.
+    # A simulation reads the memory of its launch, and not what others have added since.
     learned = []
     read = []
 

@@ -9,8 +9,8 @@ from search_worlds import ChanceWorld, backed_up, exported, nodes_of, random_pau
 
 from llm_planning.domain import Step
 from llm_planning.search import (
-    Draws,
     Node,
+    TrackedRandom,
     advance,
     by_sums,
     edges_below,
@@ -222,7 +222,7 @@ async def test_a_tree_of_a_belief_is_searched_on_from_a_known_state(drawn):
     await search(root, world, **UCT, simulations=20)
     assert [edge.action for edge in root.edges] == ["a", "b", "c"]
     assert root.edges[0].visits == before
-    # A known state makes steps certain from now on.
+    # From a known state on, steps are certain.
     assert sorted(world.stepped) == [("y", "b"), ("y", "c")]
 
 
@@ -236,7 +236,7 @@ async def test_a_tree_of_a_known_state_is_searched_on_from_a_belief():
     world.root = scripted("yyyxxx")
     world.stepped.clear()
     await search(root, world, **UCT, simulations=6)
-    # What was certain of x is not of y, nor of a state that was drawn.
+    # A step that is certain in x is not certain in y or in a drawn state.
     assert [state for state, _ in world.stepped] == list("yyyxxx")
     assert [edge.action for edge in root.edges] == ["a", "b", "c"]
     before = root.edges[2].visits
@@ -285,7 +285,7 @@ async def test_a_simulation_ends_at_the_depth_limit(expand_at):
     )
     await search(root, world, **UCT, simulations=50, max_depth=2, expand_at=expand_at)
     assert max(depth for depth, _ in edges_below(root)) == 2
-    # Nothing is asked about the nodes there, and their tail is 0.
+    # The model gets no question about the nodes there, and their tail is 0.
     deep = {node for edge in root.edges for node in edge.nodes}
     ends = [node for upper in deep for edge in upper.edges for node in edge.nodes]
     assert len(ends) == 4
@@ -338,7 +338,7 @@ async def test_a_descent_that_is_put_off_begins_again_with_the_same_draws(width)
     launches = [random.Random(seeds.getrandbits(64)).random() for _ in range(40)]
     assert list(dict.fromkeys(drawn)) == launches
     assert len(drawn) > 40
-    # Again is at once: no other simulation begins in between.
+    # The descent starts again at once: no other simulation begins in between.
     assert sorted(drawn, key=launches.index) == drawn
 
 
@@ -472,7 +472,7 @@ async def test_edges_that_a_failed_descent_added_are_taken_off(width):
 
 
 def test_draws_are_those_of_their_seed():
-    draws = Draws()
+    draws = TrackedRandom()
     for seed in (1, 2, 1):
         draws.restart(seed)
         plain = random.Random(seed)
@@ -485,11 +485,11 @@ def test_draws_are_those_of_their_seed():
 
 
 def test_a_pair_of_normal_draws_is_not_shared_by_two_simulations():
-    draws = Draws()
+    draws = TrackedRandom()
     draws.restart(1)
     draws.gauss()
     draws.drawn = False
-    # The second number of the pair was drawn with the first; it is a draw all the same.
+    # The second number of the pair was made with the first. Taking it counts as a draw.
     second = draws.gauss()
     assert draws.drawn
     draws.restart(2)
@@ -497,7 +497,7 @@ def test_a_pair_of_normal_draws_is_not_shared_by_two_simulations():
 
 
 def test_a_copy_of_the_draws_goes_on_from_where_they_are():
-    draws = Draws()
+    draws = TrackedRandom()
     draws.restart(1)
     twin = copy.deepcopy(draws)
     assert draws.drawn

@@ -12,7 +12,7 @@ import pytest
 from golden import golden
 
 from llm_planning.environments.minecraft.domain import Minecraft
-from llm_planning.planners.tree_of_options.planner import scalar_reward, weights
+from llm_planning.planners.tree_of_options.search import scalar_reward, weights
 from llm_planning.planners.tree_of_options.settings import OptionSearchSettings
 from llm_planning.planners.tree_of_options.specs import SPECS
 from llm_planning.roles import Engines
@@ -97,7 +97,7 @@ def change(**parts):
 
 
 def world(request):
-    """The scripted world: options by what was done, r̂ by path, done once leather is held."""
+    """The scripted world: options by the options done, r̂ by path, and done with leather."""
     match request.role:
         case "propose":
             return proposal(*(path[-1] for path in REWARDS if path[:-1] == history_of(request)))
@@ -150,7 +150,7 @@ def calls_of(engine):
 
 @pytest.mark.parametrize("case", golden("too"))
 async def test_golden_plans(case):
-    """Whole outcomes, what was left out and why included, and how often each role was asked."""
+    """Whole outcomes, with the options left out and the number of questions to each role."""
     run = dict(case.run)
     script = with_obstacles(run.pop("infeasible_options", {}))
     outcome, engine = await plan(run.pop("planner"), script, **run)

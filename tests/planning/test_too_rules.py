@@ -93,10 +93,10 @@ async def test_one_file_serves_a_planner_and_its_ablations(tmp_path):
         assert (await plan(name, roles=file)).success is True
 
 
-async def test_a_model_that_nobody_opened_is_no_other_one(tmp_path):
+async def test_a_model_that_is_not_open_is_not_replaced(tmp_path):
     file = tmp_path / "roles.yaml"
     file.write_text("decompose: {model: other-model}\n")
-    with pytest.raises(SettingsError, match="nobody opened other-model for 'decompose'"):
+    with pytest.raises(SettingsError, match="other-model of role 'decompose' is not open"):
         await plan("cot", roles=file)
 
 

@@ -74,7 +74,7 @@ def untimed(events):
 # --- the current trace ---------------------------------------------------------------------------
 
 
-async def test_nobody_records_unless_asked_to():
+async def test_nothing_is_recorded_outside_of_recording():
     assert tracing() is None
     with recording() as outer:
         assert tracing() is outer
@@ -320,7 +320,7 @@ async def test_a_search_goes_on_in_its_tree():
 
 async def test_what_a_real_step_leaves_behind_is_not_kept():
     class Known:
-        """Whether somebody still holds what is kept with it."""
+        """A memo that the test looks for after a real step."""
 
     class Keeping(Words):
         async def expand(self, node, walk):
@@ -386,7 +386,7 @@ async def test_a_search_does_the_same_whether_or_not_it_is_told(width):
 
 
 class Full:
-    """An engine that tells its load."""
+    """An engine that reports its load."""
 
     def __init__(self):
         self.looks = 0

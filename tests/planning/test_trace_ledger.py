@@ -37,7 +37,7 @@ class Gauge:
 
 
 class Asking:
-    """Every value is asked for; what a state is worth depends on it and on the script."""
+    """Every value is a question; the value of a state depends on the state and on the script."""
 
     def __init__(self, engine, name):
         self.engine, self.name = engine, name
@@ -124,7 +124,7 @@ async def test_the_documentation_shows_every_type_with_its_fields():
 async def test_the_digest_is_the_same_whatever_the_timing(monkeypatch):
     runs = [lines_of(await lived(delays=seed, batch=seed)) for seed in range(12)]
     assert len({repeatable_digest(lines) for lines in runs}) == 1
-    # They do differ: in the order of answers, and in which of the trees came first.
+    # They differ in the order of the answers, and in the order of the trees.
     orders = {
         tuple(line["turns"][0]["text"] for line in lines if line["type"] == "role")
         for lines in runs

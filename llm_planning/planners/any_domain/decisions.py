@@ -1,4 +1,4 @@
-"""How moves were chosen, for people and for files, and what an episode came to."""
+"""How an agent chose its moves, and the outcome of its episode."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ActionStatistics:
-    """An action that could have been chosen.
+    """An action that was possible, with its statistics.
 
     Attributes:
         action: as it is written.
-        prior: π(a|h), as it was asked last.
+        prior: the last π(a|h).
         value: Q(h, a); None without a search.
         visits: N(h, a); None without a search.
     """
@@ -34,7 +34,7 @@ class ActionStatistics:
     visits: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """For a trace; what there is not is left out."""
+        """For a trace, without the fields that are None."""
         row = {"action": self.action, "Q": self.value, "prior": self.prior, "N": self.visits}
         return {key: value for key, value in row.items() if value is not None}
 
@@ -45,20 +45,20 @@ class Decision:
 
     Attributes:
         options: the actions that were possible.
-        thought: that came before; empty where nobody thinks.
+        thought: before the choice; empty for an agent without thoughts.
     """
 
     options: tuple[ActionStatistics, ...]
     thought: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """For a trace; what there is not is left out."""
+        """For a trace; without a `thought` if it is empty."""
         options = [one.to_json() for one in self.options]
         return {"options": options, **({"thought": self.thought} if self.thought else {})}
 
 
 def statistics_of(root: Node[Any, Any]) -> tuple[ActionStatistics, ...]:
-    """Every action of a searched root."""
+    """The statistics of every action of a searched root."""
     return tuple(
         ActionStatistics(str(edge.action), edge.prior, edge.value, edge.visits)
         for edge in root.edges or ()
@@ -66,7 +66,7 @@ def statistics_of(root: Node[Any, Any]) -> tuple[ActionStatistics, ...]:
 
 
 def visited(root: Node[S, A]) -> list[Edge[S, A]]:
-    """The edges of a searched root that were taken."""
+    """The edges of a searched root that a simulation took."""
     return [edge for edge in root.edges or () if edge.visits]
 
 
@@ -79,15 +79,15 @@ async def episode_outcome(
     seed: int,
     metrics: Mapping[str, Any],
 ) -> Outcome:
-    """The outcome of an episode, of whose moves each was decided on when its turn came.
+    """The outcome of an episode of which each move was chosen when its turn came.
 
     Args:
         problem: what was planned.
-        episode: as it was lived.
-        decisions: one for each move.
+        episode: the episode.
+        decisions: how each move was chosen, one for each.
         settings: of the planner.
         seed: of the trial.
-        metrics: what the planner wants to add to those of the execution.
+        metrics: the planner's own, in addition to those of the execution.
     """
     execution = await episode.recorded()
     moves = [

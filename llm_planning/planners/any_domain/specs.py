@@ -5,14 +5,15 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from llm_planning.planners.any_domain.acting import (
-    THINK,
+from llm_planning.planners.any_domain.llm_agents import llm_policy, react
+from llm_planning.planners.any_domain.roles import THINK
+from llm_planning.planners.any_domain.search_agents import puct, uct
+from llm_planning.planners.any_domain.settings import (
     PolicySettings,
+    PuctSettings,
     ReactSettings,
-    llm_policy,
-    react,
+    UctSettings,
 )
-from llm_planning.planners.any_domain.searching import PuctSettings, UctSettings, puct, uct
 from llm_planning.priors import ROLE
 from llm_planning.specs import PlannerSpec
 

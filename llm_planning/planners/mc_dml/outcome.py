@@ -1,18 +1,19 @@
-"""What an agent of text games hands back: what it played, what that cost, and both for people."""
+"""The outcome of an agent of text games: what it played and what that cost."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from llm_planning.outcome import Outcome
-from llm_planning.planners.mc_dml.wording import observed
+from llm_planning.planners.mc_dml.prompts import observed
+from llm_planning.planners.mc_dml.roles import trajectory_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from llm_planning.environments.textgame.domain import TextGameDomain
     from llm_planning.environments.textgame.game import Transition
-    from llm_planning.execution import Execution
+    from llm_planning.execution import Episode
     from llm_planning.planners.mc_dml.roles import Trajectory
     from llm_planning.roles import Role
     from llm_planning.settings import Settings
@@ -24,7 +25,7 @@ AnswerT = TypeVar("AnswerT")
 
 
 def timed(role: Role[QuestionT, AnswerT], stopwatch: Stopwatch) -> Role[QuestionT, AnswerT]:
-    """The same role; the stopwatch runs while a question waits for its answer."""
+    """Wraps a role. The stopwatch runs while at least one question waits for its answer."""
 
     async def ask(question: QuestionT, /) -> AnswerT:
         with stopwatch.running():
@@ -33,11 +34,10 @@ def timed(role: Role[QuestionT, AnswerT], stopwatch: Stopwatch) -> Role[Question
     return ask
 
 
-def game_outcome(
+async def game_outcome(
     problem: Problem[Any],
     world: TextGameDomain,
-    trajectory: Trajectory,
-    execution: Execution[Transition, str],
+    episode: Episode[Transition, str],
     *,
     settings: Settings,
     seed: int,
@@ -51,26 +51,26 @@ def game_outcome(
 ) -> Outcome:
     """The outcome of a game.
 
-    Success is a game that ended in victory. A game that would have gone on is no success, whatever
-    its score, and one that never tells its victory from other endings has none.
+    Only a game that ended in victory is a success. A game that was cut short is none, whatever its
+    score. Nor is a game that never says whether it is won.
 
     Args:
         problem: what was planned.
-        world: that was played, which is the problem's or tells it as a game.
-        trajectory: the last, where several were played.
-        execution: the same as the world carried it out.
+        world: the problem's game, or its domain told as a game.
+        episode: the game as it was played; of several rounds, the last.
         settings: of the agent.
         seed: of the trial.
-        decisions: how each move was chosen, JSON-able; one for each turn, or none at all.
-        seconds_engine: with at least one question waiting for its answer.
+        decisions: how each move was chosen, JSON-able; one for each move, or none at all.
+        seconds_engine: time with at least one question waiting for its answer.
         simulations: of all searches.
-        reflections: that were kept.
-        priors: situations that a language model was asked about.
-        best_score: of all trajectories; by default of this one.
+        reflections: number of kept reflections.
+        priors: number of questions to the LLM policy.
+        best_score: the highest score of all rounds; by default that of this episode.
         text: about the decisions, for people.
     """
+    trajectory, execution = trajectory_of(episode), await episode.recorded()
     ending = ending_of(trajectory)
-    # What the interpreter did, and how long everything took, depends on what was remembered.
+    # Times and interpreter steps depend on which transitions were remembered.
     work = {
         "seconds_engine": seconds_engine,
         "seconds_valid_actions": world.seconds.valid_actions.seconds,
@@ -123,5 +123,5 @@ def game_outcome(
 
 
 def ending_of(trajectory: Trajectory) -> str:
-    """How a trajectory ended: as the game did, or at the agent's horizon."""
+    """The ending of the game, or `horizon` if the agent stopped before it."""
     return "horizon" if trajectory.ending is None else str(trajectory.ending)

@@ -1,26 +1,44 @@
-"""What the agents ask, whoever answers: π(·|s) and reflections (Section 3.1)."""
+"""The questions of the agents, π(·|s) and reflections (Section 3.1), and the role that reflects."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from llm_planning.planners.mc_dml.prompts import ask_reflection
+from llm_serving.answers import Constraint
+from llm_serving.patterns import finite_regex
+from llm_serving.request import Request
+
 if TYPE_CHECKING:
     from llm_planning.environments.textgame.game import Ending, Observation, Transition
     from llm_planning.execution import Episode
     from llm_planning.priors import Policy
     from llm_planning.roles import Role
+    from llm_serving.engine import Engine
+
+REFLECTION = "reflection"
+"""The role under which the engine counts reflections."""
+
+# A second N could begin the sentence again, and outlines would take minutes to compile that.
+_PATTERN = finite_regex(r"Next time[ ,][^.!?N]{20,189}\.")
+
+SENTENCE = Constraint(_PATTERN.regex, _PATTERN.max_bytes)
+"""The language of a reflection: one sentence, 31 to 200 plain characters with its full stop.
+
+JSON around it would only cost tokens.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class GameTurn:
-    """o and the action a that was taken on it.
+    """A move of a game: what the agent saw, and the action that it took then.
 
     Attributes:
         observation: o_t.
         action: a_t.
-        reward: r_t, of the action.
-        score: the game's, after the action.
+        reward: r_t, the reward of the action.
+        score: the game's score after the action.
     """
 
     observation: Observation
@@ -34,8 +52,8 @@ class GameSituation:
     """What π(a|s) depends on; equal situations get equal answers.
 
     Attributes:
-        memory: the past of ℳ_i, oldest first: one turn makes (o_{t-1}, a_{t-1}, o_t), the paper's;
-            none at the beginning of a game and without ℳ_i.
+        memory: the turns of ℳ_i before o_t, oldest first. One turn makes the paper's
+            (o_{t-1}, a_{t-1}, o_t). Empty at the start of a game and without ℳ_i.
         observation: o_t.
         actions: 𝒜(s), at least one.
         reflections: ℳ_c, oldest first.
@@ -49,13 +67,13 @@ class GameSituation:
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """h: what was seen and done in a game.
+    """h: what an agent saw and did in a game.
 
     Attributes:
-        turns: o_t, a_t and r_t of each move, oldest first.
-        last: what was seen after the last of them.
-        ending: how the game ended; None where it goes on.
-        start: the score before the first of them.
+        turns: the moves, oldest first.
+        last: what the agent sees after the last move.
+        ending: how the game ended; None if it goes on.
+        start: the score before the first move.
     """
 
     turns: tuple[GameTurn, ...]
@@ -65,17 +83,17 @@ class Trajectory:
 
     @property
     def score(self) -> float:
-        """At the end."""
+        """The score at the end."""
         return self.turns[-1].score if self.turns else self.start
 
     @property
     def best_score(self) -> float:
-        """The highest at any time, the beginning included."""
+        """The highest score at any time, the start included."""
         return max((self.start, *(turn.score for turn in self.turns)))
 
 
 def trajectory_of(episode: Episode[Transition, str]) -> Trajectory:
-    """An episode of a game as its agent saw it, so far."""
+    """The trajectory of an episode so far."""
     score = episode.start.reward
     turns = []
     for move in episode.moves:
@@ -88,4 +106,23 @@ GamePolicy: TypeAlias = "Policy[GameSituation]"
 """LLM(a | ℳ_i, ℳ_c, p): π, shape [actions], not negative, sum 1."""
 
 Reflect: TypeAlias = "Role[Trajectory, str]"
-"""LLM(h, p_reflection): why a trajectory failed and what to do better, in a sentence."""
+"""LLM(h, p_reflection): maps a trajectory that failed to advice in one sentence."""
+
+
+async def reflect(trajectory: Trajectory, /, *, engine: Engine) -> str:
+    """Asks a model what to do better (Algorithm 1, lines 11 and 45). The answer is greedy.
+
+    Args:
+        trajectory: a trajectory that failed.
+        engine: answers the role `reflection`.
+
+    Returns:
+        A sentence of `SENTENCE`.
+
+    Raises:
+        ServingError: the engine failed.
+    """
+    answer = await engine.generate(
+        Request(prompt=ask_reflection(trajectory), constraint=SENTENCE, role=REFLECTION)
+    )
+    return answer.text.strip()

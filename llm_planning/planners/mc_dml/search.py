@@ -1,12 +1,12 @@
-"""MC-DML's search for one move: Algorithm 1, as a model of `llm_planning.search`.
+"""MC-DML's search for one move: Algorithm 1, as a `SearchModel`.
 
 SIMULATE descends by SELECTACTION until it takes an action for the first time, and ROLLOUT goes on
-from there. A state gets π and its edges when it is entered for the second time (the root at once),
-so a state that only rollouts have seen asks for nothing. R = r + γ R' is backed up along the path
-(lines 26 to 29).
+from there. A state gets π and its edges when a simulation enters it for the second time (the root
+at once). So the search never asks for π of a state that only rollouts have seen. R = r + γ R' is
+backed up along the path (lines 26 to 29).
 
-What a simulation reads of ℳ_c is fixed at its launch, and what it learns counts from its backup on,
-so it does not matter how long the answers of several simulations in flight take.
+A simulation reads ℳ_c as it is at its launch, and adds its own reflection at its backup. So the
+tree does not depend on how long the answers of several simulations in flight take.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ GameWalk: TypeAlias = Walk[Transition, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchParts:
-    """What a search is composed of; the ablations and the baselines replace parts (Table 3).
+    """The parts of a search. The ablations and the baselines replace some of them (Table 3).
 
     Attributes:
         prior: π(·|s).
         past: turns of ℳ_i before o_t; 1 makes (o_{t-1}, a_{t-1}, o_t), 0 leaves ℳ_i out.
-        reflect: who fills ℳ_c.
-        k: most reflections of a root; with 0, nobody reflects.
+        reflect: writes the reflections of ℳ_c.
+        k: the most reflections of a root; 0 leaves ℳ_c out.
         select: picks an edge of a state (eq. 1 or 3).
-        depths: planning horizons H, one after the other while the best Q of the root is 0.
+        depths: planning horizons H, tried in order while the best Q of the root is 0.
         gamma: γ.
-        simulations_per_action: simulations of a search are this many for each action of its root.
+        simulations_per_action: a search runs so many simulations for each action of its root.
         width: simulations in flight at once; 1 is Algorithm 1, step for step.
     """
 
@@ -63,12 +63,12 @@ class SearchParts:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a game stands when a move is to be chosen.
+    """The point of a game from which a search starts.
 
     Attributes:
-        turns: what was played, oldest first.
-        here: the transition that led here: s_0, and what the game said.
-        score: the game's.
+        turns: the moves so far, oldest first.
+        here: s_0 of the search, with what the game said.
+        score: the game's score.
     """
 
     turns: tuple[GameTurn, ...]
@@ -78,14 +78,14 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """What the search for one move came to.
+    """The result of the search for one move.
 
     Attributes:
-        root: of the last tree; the `memo` of a node is how many reflections there were in ℳ_c when
-            π was asked for.
-        depth: its H.
+        root: of the last tree. The `memo` of a node is the length of ℳ_c when the search asked for
+            the node's π.
+        depth: H of the last tree.
         simulations: of all trees.
-        reflections: ℳ_c.
+        reflections: ℳ_c at the end.
     """
 
     root: GameNode
@@ -96,22 +96,22 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True)
 class CrossTrialMemory:
-    """ℳ_c, the cross-trial memory of one root: what failed simulations taught (Section 3.1).
+    """ℳ_c, the cross-trial memory of one root: reflections on failed simulations (Section 3.1).
 
-    At most k different reflections; once there are k, nobody reflects any more (Section 4.1). A
-    trajectory that was reflected on is not again: from the same root, the same actions fail for the
-    same reason. Simulations that are in flight together do not know of each other's.
+    It holds at most k different reflections; then reflecting stops (Section 4.1). A trajectory is
+    reflected on only once, because the same actions from the same root fail for the same reason.
+    Simulations in flight together do not see each other's reflections.
 
     Attributes:
-        reflections: ℳ_c, oldest first; it only grows, so its length tells one from another.
-        failed: actions from the root on that were reflected on.
+        reflections: ℳ_c, oldest first. It only grows, so its length identifies it.
+        failed: action sequences from the root on that already have a reflection.
     """
 
     reflections: tuple[str, ...] = ()
     failed: frozenset[tuple[str, ...]] = frozenset()
 
     def with_lesson(self, lesson: Lesson, *, k: int) -> CrossTrialMemory:
-        """ℳ_c ← ℳ_c + reflection (line 12), if it is not in it already and there is room."""
+        """ℳ_c ← ℳ_c + reflection (line 12), if the reflection is new and ℳ_c has fewer than k."""
         known = self.reflections
         new = lesson.reflection not in known and len(known) < k
         reflections = (*known, lesson.reflection) if new else known
@@ -120,11 +120,11 @@ class CrossTrialMemory:
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """What a failed simulation taught.
+    """A reflection on a failed simulation.
 
     Attributes:
-        actions: that failed, from the root on.
-        reflection: on them.
+        actions: of the simulation, from the root on.
+        reflection: the sentence.
     """
 
     actions: tuple[str, ...]
@@ -139,18 +139,19 @@ async def search_move(
 ) -> SearchResult:
     """SEARCH(s_0) with dynamic pruning: H = d_min, and H + Δd while the best Q of the root is 0.
 
-    Every tree is grown from scratch (lines 4 to 6). ℳ_c belongs to the root and is kept.
+    Every H grows a tree from scratch (lines 4 to 6). ℳ_c belongs to the root, so all its trees
+    share it.
 
     Args:
         parts: of the search.
-        world: where every transition is taken.
+        world: the game.
         position: the root.
         rng: of the rollouts.
 
     Raises:
-        ValueError: nothing can be done here.
+        ValueError: the position has no valid action.
         TextGameError: the game failed.
-        Exception: of whoever answers, unchanged.
+        Exception: an error of a role, unchanged.
     """
     actions = await world.actions(position.here)
     if not actions:
@@ -160,7 +161,7 @@ async def search_move(
     total = 0
     for depth in parts.depths:
         root: GameNode = Node()
-        model = _Model(parts, world, position, depth, memory)
+        model = _GameModel(parts, world, position, depth, memory)
         await search(
             root,
             model,
@@ -181,12 +182,12 @@ async def search_move(
 
 
 @dataclass(slots=True)
-class _Model:
-    """One tree's `Model`: the game, who is asked, and H.
+class _GameModel:
+    """The `SearchModel` of one tree.
 
-    An action of the tree may lose the game, at t = H too, and that is reflected on when the new
-    node is evaluated. The driver evaluates nothing where a step is `done` or `max_depth` is
-    reached, so neither is said to it: a node at the end of the game or at H has no edges.
+    An action in the tree may lose the game, even at t = H, and `evaluate` reflects on that. The
+    driver does not evaluate a node after a `done` step or at `max_depth`. So this model uses
+    neither: a node at the end of the game or at H has no edges instead.
     """
 
     parts: SearchParts
@@ -205,7 +206,7 @@ class _Model:
         return await self.world.actions(state)
 
     async def expand(self, node: GameNode, walk: GameWalk) -> Sequence[GameEdge]:
-        """An edge for each action, with its π."""
+        """Makes an edge for each action that the node lacks, with its π."""
         known = {edge.action for edge in node.edges or ()}
         actions = () if walk.depth == self.depth else await self.world.actions(walk.state)
         if known.issuperset(actions):
@@ -224,10 +225,10 @@ class _Model:
         return Step(made, made.reward, text=made.text)
 
     async def evaluate(self, node: GameNode, walk: GameWalk) -> Evaluation[Transition, str]:  # noqa: ARG002
-        """ROLLOUT: uniform actions until the game ends or t = H (lines 43 to 56).
+        """ROLLOUT: takes uniform actions until the game ends or t = H (lines 43 to 56).
 
         Returns:
-            As its tail R' = Σ_j γ^j r_j, as its note the reflection on a failure.
+            R' = Σ_j γ^j r_j as the tail, and the reflection on a failure as the note.
         """
         world, rng, gamma = self.world, walk.rng, self.parts.gamma
         here = walk.state
@@ -260,7 +261,7 @@ class _Model:
         return Lesson(actions, await self.parts.reflect(Trajectory(turns, last)))
 
     def on_backup(self, walk: GameWalk) -> None:
-        """A lesson counts from here on, for simulations that are launched later."""
+        """Adds a walk's lesson to ℳ_c, for the simulations that are launched from now on."""
         if walk.note is None:
             return
         before = self.memory.reflections
@@ -269,7 +270,7 @@ class _Model:
             trace_reflection(walk.note.reflection)
 
     def before_select(self, node: GameNode, walk: GameWalk) -> Awaitable[None] | None:
-        """A node that is entered again asks for π again where ℳ_c has grown since (line 34)."""
+        """Asks anew for a node's π if ℳ_c has grown since the last asking (line 34)."""
         if node.memo == len(walk.memory.reflections) or not node.edges:
             return None
         return self._renew(node, node.edges, walk)
@@ -281,7 +282,7 @@ class _Model:
         node.memo = len(walk.memory.reflections)
 
     async def _pi(self, walk: GameWalk, actions: tuple[str, ...]) -> Sequence[float]:
-        """LLM(a | ℳ_i, ℳ_c, p), with LASTPART(h) as ℳ_i (lines 33 and 34)."""
+        """Asks for LLM(a | ℳ_i, ℳ_c, p), with LASTPART(h) as ℳ_i (lines 33 and 34)."""
         past = self.parts.past
         turns, observation = await self._turns(_steps(walk))
         memory = (*self.position.turns, *turns)[-past:] if past else ()
@@ -291,7 +292,7 @@ class _Model:
     async def _turns(
         self, steps: Iterable[tuple[str, Transition]]
     ) -> tuple[tuple[GameTurn, ...], Observation]:
-        """The trajectory h from the root on: its turns, and what was seen after the last one."""
+        """The turns of the trajectory h from the root on, and the observation after the last."""
         score = self.position.score
         observation = await observe(self.world, self.position.here)
         turns = []
@@ -303,7 +304,7 @@ class _Model:
 
 
 def trace_reflection(reflection: str) -> None:
-    """Tells the trace that ℳ_c has grown."""
+    """Adds a new reflection of ℳ_c to the trace."""
     if (trace := tracing()) is not None:
         trace.memory(reflection, kind="reflection")
 
@@ -314,10 +315,10 @@ async def observe(world: TextGameDomain, here: Transition) -> Observation:
 
 
 def best_action(root: GameNode, draw: Random) -> str:
-    """argmax_a Q(s_0, a) over the actions that were taken (line 7).
+    """argmax_a Q(s_0, a) over the visited actions (line 7).
 
     Args:
-        root: of a search.
+        root: a searched root.
         draw: decides between actions of equal Q and equal π.
     """
     ranked = {edge.action: (edge.value, edge.prior) for edge in visited(root)}
@@ -326,5 +327,5 @@ def best_action(root: GameNode, draw: Random) -> str:
 
 
 def _steps(walk: GameWalk) -> list[tuple[str, Transition]]:
-    """The actions of a simulation in the tree, with what they did."""
+    """The actions of a simulation in the tree, each with its transition."""
     return [(edge.action, step.state) for edge, step in zip(walk.edges, walk.steps, strict=True)]

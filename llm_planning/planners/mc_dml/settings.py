@@ -1,7 +1,7 @@
-"""Settings of the searches.
+"""Settings of the agents.
 
-The defaults are the paper's (Section 4.1, Appendix B), but for `prior`, which is exact here, and
-what the paper does not say: `moves`, `depth` and `width`.
+The defaults are the paper's (Section 4.1, Appendix B), except `prior`, which is `exact` here. The
+paper says nothing about `moves`, `depth`, `width` and `history`.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Self
 
 from pydantic import Field, model_validator
 
-from llm_planning.priors import PriorSettings
+from llm_planning.priors import PriorKind, PriorSettings
 from llm_planning.settings import EpisodeSettings, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 EXPLORATION: Mapping[str, float] = {"deephome": 20.0, "library": 20.0, "detective": 200.0}
-"""C by name of a game, if it is not `USUAL_EXPLORATION` (Appendix B, after Jang et al., 2020)."""
+"""C of the games that do not have `USUAL_EXPLORATION` (Appendix B, after Jang et al., 2020)."""
 
 USUAL_EXPLORATION = 50.0
 """C of the other games."""
@@ -27,7 +27,7 @@ class GameSearchSettings(EpisodeSettings):
     """Settings of a tree search.
 
     Attributes:
-        c: exploration constant (key `C`); by default the paper's for the game.
+        c: exploration constant (key `C`); by default the paper's value for the game.
         gamma: discount factor γ.
         simulations_per_action: simulations of a search are this many times |𝒜(s_0)|.
         width: simulations in flight at once; 1 is Algorithm 1, step for step.
@@ -39,17 +39,17 @@ class GameSearchSettings(EpisodeSettings):
     width: int = Field(1, ge=1)
 
     def exploration(self, game: str) -> float:
-        """C of the game of this name, whatever task it is played under."""
+        """C of the game of this name; the task's name does not matter."""
         return EXPLORATION.get(game, USUAL_EXPLORATION) if self.c is None else self.c
 
 
 class PrunedSettings(GameSearchSettings):
-    """Settings of a search with dynamic pruning (DP): H grows while nothing of value is found.
+    """Settings of a search with dynamic pruning (DP): H grows while the search finds no value.
 
     Attributes:
         d_min: the first H.
         d_max: the largest H.
-        delta_d: Δd, what H grows by.
+        delta_d: Δd, the growth of H.
     """
 
     d_min: int = Field(10, ge=1)
@@ -65,7 +65,7 @@ class PrunedSettings(GameSearchSettings):
 
     @property
     def depths(self) -> tuple[int, ...]:
-        """d_min, then Δd more each time, and d_max at last."""
+        """The horizons in order: d_min, then Δd more each time, and d_max at last."""
         return (*range(self.d_min, self.d_max, self.delta_d), self.d_max)
 
 
@@ -73,22 +73,22 @@ class FixedDepthSettings(PriorSettings, GameSearchSettings):
     """Settings of MC-DML without ℳ_c and DP.
 
     Attributes:
-        depth: H; 15 is that of the authors' published code.
+        depth: H; 15 is the value in the authors' published code.
     """
 
     depth: int = Field(15, ge=1)
 
     @property
     def depths(self) -> tuple[int, ...]:
-        """H."""
+        """The one horizon H."""
         return (self.depth,)
 
 
 class ReflectionSettings(Settings):
-    """Cross-trial memory ℳ_c.
+    """Settings of an agent with cross-trial memory ℳ_c.
 
     Attributes:
-        k: most reflections of a root.
+        k: the most reflections of a root; of the Reflection agent, the most in a game.
     """
 
     k: int = Field(3, ge=1)
@@ -100,3 +100,21 @@ class ReflectiveFixedSettings(ReflectionSettings, FixedDepthSettings):
 
 class McDmlSettings(ReflectionSettings, PriorSettings, PrunedSettings):
     """Settings of MC-DML."""
+
+
+class LlmAgentSettings(EpisodeSettings):
+    """Settings of the LLM agent.
+
+    Attributes:
+        prior: how the model is asked for π(·|s).
+        history: turns of the current trajectory before o_t in the prompt.
+        temperature: of the draw: the probabilities are π to the power of its inverse.
+    """
+
+    prior: PriorKind = "exact"
+    history: int = Field(3, ge=0, le=20)
+    temperature: float = Field(0.1, gt=0.0, allow_inf_nan=False)
+
+
+class ReflectionAgentSettings(ReflectionSettings, LlmAgentSettings):
+    """Settings of the Reflection agent; `k` reflections make k + 1 rounds."""

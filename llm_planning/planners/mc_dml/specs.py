@@ -8,8 +8,8 @@
     mc-dml-puct         uniform    d_min, ..., d_max   none     none   eq. 2
     mc-dml-uct          none       d_min, ..., d_max   none     none   eq. 1
 
-The baselines search as deep as MC-DML does, so that they differ in their policy alone. What an
-agent has no setting for, it does without.
+The baselines search as deep as MC-DML does, so that they differ in their policy alone. An agent
+without settings for the prior has a uniform π, and one without settings for reflections has no ℳ_c.
 """
 
 from __future__ import annotations
@@ -18,17 +18,14 @@ from functools import partial
 from typing import Final
 
 from llm_planning.domain import Need
-from llm_planning.planners.mc_dml.playing import (
-    LlmAgentSettings,
-    ReflectionAgentSettings,
-    llm_agent,
-    reflection_agent,
-)
-from llm_planning.planners.mc_dml.searching import search_agent
+from llm_planning.planners.mc_dml.llm_agents import llm_agent, reflection_agent
+from llm_planning.planners.mc_dml.search_agent import search_agent
 from llm_planning.planners.mc_dml.settings import (
     FixedDepthSettings,
+    LlmAgentSettings,
     McDmlSettings,
     PrunedSettings,
+    ReflectionAgentSettings,
     ReflectiveFixedSettings,
 )
 from llm_planning.planners.mc_dml.walkthrough import play_walkthrough

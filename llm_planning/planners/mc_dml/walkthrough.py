@@ -1,4 +1,4 @@
-"""A game's own walkthrough, replayed: what there is to win, and how far apart (Table 5)."""
+"""Replays a game's own walkthrough, and measures the distances between its rewards (Table 5)."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 async def play_walkthrough(
     problem: Problem[TextGameDomain],
     *,
-    engines: Engines,  # noqa: ARG001 - nobody is asked
+    engines: Engines,  # noqa: ARG001 - a walkthrough asks no model
     settings: NoSettings,
     seed: int,
 ) -> Outcome:
     """Replays a game's walkthrough.
 
     Args:
-        problem: a game that knows how it is won.
-        engines: of no use.
+        problem: a game with a walkthrough.
+        engines: unused.
         settings: none.
-        seed: of what happens in the world.
+        seed: of the world.
 
     Raises:
         TextGameError: the game cannot be played, or has no walkthrough.
@@ -48,14 +48,8 @@ async def play_walkthrough(
         raise TextGameError(f"{world.name} comes without a walkthrough: play another game")
     episode, choices = await replay(world, world.walkthrough, seed=seed)
     trajectory = trajectory_of(episode)
-    outcome = game_outcome(
-        problem,
-        world,
-        trajectory,
-        await episode.recorded(),
-        settings=settings,
-        seed=seed,
-        text=_rewards(trajectory),
+    outcome = await game_outcome(
+        problem, world, episode, settings=settings, seed=seed, text=_rewards(trajectory)
     )
     statistics = walkthrough_statistics(trajectory.turns, choices)
     return replace(outcome, metrics={**outcome.metrics, **statistics})
@@ -64,15 +58,15 @@ async def play_walkthrough(
 async def replay(
     world: TextGameDomain, walkthrough: Sequence[str], *, seed: int
 ) -> tuple[Episode[Transition, str], list[int]]:
-    """Plays a walkthrough until its end or that of the game.
+    """Plays a walkthrough until it or the game ends.
 
     Args:
-        world: from its start.
-        walkthrough: actions, which need not be among the valid ones.
-        seed: of what happens in the world.
+        world: the game.
+        walkthrough: actions; they need not be among the valid actions.
+        seed: of the world.
 
     Returns:
-        The episode, and |𝒜(s)| of the state of each turn.
+        The episode, and |𝒜(s)| of the state before each action.
 
     Raises:
         TextGameError: the game failed.
@@ -97,16 +91,15 @@ def walkthrough_statistics(turns: Sequence[GameTurn], choices: Sequence[int]) ->
     """The statistics of Table 5.
 
     Args:
-        turns: of the walkthrough, as it was played.
-        choices: |𝒜(s)| of the state of each turn.
+        turns: the walkthrough as it was played.
+        choices: |𝒜(s)| of the state before each action.
 
     Returns:
         walkthrough_length: steps.
         actions_per_step: mean of |𝒜(s)|; None without steps.
-        steps_per_reward, max_steps_per_reward: mean and largest distance, in steps, from one
-            rewarded step to the next. The way to the first one counts as a distance, what
-            follows the last as none; a step that loses points is not rewarded. None without
-            rewards.
+        steps_per_reward, max_steps_per_reward: mean and largest distance, in steps, between
+            rewarded steps; None without rewards. The steps before the first reward count as a
+            distance, those after the last do not. A step that loses points is not rewarded.
     """
     rewarded = [number for number, turn in enumerate(turns, start=1) if turn.reward > 0]
     distances = [here - before for before, here in zip([0, *rewarded], rewarded, strict=False)]
@@ -119,7 +112,7 @@ def walkthrough_statistics(turns: Sequence[GameTurn], choices: Sequence[int]) ->
 
 
 def _rewards(trajectory: Trajectory) -> str:
-    """Each step that changes the score."""
+    """Writes each step that changes the score."""
     return "\n".join(
         f"{number}. {turn.action}: {turn.reward:+g}, score {turn.score:g}"
         for number, turn in enumerate(trajectory.turns, start=1)

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def as_text_game(problem: Problem[Any]) -> TextGameDomain:
-    """The world of a problem, told as a game if it is none.
+    """The world of a problem: a text game as it is, any other domain told as a text game.
 
     Raises:
-        DomainError: the world hides its state, from which MC-DML's searches begin.
+        DomainError: the world hides its state, which MC-DML's searches start from.
     """
     world = problem.world
     if getattr(world, "belief", None) is not None:
@@ -27,14 +27,14 @@ def as_text_game(problem: Problem[Any]) -> TextGameDomain:
             f"{problem.domain} hides its state (it has a belief), which MC-DML's planners would "
             "see: plan there with puct or uct"
         )
-    return world if isinstance(world, TextGameDomain) else _Told(world, problem.task)
+    return world if isinstance(world, TextGameDomain) else _DomainAsGame(world, problem.task)
 
 
-class _Told(TextGameDomain):
-    """A domain as a game without a highest score, in which an end that is no success is a failure.
+class _DomainAsGame(TextGameDomain):
+    """A domain as a game without a highest score. Every end that is not a success is a failure.
 
-    MC-DML's prompts tell no goal, since a game says itself what it is about. Here the goal stands
-    in the place of the belongings, and with it what the world is.
+    MC-DML's prompts contain no goal, because a game says itself what it is about. So the answer to
+    `inventory` says the domain's goal and what its world is.
     """
 
     def __init__(self, world: Domain[Any, Any], name: str) -> None:
@@ -45,7 +45,7 @@ class _Told(TextGameDomain):
         self._named: dict[str, Any] = {}
 
     async def start(self, seed: int) -> Transition:
-        """s_0, without a word."""
+        """s_0, without a text."""
         return Transition(await settled(self._world.start(seed)), "", 0.0, None)
 
     async def actions(self, state: Transition) -> tuple[str, ...]:
@@ -57,11 +57,11 @@ class _Told(TextGameDomain):
         return tuple(named)
 
     async def play(self, state: Transition, action: str, rng: Random) -> Transition:
-        """What the domain's action of these words does."""
+        """The transition of the domain's action with this text."""
         return (await self.step(state, action, rng)).state
 
     async def step(self, state: Transition, action: str, rng: Random) -> Step[Transition]:
-        """The domain's step, its obstacle included; the state says how it is told."""
+        """The domain's step with its obstacle; the state is the step as a transition."""
         step = await settled(self._world.step(state.state, self._named[action], rng))
         won = await is_won(self._world, step.state, done=step.done)
         ending = Ending.VICTORY if won else Ending.FAILURE if step.done else None
@@ -70,6 +70,6 @@ class _Told(TextGameDomain):
         return Step(made, step.reward, ending is not None, text=text, obstacle=step.obstacle)
 
     async def look(self, state: Transition) -> tuple[str, str]:
-        """What an agent sees, and its goal."""
+        """What an agent sees of the state, and its goal."""
         told = f"Your goal: {self._world.goal} {self._world.about}".rstrip()
         return await observed(self._world, state.state), told

@@ -1,332 +1,194 @@
-"""Tree of Options: Monte Carlo tree search over options (Section 3.1, Algorithm 1).
-
-SEARCH and SIMULATE (lines 3 to 21) are `llm_planning.search.search`. What is ToO's own is here: how
-a node gets its options (lines 25, 26 and 28 to 31) and ROLLOUT, which follows the best of them.
-"""
+"""The planners ToO and CoT: each plans on predictions, then carries the plan out in the domain."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
-from llm_planning.domain import A, S, Step, settled
-from llm_planning.planners.tree_of_options.roles import NOW, PREDICTED, START
-from llm_planning.planners.tree_of_options.states import Candidate, OptionQuestion, OptionState
-from llm_planning.roles import gather
-from llm_planning.search import (
-    Edge,
-    Evaluation,
-    Node,
-    by_means,
-    by_sums,
-    search,
-    select_by_ucb,
+from llm_planning.domain import settled
+from llm_planning.execution import execute
+from llm_planning.outcome import Outcome
+from llm_planning.planners.tree_of_options.roles import OptionRoles
+from llm_planning.planners.tree_of_options.search import (
+    WORLD_MODEL,
+    TreeOfOptions,
+    checked,
 )
+from llm_planning.planners.tree_of_options.states import OptionState
+from llm_planning.search import best_path, edges_below, format_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
-    from random import Random
+    from collections.abc import Callable, Mapping, Sequence
 
-    from llm_planning.planners.tree_of_options.roles import OptionRoles
-    from llm_planning.planners.tree_of_options.settings import (
-        FeasibleSearchSettings,
-        OptionSearchSettings,
+    from llm_planning.execution import Execution
+    from llm_planning.planners.tree_of_options.search import Check, SearchState, WorldModel
+    from llm_planning.planners.tree_of_options.settings import OptionSearchSettings, PromptSettings
+    from llm_planning.planners.tree_of_options.states import Candidate, OptionDomain
+    from llm_planning.roles import Engines
+    from llm_planning.search import Edge, Node
+    from llm_planning.specs import Problem
+
+    Ask = OptionRoles[Any, Any]
+
+
+async def tree_of_options(
+    problem: Problem[OptionDomain[Any, Any]],
+    *,
+    engines: Engines,
+    settings: OptionSearchSettings,
+    seed: int,
+    world_model: WorldModel = WORLD_MODEL,
+    check: Callable[[Ask, Any, str], Check[Any, Any]] = checked,
+) -> Outcome:
+    """Searches, and carries out the path of argmax Q from the root (Algorithm 1, line 7).
+
+    Args:
+        problem: its domain has a `grammar`, and a `state_model` for `WORLD_MODEL`.
+        engines: answer the roles.
+        settings: of the search; for `checked` they are `FeasibleSearchSettings`.
+        seed: of the start, the proposals and the world.
+        world_model: `WORLD_MODEL`, or `NO_WORLD_MODEL` to plan with s_0 and the options done.
+        check: `checked` or `unchecked`.
+    """
+    ask: Ask = OptionRoles(problem.world, engines, settings, seed=seed)
+    start = await _start(problem.world, seed)
+    root = await TreeOfOptions(start, ask, settings, world_model=world_model, check=check).search()
+    path = best_path(root)
+    last = path[-1].node if path else None
+    return await _carried_out(
+        [edge.action for edge in path],
+        problem,
+        ask,
+        metrics={
+            "predicted_success": last is not None and last.memo.done is True,
+            **_tree_metrics(root),
+        },
+        trace={"tree": {"visits": root.visits, "value": root.value, **_node_json(root)}},
+        text=format_tree(root),
     )
-    from llm_planning.search import Walk
-
-Dynamics: TypeAlias = (
-    "Callable[[OptionQuestion[S, A]], Awaitable[tuple[OptionState[S, A], Mapping[str, int]]]]"
-)
-"""Maps τ_i and ω to τ_{i+1}, and to the item -> count that ω takes away although it is missing."""
-
-Check: TypeAlias = "Callable[[OptionQuestion[S, A]], Awaitable[tuple[A | None, str | None]]]"
-"""Maps τ and ω̃ to the ω that expands the tree, if any, and to the obstacle of ω̃, if any."""
-
-OptionNode: TypeAlias = "Node[SearchState[S, A], A]"
-OptionEdge: TypeAlias = "Edge[SearchState[S, A], A]"
-OptionWalk: TypeAlias = "Walk[SearchState[S, A], A]"
-
-_BACKUPS = {"sum": by_sums, "mean": by_means}
-
-PRIMARY = ("reward_estimate", "reachability", "relativity", "consistency")
-MODERATE = ("feasibility", "success_probability", "task_specificity")
-PENALTY = ("redundancy",)
-"""The groups of questions that share a weight (Appendix A.6 and Table 3)."""
 
 
-def weights(settings: OptionSearchSettings) -> dict[str, float]:
-    """c_q of every question q (eq. 6)."""
+async def chain_of_thought(
+    problem: Problem[OptionDomain[Any, Any]],
+    *,
+    engines: Engines,
+    settings: PromptSettings,
+    seed: int,
+) -> Outcome:
+    """CoT: plans by one answer, which breaks the goal down into at most d options.
+
+    Args:
+        problem: its domain has a `grammar`.
+        engines: answer the role `decompose`.
+        settings: of the question.
+        seed: of the start, the answer and the world.
+    """
+    ask: Ask = OptionRoles(problem.world, engines, settings, seed=seed)
+    candidates = await ask.decompose()(await _start(problem.world, seed))
+    steps = [(str(one.proposed), one.reasoning) for one in candidates]
+    return await _carried_out(
+        [one.proposed for one in candidates],
+        problem,
+        ask,
+        metrics={},
+        trace={"steps": [{"option": option, "reasoning": why} for option, why in steps]},
+        text="\n".join(f"{i}. {option} ({why})" for i, (option, why) in enumerate(steps, start=1)),
+    )
+
+
+async def _start(domain: OptionDomain[Any, Any], seed: int) -> OptionState[Any, Any]:
+    state = await settled(domain.start(seed))
+    return OptionState(domain.goal, state, await settled(domain.describe(state)))
+
+
+async def _carried_out(
+    plan: Sequence[Any],
+    problem: Problem[OptionDomain[Any, Any]],
+    ask: Ask,
+    *,
+    metrics: Mapping[str, Any],
+    trace: Mapping[str, Any],
+    text: str,
+) -> Outcome:
+    """Carries a plan out, and makes the outcome. Success is what the world says.
+
+    Args:
+        plan: options, in order.
+        problem: what was planned.
+        ask: the roles that answered.
+        metrics: the planner's own metrics.
+        trace: the planner's own part of the summary.
+        text: the same for people.
+    """
+    execution = await execute(problem.world, plan, seed=ask.seed)
+    return Outcome(
+        success=execution.success,
+        plan=tuple(map(str, plan)),
+        metrics={**execution.metrics(), "options_planned": len(plan), **metrics},
+        trace={
+            "task": problem.task,
+            "goal": problem.world.goal,
+            "seed": ask.seed,
+            "settings": ask.settings.to_json(),
+            **trace,
+            "oracles": ask.oracles,
+            "execution": execution.to_json(),
+        },
+        text=f"{text}\n\n{_verdict(execution)}",
+    )
+
+
+def _verdict(execution: Execution[Any, Any]) -> str:
+    """Says for people whether the plan reached the goal, and which option failed first."""
+    lines = [f"carried out: the goal is {'reached' if execution.success else 'not reached'}"]
+    failed = execution.first_failed
+    if failed is not None:
+        lines.append(f"first option that failed: {failed.action} ({failed.step.obstacle})")
+    return "\n".join(lines)
+
+
+def _tree_metrics(root: Node[SearchState[Any, Any], Any]) -> dict[str, int]:
+    below = list(edges_below(root))
+    nodes = [root, *(edge.node for _, edge in below if edge.node is not None)]
+    dead_ends = sum(node.memo.dead_end for node in nodes if node.memo is not None)
     return {
-        **dict.fromkeys(PRIMARY, settings.primary_weight),
-        **dict.fromkeys(MODERATE, settings.moderate_weight),
-        **dict.fromkeys(PENALTY, settings.penalty_weight),
+        "nodes": len(below) + 1,
+        "expansions": sum(bool(node.edges) for node in nodes) + dead_ends,
+        "dead_ends": dead_ends,
+        "depth": max((depth for depth, _ in below), default=0),
     }
 
 
-def scalar_reward(scores: Mapping[str, float], c: Mapping[str, float]) -> float:
-    """r̂ = Σ_q c_q r_q (eq. 6)."""
-    return sum(c_q * scores[q] for q, c_q in c.items())
+def _node_json(node: Node[SearchState[Any, Any], Any] | None) -> dict[str, Any]:
+    """The candidates left out at a node, and its edges with their subtrees."""
+    memo = node.memo if node else None
+    return {
+        "left_out": [_candidate_json(one) for one in memo.left_out] if memo else [],
+        "edges": [_edge_json(edge) for edge in (node.edges if node else None) or ()],
+    }
 
 
-def predicted(ask: OptionRoles[S, A]) -> Dynamics[S, A]:
-    """A role predicts ŝ_{i+1} (eq. 1)."""
-    predict = ask.dynamics()
-
-    async def dynamics(
-        question: OptionQuestion[S, A],
-    ) -> tuple[OptionState[S, A], Mapping[str, int]]:
-        tau = question.tau
-        found = await predict(question)
-        described = await settled(ask.domain.describe(found.state))
-        options = (*tau.options, question.option)
-        return OptionState(tau.goal, found.state, described, options), found.clipped
-
-    return dynamics
-
-
-def unpredicted(ask: OptionRoles[S, A]) -> Dynamics[S, A]:  # noqa: ARG001 - nobody is asked
-    """Nodes are [s_0, ω_1, ..., ω_i], as in ToT (Section 4.4)."""
-
-    async def dynamics(
-        question: OptionQuestion[S, A],
-    ) -> tuple[OptionState[S, A], Mapping[str, int]]:
-        tau, option = question.tau, question.option
-        following = replace(tau, options=(*tau.options, option), since=(*tau.since, option))
-        return following, {}
-
-    return dynamics
+def _edge_json(edge: Edge[SearchState[Any, Any], Any]) -> dict[str, Any]:
+    """An edge with the subtree below it."""
+    reached = edge.step.state if edge.step else None
+    memo = edge.node.memo if edge.node else None
+    return {
+        "option": str(edge.action),
+        "visits": edge.visits,
+        "value": edge.value,
+        "reward": edge.step.reward if edge.step else 0.0,
+        "candidate": _candidate_json(reached.candidate) if reached and reached.candidate else None,
+        "scores": dict(reached.scores) if reached else {},
+        "state": reached.tau.described if reached else "",
+        "clipped": dict(reached.clipped) if reached else {},
+        "done": memo.done if memo else None,
+        **_node_json(edge.node),
+    }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorldModel:
-    """What is known of the states after the first option.
-
-    Attributes:
-        dynamics: makes the dynamics of a run.
-        moment: what the state in a question about τ is of.
-        judged: what the state is of by which an option is judged.
-    """
-
-    dynamics: Callable[[OptionRoles[Any, Any]], Dynamics[Any, Any]]
-    moment: str
-    judged: str
-
-
-WORLD_MODEL = WorldModel(dynamics=predicted, moment=NOW, judged=PREDICTED)
-NO_WORLD_MODEL = WorldModel(dynamics=unpredicted, moment=START, judged=START)
-
-
-def checked(ask: OptionRoles[S, A], settings: FeasibleSearchSettings, moment: str) -> Check[S, A]:
-    """Leaves an infeasible ω̃ out (line 26), or puts a prerequisite in its place (eq. 3).
-
-    A prerequisite is not checked in its turn.
-    """
-    feasibility, repair = ask.feasibility(moment), None
-    if settings.infeasible == "repair":
-        repair = ask.repair(moment)
-
-    async def check(question: OptionQuestion[S, A]) -> tuple[A | None, str | None]:
-        obstacle = (await feasibility(question)).obstacle
-        if obstacle is None:
-            return question.option, None
-        option = None if repair is None else await repair(replace(question, obstacle=obstacle))
-        return option, obstacle
-
-    return check
-
-
-def unchecked(
-    ask: OptionRoles[S, A],  # noqa: ARG001 - nobody is asked
-    settings: OptionSearchSettings,  # noqa: ARG001
-    moment: str,  # noqa: ARG001
-) -> Check[S, A]:
-    """Takes every option as it is proposed."""
-
-    async def check(question: OptionQuestion[S, A]) -> tuple[A | None, str | None]:
-        return question.option, None
-
-    return check
-
-
-@dataclass(frozen=True, slots=True)
-class SearchState(Generic[S, A]):
-    """A state of the search: τ_i, and how ω_i came about.
-
-    Attributes:
-        tau: τ_i.
-        candidate: ω_i; None at the root.
-        scores: r_q(τ_{i-1}, ω_i) by question; empty at the root.
-        clipped: item -> count that ω_i takes away although it was not there.
-    """
-
-    tau: OptionState[S, A]
-    candidate: Candidate[A] | None = None
-    scores: Mapping[str, float] = field(default_factory=dict, hash=False)
-    clipped: Mapping[str, int] = field(default_factory=dict, hash=False)
-
-
-@dataclass(slots=True)
-class Memo(Generic[A]):
-    """What ToO keeps at a node of the tree.
-
-    Attributes:
-        done: whether ŝ_i is terminal; None until somebody asks.
-        dead_end: whether options were proposed here and none was left.
-        left_out: candidates that gave no edge: infeasible ones that were dropped, and repetitions.
-    """
-
-    done: bool | None = None
-    dead_end: bool = False
-    left_out: list[Candidate[A]] = field(default_factory=list)
-
-
-class TreeOfOptions(Generic[S, A]):
-    """ToO as a model of `llm_planning.search`; nothing in it is drawn.
-
-    Depth is counted in options from the root, and d is the most there can be: Section 3.1 iii ends
-    a rollout at L = d. (The condition l ≤ L of Algorithm 1 would let τ grow to L + 1 options, one
-    more than the τ_L that the algorithm returns.)
-
-    The candidates of a node are a set, as in Algorithm 1: Q(τ, ω) and N(τ, ω) belong to an option,
-    so where two of the k candidates are the same option, or become so by repair, there is one edge.
-
-    Args:
-        start: τ_0. Its state is not asked whether it is terminal (Algorithm 1, line 5).
-        ask: makes the roles.
-        settings: of the search.
-        world_model: `WORLD_MODEL` or `NO_WORLD_MODEL`.
-        check: `checked` or `unchecked`.
-    """
-
-    def __init__(
-        self,
-        start: OptionState[S, A],
-        ask: OptionRoles[S, A],
-        settings: Any,  # noqa: ANN401 - what the check reads: those of the spec
-        *,
-        world_model: WorldModel = WORLD_MODEL,
-        check: Callable[[OptionRoles[S, A], Any, str], Check[S, A]] = checked,
-    ) -> None:
-        self.settings: OptionSearchSettings = settings
-        self._start = SearchState(start)
-        self._propose = ask.propose(settings.k, world_model.moment)
-        self._check = check(ask, settings, world_model.moment)
-        self._dynamics: Dynamics[S, A] = world_model.dynamics(ask)
-        self._reward = ask.reward(world_model.judged)
-        self._termination = ask.termination(world_model.moment)
-
-    async def search(self) -> OptionNode[S, A]:
-        """SEARCH (lines 3 to 6): runs the iterations and gives the root."""
-        settings = self.settings
-        root: OptionNode[S, A] = Node()
-        root.memo = Memo(done=False)
-        await search(
-            root,
-            self,
-            select=select_by_ucb(c=settings.c),
-            backup=_BACKUPS[settings.return_](gamma=settings.gamma),
-            simulations=settings.iterations,
-            width=settings.width,
-        )
-        return root
-
-    def draw_root(self, walk: OptionWalk[S, A]) -> SearchState[S, A]:  # noqa: ARG002
-        """τ_0."""
-        return self._start
-
-    async def legal(self, state: SearchState[S, A]) -> Sequence[A]:
-        """Never asked: a predicted state is a function of the options, so all edges are legal."""
-        raise RuntimeError(f"a predicted state is certain, but {state.tau.history} is not")
-
-    async def expand(
-        self, node: OptionNode[S, A], walk: OptionWalk[S, A]
-    ) -> Sequence[OptionEdge[S, A]]:
-        """Ω(τ_l) of a leaf (line 11)."""
-        return await self.options(node, walk.state, walk.depth)
-
-    async def evaluate(
-        self, node: OptionNode[S, A], walk: OptionWalk[S, A]
-    ) -> Evaluation[SearchState[S, A], A]:
-        """ROLLOUT (lines 22 to 35): follows argmax r̂ until ŝ is terminal, or to depth d.
-
-        What is walked stays in the tree with its siblings (Appendix A.7).
-        """
-        walked: list[OptionEdge[S, A]] = []
-        while node.edges:
-            edge = max(node.edges, key=_reward_of)  # eq. 5
-            walked.append(edge)
-            step = _certain(edge)
-            node = edge.follow(step)
-            node.edges = await self.options(node, step.state, walk.depth + len(walked))
-        return Evaluation(walked)
-
-    async def step(
-        self,
-        state: SearchState[S, A],
-        action: A,
-        rng: Random,  # noqa: ARG002
-    ) -> Step[SearchState[S, A]]:
-        """Predicts an option."""
-        return await self.predict(state, action)
-
-    async def predict(self, here: SearchState[S, A], option: A) -> Step[SearchState[S, A]]:
-        """Where an option leads (eq. 1), then its scores in the light of that (eq. 6)."""
-        tau = here.tau
-        following, clipped = await self._dynamics(OptionQuestion(tau, option))
-        judged = replace(following, options=tau.options)
-        scores = await self._reward(OptionQuestion(judged, option, before=tau))
-        reached = SearchState(following, Candidate(option, option), scores, clipped)
-        return Step(reached, scalar_reward(scores, weights(self.settings)))
-
-    async def options(
-        self, node: OptionNode[S, A], here: SearchState[S, A], depth: int
-    ) -> list[OptionEdge[S, A]]:
-        """Ω(τ_i): edges for the candidates that pass, with their states and rewards.
-
-        Each candidate goes its own way through check (eq. 3), dynamics (eq. 1) and reward (eq. 6)
-        and waits for no other. The edges are in the order of the proposal (eq. 2). A node that gets
-        none is a dead end.
-        """
-        if node.memo is None:
-            node.memo = Memo()
-        memo: Memo[A] = node.memo
-        if memo.done is None:
-            memo.done = await self._termination(here.tau)  # line 30
-        if memo.done or depth >= self.settings.d:
-            return []
-        steps: dict[A, Step[SearchState[S, A]]] = {}
-        claimed: set[A] = set()
-
-        async def consider(proposed: Candidate[A]) -> Candidate[A]:
-            option, obstacle = await self._check(OptionQuestion(here.tau, proposed.proposed))
-            if option is not None and option not in claimed:
-                claimed.add(option)
-                steps[option] = await self.predict(here, option)
-            return replace(proposed, option=option, obstacle=obstacle)
-
-        memo.left_out = []
-        first: dict[A, Candidate[A]] = {}
-        for proposed in await self._propose(here.tau):  # line 25
-            if first.setdefault(proposed.proposed, proposed) is not proposed:
-                memo.left_out.append(proposed)
-        edges = []
-        for candidate in await gather(map(consider, first.values())):
-            step = None if candidate.option is None else steps.pop(candidate.option, None)
-            if candidate.option is None or step is None:
-                memo.left_out.append(candidate)
-                continue
-            step = step._replace(state=replace(step.state, candidate=candidate))
-            first_play = step.reward if self.settings.first_play == "reward" else 0.0
-            edges.append(Edge(candidate.option, first_play=first_play, step=step))
-        memo.dead_end = not edges
-        return edges
-
-
-def _certain(edge: OptionEdge[S, A]) -> Step[SearchState[S, A]]:
-    if edge.step is None:
-        raise RuntimeError(f"{edge!r} was made without a prediction")
-    return edge.step
-
-
-def _reward_of(edge: OptionEdge[S, A]) -> float:
-    return _certain(edge).reward
+def _candidate_json(candidate: Candidate[Any]) -> dict[str, Any]:
+    return {
+        **asdict(candidate),
+        "option": None if candidate.option is None else str(candidate.option),
+        "proposed": str(candidate.proposed),
+    }

@@ -1,10 +1,10 @@
-"""ToO's roles: which texts each of them reads, in which order, who answers it, and in what form.
+"""ToO's roles: the texts that each reads and their order, the form of its answer, and who answers.
 
-The texts are the blocks of `templates/`, in which a domain's own `wording` replaces what it says
-better. Two layouts order the same blocks. `cached` puts whatever does not change into the system
-message, then goes from what changes rarely to what changes always: the goal, the background (that
+The texts are the blocks of `templates/`. A domain's own `wording` may replace any of them. Two
+layouts order the same blocks. `cached` puts the blocks that never change into the system message.
+The user message goes from what changes rarely to what changes always: the goal, the background (the
 part of the state that options rarely change), the options done (which only grow), the state, the
-option. All questions about one node's candidates then share everything up to the option, and
+option. So all questions about one node's candidates share everything up to the option, and
 questions of one role about different nodes share their beginnings. `paper` is the order of
 Appendix A: who speaks, the state, the goal and the history first, the rules and the format last.
 
@@ -50,7 +50,7 @@ PROPOSER_TEMPERATURE = 0.2
 NOW = "now"
 PREDICTED = "predicted after the option"
 START = "at the start, before any option"
-"""The moments that the state in a prompt can be of."""
+"""The moment of the state in a prompt."""
 
 _GREEDY = Sampling(temperature=0.0)
 
@@ -69,17 +69,17 @@ PAPER_ORDER = {
 }
 """Role -> the blocks of its prompt after the speaker's, as in Appendix A.
 
-The paper prints no prompt of CoT and repair; theirs are made by analogy. Dynamics and termination
-see what their equations condition on (eqs. 1 and 4). A termination sees the goal as well.
+The paper prints no prompts of CoT and repair; they are made by analogy. Dynamics and termination
+see what their equations condition on (eqs. 1 and 4), and termination sees the goal as well.
 Feasibility and repair see the whole τ of eq. 3. Without a world model only the options done say
 how far the plan is, so termination sees them too.
 """
 
 OPTIONAL = ("background", "game")
-"""Blocks that a prompt has only where the domain words them."""
+"""Blocks that a prompt has only if the domain has texts for them."""
 
 CHANGING = ("goal", "background", "history", "state", "option", "obstacle")
-"""Blocks that differ between questions, in the order of how often they do."""
+"""Blocks that differ between questions, those that change rarely first."""
 
 
 def order(blocks: Sequence[str], layout: Layout) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -97,10 +97,10 @@ def compose(
 
     Args:
         name: a key of `PAPER_ORDER`.
-        domain: whose wording is used where it has one.
-        layout: which order.
-        moment: what the state is of: `NOW`, `PREDICTED` or `START`.
-        count: how many options are asked for, or may be at most.
+        domain: its `wording` replaces blocks of the general prompts.
+        layout: the order of the blocks.
+        moment: of the state: `NOW`, `PREDICTED` or `START`.
+        count: the number of options to ask for, or the most.
     """
     own = name.partition("-")[0]
     worded: Mapping[str, str] = getattr(domain, "wording", {})
@@ -127,7 +127,7 @@ def compose(
 
 
 def _listed(names: Iterable[str]) -> str:
-    """Names as a sentence says them: a, b and c."""
+    """Joins names as in a sentence: a, b and c."""
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last
 
@@ -142,13 +142,13 @@ Score: TypeAlias = Annotated[float, Field(ge=0.0, le=1.0, multiple_of=0.1)]
 
 
 class OptionsAnswer(BaseModel):
-    """Several options. The reason of each is written before it."""
+    """Several options. The model writes the reason of each before the option."""
 
     options: list[Any]
 
 
 class FeasibilityAnswer(BaseModel):
-    """Whether an option can be carried out. The reason is written first (Appendix A.5)."""
+    """Whether an option can be carried out. The model writes the reason first (Appendix A.5)."""
 
     reason: Reason
     action_valid: bool
@@ -190,23 +190,23 @@ def one_option(grammar: Grammar[Any]) -> type[BaseModel]:
 class OptionRoles(Generic[S, A]):
     """Makes the roles of one run.
 
-    Every node is expanded once and siblings differ in their option, so no prompt is asked twice and
-    one seed makes each proposal a function of its node's path alone.
+    Every node is expanded once and siblings differ in their option, so no prompt is asked twice.
+    With one seed, each proposal then depends on its node's path alone.
 
     Args:
-        domain: what is planned in.
+        domain: the domain to plan in.
         engines: the models that answer.
-        settings: `k`, where options are proposed, comes with the role.
+        settings: who answers each role, and the layout.
         seed: of the run.
 
     Attributes:
         domain: as given.
         settings: as given.
         seed: as given.
-        oracles: who answers in a model's place, JSON-able.
+        oracles: the oracles that answer roles, JSON-able.
 
     Raises:
-        SettingsError: `roles` names what there is not, or rules that the domain does not have.
+        SettingsError: `roles` has an unknown role, or asks for rules that the domain lacks.
     """
 
     def __init__(
@@ -227,15 +227,15 @@ class OptionRoles(Generic[S, A]):
         self.oracles: list[dict[str, object]] = []
 
     def propose(self, k: int, moment: str) -> Role[OptionState[S, A], Sequence[Candidate[A]]]:
-        """Names k candidates ω̃ after τ (eq. 2). Sees goal, state and history."""
+        """The role that proposes k candidates ω̃ after τ (eq. 2). Sees goal, state and history."""
         return self._options("propose", moment, least=k, most=k)
 
     def decompose(self) -> Role[OptionState[S, A], Sequence[Candidate[A]]]:
-        """Writes a whole plan of at most d options from s_0. Sees goal and state."""
+        """The role that writes a plan of at most d options from s_0. Sees goal and state."""
         return self._options("decompose", NOW, least=1, most=self.settings.d)
 
     def feasibility(self, moment: str) -> Role[OptionQuestion[S, A], Feasibility]:
-        """Says whether ω̃ can be carried out after τ. Sees goal, state, history and option."""
+        """The role that judges whether ω̃ is feasible. Sees goal, state, history and option."""
 
         def read(_: OptionQuestion[S, A], said: FeasibilityAnswer) -> Feasibility:
             return Feasibility(None if said.action_valid else said.reason)
@@ -243,7 +243,7 @@ class OptionRoles(Generic[S, A]):
         return self._role("feasibility", moment, FeasibilityAnswer, read)
 
     def repair(self, moment: str) -> Role[OptionQuestion[S, A], A]:
-        """Names a prerequisite ω of an infeasible ω̃ (eq. 3). Sees all of τ, ω̃ and the reason."""
+        """The role that names a prerequisite of an infeasible ω̃ (eq. 3). Sees τ, ω̃ and reason."""
         grammar = self.domain.grammar
 
         def read(_: OptionQuestion[S, A], said: BaseModel) -> A:
@@ -252,7 +252,7 @@ class OptionRoles(Generic[S, A]):
         return self._role("repair", moment, one_option(grammar), read)
 
     def dynamics(self) -> Role[OptionQuestion[S, A], PredictedState[S]]:
-        """Predicts what ω makes of ŝ (eq. 1). Sees state and option."""
+        """The role that predicts the state after ω (eq. 1). Sees state and option."""
         model = self.domain.state_model
 
         def read(asked: OptionQuestion[S, A], said: BaseModel) -> PredictedState[S]:
@@ -261,7 +261,7 @@ class OptionRoles(Generic[S, A]):
         return self._role("dynamics", NOW, model.answer, read)
 
     def reward(self, moment: str) -> Role[OptionQuestion[S, A], Mapping[str, float]]:
-        """Scores ω after τ (eq. 6). Sees goal, the state that ω leads to, history and option."""
+        """The role that scores ω (eq. 6). Sees goal, state after ω, history and option."""
 
         def read(_: OptionQuestion[S, A], said: RewardAnswer) -> Mapping[str, float]:
             return said.model_dump()
@@ -269,10 +269,10 @@ class OptionRoles(Generic[S, A]):
         return self._role("reward", moment, RewardAnswer, read)
 
     def termination(self, moment: str) -> Role[OptionState[S, A], bool]:
-        """Says whether ŝ is terminal (eq. 4). Sees goal and state, from s_0 the history as well.
+        """The role that judges whether ŝ is terminal (eq. 4). Sees goal and state.
 
         Args:
-            moment: `NOW`, or `START` where no state is predicted.
+            moment: `NOW`, or `START` without a world model; the role then sees the history as well.
         """
 
         def read(_: OptionState[S, A], said: TerminationAnswer) -> bool:
@@ -295,7 +295,7 @@ class OptionRoles(Generic[S, A]):
         role = self._role(name, moment, model, read, count=most, sampling=self._drawn)
 
         async def ask(question: OptionState[S, A], /) -> Sequence[Candidate[A]]:
-            # Rules advise as many as there are.
+            # Rules may propose more than `most`.
             return (await role(question))[:most]
 
         return ask
@@ -310,7 +310,7 @@ class OptionRoles(Generic[S, A]):
         count: int = 1,
         sampling: Sampling = _GREEDY,
     ) -> Role[QuestionT, AnswerT]:
-        """The role, answered by whom the setting `roles` says."""
+        """Makes a role with the answerer that the setting `roles` says."""
         role = name.partition("-")[0]
         who = self._who.of(role)
         if isinstance(who, OwnModel) and role not in self._engines.by_role:
@@ -342,7 +342,7 @@ class OptionRoles(Generic[S, A]):
 
 
 def _told(question: Any) -> dict[str, object]:  # noqa: ANN401 - an `OptionState` or about an option
-    """What a template is given."""
+    """The values of a template."""
     tau = question.tau if isinstance(question, OptionQuestion) else question
     return {
         "goal": tau.goal,

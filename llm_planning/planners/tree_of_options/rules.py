@@ -1,9 +1,8 @@
-"""A domain's rules as the answers to ToO's questions; its oracles are made of them.
+"""A domain's rules as answers to ToO's questions, for oracles.
 
-A right answer is what somebody who knows the rules would say. Chance is drawn once for each
-question from the run's seed, so a prediction is right for one world, and the real world differs. A
-wrong answer is a useless option, the opposite, the outcome of another option, or the scores turned
-around.
+A right answer follows from the rules. Chance is drawn once for each question from the run's seed,
+so a prediction is right for one possible world; the real world may differ. A wrong answer is a
+useless option, the opposite verdict, the outcome of another option, or the reversed scores.
 """
 
 from __future__ import annotations
@@ -30,22 +29,22 @@ PROPOSED = 8
 
 
 class DomainWithRules(Protocol[S, A]):
-    """A domain that knows what its goal still takes. All of its methods are plain functions."""
+    """A domain that knows a way to its goal. All of its methods are plain functions."""
 
     def actions(self, state: S) -> Sequence[A]:
-        """What can be done."""
+        """The possible actions."""
         ...
 
     def step(self, state: S, action: A, rng: Random) -> Step[S]:
-        """What an action does."""
+        """Takes an action."""
         ...
 
     def feasible(self, state: S, action: A) -> str | None:
-        """Why it cannot be done; None if it can."""
+        """Why an action cannot be carried out; None if it can."""
         ...
 
     def advise(self, state: S) -> Sequence[A]:
-        """What the goal still takes, in an order that works."""
+        """The remaining actions to the goal, in an order that works."""
         ...
 
     def describe(self, state: S) -> str:
@@ -66,7 +65,7 @@ MEMBERS = ("actions", "step", "feasible", "advise", "describe", "success", "scor
 
 
 def missing_for_rules(domain: object) -> list[str]:
-    """The members of `DomainWithRules` that a domain lacks, or has as coroutine functions."""
+    """The members of `DomainWithRules` that a domain lacks or has as coroutine functions."""
     members = {name: getattr(domain, name, None) for name in MEMBERS}
     return [
         f"`{name}`"
@@ -76,11 +75,11 @@ def missing_for_rules(domain: object) -> list[str]:
 
 
 def rules_of(domain: Any, *, seed: int) -> Mapping[str, Rule[Any, Any]]:  # noqa: ANN401
-    """Maps each role to how the domain's rules answer it.
+    """Maps each role to its rule: the domain's right and wrong answers.
 
     Args:
-        domain: any. One that is no `DomainWithRules` answers no role.
-        seed: of what chance decides.
+        domain: any domain. The result is empty if it is not a `DomainWithRules`.
+        seed: of the chance in predictions.
     """
     if missing_for_rules(domain):
         return {}
@@ -122,26 +121,26 @@ class _Answers(Generic[S, A]):
         self._seed = seed
 
     def situation(self, question: OptionState[S, A]) -> tuple[str, ...]:
-        """What an answer about τ depends on; it is about where τ has led."""
+        """The situation of a question about τ. Its subject is the present state."""
         here = "\n".join((question.described, *map(str, question.since)))
         return (here, question.history)
 
     def situation_of_option(self, question: OptionQuestion[S, A]) -> tuple[str, ...]:
-        """What an answer about an option depends on; it is about the option."""
+        """The situation of a question about an option. Its subject is the option."""
         return (str(question.option), *self.situation(question.tau))
 
     def propose(self, question: OptionState[S, A]) -> list[Candidate[A]] | None:
-        """What is advised and feasible, in order; None where nothing is."""
+        """The advised and feasible options, in order; None if there are none."""
         state = self._state(question)
         advised = [one for one in self._advised(state) if self._domain.feasible(state, one) is None]
         return [Candidate(one, one, "the rules ask for it") for one in advised[:PROPOSED]] or None
 
     def decompose(self, question: OptionState[S, A]) -> list[Candidate[A]]:
-        """All that is advised."""
+        """All advised options."""
         return [Candidate(one, one, "needed") for one in self._advised(self._state(question))]
 
     def useless(self, question: OptionState[S, A], rng: Random) -> list[Candidate[A]]:
-        """Options that nobody advises, in random order."""
+        """Options that the rules do not advise, in random order."""
         state = self._state(question)
         advised = self._advised(state)
         pool = [one for one in self._domain.actions(state) if one not in advised]
@@ -149,36 +148,36 @@ class _Answers(Generic[S, A]):
         return [Candidate(one, one, "a guess") for one in chosen]
 
     def feasible(self, question: OptionQuestion[S, A]) -> Feasibility:
-        """Whether an option can be carried out."""
+        """Whether an option can be carried out, by the rules."""
         return Feasibility(self._domain.feasible(self._state(question.tau), question.option))
 
     def misjudge(self, question: OptionQuestion[S, A], rng: Random) -> Feasibility:  # noqa: ARG002
-        """The opposite."""
+        """The opposite of the right verdict."""
         right = self.feasible(question).obstacle
         return Feasibility("something is missing" if right is None else None)
 
     def repair(self, question: OptionQuestion[S, A]) -> A | None:
-        """The first option that is advised and feasible."""
+        """The first advised and feasible option."""
         proposed = self.propose(question.tau)
         return proposed[0].proposed if proposed else None
 
     def useless_one(self, question: OptionQuestion[S, A], rng: Random) -> A:
-        """An option that nobody advises."""
+        """An option that the rules do not advise."""
         useless = self.useless(question.tau, rng)
         return useless[0].proposed if useless else question.option
 
     def predict(self, question: OptionQuestion[S, A]) -> PredictedState[S]:
-        """What the option does in the world of the run's seed."""
+        """The state after the option in the world of the run's seed."""
         return self._outcome(question, question.option)
 
     def mispredict(self, question: OptionQuestion[S, A], rng: Random) -> PredictedState[S]:
-        """What another option does."""
+        """The state after another option."""
         state = self._state(question.tau)
         others = [one for one in self._domain.actions(state) if one != question.option]
         return self._outcome(question, rng.choice(others) if others else question.option)
 
     def judge(self, question: OptionQuestion[S, A]) -> dict[str, float]:
-        """The eight scores, by how much nearer the goal an option brings."""
+        """The eight scores, by the progress that an option makes towards the goal."""
         domain = self._domain
         before = self._state(question.before or question.tau)
         after = self._state(question.tau)
@@ -204,7 +203,7 @@ class _Answers(Generic[S, A]):
         return list(self._domain.advise(state))
 
     def _state(self, tau: OptionState[S, A]) -> S:
-        """ŝ; where no state was predicted, what the options since then have made of it."""
+        """ŝ after the options in `tau.since`, which no prediction has covered."""
         state = tau.state
         for number, option in enumerate(tau.since):
             draws = Random(f"{self._seed} replayed {number} {option}")

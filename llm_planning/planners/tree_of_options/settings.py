@@ -9,19 +9,19 @@ from pydantic import Field
 from llm_planning.roles import RoleSettings
 
 ROLES = ("propose", "feasibility", "repair", "dynamics", "reward", "termination", "decompose")
-"""Every question that ToO or one of its baselines asks."""
+"""The roles that ToO or one of its baselines asks."""
 
 Layout: TypeAlias = Literal["cached", "paper"]
 
 
 class PromptSettings(RoleSettings):
-    """Settings of how questions are put and who answers them.
+    """Settings of the questions: their layout, and who answers them.
 
     Attributes:
-        d: most options in a plan: the rollout depth d and the maximum rollout length L, which are
-            one number (Section 3.1 iii; Table 3 gives both as 12).
-        layout: order of the prompts' blocks: `cached` for the prefix cache, `paper` as in
-            Appendix A.
+        d: the most options in a plan. It is both the rollout depth d and the maximum rollout
+            length L (Section 3.1 iii; Table 3 gives both as 12).
+        layout: order of the prompts' blocks: `cached` suits the prefix cache, `paper` is the order
+            of Appendix A.
     """
 
     known_roles = ROLES
@@ -34,18 +34,18 @@ class OptionSearchSettings(PromptSettings):
     """Settings of the tree search.
 
     Attributes:
-        k: branching factor, 1 to 8 options a proposal.
+        k: branching factor: options per proposal, 1 to 8.
         iterations: search iterations (key `iter`).
         gamma: discount factor γ.
         c: exploration weight of UCB.
         width: iterations in flight at once; 1 is the paper's sequential algorithm.
-        primary_weight: c_q of the questions that reflect progress (Appendix A.6).
+        primary_weight: c_q of the questions about progress (Appendix A.6).
         moderate_weight: c_q of the auxiliary questions.
         penalty_weight: c_q of redundancy.
         return_: a visit's return (key `return`): `sum` is the paper's R_i; `mean` divides it by the
             sum of its discounts.
-        first_play: Q of an edge before its first visit in the selection rule: `zero`, the equations
-            read literally, or the edge's own `reward`.
+        first_play: Q of an unvisited edge in the selection rule: `zero`, as in the equations, or
+            the edge's own `reward`.
     """
 
     k: int = Field(3, ge=1, le=8)
@@ -64,8 +64,8 @@ class FeasibleSearchSettings(OptionSearchSettings):
     """Settings of a search with a feasibility check.
 
     Attributes:
-        infeasible: what becomes of an infeasible option: `repair` puts a prerequisite in its place
-            (eq. 3), `drop` leaves it out (Algorithm 1, line 26).
+        infeasible: `repair` replaces an infeasible option by a prerequisite (eq. 3), `drop` leaves
+            it out (Algorithm 1, line 26).
     """
 
     infeasible: Literal["repair", "drop"] = "repair"

@@ -1,4 +1,4 @@
-"""What ToO plans with: τ, what is asked about it, and what is answered."""
+"""The values that ToO plans with: τ, questions about it, and their answers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from llm_planning.domain import Domain, Grammar, StateModel
 
     class OptionDomain(Domain[S, A]):
-        """A domain that names its options and has a model of its state."""
+        """A domain with a grammar of its options and a model of its state."""
 
         grammar: Grammar[A]
         state_model: StateModel[S]
@@ -24,11 +24,11 @@ class OptionState(Generic[S, A]):
     """The option-level state τ_i = [ŝ_i, ω_1, ..., ω_i] (Section 3.1), on the way to a goal.
 
     Attributes:
-        goal: what is asked for.
-        state: ŝ_i; without a world model s_0 throughout.
+        goal: in words.
+        state: ŝ_i; without a world model always s_0.
         described: ŝ_i in words.
         options: ω_1 to ω_i.
-        since: those of them that came after `state`; none with a world model.
+        since: the options after `state`: all without a world model, none with one.
     """
 
     goal: str
@@ -39,7 +39,7 @@ class OptionState(Generic[S, A]):
 
     @property
     def history(self) -> str:
-        """The options as numbered lines: it only grows along a path."""
+        """The options as numbered lines. Along a path, lines are only added."""
         lines = [f"{i}. {option}" for i, option in enumerate(self.options, start=1)]
         return "\n".join(lines) or "none"
 
@@ -49,10 +49,10 @@ class OptionQuestion(Generic[S, A]):
     """A question about an option.
 
     Attributes:
-        tau: τ, after which the option would come.
+        tau: τ before the option. A question for a reward has the predicted state in it.
         option: ω̃ or ω.
-        obstacle: why it is infeasible, where that is known.
-        before: the τ before the option, where `tau` has the state that it leads to. Rules compare
+        obstacle: why the option is infeasible; empty if that is unknown.
+        before: the unchanged τ before the option, if `tau` has the predicted state. Rules compare
             the two; no prompt shows it.
     """
 
@@ -64,13 +64,13 @@ class OptionQuestion(Generic[S, A]):
 
 @dataclass(frozen=True, slots=True)
 class Candidate(Generic[A]):
-    """An option that expands a node, and how it came about.
+    """A proposed option, and what the check made of it.
 
     Attributes:
-        option: ω; None where ω̃ was dropped.
-        proposed: ω̃; differs from ω where it was repaired.
-        reasoning: why it was proposed.
-        obstacle: why ω̃ is infeasible; None where it is feasible or was not checked.
+        option: ω, which expands the node; None if ω̃ was dropped.
+        proposed: ω̃; a repair makes ω differ from it.
+        reasoning: why the model proposed ω̃.
+        obstacle: why ω̃ is infeasible; None if it is feasible or was not checked.
     """
 
     option: A | None
@@ -92,11 +92,11 @@ class Feasibility:
 
 @dataclass(frozen=True, slots=True)
 class PredictedState(Generic[S]):
-    """Where an option leads.
+    """The predicted state after an option.
 
     Attributes:
         state: ŝ_i.
-        clipped: item -> count that the prediction takes away although it is not there.
+        clipped: item -> count that the prediction takes away but the state does not have.
     """
 
     state: S

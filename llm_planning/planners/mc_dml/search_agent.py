@@ -1,7 +1,7 @@
-"""A game played by searching before every move, and the statistics of those searches (Table 4).
+"""The agent that searches before every move, and the statistics of its searches (Table 4).
 
-At a bottleneck the action that pays at once is a bait (Figure 1). What the first search made of it,
-in a game that begins at one, is what tells agents with and without ℳ_c apart.
+At a bottleneck the action that pays at once is a bait (Figure 1). In a game that begins at a
+bottleneck, the first search's statistics of the bait tell agents with and without ℳ_c apart.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from llm_planning import execution
 from llm_planning.planners.any_domain.decisions import ActionStatistics, statistics_of
 from llm_planning.planners.mc_dml.outcome import game_outcome, timed
-from llm_planning.planners.mc_dml.prompts import GameWording, reflect
-from llm_planning.planners.mc_dml.roles import trajectory_of
+from llm_planning.planners.mc_dml.prompts import GameWording
+from llm_planning.planners.mc_dml.roles import REFLECTION, reflect, trajectory_of
 from llm_planning.planners.mc_dml.search import (
     Position,
     SearchParts,
@@ -25,7 +25,7 @@ from llm_planning.planners.mc_dml.search import (
 )
 from llm_planning.planners.mc_dml.settings import ReflectionSettings
 from llm_planning.planners.mc_dml.worlds import as_text_game
-from llm_planning.priors import PriorSettings, prior_as_set
+from llm_planning.priors import ROLE, PriorSettings, prior_as_set
 from llm_planning.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from llm_planning.specs import Problem
 
 UNIFORM = PriorSettings.read({"prior": "uniform"})
-"""π of those who have no setting for it."""
+"""The prior of agents without settings for it."""
 
 
 async def search_agent(
@@ -55,15 +55,16 @@ async def search_agent(
 ) -> Outcome:
     """Searches before every move of a game.
 
-    What an agent has no setting for, it does without: π is uniform, or ℳ_c stays empty.
+    An agent without settings for the prior has a uniform π, and one without settings for
+    reflections has no ℳ_c.
 
     Args:
-        problem: a text game, or any domain that is told as one.
-        engines: who answers `prior` and `reflection`.
+        problem: a text game, or any domain that can be told as a text game.
+        engines: answer the roles `prior` and `reflection`.
         settings: of the search.
-        seed: of rollouts and of draws between equal actions.
+        seed: of the rollouts and of draws between equal actions.
         past: turns of ℳ_i before o_t.
-        select: makes the selection rule of the constant `c`.
+        select: makes the selection rule from the constant `c`.
 
     Raises:
         DomainError: the world hides its state.
@@ -73,11 +74,11 @@ async def search_agent(
     world = as_text_game(problem)
     waiting = Stopwatch()
     asked = settings if isinstance(settings, PriorSettings) else UNIFORM
-    prior = prior_as_set(asked, engines.of("prior"), wording=GameWording(), seed=seed)
+    prior = prior_as_set(asked, engines.of(ROLE), wording=GameWording(), seed=seed)
     parts = SearchParts(
         prior=prior if asked.prior == "uniform" else timed(prior, waiting),
         past=past,
-        reflect=timed(partial(reflect, engine=engines.of("reflection")), waiting),
+        reflect=timed(partial(reflect, engine=engines.of(REFLECTION)), waiting),
         k=settings.k if isinstance(settings, ReflectionSettings) else 0,
         select=select(c=settings.exploration(world.name)),
         depths=settings.depths,
@@ -86,12 +87,11 @@ async def search_agent(
         width=settings.width,
     )
     episode, searches = await play_by_search(world, parts, moves=settings.moves, seed=seed)
-    trajectory = trajectory_of(episode)
-    outcome = game_outcome(
+    turns = trajectory_of(episode).turns
+    outcome = await game_outcome(
         problem,
         world,
-        trajectory,
-        await episode.recorded(),
+        episode,
         settings=settings,
         seed=seed,
         decisions=[one.to_json() for one in searches],
@@ -99,19 +99,17 @@ async def search_agent(
         simulations=sum(one.simulations for one in searches),
         reflections=sum(len(one.reflections) for one in searches),
         priors=prior.questions,
-        text=format_searches(trajectory.turns, searches),
+        text=format_searches(turns, searches),
     )
     if not searches:
         return outcome
-    first = await first_move_metrics(
-        world, searches[0].root, executed=trajectory.turns[0].action, seed=seed
-    )
+    first = await first_move_metrics(world, searches[0].root, executed=turns[0].action, seed=seed)
     return replace(outcome, metrics={**outcome.metrics, **first})
 
 
 @dataclass(frozen=True, slots=True)
 class MoveStatistics:
-    """What the search for a move came to; of each action, a column of Table 4.
+    """The result of the search for one move. Each action's statistics are a column of Table 4.
 
     Attributes:
         root: the statistics of every valid action.
@@ -138,20 +136,20 @@ class MoveStatistics:
 async def play_by_search(
     world: TextGameDomain, parts: SearchParts, *, moves: int, seed: int
 ) -> tuple[execution.Episode[Transition, str], list[MoveStatistics]]:
-    """Searches, executes the best action, and so on, with a fresh tree for every move.
+    """Plays a game: searches before every move with a fresh tree, and takes the best action.
 
     Args:
-        world: from its start.
+        world: the game. A state without actions ends the episode.
         parts: of the search.
-        moves: most of them; a state in which nothing can be done ends the episode as well.
-        seed: of rollouts, of draws between equal actions and of what happens in the world.
+        moves: the most moves of the episode.
+        seed: of the rollouts, of draws between equal actions and of the world.
 
     Returns:
         The episode, and the search for each of its moves.
 
     Raises:
         TextGameError: the game failed.
-        Exception: of whoever answers, unchanged.
+        Exception: an error of a role, unchanged.
     """
     searches: list[MoveStatistics] = []
 
@@ -178,24 +176,24 @@ async def play_by_search(
 async def first_move_metrics(
     world: TextGameDomain, root: Sequence[ActionStatistics], *, executed: str, seed: int
 ) -> dict[str, Any]:
-    """What the first search thinks of the greedy action and of the best other one.
+    """The first search's statistics of the greedy action and of the best other action.
 
-    Which action is greedy is the game's to say, whether the search visited it or not: a search that
-    never did has not taken the bait.
+    The greedy action is the action of s_0 with the highest reward, if that is above 0. It counts
+    even if the search never visited it: such a search has not taken the bait.
 
     Args:
-        world: that was searched; each action of s_0 is played in it once.
+        world: the game; each action of s_0 is played in it once.
         root: statistics of all actions of s_0.
         executed: a_0.
-        seed: of what happens in the world.
+        seed: of the world.
 
     Returns:
-        greedy_first: whether a_0 is the greedy action, the one with the highest r > 0.
-        greedy_q, greedy_prior, greedy_visits: its Q(s_0, a), None if it was never visited,
-            π(a|s_0) and N(s_0, a).
-        patient_q, patient_prior, patient_visits: those of the visited action with the highest Q
-            among the others; missing where no other was visited.
-        Nothing at all where no action pays at once.
+        greedy_first: whether a_0 is the greedy action.
+        greedy_q, greedy_prior, greedy_visits: its Q(s_0, a), π(a|s_0) and N(s_0, a). Q is None if
+            the search never visited it.
+        patient_q, patient_prior, patient_visits: the same of the visited action with the highest Q
+            among the others; missing if no other action was visited.
+        An empty mapping if there is no greedy action.
     """
     start = await world.start(seed)
     happening = execution.world_draws(seed)
@@ -219,7 +217,7 @@ async def first_move_metrics(
 
 
 def format_searches(turns: Sequence[GameTurn], searches: Sequence[MoveStatistics]) -> str:
-    """Every move with the statistics of its root, best Q first, as an aligned table."""
+    """Writes every move with the statistics of its root, best Q first, as an aligned table."""
     blocks = []
     for number, (turn, found) in enumerate(zip(turns, searches, strict=True), start=1):
         width = max(len(one.action) for one in found.root)

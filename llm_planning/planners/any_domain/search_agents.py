@@ -1,7 +1,7 @@
-"""Searches before every real move: PUCT with a language model's prior, and UCT, which asks nobody.
+"""Agents that search before every real move: PUCT with a language model's prior, and UCT without.
 
-The tree is kept from move to move. An action is simulated with draws of the search's own; what then
-really happens is drawn from a stream that no simulation sees.
+The tree is kept from move to move. Simulations and the real world draw from different random
+streams, so no simulation sees what will really happen.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Generic
 
-from pydantic import Field
-
 from llm_planning.domain import A, S, observed, settled
 from llm_planning.execution import play
 from llm_planning.planners.any_domain.decisions import (
@@ -21,8 +19,8 @@ from llm_planning.planners.any_domain.decisions import (
     statistics_of,
     visited,
 )
-from llm_planning.planners.any_domain.wording import ActWording, Situation, Turn, seen
-from llm_planning.priors import ROLE, PriorSettings, prior_as_set
+from llm_planning.planners.any_domain.roles import ActWording, Situation, Turn, seen
+from llm_planning.priors import ROLE, prior_as_set
 from llm_planning.search import (
     Edge,
     Evaluation,
@@ -33,7 +31,6 @@ from llm_planning.search import (
     select_by_puct,
     select_by_uct,
 )
-from llm_planning.settings import EpisodeSettings
 from llm_planning.trace import tracing
 
 if TYPE_CHECKING:
@@ -42,52 +39,30 @@ if TYPE_CHECKING:
     from llm_planning.domain import Domain, History, Step
     from llm_planning.execution import Episode
     from llm_planning.outcome import Outcome
+    from llm_planning.planners.any_domain.settings import PuctSettings, UctSettings
     from llm_planning.priors import Policy
     from llm_planning.roles import Engines
     from llm_planning.search import Select, Walk
     from llm_planning.specs import Problem
 
 _BELIEVED = 100
-"""States that are drawn from a belief for a trace, which tells how often each came."""
+"""States that are drawn from a belief for a trace. The trace says how often each was drawn."""
 
 _LONGEST_STATE = 200
-"""Characters told of each of them."""
+"""Characters of each drawn state that the trace keeps."""
 
 _LEAST = 1e-9
-"""The least weight of an edge that is drawn by π: where π is 0 for all of them, all are equal."""
-
-
-class UctSettings(EpisodeSettings):
-    """Settings of a search.
-
-    Attributes:
-        simulations: before every move; those of the tree that is kept come on top.
-        c: exploration weight, in units of the return.
-        gamma: discount factor γ.
-        depth: actions from the root after which a simulation ends; where the domain has a score,
-            the score ends it instead.
-        width: simulations in flight at once; 1 is the sequential algorithm.
-    """
-
-    simulations: int = Field(100, ge=1)
-    c: float = Field(1.0, ge=0.0, allow_inf_nan=False)
-    gamma: float = Field(0.95, ge=0.0, le=1.0)
-    depth: int = Field(20, ge=1)
-    width: int = Field(1, ge=1)
-
-
-class PuctSettings(PriorSettings, UctSettings):
-    """Settings of a search with a prior."""
+"""The least weight of an edge in a draw by π. If every π is 0, all edges are equally likely."""
 
 
 async def puct(
     problem: Problem[Any], *, engines: Engines, settings: PuctSettings, seed: int
 ) -> Outcome:
-    """Selects by Q + c π √N(h) / (1 + N(h, a)), with π by a language model.
+    """Searches before every move, and selects by Q + c π √N(h) / (1 + N(h, a)).
 
     Args:
         problem: what to plan.
-        engines: the role `prior` is asked, unless the prior is uniform.
+        engines: answer the role `prior`, unless the prior is uniform.
         settings: of the search and of the prior.
         seed: of all draws.
     """
@@ -101,15 +76,15 @@ async def puct(
 async def uct(
     problem: Problem[Any],
     *,
-    engines: Engines,  # noqa: ARG001 - nobody is asked
+    engines: Engines,  # noqa: ARG001 - UCT asks no model
     settings: UctSettings,
     seed: int,
 ) -> Outcome:
-    """Selects by Q + c √(ln N(h) / N(h, a)).
+    """Searches before every move, and selects by Q + c √(ln N(h) / N(h, a)).
 
     Args:
         problem: what to plan.
-        engines: of no use.
+        engines: unused.
         settings: of the search.
         seed: of all draws.
     """
@@ -125,7 +100,7 @@ async def _search_and_act(
     settings: UctSettings,
     seed: int,
 ) -> Outcome:
-    """Searches, does the best action for real, keeps the tree below it, and so on."""
+    """Before every move, searches, takes the best action and keeps the tree below it."""
     domain = problem.world
     rng = Random(f"search {seed}")
     root: Node[Any, Any] = Node()
@@ -156,7 +131,7 @@ async def _search_and_act(
             simulations=settings.simulations,
             width=settings.width,
             max_depth=settings.depth if getattr(domain, "score", None) is None else None,
-            # At width 1 the tree is that of `first`, and states that are met once ask nobody.
+            # A state that is met only once asks no model. At width 1 the tree is that of `first`.
             expand_at="second",
             rng=rng,
         )
@@ -178,9 +153,9 @@ async def _search_and_act(
 
 
 async def _tell_belief(domain: Domain[Any, Any], history: History, *, seed: int) -> None:
-    """Tells the trace what may be the state: description -> how many of `_BELIEVED` draws.
+    """Adds the belief to the trace: description of a state -> how many of `_BELIEVED` draws.
 
-    The draws come from a stream of their own, so that a trace changes nothing.
+    The draws come from a random stream of their own, so that recording a trace changes nothing.
     """
     belief, trace = getattr(domain, "belief", None), tracing()
     if belief is None or trace is None:
@@ -192,12 +167,12 @@ async def _tell_belief(domain: Domain[Any, Any], history: History, *, seed: int)
 
 
 def best_edge(root: Node[Any, Any], rng: Random) -> Edge[Any, Any] | None:
-    """The visited edge of the highest Q, and of equals one that is drawn by π.
+    """The visited edge with the highest Q; among equals, an edge drawn by π.
 
-    Where nothing of value was found, the highest π alone would lead round in circles.
+    If the search finds nothing of value, always taking the highest π would go round in circles.
 
     Args:
-        root: that was searched.
+        root: a searched root.
         rng: of the draw.
 
     Returns:
@@ -212,19 +187,20 @@ def best_edge(root: Node[Any, Any], rng: Random) -> Edge[Any, Any] | None:
 
 
 class DomainModel(Generic[S, A]):
-    """A `search.Model` over a domain's own dynamics.
+    """A `SearchModel` over a domain's own dynamics.
 
-    A domain with a belief is searched as a POMDP: simulations begin in states drawn from it, and
-    a prior is told what was done and seen, never the state. Elsewhere the state is known, and a
-    prior is told what an agent sees of it, without how it came about: it is asked once for each.
+    A domain with a belief is searched as a POMDP: simulations begin in states drawn from the
+    belief, and a prior reads the actions and observations so far, never the state. In any other
+    domain the state is known, and a prior reads what an agent sees of it, without its past. Equal
+    views are then one question.
 
     Args:
         domain: whose dynamics are simulated.
-        state: where the episode stands; not looked at where there is a belief.
+        state: the episode's present state; unused in a domain with a belief.
         history: (action, observation) pairs of the episode.
         past: the same in words.
-        now: what is seen at present.
-        prior: asked for π; None for the uniform one.
+        now: what the agent sees at present.
+        prior: π; None for the uniform one.
         gamma: γ of the rollouts.
         depth: actions from the root after which a rollout ends.
     """
@@ -253,24 +229,24 @@ class DomainModel(Generic[S, A]):
         self._score: Any = getattr(domain, "score", None)
 
     def draw_root(self, walk: Walk[S, A]) -> S | Awaitable[S]:
-        """The known state, or s ~ b(history)."""
+        """Returns the known state, or draws s ~ b(history)."""
         if self._belief is None:
             return self._state
         drawn: S | Awaitable[S] = self._belief(self._history, walk.rng)
         return drawn
 
     async def legal(self, state: S) -> Sequence[A]:
-        """The domain's actions."""
+        """Returns the domain's actions."""
         return await settled(self._domain.actions(state))
 
     async def step(self, state: S, action: A, rng: Random) -> Step[S]:
-        """The domain's step."""
+        """Takes a step of the domain."""
         return await settled(self._domain.step(state, action, rng))
 
     async def expand(self, node: Node[S, A], walk: Walk[S, A]) -> Sequence[Edge[S, A]]:
-        """Edges for the actions that the node lacks; π is asked anew over old and new ones.
+        """Makes edges for the actions that the node lacks, and asks anew for π of all its edges.
 
-        A node gets further actions only where a state is drawn in which more is possible.
+        An expanded node gets more edges only if a drawn state allows more actions.
         """
         known = node.edges or []
         old = [edge.action for edge in known]
@@ -283,7 +259,7 @@ class DomainModel(Generic[S, A]):
         return edges[len(known) :]
 
     async def evaluate(self, node: Node[S, A], walk: Walk[S, A]) -> Evaluation[S, A]:  # noqa: ARG002
-        """The domain's score of the state; without one, a rollout with uniform actions."""
+        """Returns the domain's score of the state; without a score, rolls out uniform actions."""
         if self._score is not None:
             return Evaluation(tail=await settled(self._score(walk.state)))
         domain, rng, state = self._domain, walk.rng, walk.state

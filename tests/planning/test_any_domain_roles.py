@@ -1,10 +1,10 @@
-"""What the planners of every domain say to a model, word for word."""
+"""The prompts of the planners of every domain, word for word."""
 
 import pytest
 from any_domain_worlds import Corridor, Doors, Tiger
 
 from llm_planning.domain import Step
-from llm_planning.planners.any_domain.wording import (
+from llm_planning.planners.any_domain.roles import (
     LONGEST_PAST,
     ActWording,
     Situation,

@@ -8,21 +8,22 @@ from mc_dml_games import GraphGame, chain, read_golden, search_parts, uniform_pr
 
 from llm_planning.domain import Step
 from llm_planning.environments.textgame.domain import TextGameDomain
-from llm_planning.environments.textgame.game import Ending, GameSeconds, Observation
+from llm_planning.environments.textgame.game import Ending, GameSeconds, Observation, Transition
 from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
 from llm_planning.environments.textgame.snapshot_game import SnapshotGame
 from llm_planning.environments.textgame.trapdoor import TrapDoor
-from llm_planning.execution import Execution, Move
+from llm_planning.execution import Episode, Move
 from llm_planning.planners.any_domain.decisions import ActionStatistics
 from llm_planning.planners.mc_dml.outcome import game_outcome, timed
-from llm_planning.planners.mc_dml.roles import GameTurn, Trajectory, trajectory_of
-from llm_planning.planners.mc_dml.searching import format_searches, play_by_search
+from llm_planning.planners.mc_dml.roles import GameTurn, trajectory_of
+from llm_planning.planners.mc_dml.search_agent import format_searches, play_by_search
 from llm_planning.search import select_by_puct, select_by_uct
 from llm_planning.settings import NoSettings
 from llm_planning.specs import Problem
 from llm_planning.stopwatch import Stopwatch
 
 WON, LOST = Ending.VICTORY, Ending.FAILURE
+NOTHING = Observation("", "", "")
 
 
 async def play(game, parts, *, moves, seed=0):
@@ -31,10 +32,15 @@ async def play(game, parts, *, moves, seed=0):
     return trajectory_of(episode), searches
 
 
-def outcome_of(game, trajectory, lived, **given):
+async def outcome_of(game, *moves, last=NOTHING, ending=None, **given):
+    """The outcome of an episode with these moves."""
     world = TextGameDomain(game)
+    episode = Episode(world, Transition("cell", "", 0.0, None), seed=3)
+    episode.moves, episode.now = list(moves), last
+    episode.state = Transition("cell", "", 0.0, ending)
+    episode.success = ending is WON
     problem = Problem(domain="games", task="cells", world=world)
-    return game_outcome(problem, world, trajectory, lived, settings=NoSettings(), seed=3, **given)
+    return await game_outcome(problem, world, episode, settings=NoSettings(), seed=3, **given)
 
 
 def two_rooms():
@@ -88,8 +94,7 @@ async def test_an_episode_ends_at_its_horizon_and_where_nothing_can_be_done(room
     game = chain(rooms, 1.0)
     trajectory, searches = await play(game, search_parts(depths=(1,)), moves=moves + (rooms < 4))
     assert (len(trajectory.turns), len(searches), trajectory.ending) == (moves, moves, None)
-    lived = Execution(moves=(), success=False, ended=False, last="")
-    assert outcome_of(game, trajectory, lived).metrics["ending"] == "horizon"
+    assert (await outcome_of(game)).metrics["ending"] == "horizon"
 
 
 async def test_seeds_decide_between_equal_actions():
@@ -102,20 +107,17 @@ async def test_seeds_decide_between_equal_actions():
     assert played[0] == played[1] != played[2]
 
 
-def test_the_outcome_of_a_game():
+async def test_the_outcome_of_a_game():
     game = two_rooms()
     game.seconds = GameSeconds(0.5, Stopwatch(0.25), 7)
     seen = Observation("A cell.", "", "")
-    turns = (GameTurn(seen, "steal", 3.0, 3.0), GameTurn(seen, "pay", -1.0, 2.0))
-    stolen = Step(None, reward=3.0)
     paid = Step(None, reward=-1.0, done=True, obstacle="Your purse is empty.")
-    lived = Execution(
-        moves=(Move("steal", stolen), Move("pay", paid)), success=False, ended=True, last=""
-    )
-    outcome = outcome_of(
+    outcome = await outcome_of(
         game,
-        Trajectory(turns, Observation("You are dead.", "", ""), LOST),
-        lived,
+        Move("steal", Step(None, reward=3.0), seen),
+        Move("pay", paid, seen),
+        last=Observation("You are dead.", "", ""),
+        ending=LOST,
         seconds_engine=1.5,
         simulations=300,
         reflections=2,
@@ -133,10 +135,8 @@ def test_the_outcome_of_a_game():
     assert outcome.text == "tables\n\ngraph: 2 of 10 points, failure"
 
 
-def test_a_game_without_points_has_no_normalised_score():
-    lived = Execution(moves=(), success=True, ended=True, last="")
-    trajectory = Trajectory((), Observation("", "", ""), WON)
-    outcome = outcome_of(GraphGame({}, max_score=0.0), trajectory, lived)
+async def test_a_game_without_points_has_no_normalised_score():
+    outcome = await outcome_of(GraphGame({}, max_score=0.0), ending=WON)
     assert outcome.success is True
     assert outcome.metrics["normalised_score"] is None
 
@@ -231,7 +231,7 @@ async def test_a_reflection_leads_past_the_bottleneck(seed, remembered_trap_door
     assert action == "take lantern"
     assert root[BAIT].prior == pytest.approx(1 / 14)
     assert root["take lantern"].prior == pytest.approx(9 / 14)
-    # What was found is the crown: Q is above the bait's 25 points at once.
+    # The search found the crown: Q is above the bait's 25 points.
     assert root["take lantern"].value > root[BAIT].value == pytest.approx(25.0)
 
 

@@ -4,15 +4,14 @@ from llm_planning.environments.textgame.domain import TextGameDomain
 from llm_planning.environments.textgame.game import Ending, GameSeconds, Transition
 from llm_planning.environments.textgame.snapshot_game import SnapshotGame
 from llm_planning.environments.textgame.trapdoor import BAIT, TrapDoor
-from llm_planning.planners.mc_dml.playing import (
+from llm_planning.planners.mc_dml.llm_agents import (
     REPEATS,
-    LlmAgentSettings,
-    ReflectionAgentSettings,
     llm_agent,
     play_round,
     play_rounds,
     reflection_agent,
 )
+from llm_planning.planners.mc_dml.settings import LlmAgentSettings, ReflectionAgentSettings
 from llm_planning.roles import Engines
 from llm_planning.settings import SettingsError
 from llm_planning.specs import Problem

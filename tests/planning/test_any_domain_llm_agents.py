@@ -8,7 +8,7 @@ import pytest
 from any_domain_worlds import Corridor, Doors, run
 
 from llm_planning.domain import Step
-from llm_planning.planners.any_domain.acting import THOUGHT
+from llm_planning.planners.any_domain.roles import THOUGHT
 from llm_serving.answers import Constraint
 from llm_serving.scripted import ScriptedEngine, ScriptError
 

@@ -1,8 +1,8 @@
-"""What a model is told before it decides, and how: π's questions, and the thought before an action.
+"""The questions for π and for the thought before an action: types, prompts, and the thought's role.
 
-Everything is laid out for the prefix cache, from what never changes to what always does: rules, the
-world, goal and examples, what happened, what is seen, the actions, the question. A domain's own
-texts may replace each of these blocks: `Domain.wording["act"]`.
+Prompts are laid out for the prefix cache, from what never changes to what always changes: rules,
+the world, goal and examples, what happened, what is seen, the actions, the question. A domain may
+replace each of these blocks by its own text: `Domain.wording["act"]`.
 """
 
 from __future__ import annotations
@@ -15,29 +15,42 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from llm_planning.domain import observed
 from llm_planning.priors import MOST_SAID
 from llm_planning.roles import Prompt
+from llm_serving.answers import Constraint
+from llm_serving.patterns import finite_regex
+from llm_serving.request import Request, Sampling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from llm_planning.domain import Domain, Step
+    from llm_serving.engine import Engine
     from llm_serving.request import Message
 
     Chat: TypeAlias = tuple[Message, Message]
 
+THINK = "think"
+"""The role under which the engine counts thoughts."""
+
+# A second I could begin the sentence again, and outlines would take minutes to compile that.
+_SENTENCE = finite_regex(r"I [^.!?I]{20,157}\.")
+THOUGHT = Constraint(_SENTENCE.regex, _SENTENCE.max_bytes)
+"""The language of one thought, 23 to 160 plain characters; JSON around it would cost tokens."""
+
 LONGEST_PAST = 6000
-"""Characters told of what happened before, however long ago it began."""
+"""The most characters of the past in a prompt."""
 
 DOTS = "..."
+"""Stands for text that is left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What was seen, and what was done on it.
+    """What an agent saw, and the action that it took then.
 
     Attributes:
         seen: in words.
         action: as it is written.
-        thought: that came before the action; empty where nobody thinks.
+        thought: before the action; empty for an agent without thoughts.
     """
 
     seen: str
@@ -54,10 +67,10 @@ class Situation:
     """What a decision depends on; equal situations get equal answers.
 
     Attributes:
-        past: oldest first; none where `now` says all that matters.
-        now: what is seen; empty where only the past tells.
-        actions: the possible ones as they are written, at least one.
-        thought: about this decision.
+        past: turns, oldest first; empty if `now` says all that matters.
+        now: what the agent sees; empty if it sees nothing at present.
+        actions: the possible actions as they are written, at least one.
+        thought: about this decision; empty for none.
     """
 
     past: tuple[Turn, ...]
@@ -67,10 +80,10 @@ class Situation:
 
 
 class ActWording:
-    """The questions of a domain's decisions; a `priors.Wording` of situations.
+    """The prompts for decisions in a domain; a `priors.Wording` of situations.
 
     Args:
-        domain: whose goal, examples and own texts are told.
+        domain: its goal, examples and own texts are part of every prompt.
     """
 
     def __init__(self, domain: Domain[Any, Any]) -> None:
@@ -97,7 +110,7 @@ class ActWording:
         self._prompt = prompt
 
     def actions(self, question: Situation) -> tuple[str, ...]:
-        """Those of the situation."""
+        """The actions to choose from."""
         return question.actions
 
     def key(self, question: Situation) -> Situation:
@@ -147,14 +160,40 @@ class ActWording:
         )
 
 
-def last_that_fit(newest_first: Iterable[str]) -> list[str]:
-    """As many of the last texts as `LONGEST_PAST` characters hold, at least one.
+async def write_thought(
+    situation: Situation, /, *, engine: Engine, wording: ActWording, temperature: float, seed: int
+) -> str:
+    """Asks a model for a thought.
 
     Args:
-        newest_first: the texts, of which no more are made than are needed.
+        situation: the decision that the thought is about.
+        engine: answers the role `think`.
+        wording: of the question.
+        temperature: of the answer; 0 is greedy.
+        seed: of the answer.
 
     Returns:
-        Oldest first; three dots before them where older ones are left out.
+        A sentence of `THOUGHT`.
+    """
+    answer = await engine.generate(
+        Request(
+            prompt=wording.think(situation),
+            sampling=Sampling(temperature=temperature, seed=seed),
+            constraint=THOUGHT,
+            role=THINK,
+        )
+    )
+    return answer.text
+
+
+def last_that_fit(newest_first: Iterable[str]) -> list[str]:
+    """As many of the last texts as fit into `LONGEST_PAST` characters, at least one.
+
+    Args:
+        newest_first: the texts; only as many are made as are needed.
+
+    Returns:
+        The texts, oldest first. Three dots come first if older texts are left out.
     """
     lines: list[str] = []
     room = LONGEST_PAST
@@ -168,14 +207,14 @@ def last_that_fit(newest_first: Iterable[str]) -> list[str]:
 
 
 async def seen(domain: Domain[Any, Any], step: Step[Any]) -> str:
-    """What an agent sees after a step: what the world says or objects, and what it shows.
+    """What an agent sees after a step: the step's text, its obstacle, and a view of the state.
 
-    Where a domain has a belief and no `observe`, the state is hidden, and only the step's
-    observation is shown.
+    If a domain has a belief and no `observe`, the state is hidden, and the step's observation
+    takes the place of the view.
 
     Args:
-        domain: that made the step.
-        step: the last one; for the beginning, one with s_0 and nothing else.
+        domain: where the step was taken.
+        step: the last step; at the start, a step with s_0 and nothing else.
     """
     believed, observable = (getattr(domain, name, None) for name in ("belief", "observe"))
     if believed is None or observable is not None:

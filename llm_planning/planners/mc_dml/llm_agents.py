@@ -1,8 +1,8 @@
-"""The baselines that only prompt (Appendix B): no search, every move is drawn from the policy.
+"""The baselines without search (Appendix B): every move is drawn from the policy.
 
-LLM agent: π(·|s) with the trajectory's last turns in the prompt, at temperature 0.1; whoever
-repeats itself five times takes a random action. Reflection agent (Shinn et al., 2024): the same in
-rounds, with a reflection at the end of each for those that follow; the last round counts.
+The LLM agent draws from π(·|s) at temperature 0.1, with the trajectory's last turns in the prompt.
+If it repeats itself five times, it takes a random action. The Reflection agent (Shinn et al., 2024)
+plays several rounds so, and reflects after each for the rounds that follow. The last round counts.
 """
 
 from __future__ import annotations
@@ -12,18 +12,20 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from pydantic import Field
-
 from llm_planning import execution
 from llm_planning.environments.textgame.game import Ending
 from llm_planning.planners.mc_dml.outcome import ending_of, game_outcome, timed
-from llm_planning.planners.mc_dml.prompts import GameWording, reflect
-from llm_planning.planners.mc_dml.roles import GameSituation, Trajectory, trajectory_of
+from llm_planning.planners.mc_dml.prompts import GameWording
+from llm_planning.planners.mc_dml.roles import (
+    REFLECTION,
+    GameSituation,
+    Trajectory,
+    reflect,
+    trajectory_of,
+)
 from llm_planning.planners.mc_dml.search import observe, trace_reflection
-from llm_planning.planners.mc_dml.settings import ReflectionSettings
 from llm_planning.planners.mc_dml.worlds import as_text_game
-from llm_planning.priors import PriorKind, make_prior, softmax
-from llm_planning.settings import EpisodeSettings
+from llm_planning.priors import ROLE, make_prior, softmax
 from llm_planning.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
@@ -34,34 +36,15 @@ if TYPE_CHECKING:
     from llm_planning.execution import Episode
     from llm_planning.outcome import Outcome
     from llm_planning.planners.mc_dml.roles import GamePolicy, GameTurn, Reflect
+    from llm_planning.planners.mc_dml.settings import LlmAgentSettings, ReflectionAgentSettings
     from llm_planning.priors import Prior
     from llm_planning.roles import Engines
     from llm_planning.specs import Problem
 
 REPEATS = 5
-"""Consecutive times of one action in one state, after which a random action is taken."""
+"""After so many times of one action in one state, the agent takes a random action."""
 
 ChosenBy: TypeAlias = Literal["policy", "repeats"]
-
-
-class LlmAgentSettings(EpisodeSettings):
-    """Settings of the LLM agent.
-
-    Attributes:
-        prior: how the model is asked for π(·|s).
-        history: turns of the current trajectory before o_t that the prompt tells; the paper does
-            not say how many.
-        temperature: of the draw; the probabilities are those of `prior` to the power of its
-            inverse.
-    """
-
-    prior: PriorKind = "exact"
-    history: int = Field(3, ge=0, le=20)
-    temperature: float = Field(0.1, gt=0.0, allow_inf_nan=False)
-
-
-class ReflectionAgentSettings(ReflectionSettings, LlmAgentSettings):
-    """Settings of the Reflection agent; `k` reflections make k + 1 rounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +52,15 @@ class Choice:
     """How a move was chosen.
 
     Attributes:
-        policy: probability of every valid action, in their order; all equal for a random action.
-        by: the policy, or its repeats.
+        policy: each valid action with its probability; all equal for a random action.
+        by: `policy`, or `repeats` for a random action after `REPEATS`.
     """
 
     policy: tuple[tuple[str, float], ...]
     by: ChosenBy
 
     def to_json(self) -> dict[str, Any]:
-        """For a trace, as the root of a search that has neither Q nor N."""
+        """For a trace, in the form of a search's root without Q and N."""
         root = [{"action": action, "prior": p} for action, p in self.policy]
         return {"root": root, "chosen_by": self.by}
 
@@ -88,8 +71,8 @@ async def llm_agent(
     """Plays a game once, without reflections.
 
     Args:
-        problem: a text game, or any domain that is told as one.
-        engines: who answers `prior`.
+        problem: a text game, or any domain that can be told as a text game.
+        engines: answer the role `prior`.
         settings: of the agent.
         seed: of the draws.
 
@@ -100,13 +83,11 @@ async def llm_agent(
     """
     world, waiting = as_text_game(problem), Stopwatch()
     prior = _prior(engines, settings, seed)
-    logprobs = timed(prior.logprobs, waiting)
-    played = await play_round(world, logprobs, settings=settings, seed=seed)
-    return game_outcome(
+    played = await play_round(world, timed(prior.logprobs, waiting), settings=settings, seed=seed)
+    return await game_outcome(
         problem,
         world,
-        played.trajectory,
-        await played.episode.recorded(),
+        played.episode,
         settings=settings,
         seed=seed,
         decisions=[choice.to_json() for choice in played.choices],
@@ -119,36 +100,30 @@ async def llm_agent(
 async def reflection_agent(
     problem: Problem[Any], *, engines: Engines, settings: ReflectionAgentSettings, seed: int
 ) -> Outcome:
-    """Plays a game in rounds; the score is the last one's.
+    """Plays a game in rounds, and reflects after each. The score is that of the last round.
 
-    A round that is won is the last, since nothing about it went wrong.
+    A won round is the last, because nothing went wrong in it.
 
     Args:
-        problem: a text game, or any domain that is told as one.
-        engines: who answers `prior` and `reflection`.
+        problem: as for `llm_agent`.
+        engines: answer the roles `prior` and `reflection`.
         settings: of the agent.
         seed: of the draws.
 
     Raises:
-        DomainError: the world hides its state.
-        TextGameError: the game cannot be played.
-        ServingError: the engine failed.
+        DomainError, TextGameError, ServingError: see `llm_agent`.
     """
     world, waiting = as_text_game(problem), Stopwatch()
     prior = _prior(engines, settings, seed)
+    reflecting = timed(partial(reflect, engine=engines.of(REFLECTION)), waiting)
     rounds = await play_rounds(
-        world,
-        timed(prior.logprobs, waiting),
-        timed(partial(reflect, engine=engines.of("reflection")), waiting),
-        settings=settings,
-        seed=seed,
+        world, timed(prior.logprobs, waiting), reflecting, settings=settings, seed=seed
     )
     last = rounds[-1]
-    outcome = game_outcome(
+    outcome = await game_outcome(
         problem,
         world,
-        last.trajectory,
-        await last.episode.recorded(),
+        last.episode,
         settings=settings,
         seed=seed,
         decisions=[choice.to_json() for choice in last.choices],
@@ -167,13 +142,13 @@ async def reflection_agent(
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A game that was played once.
+    """A game played once.
 
     Attributes:
         episode: what happened.
-        trajectory: the same as the agent saw it.
-        choices: how its moves were chosen.
-        reflections: ℳ_c while it was played.
+        trajectory: the episode as the agent saw it.
+        choices: how each move was chosen.
+        reflections: ℳ_c during the round.
     """
 
     episode: Episode[Transition, str]
@@ -200,14 +175,14 @@ async def play_round(
     number: int = 0,
     reflections: tuple[str, ...] = (),
 ) -> Round:
-    """Plays a game once; every move is drawn from π^(1/temperature).
+    """Plays a game once, and draws every move from π^(1/temperature).
 
     Args:
-        world: from its start; a state in which nothing can be done ends the episode.
+        world: the game. A state without actions ends the episode.
         logprobs: log π, shape [actions], in nats.
         settings: of the agent.
-        seed: of the draws, and of what happens in the world.
-        number: of the round.
+        seed: of the draws, and of the world.
+        number: of the round; part of the seed of the draws.
         reflections: of earlier rounds.
 
     Raises:
@@ -246,10 +221,10 @@ async def play_round(
 def _is_stuck(
     turns: Sequence[GameTurn], choices: Sequence[Choice], observation: Observation
 ) -> bool:
-    """Whether the policy took the same action in this state the last `REPEATS` times.
+    """Whether the policy took the same action in the same state the last `REPEATS` times.
 
-    The state is what an agent sees of it, place and belongings: a game that counts its turns is
-    never twice in the same state by itself.
+    Two states are the same here if place and belongings look the same, because a game that counts
+    its turns never returns to exactly the same state.
     """
     last = turns[-REPEATS:]
     if len(last) < REPEATS or any(choice.by == "repeats" for choice in choices[-REPEATS:]):
@@ -266,14 +241,14 @@ async def play_rounds(
     settings: ReflectionAgentSettings,
     seed: int,
 ) -> list[Round]:
-    """Plays `k` + 1 rounds, or fewer if one is won.
+    """Plays `k` + 1 rounds, or fewer if the agent wins one.
 
     Args:
-        world: from its start, in every round.
+        world: the game; every round starts it anew.
         logprobs: log π, shape [actions], in nats.
-        reflect: on each but the last; a sentence that is known already is not added again.
+        reflect: on every round except the last. A sentence is kept only once.
         settings: of the agent.
-        seed: of the draws.
+        seed: of the draws, and of the world.
 
     Raises:
         TextGameError: the game failed.
@@ -296,11 +271,11 @@ async def play_rounds(
 
 
 def _prior(engines: Engines, settings: LlmAgentSettings, seed: int) -> Prior[GameSituation]:
-    return make_prior(settings.prior, engines.of("prior"), wording=GameWording(), seed=seed)
+    return make_prior(settings.prior, engines.of(ROLE), wording=GameWording(), seed=seed)
 
 
 def _moves(played: Round) -> str:
-    """Every move with its probability."""
+    """Writes every move with its probability."""
     moves = zip(played.trajectory.turns, played.choices, strict=True)
     return "\n".join(
         f"{number}. {turn.action} (reward {turn.reward:g}, score {turn.score:g}; "
@@ -310,7 +285,7 @@ def _moves(played: Round) -> str:
 
 
 def _scores(rounds: Sequence[Round]) -> str:
-    """Every round's score and what was learnt from it."""
+    """Writes every round's score, then the reflections of all rounds."""
     lines = [f"round {i}: score {one.trajectory.score:g}" for i, one in enumerate(rounds, start=1)]
     lines.extend(f"reflection: {reflection}" for reflection in rounds[-1].reflections)
     return "\n".join(lines)

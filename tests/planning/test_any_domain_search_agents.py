@@ -19,11 +19,11 @@ from any_domain_worlds import (
 )
 
 from llm_planning.domain import Domain, Step
-from llm_planning.planners.any_domain.searching import DomainModel, best_edge
+from llm_planning.planners.any_domain.search_agents import DomainModel, best_edge
 from llm_planning.search import (
-    Draws,
     Edge,
     Node,
+    TrackedRandom,
     Walk,
     by_sums,
     expanded,
@@ -75,7 +75,7 @@ async def test_every_planner_plays_as_it_always_did(planner, world):
     assert outcome.metrics == golden["metrics"]
     assert len(engine.scored) == golden["asked"]
     assert len(outcome.plan) <= SETTINGS["moves"]
-    # What really is behind a door is nobody's to know.
+    # No simulation reads what is really behind a door.
     prompts = "".join(prompt for prompt, _ in engine.scored)
     assert not any(word in prompts for word in ("The tiger is", "really", "arrow"))
 
@@ -169,7 +169,7 @@ async def test_the_mixture_reaches_the_tree():
     assert [one["prior"] for one in options] == pytest.approx([0.6, 0.4])
 
 
-async def test_a_uniform_prior_asks_nobody():
+async def test_a_uniform_prior_asks_no_model():
     outcome = await run("puct", Corridor(5), prior="uniform", simulations=50)
     assert outcome.success
     options = [one for move in outcome.trace["moves"] for one in move["options"]]
@@ -284,7 +284,7 @@ async def test_the_tiger():
         assert outcome.success == (lived[-1][1] == "safe")
 
 
-async def test_nobody_simulates_what_is_really_there():
+async def test_no_simulation_sees_what_is_really_there():
     simulated = []
 
     class Watched(Tiger):
@@ -340,7 +340,7 @@ async def test_an_outcome_that_no_simulation_met_begins_a_new_tree():
 
 
 async def test_where_nothing_was_found_a_move_is_drawn_by_the_prior():
-    """Two simulations see no reward: forward is drawn with 0.7, 140 ± 4 √42 of 200 times."""
+    """Two simulations find no reward: forward is drawn with 0.7, 140 ± 4 √42 of 200 times."""
     engine = ScriptedEngine({}, score=scores)
     moves = [
         (await run("puct", Corridor(), engine=engine, simulations=9, c=9, depth=2, moves=1, seed=s))
@@ -422,7 +422,7 @@ def model_of(world, *, prior=None, gamma=0.5, depth=3):
 
 
 def walk_at(state, *, node=None, steps=0):
-    walk = Walk(Node() if node is None else node, Draws(), None)
+    walk = Walk(Node() if node is None else node, TrackedRandom(), None)
     for _ in range(steps):
         walk.go(Edge("up"), Step(state))
     walk.state = state
@@ -502,7 +502,7 @@ async def test_what_a_failed_simulation_made_of_known_priors_is_undone(width):
     assert [(edge.action, edge.prior) for edge in root.edges] == [("up", 1.0)]
 
 
-async def test_a_state_with_nothing_new_asks_nobody():
+async def test_a_state_with_nothing_new_asks_no_model():
     model = model_of(Ladder(), prior=None)
     node = expanded(await model.expand(Node(), walk_at(3)))
     assert [edge.prior for edge in node.edges] == [0.5, 0.5]

@@ -1,0 +1,66 @@
+"""Settings of the planners that work in every domain."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from llm_planning.priors import PriorSettings
+from llm_planning.settings import EpisodeSettings
+
+
+class ActingSettings(PriorSettings, EpisodeSettings):
+    """Settings of a model that acts without search.
+
+    Attributes:
+        prior_temperature: of the softmax that makes π; 1 keeps the model's own distribution.
+    """
+
+    prior_temperature: float | None = Field(1.0, gt=0.0, allow_inf_nan=False)
+
+
+class PolicySettings(ActingSettings):
+    """Settings of `llm-policy`.
+
+    Attributes:
+        choice: `argmax` takes the likeliest action, `sample` draws one from π, `majority` takes
+            the most frequent of several answers, whatever `prior` says.
+        samples: answers of `majority`.
+    """
+
+    choice: Literal["argmax", "sample", "majority"] = "argmax"
+    samples: int = Field(10, ge=1)
+
+
+class ReactSettings(ActingSettings):
+    """Settings of ReAct.
+
+    Attributes:
+        temperature: of the thoughts; 0 is greedy.
+    """
+
+    temperature: float = Field(0.0, ge=0.0, allow_inf_nan=False)
+
+
+class UctSettings(EpisodeSettings):
+    """Settings of a search.
+
+    Attributes:
+        simulations: run before every move, in addition to those that the kept tree already has.
+        c: exploration weight, in units of the return.
+        gamma: discount factor γ.
+        depth: actions from the root after which a simulation ends. In a domain with a score, the
+            score ends a simulation instead.
+        width: simulations in flight at once; 1 is the sequential algorithm.
+    """
+
+    simulations: int = Field(100, ge=1)
+    c: float = Field(1.0, ge=0.0, allow_inf_nan=False)
+    gamma: float = Field(0.95, ge=0.0, le=1.0)
+    depth: int = Field(20, ge=1)
+    width: int = Field(1, ge=1)
+
+
+class PuctSettings(PriorSettings, UctSettings):
+    """Settings of a search with a prior."""
