@@ -23,6 +23,7 @@ from bench_engine import MODEL
 from harness import AnswersDifferError, Finding, parser, report
 
 from llm_planning.experiments.ledger import LEDGER_FILE, Ledger
+from llm_planning.trace_file import summary_of
 from llm_serving.models.folders import CACHE_VARIABLE, cache_folder
 from llm_serving.response_store import ResponseCache
 
@@ -128,7 +129,7 @@ def content(folder: Path) -> dict[str, Any]:
     with Ledger.open(folder) as ledger:
         rows = list(ledger.rows())
         for row in rows:
-            ledger.read_trace(row)
+            summary_of(ledger.read_events(row))
         return {
             "rows": len(rows),
             "trials": len({row.result.trial.key for row in rows}),

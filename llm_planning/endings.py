@@ -8,12 +8,12 @@
 | 70 | a bug of this project |
 | 130 | interrupted |
 
-This project raises classes of its own for everything that a user can meet, so they are known by the
-package that they come from. Which of them mean 2 depends on where they are raised: commands say it
-with `refusing`.
+Errors that are meant for users have classes of this project's packages, by which they are known.
+Whether such an error means 2 depends on where it is raised: commands mark those places with
+`refusing`.
 
 Standard output carries the answer: if it cannot be written, the command has failed. Standard error
-only tells: what it cannot take is lost.
+carries messages only: if it cannot be written, they are dropped.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 TRACEBACK: Final = "LLM_PLANNING_TRACEBACK"
-"""The environment variable that asks for the place of an error."""
+"""The environment variable that makes errors show their traceback."""
 
 FAILED: Final = 1
 REFUSED: Final = 2
@@ -50,13 +50,13 @@ class UsageError(ValueError):
 
 @contextmanager
 def refusing(*kinds: type[Exception]) -> Iterator[None]:
-    """Makes errors those of whoever wrote the command line or a configuration: exit code 2.
+    """Turns errors inside into a `UsageError`, which means exit code 2.
 
     Args:
-        kinds: what is meant; UsageError always is.
+        kinds: classes of the errors to turn; `UsageError` always passes.
 
     Raises:
-        UsageError: one of them, with the same message.
+        UsageError: an error of these classes was raised; it has the same message.
     """
     try:
         yield
@@ -74,7 +74,9 @@ def ending(error: BaseException) -> int:
         complain(f"interrupted; {told}" if told else "interrupted")
         return leave_interrupted()
     if lost is not None and isinstance(error, OSError | SystemExit):
-        if lost.errno != errno.EPIPE:  # a reader that left, such as `head`, had what it wanted
+        if (
+            lost.errno != errno.EPIPE
+        ):  # a reader that closed the pipe, such as `head`, has all that it wants
             complain(f"error: standard output cannot be written: {lost.strerror}")
         return FAILED
     if os.environ.get(TRACEBACK) and not isinstance(error, SystemExit | typer.Exit):
@@ -83,7 +85,7 @@ def ending(error: BaseException) -> int:
 
 
 def _told(error: BaseException) -> int:
-    """Says what an error is, and returns its exit code."""
+    """Prints an error as one line, and returns its exit code."""
     if isinstance(error, typer.Exit):
         return error.exit_code
     if isinstance(error, SystemExit):
@@ -94,7 +96,7 @@ def _told(error: BaseException) -> int:
 
 
 def _judged(error: BaseException) -> tuple[int, str]:
-    """The exit code of an error, and what is said of it."""
+    """The exit code and the message of an error."""
     if is_ours(error):
         return REFUSED if isinstance(error, UsageError) else FAILED, str(error)
     for kind, code, said in _OTHERS:
@@ -104,12 +106,12 @@ def _judged(error: BaseException) -> tuple[int, str]:
 
 
 def is_ours(error: BaseException) -> bool:
-    """Whether an error is of a class of this project's: raised on purpose, and for users."""
+    """Whether an error's class is one of this project's, and so its message is for users."""
     return type(error).__module__.partition(".")[0] in _OURS
 
 
 def _usage(error: Any) -> str:  # noqa: ANN401 - Typer exports no class that has a context
-    """What Typer says of a command line, and which help explains it."""
+    """Typer's message about a command line, with the help that explains it."""
     said = error.format_message()
     context = getattr(error, "ctx", None)
     help_ = f" (see {context.command_path} --help)" if context is not None else ""
@@ -117,7 +119,7 @@ def _usage(error: Any) -> str:  # noqa: ANN401 - Typer exports no class that has
 
 
 def _of_the_system(error: Any) -> str:  # noqa: ANN401 - an OSError, by its place in the table
-    """What the system says, and of which file."""
+    """The system's message, with the file that it is about."""
     if not error.strerror:
         return _named(error)
     where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
@@ -136,14 +138,14 @@ _OTHERS: tuple[tuple[type[BaseException], int, Callable[[BaseException], str]], 
     (RecursionError, FAILED, _named),
     (ImportError, FAILED, _named),
 )
-"""What libraries and Python raise: kind, exit code, words."""
+"""Errors of libraries and of Python: class, exit code, message."""
 
 
 class _Telling(io.TextIOWrapper):
-    """Standard output, which remembers that it could not be written.
+    """Standard output that remembers its first error.
 
     Attributes:
-        lost: what the first write or flush that failed has raised.
+        lost: the error of the first write or flush that failed; None if none did.
     """
 
     lost: OSError | None = None
@@ -164,7 +166,7 @@ class _Telling(io.TextIOWrapper):
 
 
 class _Forgiving(io.TextIOWrapper):
-    """Standard error, on which nothing fails: what cannot be written is dropped."""
+    """Standard error that drops what cannot be written."""
 
     def write(self, text: str) -> int:
         try:
@@ -182,13 +184,14 @@ class _Forgiving(io.TextIOWrapper):
 
 
 def take_streams() -> bool:
-    """Makes the process's streams fit to be used, once, at its beginning.
+    """Prepares the standard streams of the process; called once, at its beginning.
 
-    A closed standard input is empty, a closed standard error goes nowhere. Otherwise the first file
-    that is opened would get their place, and whatever a library says there.
+    A closed standard input becomes empty, and a closed standard error is replaced by one that drops
+    everything. Otherwise the next file to be opened would get its number, and the messages of
+    libraries would end up there.
 
     Returns:
-        False where standard output is closed: nothing that is done could be told.
+        False if standard output is closed, so that no answer could be given.
     """
     closed = sys.stdout is None
     for descriptor in range(3):
@@ -205,7 +208,7 @@ def take_streams() -> bool:
 
 
 def _lost_output() -> OSError | None:
-    """Why what was written to standard output so far did not arrive; None if it did."""
+    """The error by which standard output was lost; None if all of it arrived."""
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -214,7 +217,7 @@ def _lost_output() -> OSError | None:
 
 
 def _give_output_up() -> None:
-    """Drops what standard output does not take, or Python says so once more when it ends."""
+    """Drops what standard output does not take, as Python would report it again at its end."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
@@ -222,7 +225,7 @@ def _give_output_up() -> None:
 
 
 def _rewrapped(stream: TextIO, kind: type[io.TextIOWrapper]) -> TextIO:
-    """The same stream with other manners; what its encoding lacks is written as an escape."""
+    """Wraps a stream in another class; characters that its encoding lacks become escapes."""
     if not isinstance(stream, io.TextIOWrapper):
         return stream
     return kind(
@@ -238,5 +241,5 @@ def _fill(descriptor: int) -> None:
     try:
         os.fstat(descriptor)
     except OSError:
-        # The lowest number that is free is taken, and all below are in use.
+        # The system takes the lowest free number, and all lower ones are in use.
         os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)

@@ -1,6 +1,6 @@
-"""Ctrl-C, at any moment: before a command begins, while it loads, and how its end is known.
+"""Ctrl-C and SIGTERM: what they do before a command begins, while it loads and when it ends.
 
-Light on purpose: the handler is in place before anything else is imported.
+This module imports little, so that the handler is set before anything else is imported.
 """
 
 from __future__ import annotations
@@ -17,51 +17,52 @@ if TYPE_CHECKING:
     from types import FrameType
 
 INTERRUPTED = 130
-"""The exit code of whatever SIGINT ended, as shells have it."""
+"""The exit code after SIGINT, as in shells."""
 
 _GRACE = 5.0
-"""Seconds that loading has to end by itself, once it is interrupted."""
+"""Seconds in which an interrupted loading may end by itself."""
 
 _noted: list[int] = []
 
 
 def end_at_once() -> None:
-    """Lets SIGINT end the process where it stands, until `raise_again`.
+    """Lets SIGINT end the process at once, until `raise_again`.
 
-    While modules are imported, a KeyboardInterrupt is lost where it meets a weak reference's
-    callback, and a traceback elsewhere. Before a command begins and after it ended there is nothing
-    to clean up.
+    While modules are imported, a KeyboardInterrupt inside a weak reference's callback is lost, and
+    elsewhere it prints a traceback. Before a command begins and after it ended there is nothing to
+    clean up.
     """
     _replace(signal.default_int_handler, _end)
 
 
 def stay_ended() -> None:
-    """Lets nothing change the exit code any more once Python takes itself apart; call it early.
+    """Keeps the exit code as it is while Python shuts down; call it early.
 
-    SIGINT would be by that time without our handler, and kill a process that has done its work. An
-    engine that was interrupted while it loaded leaves threads, at which C++ aborts the process.
+    During shutdown SIGINT no longer has our handler, and would kill a process that has done its
+    work. An engine that was interrupted while it loaded leaves threads, because of which C++ aborts
+    the process.
     """
-    # What is registered first is called last: whatever else has to end can be interrupted.
+    # Python calls this last, as it is registered first: the other functions can be interrupted.
     atexit.register(_leave)
 
 
 def leave_interrupted() -> int:
-    """Takes note that the process ends because of SIGINT; returns its exit code."""
+    """Notes that the process ends because of SIGINT; returns its exit code."""
     _noted.append(INTERRUPTED)
     return INTERRUPTED
 
 
 def raise_again() -> None:
-    """Lets SIGINT raise KeyboardInterrupt, which commands and asyncio clean up after."""
+    """Lets SIGINT raise KeyboardInterrupt, after which commands and asyncio clean up."""
     _replace(_end, signal.default_int_handler)
 
 
 @contextmanager
 def heard_while_loading() -> Iterator[None]:
-    """Makes sure that SIGINT ends what is done inside, even where libraries swallow it.
+    """Makes sure that SIGINT ends the work inside, even if libraries swallow the exception.
 
-    The first SIGINT raises KeyboardInterrupt as ever, so that what was begun is cleaned up. If that
-    leads nowhere within a few seconds, or SIGINT comes again, the process ends where it stands.
+    The first SIGINT raises KeyboardInterrupt as usual, so that the work is cleaned up. If it does
+    not end within a few seconds, or SIGINT comes again, the process ends at once.
 
     Raises:
         KeyboardInterrupt: at the end, if one was swallowed.
@@ -81,7 +82,7 @@ def heard_while_loading() -> Iterator[None]:
         if not ended.wait(_GRACE):
             _end(signal.SIGINT, None)
 
-    # Started now: a handler may come where the threads' own lock is held.
+    # Started now, as a signal may arrive while the lock that starting a thread needs is held.
     threading.Thread(target=watch, name="interrupts", daemon=True).start()
     replaced = _replace(signal.default_int_handler, note)
     try:
@@ -95,8 +96,25 @@ def heard_while_loading() -> Iterator[None]:
         heard.set()
 
 
+@contextmanager
+def sigterm_as_ctrl_c() -> Iterator[None]:
+    """Gives SIGTERM the same clean end as Ctrl-C."""
+
+    def end(*_: object) -> None:
+        # A shell lets its background jobs ignore SIGINT, so raising it there has no effect.
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def was_interrupted(error: BaseException) -> bool:
-    """Whether an error is a KeyboardInterrupt, or what a library made of one."""
+    """Whether an error is a KeyboardInterrupt, or was raised because of one."""
     seen: set[int] = set()
     left: list[BaseException | None] = [error]
     while left:
@@ -113,7 +131,7 @@ def was_interrupted(error: BaseException) -> bool:
 
 
 def _replace(old: object, new: signal._HANDLER) -> bool:
-    """Changes what SIGINT does, unless somebody else decided: a shell for its background jobs."""
+    """Replaces SIGINT's handler if it is still `old`; a shell's background jobs ignore SIGINT."""
     if signal.getsignal(signal.SIGINT) is not old:
         return False
     try:
@@ -133,5 +151,5 @@ def _leave() -> None:
 
 
 def _end(_number: int, _frame: FrameType | None) -> None:
-    """Ends the process where it stands."""
+    """Ends the process at once."""
     os._exit(INTERRUPTED)

@@ -1,6 +1,6 @@
 """From the name after `--model` to a configuration, and from that to an engine.
 
-Light: configurations and engines are imported where they are made.
+This module imports little: configurations and engines are imported inside the functions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def config_folder() -> Path:
-    """Folder of the model configurations: inside an installed package, or beside a checkout's."""
+    """Folder of the model configurations: in an installed package, or beside it in a checkout."""
     packaged = _PACKAGE / "configs" / "models"
     return packaged if packaged.is_dir() else _PACKAGE.parent / "configs" / "models"
 
@@ -36,11 +36,11 @@ def configured_models() -> tuple[str, ...]:
 
 
 def find_config(name: str) -> EngineConfig:
-    """The configuration that a name means.
+    """Finds the configuration of a model.
 
     Args:
-        name: a YAML file; the name of a configuration of this project; or any model's name,
-            which is then served with default settings.
+        name: a YAML file; the name of a configuration of this project; or any model's name, which
+            gets the default settings.
 
     Raises:
         EngineConfigError: the file is missing or says something impossible.
@@ -61,7 +61,7 @@ def find_config(name: str) -> EngineConfig:
 
 
 def configuration(name: str) -> EngineConfig | None:
-    """The same; None for "none", the engine without a model."""
+    """Like `find_config`; None for "none", the engine without a model."""
     from llm_serving.encoder_engine import NO_MODEL
 
     return None if name == NO_MODEL else find_config(name)
@@ -71,15 +71,15 @@ def configuration(name: str) -> EngineConfig | None:
 def serve(
     config: EngineConfig | None, encoder: TextEncoder | None, *, limits: Mapping[str, object]
 ) -> Iterator[VllmEngine | EncoderEngine]:
-    """One model, closed at the end.
+    """Opens one model, and closes it at the end.
 
     Args:
-        config: of the model; None for the engine without one.
-        encoder: whose vectors are cached; None for one of the engine's own.
+        config: of the model; None for the engine without a model.
+        encoder: an encoder whose vectors are cached; None gives the engine its own.
         limits: fields of the configuration to replace.
 
     Raises:
-        ServingError: it cannot be fetched or served.
+        ServingError: the model cannot be fetched or served.
     """
     if config is None:
         from llm_serving.encoder_engine import EncoderEngine

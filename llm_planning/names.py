@@ -1,4 +1,4 @@
-"""Help with misspelt names: every error that rejects a name proposes the nearest known one."""
+"""Help with misspelt names: errors that reject a name propose the nearest known ones."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ if TYPE_CHECKING:
 
 
 def remedy(name: str, known: Iterable[str]) -> str:
-    """What to write instead of an unknown name.
+    """Says which known names to write instead of an unknown one.
 
     Args:
         name: as the user wrote it.
-        known: the names there are.
+        known: all names.
 
     Returns:
         The nearest known names as a question, followed by all of them.
     """
     names = sorted(known)
-    # A name that was written out comes before those that merely look alike.
+    # Known names that the written one begins with come before names that only look alike.
     begun = [short for short in names if len(short) > 1 and name.startswith(short)]
     alike = get_close_matches(name, names, n=3, cutoff=0.5)
     near = list(dict.fromkeys((*begun, *alike)))

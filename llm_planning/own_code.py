@@ -1,12 +1,12 @@
-"""A user's own planners and domains: FILE.py:NAME, run from the file, known by its content.
+"""A user's own planners and domains: FILE.py:NAME, run from the file, identified by its content.
 
-Whoever looks such a name up runs the file. Only commands that run planners do, and only with names
-that the user wrote on the command line, or vouches for where the file of a sweep says them.
+Looking up such a name runs the file. Only commands that run planners do that, and only with names
+that the user wrote on the command line or trusts in the file of a sweep.
 
-What the file imports from its own folder belongs to it: that is run and hashed with it, and comes
-before anything installed of the same name, as if Python had been started with the file. It is known
-by the `import` statements. What they find outside of the folder is not hashed. Neither is what
-`importlib` imports; that finds the folder only while the file runs.
+Modules that the file imports from its own folder belong to it: they are run and hashed with it, and
+come before installed modules of the same name, as if Python had been started with the file. The
+`import` statements show which they are. Modules from outside the folder are not hashed, nor are
+those that `importlib` imports, which finds the folder only while the file runs.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"(?P<file>.+\.py):(?P<member>[A-Za-z_]\w*)")
 
-# In the root of this project's sources, they are no part of a user's file.
+# These packages never belong to a user's file, even one in the root of this project's sources.
 _OURS = frozenset({"llm_planning", "llm_serving", "llm_kernels"})
 
 
 _LONGEST = 1 << 24
-"""Bytes of a file of Python."""
+"""Bytes of a Python file, at most."""
 
 
 class OwnCodeError(ValueError):
-    """A user's file is missing, raises when it is run, or lacks what is named."""
+    """A user's file is missing, fails when it is run, or lacks the member that is named."""
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """Where a planner or a domain that is not this project's comes from.
+class CodeSource:
+    """The origin of a planner or a domain that is not this project's.
 
     Attributes:
         origin: the user's file, absolute; or an installed package and its version.
         sha256: of the file and of everything that it imports from its own folder, or of the
-            package's name and version; where it is another, so are the trials.
+            package's name and version; trials with different values are different trials.
     """
 
     origin: str
@@ -61,15 +61,15 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Own:
-    """What a name of the form FILE.py:NAME means."""
+class LoadedCode:
+    """The object that a name of the form FILE.py:NAME refers to, and its origin."""
 
     found: Any
-    source: Source
+    source: CodeSource
 
 
 def told_of(error: BaseException) -> str:
-    """What a user's own code raised: an error's type and message, if it can tell one."""
+    """The type of an error of a user's own code, with its message unless that fails itself."""
     try:
         return f"{type(error).__name__}: {error}"
     except Exception:
@@ -82,36 +82,36 @@ def is_own(name: str) -> bool:
 
 
 def code_file(name: str) -> Path | None:
-    """The file that looking a name up runs, links resolved; None for a name of another form.
+    """The file that looking up a name runs, links resolved; None for a name of another form.
 
-    What a file imports lies beside the file itself, as in Python, not beside a link to it.
+    As in Python, its imports are found beside the file itself, not beside a link to it.
     """
     match = _NAME.fullmatch(name)
     if match is None:
         return None
     try:
         return Path(os.path.realpath(match["file"]))
-    except ValueError:  # no file can have the name, as whoever reads it will say
+    except ValueError:  # no file can have this name, as reading it will report
         return Path(match["file"]).absolute()
 
 
-def own_source(name: str) -> Source | None:
-    """Where a name leads, nothing run; None for a name of another form.
+def own_source(name: str) -> CodeSource | None:
+    """The origin of a name, without running its file; None for a name of another form.
 
     Raises:
         OwnCodeError: the file, or one that it imports, cannot be read or is no Python.
     """
     file = code_file(name)
-    return None if file is None else Source(str(file), source_hash(file))
+    return None if file is None else CodeSource(str(file), source_hash(file))
 
 
-def load_own(name: str) -> Own | None:
-    """Runs the file of a name and takes the member out of it; None for a name of another form.
+def load_own(name: str) -> LoadedCode | None:
+    """Runs the file of a name and returns the member; None for a name of another form.
 
-    A file is run again when it, or what it imports from its folder, has changed.
+    A file is run again if it, or a module that it imports from its folder, has changed.
 
     Raises:
-        OwnCodeError: the file is missing or fails, or has no such member.
+        OwnCodeError: the file is missing, fails or has no such member.
     """
     match, file = _NAME.fullmatch(name), code_file(name)
     if match is None or file is None:
@@ -123,7 +123,7 @@ def load_own(name: str) -> Own | None:
         raise OwnCodeError(
             f"{name}: {file.name} has no such name; {remedy(match['member'], public)}"
         )
-    return Own(members[match["member"]], Source(str(file), _digest(file, tree)))
+    return LoadedCode(members[match["member"]], CodeSource(str(file), _digest(file, tree)))
 
 
 def source_hash(file: Path) -> str:
@@ -144,14 +144,14 @@ def _digest(file: Path, tree: Mapping[Path, bytes]) -> str:
 
 
 class _Folder(MetaPathFinder, Loader):
-    """The modules of a user's folder, in a package of their own, run from what was hashed.
+    """The modules of a user's folder as a package of their own, run from the hashed contents.
 
-    Only modules that are run here find the others, at any time and before anything else of that
-    name. So two folders may have modules of one name, which may be that of an installed one.
+    Only these modules find each other by name, at any time and before other modules of that name.
+    So two folders may have modules of the same name, also that of an installed one.
 
     Attributes:
-        package: the package's name, which no other folder has, nor this one with other contents.
-        trees: file that was named -> the files that belong to it, with their contents.
+        package: the package's name, unique to this folder with these contents.
+        trees: file of a name -> the files that belong to it, with their contents.
     """
 
     _numbers = itertools.count()
@@ -166,7 +166,7 @@ class _Folder(MetaPathFinder, Loader):
         sys.meta_path.insert(0, self)
 
     def add(self, file: Path, tree: Mapping[Path, bytes]) -> None:
-        """Takes a file that was named and what belongs to it."""
+        """Adds the file of a name, and the files that belong to it."""
         self.trees[file] = tree
         self._contents |= tree
         places = (one.relative_to(self._path) for one in tree)
@@ -178,7 +178,7 @@ class _Folder(MetaPathFinder, Loader):
         path: Sequence[str] | None,  # noqa: ARG002 - the package's own is known
         target: ModuleType | None = None,  # noqa: ARG002 - nothing is reloaded
     ) -> ModuleSpec | None:
-        """Finds a module of the package, as Python finds those of a folder."""
+        """Finds a module of the package, as Python finds modules in a folder."""
         package, *parts = fullname.split(".")
         if package != self.package:
             return None
@@ -197,13 +197,13 @@ class _Folder(MetaPathFinder, Loader):
         return spec
 
     def exec_module(self, module: ModuleType) -> None:
-        """Runs a module; one without a file is a folder."""
+        """Runs a module; a module without a file is a folder."""
         file = getattr(module, "__file__", None)
         if file is None:
             return
         vars(module)["__builtins__"] = self._builtins
         code = compile(self._contents[Path(file)], file, "exec", dont_inherit=True)
-        # For compiled modules and importlib. Last, so that others' imports find what they know.
+        # For compiled modules and importlib. Last, so that imports of other modules do not change.
         folder = str(self._path)
         if added := folder not in sys.path:
             sys.path.append(folder)
@@ -221,7 +221,7 @@ class _Folder(MetaPathFinder, Loader):
         fromlist: Sequence[str] | None = (),
         level: int = 0,
     ) -> ModuleType:
-        """What an `import` statement of these modules does."""
+        """Imports a module for an `import` statement of these modules."""
         first = name.partition(".")[0]
         if level or first not in self._first:
             return __import__(name, globals, locals, fromlist or (), level)
@@ -233,7 +233,7 @@ _folders: dict[Path, _Folder] = {}
 
 
 def _run(file: Path, tree: Mapping[Path, bytes]) -> ModuleType:
-    """The module of a file, run once while nothing that was run of its folder has changed."""
+    """The module of a file, run once as long as no file that was run in its folder changes."""
     folder = _folders.get(file.parent)
     if folder is None or not all(_is_still(*one) for one in folder.trees.items()):
         folder = _folders[file.parent] = _Folder(file.parent)
@@ -244,7 +244,7 @@ def _run(file: Path, tree: Mapping[Path, bytes]) -> ModuleType:
     spec = spec_from_file_location(name, file, loader=folder)
     if spec is None:
         raise OwnCodeError(f"{file} is no Python file")
-    # Dataclasses and pickle look a class's module up by its name.
+    # Dataclasses and pickle look up the module of a class by its name.
     sys.modules[name] = module = module_from_spec(spec)
     try:
         folder.exec_module(module)
@@ -264,7 +264,7 @@ def _is_still(file: Path, tree: Mapping[Path, bytes]) -> bool:
 
 
 def _tree(file: Path) -> dict[Path, bytes]:
-    """A file and those of its folder that it imports, with their contents."""
+    """A file and the files of its folder that it imports, with their contents."""
     tree: dict[Path, bytes] = {}
     _gather(file, file.parent, tree)
     return tree
@@ -288,7 +288,7 @@ def _gather(file: Path, folder: Path, tree: dict[Path, bytes]) -> None:
 
 
 def _imported(tree: ast.AST, package: Path) -> Iterator[tuple[str, ...]]:
-    """What may be a module of the folder, as the parts of its path."""
+    """Imported names that may be modules of the folder, each as the parts of a path."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for one in node.names:

@@ -1,8 +1,8 @@
-"""How a name finds a planner or a domain.
+"""Finding planners and domains by their names.
 
 A name is one of this project's own; one that an installed package announces in the entry-point
-group `llm_planning.planners` or `llm_planning.domains`; or FILE.py:NAME, a file of the user's. Such
-a file is code and is run: only commands that run planners look such names up.
+group `llm_planning.planners` or `llm_planning.domains`; or FILE.py:NAME, a file of the user's.
+Looking up a name of the last form runs the file, so only commands that run planners do it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pydantic.errors import PydanticUserError
 
 from llm_planning.domain import Domain, DomainError
 from llm_planning.names import remedy
-from llm_planning.own_code import Source, is_own, load_own, own_source
+from llm_planning.own_code import CodeSource, is_own, load_own, own_source
 from llm_planning.settings import Settings
 from llm_planning.specs import DomainSpec, PlannerSpec
 
@@ -42,7 +42,7 @@ class UnknownDomainError(ValueError):
 
 
 def find_planner(name: str) -> PlannerSpec:
-    """The planner of this name, or of which this is an older name.
+    """The planner with a name; older names are found too.
 
     Raises:
         UnknownPlannerError: there is none, or a package announces something else under this name;
@@ -55,12 +55,12 @@ def find_planner(name: str) -> PlannerSpec:
         return spec
     found, said, source = _foreign(PLANNER_GROUP, name, UnknownPlannerError)
     if not isinstance(found, PlannerSpec):
-        raise UnknownPlannerError(f"{said} is no planner: decorate a function with `@planner`")
+        raise UnknownPlannerError(f"{said} is not a planner: decorate a function with `@planner`")
     return replace(found, name=name, source=source)
 
 
 def recorded_as(name: object) -> object:
-    """How ledgers call a planner: by its oldest name. What is no planner's name stays as it is."""
+    """A planner's oldest name, which ledgers use; any other value stays as it is."""
     from llm_planning.planners.catalogue import ALIASES, PLANNERS
 
     spec = PLANNERS.get(str(name)) or ALIASES.get(str(name))
@@ -82,12 +82,12 @@ def find_domain(name: str) -> DomainSpec:
         return DOMAINS[name]
     found, said, source = _foreign(DOMAIN_GROUP, name, UnknownDomainError)
     if not (inspect.isclass(found) and issubclass(found, Domain)):
-        raise UnknownDomainError(f"{said} is no domain: write a subclass of `Domain`")
+        raise UnknownDomainError(f"{said} is not a domain: write a subclass of `Domain`")
     return spec_of(found, name=name, source=source)
 
 
 def announced(group: str) -> tuple[str, ...]:
-    """Names that installed packages announce and that are not this project's; nothing is loaded.
+    """Names that installed packages announce, without this project's own; nothing is loaded.
 
     Args:
         group: `PLANNER_GROUP` or `DOMAIN_GROUP`.
@@ -96,12 +96,12 @@ def announced(group: str) -> tuple[str, ...]:
     return tuple(name for name in _announced(group) if name not in ours)
 
 
-def source_named(group: str, name: str) -> Source | None:
-    """The `source` of what has this name now, without running or loading it.
+def source_named(group: str, name: str) -> CodeSource | None:
+    """The `source` of the planner or domain that has a name now, without running or loading it.
 
     Args:
         group: `PLANNER_GROUP` or `DOMAIN_GROUP`.
-        name: as `find_planner` or `find_domain` takes it.
+        name: as `find_planner` or `find_domain` take it.
 
     Raises:
         OwnCodeError: the user's file cannot be read.
@@ -123,11 +123,13 @@ def _announced(group: str) -> dict[str, EntryPoint]:
     return {entry.name: entry for entry in entry_points(group=group)}
 
 
-def _foreign(group: str, name: str, unknown: type[ValueError]) -> tuple[object, str, Source | None]:
-    """What a name of a user's file or of a package leads to, how it is told, and its source.
+def _foreign(
+    group: str, name: str, unknown: type[ValueError]
+) -> tuple[object, str, CodeSource | None]:
+    """Loads the object of a user's file or of a package: itself, its name in messages, its source.
 
     Raises:
-        ValueError: of the type `unknown`: nothing has this name, or its package fails.
+        ValueError: of the type `unknown`; nothing has this name, or its package fails.
         OwnCodeError: the user's file fails.
     """
     if own := load_own(name):
@@ -150,18 +152,18 @@ def _said(entry: EntryPoint) -> str:
     return f"{entry.name} ({entry.value}{package})"
 
 
-def _package(entry: EntryPoint) -> Source | None:
-    """The package of an entry: its version stands for its content."""
+def _package(entry: EntryPoint) -> CodeSource | None:
+    """The package of an entry; its version identifies its content."""
     if entry.dist is None:
         return None
     origin = f"{entry.dist.name} {entry.dist.version}"
-    return Source(origin, hashlib.sha256(origin.encode()).hexdigest())
+    return CodeSource(origin, hashlib.sha256(origin.encode()).hexdigest())
 
 
 def spec_of(
-    kind: type[Domain[Any, Any]], *, name: str = "", source: Source | None = None
+    kind: type[Domain[Any, Any]], *, name: str = "", source: CodeSource | None = None
 ) -> DomainSpec:
-    """What a class of a domain says of itself: its constructor's parameters are its settings.
+    """Makes the spec of a class of a domain; its constructor's parameters are its settings.
 
     Raises:
         DomainError: a parameter of the constructor has no default, or cannot be a setting.
@@ -178,7 +180,7 @@ def spec_of(
 
     def open_(task: str, chosen: Settings) -> Domain[Any, Any]:
         given = {key: getattr(chosen, key) for key in fields}
-        # A subclass's constructor takes what its signature says.
+        # The constructor of a subclass takes the parameters of its signature.
         make: Any = kind
         made: Domain[Any, Any] = make(task=task, **given) if takes_task else make(**given)
         return made
@@ -195,7 +197,7 @@ def spec_of(
 
 
 def _type_of(parameter: inspect.Parameter, kind: type[Domain[Any, Any]], name: str) -> Any:  # noqa: ANN401
-    """The type of a setting: as a parameter is annotated, else that of its default.
+    """The type of a setting: the parameter's annotation, else the type of its default.
 
     Raises:
         DomainError: the parameter cannot be a setting.
@@ -230,5 +232,5 @@ def _type_of(parameter: inspect.Parameter, kind: type[Domain[Any, Any]], name: s
 
 
 def kebab(name: str) -> str:
-    """TowersOfHanoi as towers-of-hanoi."""
+    """Turns TowersOfHanoi into towers-of-hanoi."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()

@@ -1,4 +1,4 @@
-"""From names to a plan: the planner, the domain, the task and the settings that a user named."""
+"""Runs a planner by names: of the planner, the domain, the task and the settings."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from llm_planning.outcome import Outcome
-    from llm_planning.own_code import Source
+    from llm_planning.own_code import CodeSource
     from llm_planning.roles import Engines
     from llm_planning.trace import Event
     from llm_serving.request import Usage
@@ -51,7 +51,7 @@ REFUSALS: Final = (
     OwnCodeError,
     SettingsError,
 )
-"""What `prepare` raises; each says in one line what is wrong and what to write instead."""
+"""The errors of `prepare`; each says in one line what is wrong and what to write instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +60,8 @@ class Prepared:
 
     Attributes:
         spec: the planner.
-        domain: where it plans; None for a planner of a benchmark, which opens its own worlds.
-        task: one of the domain's.
+        domain: the domain; None for a planner of a benchmark, which opens its own worlds.
+        task: a task of the domain.
         chosen: all settings.
     """
 
@@ -72,18 +72,18 @@ class Prepared:
 
     @property
     def domain_name(self) -> str:
-        """Name of the domain, or of the benchmark's."""
+        """The name of the domain or of the benchmark."""
         return name_of(self.spec, self.domain)
 
     async def run(self, engines: Engines, seed: int) -> Outcome:
-        """Opens the domain, plans, and closes it where it can be closed.
+        """Opens the domain, plans, and closes the domain if it can be closed.
 
         Args:
-            engines: who answers.
+            engines: answer the questions.
             seed: of every draw.
 
         Raises:
-            Exception: whatever the domain or the planner raises.
+            Exception: an error of the domain or of the planner.
         """
         async with AsyncExitStack() as opened:
             world = None
@@ -105,14 +105,14 @@ def prepare(
     task: str | None = None,
     settings: Mapping[str, object],
 ) -> Prepared:
-    """Looks everything up that a run needs, and checks that it fits together.
+    """Looks up the parts of a run, and checks that they fit together.
 
     Args:
         planner: its name, or the planner itself.
         domain: its name, or the domain itself; None for the planner's benchmark, or this project's
             domain that has the task.
         task: its name; None for the domain's first.
-        settings: key -> value, the planner's and the domain's; what is missing keeps its default.
+        settings: key -> value, of planner and domain; missing ones keep their defaults.
 
     Raises:
         ValueError: one of `REFUSALS`.
@@ -130,7 +130,7 @@ def prepare(
 def prepare_with(
     planner: str | PlannerSpec, world: Domain[Any, Any], *, settings: Mapping[str, object]
 ) -> Prepared:
-    """The same for a domain that is open already.
+    """Like `prepare`, for a domain that is open already.
 
     Args:
         planner: its name, or the planner itself.
@@ -162,14 +162,14 @@ def prepare_with(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """What came of one run of a planner.
+    """One run of a planner and its result.
 
     Attributes:
-        outcome: what the planner found, or what was raised.
-        usage: what the planner asked, by role; what it asked before an error is among it.
+        outcome: the planner's outcome, or the error.
+        usage: calls and tokens by role, also those before an error.
         started: seconds since the epoch.
-        seconds: from looking the planner up to its last answer.
-        events: what was recorded of it; empty where nobody records.
+        seconds: from looking up the planner to its end.
+        events: the recorded events; empty outside `recording`.
     """
 
     outcome: Outcome | BaseException
@@ -179,10 +179,10 @@ class RunRecord:
     events: Sequence[Event]
 
     def result(self) -> Outcome:
-        """What the planner found.
+        """The planner's outcome.
 
         Raises:
-            BaseException: what was raised instead.
+            BaseException: the error of the run.
         """
         if isinstance(self.outcome, BaseException):
             raise self.outcome
@@ -190,15 +190,15 @@ class RunRecord:
 
 
 async def run_planner(find: Callable[[], Prepared], meters: Engines, *, seed: int) -> RunRecord:
-    """Looks a planner up and runs it; whatever either raises is told in the record.
+    """Looks up a planner and runs it; an error of either is in the record.
 
     Args:
-        find: looks it up, such as a `partial` of `prepare`.
-        meters: who answers, with counters of this run: see `metered`.
+        find: looks up the planner, such as a `partial` of `prepare`.
+        meters: answer the questions and count for this run; see `metered`.
         seed: of every draw.
 
     Raises:
-        CancelledError: the run was cancelled; what is cancelled inside a planner is its error.
+        CancelledError: the run was cancelled; a cancellation inside the planner is its error.
     """
     started, begun = time.time(), time.perf_counter()
     outcome: Outcome | BaseException
@@ -232,13 +232,13 @@ def find_where(
     task: str | None,
     settings: Iterable[str] = (),
 ) -> DomainSpec | None:
-    """Where a planner plans: None where that is its benchmark, which is no domain of others.
+    """Finds the domain of a planner; None if it plans in its own benchmark.
 
     Args:
         spec: the planner.
-        domain: what the user says.
-        task: what the user says, where that tells the domain.
-        settings: keys that the user sets, which may tell it without a task.
+        domain: as the user gave it; None to infer it.
+        task: as the user gave it; the domain may be inferred from it.
+        settings: keys that the user set; without a task, the domain may be inferred from them.
 
     Raises:
         ValueError: one of `REFUSALS`.
@@ -258,7 +258,7 @@ def find_where(
 
 
 def tasks_of(spec: PlannerSpec, domain: DomainSpec | None) -> tuple[str, ...]:
-    """The tasks that a planner can be given in a domain, or in its benchmark."""
+    """The tasks of a domain, or of the planner's benchmark."""
     if domain is not None:
         return domain.tasks
     return spec.benchmark.tasks if spec.benchmark else ()
@@ -272,20 +272,20 @@ def name_of(spec: PlannerSpec, domain: DomainSpec | None) -> str:
 
 
 def source_of(spec: PlannerSpec, domain: DomainSpec | None) -> str:
-    """SHA-256 of the code that is not ours, of the planner's and the domain's; "" if all is."""
+    """SHA-256 of the planner's and the domain's code, if not this project's; "" if both are."""
     return joined(spec.source, domain.source if domain else None)
 
 
-def joined(*sources: Source | None) -> str:
-    """The hashes of a planner's source and of its domain's, each once, with `+` between them."""
+def joined(*sources: CodeSource | None) -> str:
+    """The distinct hashes of a planner's and a domain's source, joined by `+`."""
     return "+".join(dict.fromkeys(source.sha256 for source in sources if source))
 
 
 def models_of_roles(spec: PlannerSpec, chosen: Chosen) -> dict[str, str]:
-    """Role -> the model of its own, as the file says that the setting `roles` may name.
+    """Role -> its own model, from the file that the setting `roles` may name.
 
     Raises:
-        SettingsError: it is no such file.
+        SettingsError: the file does not assign roles.
     """
     if not isinstance(chosen.planner, RoleSettings):
         return {}
@@ -299,7 +299,7 @@ def fitting_domains(spec: PlannerSpec) -> list[DomainSpec]:
 
 
 def _default_domain(spec: PlannerSpec, task: str | None, settings: frozenset[str]) -> DomainSpec:
-    """The only one of this project's domains that has the task; without a task, the first."""
+    """The only domain of this project that has the task; without a task, the first domain."""
     fitting = fitting_domains(spec)
     if not fitting:
         raise DomainError(f"planner {spec.name} needs a domain: name one")

@@ -1,4 +1,4 @@
-"""The front door: opening a model, and planning with it."""
+"""The public functions: opening a model, and planning with it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def open_engine(model: str) -> Iterator[Engine]:
 def open_uncached_engine(model: str) -> Iterator[Engine]:
     """Loads a model into this process and caches nothing.
 
-    Every question is put to the model anew, and every vector and game is computed.
+    Every question goes to the model, and every vector and every step of a game is computed.
 
     Args:
         model: as `open_engine` takes it.
@@ -94,9 +94,9 @@ async def plan(
     Args:
         planner: a name, such as "too", or a planner of your own.
         problem: the name of a task, or a domain of your own; None for the domain's first task.
-        engine: who answers; `Engines` where some roles have an engine of their own.
-        domain: the name of a domain, where the task alone does not tell it.
-        settings: key -> value, the planner's and the domain's; what is missing keeps its default.
+        engine: answers the questions; `Engines` if some roles have their own engine.
+        domain: the name of a domain, if the task alone does not decide it.
+        settings: key -> value, of planner and domain; missing ones keep their defaults.
         seed: of every draw, an integer; equal seeds and answers make equal plans.
 
     Returns:

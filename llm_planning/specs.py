@@ -1,4 +1,4 @@
-"""What planners and domains are to whoever runs them by name: specs, problems, settings of both."""
+"""Planners and domains as they are run by name: specs, problems and settings."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from llm_planning.outcome import Outcome
-    from llm_planning.own_code import Source
+    from llm_planning.own_code import CodeSource
     from llm_planning.roles import Engines
 
 FOREIGN = "domain."
-"""Begins the key of a domain's setting where the planner has one of the same name."""
+"""Prefix of the key of a domain's setting if the planner has a setting of the same name."""
 
 
 DomainT = TypeVar("DomainT", bound=Domain[Any, Any])
 
 
 class UnknownTaskError(ValueError):
-    """No task of the domain has this name."""
+    """The domain has no task with this name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem(Generic[DomainT]):
-    """What a planner is given.
+    """The problem that a planner is given.
 
     Attributes:
         domain: name of the domain.
         task: name of the task.
-        world: the domain, opened for this task; of a benchmark's planner, which opens its own
-            worlds, None.
+        world: the domain, opened for this task; None for a benchmark's planner, which opens its own
+            worlds.
     """
 
     domain: str
@@ -56,13 +56,13 @@ class Run(Protocol):
         settings: Any,  # noqa: ANN401  (an instance of the spec's own settings model)
         seed: int,
     ) -> Outcome:
-        """Returns what came of it."""
+        """Returns the outcome."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Benchmark:
-    """Worlds that belong to some planners only, who open them themselves.
+    """Worlds of some planners only, which open them themselves.
 
     Attributes:
         domain: its name.
@@ -79,15 +79,15 @@ class PlannerSpec:
 
     Attributes:
         name: in kebab-case.
-        summary: one line for a list; says all by itself.
-        paper: under which heading it is listed.
+        summary: one line for a list, clear without its context.
+        paper: the heading under which it is listed.
         settings: the model of its settings; `settings.read({...})` makes an instance.
         run: plans one task.
         roles: names of the questions that it may ask a model.
-        needs: what it asks of a domain beyond the contract.
-        benchmark: where it plans, if it does so in worlds of its own only.
-        source: where it comes from; None for this project's.
-        aliases: names that it had before, oldest first; each still finds it.
+        needs: the optional members that it needs of a domain.
+        benchmark: its own worlds, if it plans only in these.
+        source: its origin; None for this project's planners.
+        aliases: earlier names, oldest first; each still finds it.
     """
 
     name: str
@@ -98,21 +98,21 @@ class PlannerSpec:
     roles: tuple[str, ...] = ()
     needs: tuple[Need, ...] = ()
     benchmark: Benchmark | None = None
-    source: Source | None = None
+    source: CodeSource | None = None
     aliases: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every name that finds it, oldest first."""
+        """Every name that finds the planner, oldest first."""
         return (*self.aliases, self.name)
 
     @property
     def recorded_as(self) -> str:
-        """Its name in sweeps' trials and ledgers: the oldest, which the keys of trials hash."""
+        """The oldest name, which trials and ledgers use and the keys of trials hash."""
         return self.names[0]
 
     def lacks(self, domain: DomainSpec) -> tuple[Need, ...]:
-        """What it needs and a domain does not give."""
+        """The needs of the planner that a domain does not meet."""
         return tuple(need for need in self.needs if not need.met_by(domain.kind))
 
 
@@ -121,13 +121,14 @@ class DomainSpec:
     """One domain.
 
     Attributes:
-        name: in kebab-case; of a user's, FILE.py:CLASS.
+        name: in kebab-case; FILE.py:CLASS for a user's domain.
         summary: one line for a list.
         kind: its class.
         tasks: names of its tasks, at least one.
         settings: the model of its settings.
-        open: makes the domain for a task; an asynchronous context manager also closes it.
-        source: where it comes from; None for this project's.
+        open: makes the domain for a task; if that is an asynchronous context manager, it also
+            closes the domain.
+        source: its origin; None for this project's domains.
     """
 
     name: str
@@ -139,7 +140,7 @@ class DomainSpec:
         [str, Any],
         Awaitable[Domain[Any, Any]] | Domain[Any, Any] | AbstractAsyncContextManager[Any],
     ]
-    source: Source | None = None
+    source: CodeSource | None = None
 
 
 def planner(
@@ -157,7 +158,7 @@ def planner(
         summary: one line for a list; by default the function's first line of documentation.
         settings: the model of its settings.
         roles: names of the questions that it may ask a model.
-        needs: what it asks of a domain beyond the contract.
+        needs: the optional members that it needs of a domain.
 
     Returns:
         A decorator for `async def run(problem, *, engines, settings, seed) -> Outcome`. It gives a
@@ -199,15 +200,15 @@ class Chosen:
     """Settings of a planner and of its domain, checked.
 
     Attributes:
-        planner: the planner's.
-        domain: the domain's; of a benchmark's planner, none.
+        planner: the settings of the planner.
+        domain: the settings of the domain; empty for a benchmark's planner.
     """
 
     planner: Settings
     domain: Settings
 
     def to_json(self) -> dict[str, object]:
-        """Key -> value of all of them, as `choose` takes them."""
+        """Key -> value of all settings, as `choose` takes them."""
         said = self.planner.to_json()
         for key, value in self.domain.to_json().items():
             said[FOREIGN + key if key in said else key] = value
@@ -222,12 +223,12 @@ def known_keys(spec: PlannerSpec, domain: DomainSpec | None) -> tuple[str, ...]:
 
 
 def choose(spec: PlannerSpec, domain: DomainSpec | None, values: Mapping[str, object]) -> Chosen:
-    """Reads the settings that a user gave, the domain's among the planner's.
+    """Reads the settings that a user gave for a planner and its domain.
 
     Args:
         spec: the planner.
-        domain: where it plans; None for a benchmark's planner.
-        values: key -> value; `domain.KEY` is always the domain's.
+        domain: the domain; None for a benchmark's planner.
+        values: key -> value; `domain.KEY` is always a setting of the domain.
 
     Raises:
         SettingsError: names the key, the value and what to write instead.
@@ -252,7 +253,7 @@ def choose(spec: PlannerSpec, domain: DomainSpec | None, values: Mapping[str, ob
 
 
 def check_task(task: str, *, known: Sequence[str], of: str) -> None:
-    """Refuses a task that there is not.
+    """Makes sure that a task exists.
 
     Raises:
         UnknownTaskError: the message proposes the nearest names.
@@ -262,7 +263,7 @@ def check_task(task: str, *, known: Sequence[str], of: str) -> None:
 
 
 def refuse_unfit(spec: PlannerSpec, domain: DomainSpec) -> None:
-    """Refuses a domain that a planner cannot plan in.
+    """Makes sure that a planner can plan in a domain.
 
     Raises:
         DomainError: names what is missing.

@@ -1,4 +1,4 @@
-"""A stopwatch for things that overlap."""
+"""A stopwatch for activities that overlap."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Stopwatch:
-    """A stopwatch that runs while at least one of several things goes on.
+    """A stopwatch that runs while at least one of several activities goes on.
 
     It counts no moment twice.
 
     Attributes:
-        seconds: so far, without those of what is going on.
+        seconds: so far, without the activity that goes on now.
     """
 
     seconds: float = 0.0

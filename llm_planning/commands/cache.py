@@ -14,6 +14,7 @@ from rich.filesize import decimal
 from rich.table import Table
 
 from llm_kernels.quoting import printable
+from llm_planning.cli.options import Kind
 from llm_planning.environments.textgame.transition_store import (
     GameShare,
     TransitionStats,
@@ -21,7 +22,6 @@ from llm_planning.environments.textgame.transition_store import (
     transition_folder,
     transition_stats,
 )
-from llm_planning.fronts.options import Kind
 from llm_serving.cache_file import UnreadableCacheError, remove_cache_file
 from llm_serving.response_store import CacheStats, ResponseCache, response_cache_path
 from llm_serving.terminal import SafeConsole, literal, say

@@ -1,4 +1,4 @@
-"""`llm-planning index`: texts that are searched by meaning: building and searching."""
+"""`llm-planning index`: builds and searches an index of texts by meaning."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from llm_kernels import EmbeddingIndex
 from llm_kernels.files import open_regular
 from llm_kernels.quoting import shown
+from llm_planning.cli.options import check_writable_folder
 from llm_planning.endings import UsageError
-from llm_planning.fronts.options import check_writable_folder
 from llm_planning.interrupts import heard_while_loading
 from llm_serving.encoder import DEFAULT_ENCODER, TextEncoder
 from llm_serving.models import CATALOGUE
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
     from llm_serving.vector_store import EncoderIdentity
 
 _LONGEST_LINE = 1 << 24
-"""Bytes: a file without line breaks, an image of a disk for one, is not read to its end."""
+"""Bytes of a line, at most: a file without line breaks, such as a disk image, is not read on."""
 
 _JSONL_SUFFIXES = frozenset({".jsonl", ".ndjson"})
 
 
 class UnfitIndexError(Exception):
-    """An index that cannot be searched as the command line asks."""
+    """An index cannot be searched as the command line asks."""
 
 
 class EntryFileError(ValueError):
-    """A file of entries that cannot be read, or a line of it; nothing is made of the others."""
+    """A file of entries, or a line of it, cannot be read; no index is made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,8 @@ class FileEntry:
     """One entry of a file.
 
     Attributes:
-        key: unlike every other's.
-        text: what is embedded.
+        key: unique in the file.
+        text: the text that is embedded.
         payload: the whole JSON object; None in a text file.
     """
 
@@ -61,11 +61,11 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True)
 class EntryFile:
-    """What a file holds.
+    """The content of a file.
 
     Attributes:
         entries: in the order of their lines.
-        blank_lines: how many were skipped.
+        blank_lines: number of blank lines, which are skipped.
     """
 
     entries: tuple[FileEntry, ...]
@@ -195,7 +195,7 @@ def read_jsonl_entries(path: Path, *, field: str, key: str | None) -> EntryFile:
 
     def entry(line: str) -> FileEntry:
         value = json.loads(line, object_pairs_hook=_object)
-        # Python reads NaN, and numbers that are too large, as what JSON cannot write.
+        # Python reads NaN and numbers that are too large as values that JSON cannot hold.
         json.dumps(value, allow_nan=False)
         if not isinstance(value, dict):
             raise ValueError(f"a JSON object is needed, and this is {shown(value)}")
@@ -229,7 +229,7 @@ def _read(path: Path, parse: Callable[[str], FileEntry]) -> EntryFile:
                         blank += 1
                         continue
                     entry = parse(line)
-                    # A lone surrogate can be escaped in JSON, but nothing can be made of it.
+                    # JSON can escape a lone surrogate, but UTF-8 cannot encode it.
                     f"{entry.key}{entry.text}".encode()
                 except (ValueError, RecursionError) as error:
                     raise EntryFileError(f"{path}, line {number}: {error}") from error
@@ -270,7 +270,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 @contextmanager
 def _encoder(name: str, *, cache: bool) -> Iterator[TextEncoder]:
-    """The sentence encoder of this name, closed at the end."""
+    """Opens a sentence encoder, and closes it at the end."""
     with heard_while_loading():
         opened = TextEncoder(name, cache="shared" if cache else None)
     with closing(opened):
@@ -278,7 +278,7 @@ def _encoder(name: str, *, cache: bool) -> Iterator[TextEncoder]:
 
 
 def _embed(encoder: TextEncoder, texts: list[str]) -> tuple[NDArray[np.float32], int]:
-    """Vectors [texts, dimension], and how many of the distinct texts had one already."""
+    """The vectors, shape [texts, dimension], and the number of distinct texts with a cached one."""
     done: list[int] = []
     with progress() as bars:
         task = bars.add_task("embedding", total=len(set(texts)))

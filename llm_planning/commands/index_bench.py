@@ -25,32 +25,32 @@ if TYPE_CHECKING:
 
     from llm_kernels import Match
 
-# A measurement is the median of so many searches, or of as many as fit the time, but of three.
+# A measurement is the median of so many searches, or of as many as fit the time, at least three.
 _SEARCHES = 30
 _SECONDS = 0.5
 _SCORE_ERROR = 1e-6
 _DIMENSION = 384
-"""Of the random vectors that are timed; the bundled encoder's."""
+"""Dimension of the random vectors that are timed: that of the bundled encoder."""
 
-# Copies of the vectors at one time: those that were drawn, the index's, a backend's own and what
-# that needs to make it.
+# Copies of the vectors at one time: the drawn ones, the index's, a backend's, and one more while
+# the backend makes its own.
 _COPIES = 4
 _KEY_BYTES = 256
 _MATCH_BYTES = 400
 
 
 class BenchError(Exception):
-    """Nothing to time: the index is empty, or two backends give different answers."""
+    """Nothing is timed, as the index is empty or two backends give different answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """How long one search of a backend takes.
+    """The time of one search of a backend.
 
     Attributes:
         rows: entries of the index.
-        queries: searched for at once.
-        backend: which was timed.
+        queries: texts searched for at once.
+        backend: the timed backend.
         milliseconds: median over several searches, from vectors to matches.
         chosen: whether `auto` would take this backend.
     """
@@ -122,7 +122,7 @@ def _print_measurements(measured: list[Measurement]) -> None:
 
 
 def timed_backends(device: str) -> tuple[str, ...]:
-    """The backends that are compared on a device: all there are, but none that is interpreted."""
+    """The backends to compare on a device: all available ones except interpreted ones."""
     return tuple(
         name
         for name in available_backends(device=device)
@@ -131,7 +131,7 @@ def timed_backends(device: str) -> tuple[str, ...]:
 
 
 def refuse_sizes(sizes: Sequence[int], *, queries: Sequence[int], dimension: int, k: int) -> None:
-    """Refuses what the memory cannot hold, before any of it is made.
+    """Checks before anything is made that the memory can hold it.
 
     Args:
         sizes: rows of each index.
@@ -150,7 +150,7 @@ def refuse_sizes(sizes: Sequence[int], *, queries: Sequence[int], dimension: int
             f"--rows {rows} takes {rows * row / 2**30:.1f} GiB, and {free / 2**30:.1f} GiB of "
             f"memory are free: at most {free // row} rows fit"
         )
-    # Two sets of answers are compared.
+    # Two sets of answers exist at a time.
     query = 8 * dimension + 2 * _MATCH_BYTES * min(k, rows or k)
     if most * query > free - rows * row:
         raise UsageError(
@@ -214,7 +214,7 @@ def bench_folder(
         raise BenchError(f"{folder} holds an index without entries: there is nothing to time")
     random = np.random.default_rng(0)
     near = [index.vector(keys[row]) for row in random.integers(len(keys), size=max(queries))]
-    # Noise of length 0.5 beside unit vectors: neighbours, but no query is an entry itself.
+    # Noise of length 0.5 beside unit vectors: near the entries, but never an entry itself.
     noise = random.standard_normal((len(near), index.dimension)) * 0.5 / np.sqrt(index.dimension)
     asked = (np.stack(near) + noise).astype(np.float32)
     del index
@@ -235,7 +235,7 @@ def _compared(
 ) -> Iterator[Measurement]:
     expected: dict[int, tuple[tuple[Match, ...], ...]] = {}
     first = ""
-    # The one that needs nothing but NumPy comes first where it can, as the others' yardstick.
+    # If possible, the backend that needs only NumPy comes first, as the reference for the others.
     for backend in reversed(timed_backends(device)):
         index = opened(backend)
         first = first or backend

@@ -1,4 +1,4 @@
-"""`llm-planning models`: which models there are, fetching them, and where they lie."""
+"""`llm-planning models`: lists, fetches and finds models."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A bundled model and where it lies, if it is fetched."""
+    """A bundled model, and its folder if it is fetched."""
 
     model: BundledModel
     path: str | None

@@ -31,7 +31,7 @@ _SWEEPS = Path("sweeps")
 
 
 class NoSweepError(ValueError):
-    """The sweep that a table is measured by was not run."""
+    """The sweep that measures a table was not run."""
 
 
 def paper(
@@ -46,7 +46,7 @@ def paper(
     """Prints a table of a paper as Markdown, with what a sweep measured beside it."""
     with refusing(PublishedError, SweepConfigError):
         chosen = find_paper(name)
-        chosen.table(table)  # before a missing sweep, a wrong name
+        chosen.table(table)  # a wrong name is reported before a missing sweep
         _check_files(csv, picture)
         sweep = folder or _default_folder(chosen, table)
     _check_folder(sweep, chosen, table)
@@ -96,7 +96,7 @@ def list_tables(name: str, *, as_json: bool) -> None:
     console.print(shown)
     for key in tables:
         for sweep in _sweeps(paper, key):
-            # Below the table, where nothing is folded: commands stay whole when they are copied.
+            # Below the table, where lines are not folded, so that commands can be copied.
             console.print(literal(_run_command(sweep)), soft_wrap=True)
 
 
@@ -121,7 +121,7 @@ def _default_folder(paper: Paper, table: str) -> Path:
 
 
 def _check_folder(folder: Path, paper: Paper, table: str) -> None:
-    """Says which command fills a missing folder."""
+    """Makes the error for a missing folder, with the command that fills it."""
     if os.path.isdir(folder):
         return
     ways = [f"`{_run_command(sweep)}`" for sweep in _sweeps(paper, table)]
@@ -135,7 +135,7 @@ def _check_folder(folder: Path, paper: Paper, table: str) -> None:
 
 
 def _check_files(csv: Path | None, picture: Path | None) -> None:
-    """Refuses what cannot be written before anything is measured."""
+    """Checks before measuring that the files can be written."""
     for option, path in (("--csv", csv), ("--plot", picture)):
         if path is not None:
             try:

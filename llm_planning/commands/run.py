@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 SpecT = TypeVar("SpecT")
 
 _FILLED_IN = frozenset({"roles_sha256"})
-"""Settings that nobody sets: they belong to a trial's key."""
+"""Settings that are not listed, as they only belong to a trial's key."""
 
 
 def run(
@@ -77,7 +77,7 @@ def run(
     trace: Path | None,
     as_json: bool,
 ) -> None:
-    """Plans one task and prints what came of it; the arguments are the command line's."""
+    """Plans one task and prints the outcome; the arguments are those of the command line."""
     with refusing(*REFUSALS, TargetError):
         if planner is None:
             known = sorted((*_planners(), *announced(PLANNER_GROUP)))
@@ -105,7 +105,7 @@ def run(
             _show(outcome, record)
         sys.stdout.flush()
     finally:
-        # An answer and a trace are worth the same: neither is lost because the other is.
+        # If the answer or the trace cannot be written, the other one is written all the same.
         if trace is not None:
             header = {
                 "planner": prepared.spec.name,
@@ -124,10 +124,10 @@ def run(
 
 @contextlib.contextmanager
 def _own_failures(prepared: Prepared) -> Iterator[None]:
-    """Says where a planner or a domain of the user's own fails.
+    """Adds the file and the line to errors of the user's own code.
 
     Raises:
-        OwnCodeError: it raised something that is no error of this project.
+        OwnCodeError: the code raised an error of a class that is not this project's.
     """
     try:
         yield
@@ -168,7 +168,7 @@ def list_what_there_is(planner: str | None, *, domain: str | None, as_json: bool
 def _listed(
     planner: str | None, domain: str | None
 ) -> tuple[tuple[str, ...], list[dict[str, str]]]:
-    """The columns of a list, and its rows."""
+    """The columns and the rows of a list."""
     if planner is None:
         domains = list(_of_packages(DOMAIN_GROUP, find_domain))
         rows = [
@@ -185,7 +185,7 @@ def _listed(
 
 
 def _tasks_and_settings(spec: PlannerSpec, domain: str | None) -> list[dict[str, str]]:
-    """The tasks of a planner, domain by domain, and what can be set in the first of them."""
+    """The tasks of a planner by domain, and the settings in the first domain."""
     named = [domain] if domain else _domains_of(spec, _of_packages(DOMAIN_GROUP, find_domain))
     places = {name: find_where(spec, domain=name, task=None) for name in named}
     rows = [
@@ -209,7 +209,7 @@ def _tasks_and_settings(spec: PlannerSpec, domain: str | None) -> list[dict[str,
 
 
 def _of_packages(group: str, find: Callable[[str], SpecT]) -> Iterator[SpecT]:
-    """What installed packages announce; of what is no use, standard error tells why."""
+    """The names that installed packages announce; reports unusable ones on standard error."""
     for name in announced(group):
         try:
             yield find(name)
@@ -225,7 +225,7 @@ def _domains_of(spec: PlannerSpec, others: Iterable[DomainSpec]) -> list[str]:
 
 
 def _role_models(prepared: Prepared, said: Mapping[str, object]) -> dict[str, str]:
-    """Role -> the model of its own, as the command line and the setting `roles` say."""
+    """Role -> its own model, from the command line and the setting `roles`."""
     roles = prepared.spec.roles
     for role in said:
         if role not in roles:
@@ -259,7 +259,7 @@ def _pairs(said: Sequence[str], option: str) -> dict[str, object]:
 
 @contextlib.contextmanager
 def _open_engines(model: str, models: Mapping[str, str], *, cached: bool) -> Iterator[Engines]:
-    """Loads the model, and those of roles that have one of their own."""
+    """Loads the model and the roles' own models."""
     opener = open_engine if cached else open_uncached_engine
     opened: dict[str, Engine] = {}
     with contextlib.ExitStack() as stack:
@@ -271,7 +271,7 @@ def _open_engines(model: str, models: Mapping[str, str], *, cached: bool) -> Ite
 
 
 async def _watched(planning: Coroutine[Any, Any, RunRecord], engines: Engines) -> RunRecord:
-    """Awaits a plan; on a terminal, shows what it has cost so far."""
+    """Awaits a plan; on a terminal, shows its cost so far."""
     running = asyncio.create_task(planning)
     with SafeConsole(stderr=True).waiting("planning") as status:
         while not running.done():

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from llm_planning.cli.options import ExecutorKind, check_writable_folder
 from llm_planning.commands.sweep_plan import list_trials, run_samples
 from llm_planning.endings import UsageError, is_ours, refusing
 from llm_planning.experiments.display import clock, display_on
@@ -28,73 +28,26 @@ from llm_planning.experiments.grid_file import SweepConfigError
 from llm_planning.experiments.ledger import LEDGER_FILE, Ledger, LedgerError
 from llm_planning.experiments.local_pool import prepare_trial
 from llm_planning.experiments.provenance import collect_provenance
-from llm_planning.experiments.sweep_files import UntrustedError, find_sweep
+from llm_planning.experiments.sweep_files import Trust, UntrustedError, find_sweep
 from llm_planning.experiments.trial import Trial
-from llm_planning.fronts.options import Where, check_writable_folder
-from llm_planning.interrupts import heard_while_loading
+from llm_planning.interrupts import heard_while_loading, sigterm_as_ctrl_c
 from llm_serving.terminal import SafeConsole, complain, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from llm_planning.cli.sweep import SweepOptions
     from llm_planning.experiments.executors import Executor, PoolOpener
     from llm_planning.experiments.scheduler import Progress
-    from llm_planning.experiments.sweep_files import Trust
 
 
 class StoppedError(Exception):
-    """A sweep broke off; the message says why, and what of it is recorded."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SweepOptions:
-    """How trials are run, as the command line says.
-
-    Attributes:
-        where: in this process or on Ray.
-        cached: whether answers come from the response cache.
-        deterministic: whether no answer may depend on what is computed beside it.
-        most: trials in flight at most.
-        address: of a Ray cluster that runs.
-        workers: of Ray.
-        cpus: slots of a Ray worker.
-        trust: in what the sweep's file or ledger may make us open.
-    """
-
-    where: Where
-    cached: bool
-    deterministic: bool
-    most: int | None
-    address: str | None
-    workers: int | None
-    cpus: int
-    trust: Trust
-
-    def executor(self) -> Executor:
-        """Where trials run.
-
-        Raises:
-            UsageError: options that do not go together.
-        """
-        fresh = Answers.DETERMINISTIC if self.deterministic else Answers.FRESH
-        answers = Answers.CACHED if self.cached and not self.deterministic else fresh
-        if self.where is Where.RAY:
-            return RayExecutor(
-                answers=answers,
-                most=self.most,
-                tell=complain,
-                address=self.address,
-                workers=self.workers,
-                cpus_per_worker=self.cpus,
-            )
-        if self.address is not None or self.workers is not None:
-            raise UsageError("--ray-address and --ray-workers need --executor ray")
-        return _Interruptible(LocalExecutor(answers=answers, most=self.most, tell=complain))
+    """A sweep broke off; the message has the cause and the number of recorded trials."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Interruptible:
-    """Opens models in this process so that Ctrl-C ends it, whatever libraries make of it."""
+    """Opens models in this process so that Ctrl-C ends it, even if libraries swallow Ctrl-C."""
 
     executor: LocalExecutor
 
@@ -109,10 +62,10 @@ class _Interruptible:
 
 
 def run(file: str, *, out: Path | None, options: SweepOptions, as_json: bool) -> None:
-    """Runs the trials of a YAML file; in a folder where they were begun, those still missing."""
+    """Runs the trials of a YAML file; if the folder has a ledger of them, the missing ones."""
     with refusing(SweepConfigError):
-        executor = options.executor()
-        sweep = load_sweep(find_sweep(file), trust=options.trust)
+        executor = _executor(options)
+        sweep = load_sweep(find_sweep(file), trust=Trust.of(options.trust or ()))
     folder = out or Path("sweeps") / sweep.name
     check_writable_folder(folder)
     _sweep(folder, sweep.to_json(), executor, deterministic=options.deterministic, as_json=as_json)
@@ -121,23 +74,45 @@ def run(file: str, *, out: Path | None, options: SweepOptions, as_json: bool) ->
 def dry_run(file: str, *, options: SweepOptions, samples: int, as_json: bool) -> None:
     """Lists the trials of a YAML file and estimates their cost; records nothing."""
     with refusing(SweepConfigError):
-        executor = options.executor()
-        trials = load_sweep(find_sweep(file), trust=options.trust).trials
+        executor = _executor(options)
+        trials = load_sweep(find_sweep(file), trust=Trust.of(options.trust or ())).trials
     expected = None
     if samples:
-        with _sigterm_as_ctrl_c():
+        with sigterm_as_ctrl_c():
             expected = run_samples(trials, samples, executor)
     list_trials(trials, expected=expected, as_json=as_json)
 
 
 def resume(folder: Path, *, options: SweepOptions, as_json: bool) -> None:
     """Runs the trials of a sweep that are still missing; the YAML file is not needed."""
-    executor = options.executor()
+    executor = _executor(options)
     with Ledger.open(folder) as ledger:
         begun = ledger.sweep
     with refusing(UntrustedError):
-        options.trust.check_trials(Trial(**trial) for trial in begun["trials"])
+        Trust.of(options.trust or ()).check_trials(Trial(**trial) for trial in begun["trials"])
     _sweep(folder, begun, executor, deterministic=options.deterministic, as_json=as_json)
+
+
+def _executor(options: SweepOptions) -> Executor:
+    """Makes the executor that options ask for.
+
+    Raises:
+        UsageError: the options contradict each other.
+    """
+    fresh = Answers.DETERMINISTIC if options.deterministic else Answers.FRESH
+    answers = Answers.CACHED if options.cache and not options.deterministic else fresh
+    if options.executor is ExecutorKind.RAY:
+        return RayExecutor(
+            answers=answers,
+            most=options.concurrency,
+            tell=complain,
+            address=options.ray_address,
+            workers=options.ray_workers,
+            cpus_per_worker=options.ray_cpus,
+        )
+    if options.ray_address is not None or options.ray_workers is not None:
+        raise UsageError("--ray-address and --ray-workers need --executor ray")
+    return _Interruptible(LocalExecutor(answers=answers, most=options.concurrency, tell=complain))
 
 
 def _sweep(
@@ -148,14 +123,14 @@ def _sweep(
     deterministic: bool,
     as_json: bool,
 ) -> None:
-    """Runs what is missing of a sweep and says how it went."""
+    """Runs the missing trials of a sweep and prints a summary."""
     if os.path.exists(folder / LEDGER_FILE):
         with Ledger.open(folder) as ledger:
             ledger.refuse_old()
     trials = [Trial(**trial) for trial in sweep["trials"]]
     console = SafeConsole(stderr=True)
     try:
-        with _sigterm_as_ctrl_c():
+        with sigterm_as_ctrl_c():
             with heard_while_loading():
                 provenance = _provenance(trials, deterministic=deterministic)
             with (
@@ -180,12 +155,12 @@ def _sweep(
 
 
 def _provenance(trials: list[Trial], *, deterministic: bool) -> dict[str, Any]:
-    """What the trials are about to be run with.
+    """The provenance of the results that trials are about to have.
 
     Raises:
         ServingError: a model cannot be found.
-        ValueError: a planner, a domain or a setting is not there any more, or the user's own code
-            is not what it was when the sweep began.
+        ValueError: a planner, a domain or a setting no longer exists, or the user's own code
+            changed after the sweep began.
     """
     for first, *_ in by_kind(trials).values():
         prepare_trial(first)
@@ -194,27 +169,10 @@ def _provenance(trials: list[Trial], *, deterministic: bool) -> dict[str, Any]:
 
 
 def _recording(folder: Path, sweep: Mapping[str, Any], provenance: Mapping[str, Any]) -> Ledger:
-    """The ledger of a sweep that is begun, or was begun before."""
+    """Opens the ledger of a sweep, or makes it."""
     if os.path.exists(folder / LEDGER_FILE):
         return Ledger.resume(folder, provenance, sweep=sweep)
     return Ledger.create(folder, sweep, provenance)
-
-
-@contextmanager
-def _sigterm_as_ctrl_c() -> Iterator[None]:
-    """Lets whoever ends this process politely have the same clean end as Ctrl-C."""
-
-    def end(*_: object) -> None:
-        # A shell lets its background jobs ignore SIGINT; nothing would come of raising it there.
-        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-            raise KeyboardInterrupt
-        signal.raise_signal(signal.SIGINT)
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _say_end(folder: Path, name: str, progress: Progress, *, as_json: bool) -> None:
@@ -243,7 +201,7 @@ def _say_end(folder: Path, name: str, progress: Progress, *, as_json: bool) -> N
 
 
 def _recorded(folder: Path) -> str:
-    """What of a sweep that broke off is recorded; "" without a ledger."""
+    """Says how many trials of a sweep that broke off are recorded; "" without a ledger."""
     try:
         with Ledger.open(folder) as ledger:
             finished, total = len(ledger.finished()), len(ledger.sweep["trials"])

@@ -1,4 +1,4 @@
-"""`llm-planning sweep run --dry-run`: what would be run, and what it would cost."""
+"""`llm-planning sweep run --dry-run`: lists the trials and forecasts their cost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def run_samples(trials: Sequence[Trial], count: int, executor: Executor) -> Forecast:
-    """Runs a few trials of a sweep, shows how far they are, and infers what all will cost.
+    """Runs a few trials of a sweep, shows their progress, and forecasts the cost of all.
 
     Raises:
         ServingError: a model cannot be served, or its engine stopped.
@@ -33,12 +33,12 @@ def run_samples(trials: Sequence[Trial], count: int, executor: Executor) -> Fore
 
 
 def list_trials(trials: Sequence[Trial], *, expected: Forecast | None, as_json: bool) -> None:
-    """Prints the trials of a sweep, those that differ in task and seed alone in one line.
+    """Prints the trials of a sweep, in one line those that differ only in task and seed.
 
     Args:
         trials: of the sweep.
-        expected: what they will cost, if that was asked.
-        as_json: print one JSON object, in which every trial stands by itself.
+        expected: the forecast of their cost; None if there is none.
+        as_json: print one JSON object with every trial.
     """
     fields = {name: name.removeprefix("settings.") for name in varying(map(trial_record, trials))}
     kinds = [

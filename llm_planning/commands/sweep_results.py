@@ -1,4 +1,4 @@
-"""`llm-planning sweep status|report|export`: what a ledger holds, at any time."""
+"""`llm-planning sweep status|report|export`: reads a ledger, at any time."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def report(folder: Path, *, by: Sequence[str], as_json: bool) -> None:
         table.add_column(literal(column))
     for cells in found.cells:
         table.add_row(*map(literal, cells))
-    # A pipe has no width: no cell need be cut.
+    # A pipe has no width, so cells are not cut.
     SafeConsole(width=None if sys.stdout.isatty() else 200).print(table)
 
 
@@ -123,6 +123,6 @@ def _groups(found: Summary) -> list[dict[str, Any]]:
 
 
 def _shortened(text: str) -> str:
-    """One line that fits a terminal's few; the whole is in the JSON and in the ledger."""
+    """Shortens a text to a line; the whole text is in the JSON output and in the ledger."""
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}..."

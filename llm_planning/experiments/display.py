@@ -1,4 +1,4 @@
-"""What a running sweep shows: a live panel on a terminal, a line now and then elsewhere."""
+"""The display of a running sweep: a live panel on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Speed:
         """Takes one more sample.
 
         Args:
-            seconds: when.
+            seconds: time of the sample.
             written: tokens written so far.
 
         Returns:
@@ -50,7 +50,7 @@ class Speed:
         """
         seen = self._seen
         seen.append((seconds, written))
-        # At least the sample before this one stays, however long ago it was taken.
+        # At least the previous sample stays, however old it is.
         while len(seen) > 2 and seen[-1][0] - seen[1][0] >= WINDOW:
             seen.popleft()
         elapsed = seconds - seen[0][0]
@@ -61,7 +61,7 @@ class Display(ABC):
     """Shows progress while it is entered, and its last state at the end.
 
     Args:
-        console: where.
+        console: to draw on.
         name: of the sweep.
     """
 
@@ -80,7 +80,7 @@ class Display(ABC):
             self._draw(self._latest)
 
     def __call__(self, progress: Progress) -> None:
-        """Takes note; shows it if the last picture is old enough."""
+        """Takes the newest progress; shows it if the last picture is old enough."""
         self._latest = progress
         now = time.monotonic()
         if now - self._shown >= self._apart():
@@ -145,10 +145,10 @@ def display_on(console: Console, *, name: str) -> Display:
 
 
 def facts(progress: Progress, speed: float) -> list[tuple[str, str]]:
-    """What is shown, in order: label and value.
+    """The facts to show, in order: label and value.
 
     Args:
-        progress: where the sweep stands.
+        progress: how far the sweep is.
         speed: tokens written per second.
     """
     load, left = progress.load, progress.remaining_seconds
@@ -177,7 +177,7 @@ def picture(name: str, progress: Progress, speed: float) -> RenderableType:
 
     Args:
         name: of the sweep.
-        progress: where the sweep stands.
+        progress: how far the sweep is.
         speed: tokens written per second.
     """
     head = Table.grid(padding=(0, 1))
@@ -193,7 +193,7 @@ def picture(name: str, progress: Progress, speed: float) -> RenderableType:
 
 
 def clock(seconds: float) -> str:
-    """Seconds as people read them: 42 s, 3:05 min, 7:12 h."""
+    """Writes a duration in seconds for people: 42 s, 3:05 min, 7:12 h."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

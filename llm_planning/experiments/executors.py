@@ -1,4 +1,4 @@
-"""Opening the models of a sweep: one GPU holds one set of them, so the sets take turns."""
+"""Opens the models of a sweep: a GPU holds one set of models, so the sets take turns."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from llm_planning.experiments.pool import TrialPool
-    from llm_planning.experiments.scheduler import Records
+    from llm_planning.experiments.scheduler import ResultLedger
     from llm_planning.experiments.trial import Trial, TrialResult
     from llm_serving.engine import Engine
     from llm_serving.vllm_engine import VllmEngine
 
 MOST = 256
-"""Trials in flight at most, unless the user says otherwise."""
+"""Trials in flight at most, by default."""
 
 INVARIANT_SINCE = (8, 0)
 """Compute capability from which vLLM 0.32 documents batch invariance on NVIDIA GPUs."""
 
 
 class Answers(Enum):
-    """Where a sweep's answers come from.
+    """The source of a sweep's answers.
 
     Attributes:
-        CACHED: the response cache, and the model for what it lacks: a sweep that is run twice
-            gives the same answers.
-        FRESH: the model, every time.
-        DETERMINISTIC: the model, every time, and no answer depends on what else is in the batch.
+        CACHED: the response cache, and the model for answers that it lacks: a sweep that is run
+            twice has the same answers.
+        FRESH: always the model.
+        DETERMINISTIC: always the model, and no answer depends on the rest of the batch.
     """
 
     CACHED = "cached"
@@ -60,7 +60,7 @@ class Answers(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """The models that answer a trial: what has to be loaded to run it.
+    """The models that must be loaded to run a trial.
 
     Attributes:
         configurations: (name, configuration) of each, sorted by name; of "none", (name, None).
@@ -73,7 +73,7 @@ class Models:
         """The models of a trial, configured as they were when its sweep was read.
 
         Raises:
-            EngineConfigError: a ledger has a configuration that is none.
+            EngineConfigError: a configuration in a ledger is malformed.
         """
         names = sorted({trial.model, *trial.role_models.values()})
         return cls(tuple((name, _configuration(trial, name)) for name in names))
@@ -94,7 +94,7 @@ def _configuration(trial: Trial, name: str) -> EngineConfig | None:
 
 
 class SerialPool(LocalPool):
-    """One trial at a time, from an empty prefix cache: nothing that ran before can be felt."""
+    """Runs one trial at a time, from an empty prefix cache, so that no trial affects another."""
 
     def __init__(
         self,
@@ -118,12 +118,12 @@ def open_pool(models: Models, *, answers: Answers, most: int | None) -> Iterator
 
     With `Answers.DETERMINISTIC`, a GPU for which vLLM has batch-invariant kernels uses them, at
     full concurrency. Elsewhere (a CPU, older GPUs) every step advances one sequence of one trial,
-    which starts from an empty prefix cache: as slow as asking one question after the other.
+    which starts from an empty prefix cache. That is as slow as one question after the other.
 
     Args:
-        models: which ones.
+        models: the models to load.
         answers: where answers come from.
-        most: trials in flight at most; None leaves it to the load of the engines.
+        most: trials in flight at most; None lets the load of the engines decide.
 
     Raises:
         ServingError: a model cannot be found, fetched or served.
@@ -158,9 +158,9 @@ def open_pool(models: Models, *, answers: Answers, most: int | None) -> Iterator
 
 
 def identify(name: str, config: EngineConfig | None) -> ModelIdentity:
-    """Which weights a model's configuration means, without loading them; fetches them if need be.
+    """Identifies the weights of a model without loading them; fetches missing ones.
 
-    The dtype is the configuration's: what `auto` means is known to the engine alone.
+    The dtype is the configuration's, as only the engine knows what `auto` means.
 
     Args:
         name: of the model, as the trials name it.
@@ -178,10 +178,10 @@ def identify(name: str, config: EngineConfig | None) -> ModelIdentity:
 
 
 def use_invariant_kernels() -> bool:
-    """Asks vLLM, before it is loaded, for kernels that do not feel the batch; False without any."""
+    """Asks vLLM, before it is loaded, for batch-invariant kernels; returns whether it has them."""
     import torch
 
-    # ROCm speaks through the same functions and has other capabilities: it goes the slow way.
+    # ROCm answers the same functions with other capabilities, so it takes the slow way.
     if torch.version.hip is not None or not torch.cuda.is_available():
         return False
     if torch.cuda.get_device_capability() < INVARIANT_SINCE:
@@ -191,14 +191,14 @@ def use_invariant_kernels() -> bool:
 
 
 PoolOpener: TypeAlias = "Callable[[], Awaitable[TrialPool]]"
-"""Gives the pool, on the event loop that will use it."""
+"""Opens the pool on the event loop that will use it."""
 
 
 class Executor(Protocol):
     """Where trials run."""
 
     def open(self, models: Models) -> AbstractContextManager[PoolOpener]:
-        """Loads models, or says how they are loaded; closes them at the end."""
+        """Loads models, or prepares their loading on workers; closes them at the end."""
         ...
 
 
@@ -208,8 +208,8 @@ class LocalExecutor:
 
     Attributes:
         answers: where answers come from.
-        tell: is given what a user should know.
-        most: trials in flight at most; None leaves it to the load of the engines.
+        tell: receives messages for the user.
+        most: trials in flight at most; None lets the load of the engines decide.
     """
 
     answers: Answers
@@ -218,7 +218,7 @@ class LocalExecutor:
 
     @contextmanager
     def open(self, models: Models) -> Iterator[PoolOpener]:
-        """Loads models, before any event loop runs: Ctrl-C is heard at once."""
+        """Loads models before any event loop runs, so that Ctrl-C takes effect at once."""
         self.tell(f"loading {models}")
         with open_pool(models, answers=self.answers, most=self.most) as pool:
 
@@ -233,12 +233,12 @@ class RayExecutor:
     """Trials on the workers of a Ray cluster, each with engines of its own.
 
     Attributes:
-        answers: where answers come from; a response cache is the one of the worker's machine.
-        most: trials in flight at most on one worker; None leaves it to the load of its engines.
-        address: of a cluster that runs; None starts a Ray on this machine.
-        workers: how many; None: as many as the cluster has room for.
+        answers: where answers come from; a response cache is that of the worker's machine.
+        most: trials in flight at most on a worker; None lets the load of its engines decide.
+        address: of a running cluster; None starts Ray on this machine.
+        workers: number of workers; None for as many as the cluster has room for.
         cpus_per_worker: CPU slots of a worker on a machine without a GPU.
-        tell: is given what a user should know.
+        tell: receives messages for the user.
     """
 
     answers: Answers
@@ -250,7 +250,7 @@ class RayExecutor:
 
     @contextmanager
     def open(self, models: Models) -> Iterator[PoolOpener]:
-        """Says how the workers load models."""
+        """Prepares the loading of models on the workers."""
         from llm_planning.experiments.ray_pool import RayPool
 
         yield lambda: RayPool.open(
@@ -268,8 +268,8 @@ class RayExecutor:
 def _open_in(
     folder: Path, models: Models, *, answers: Answers, most: int | None
 ) -> Iterator[TrialPool]:
-    """A worker's pool, which finds a user's own code as this process does."""
-    with suppress(OSError):  # on a machine without the folder, only own code of it is missed
+    """A worker's pool, which finds a user's own code in the same folder as this process."""
+    with suppress(OSError):  # a machine without the folder only lacks the own code in it
         os.chdir(folder)
     with open_pool(models, answers=answers, most=most) as pool:
         yield pool
@@ -279,26 +279,26 @@ def run_groups(
     trials: Iterable[Trial],
     *,
     executor: Executor,
-    ledger: Records,
+    ledger: ResultLedger,
     retries: int,
     watch: Callable[[Progress], None],
 ) -> Progress:
-    """Runs a sweep to its end, the models one after the other.
+    """Runs a sweep to its end, one set of models after the other.
 
-    Models whose trials are all finished are not loaded.
+    Models are not loaded if all of their trials are finished.
 
     Args:
         trials: of the whole sweep.
-        executor: where they run.
-        ledger: keeps the results.
+        executor: runs them.
+        ledger: records the results.
         retries: attempts beyond the first that a failing trial gets.
-        watch: told how far the whole sweep is.
+        watch: receives the progress of the whole sweep.
 
     Raises:
-        KeyboardInterrupt: Ctrl-C; what had ended is recorded.
+        KeyboardInterrupt: Ctrl-C; results of trials that ended are recorded.
         ServingError: a model cannot be served, or its engine stopped.
-        RayPoolError: Ray cannot be had.
-        LedgerError: a result could not be kept.
+        RayPoolError: Ray cannot be used.
+        LedgerError: a result could not be recorded.
     """
     by_key = {trial.key: trial for trial in trials}
     finished = ledger.finished()
@@ -319,7 +319,7 @@ def run_groups(
 async def _run(
     trials: list[Trial],
     opened: PoolOpener,
-    ledger: Records,
+    ledger: ResultLedger,
     retries: int,
     *,
     watch: Callable[[Progress], None],

@@ -27,29 +27,29 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from llm_planning.experiments.ledger import Ledger, LedgerRow
-    from llm_planning.experiments.runs import Record
+    from llm_planning.experiments.runs import RunRecord
 
 Kind: TypeAlias = Literal["truth", "integer", "number", "text", "texts", "time"]
-"""What a column holds; every kind may be missing in a row."""
+"""The kind of a column's values; each may be missing in a row."""
 
 MOST_CELLS = 10**8
-"""Of a table: rows that share no field would make it grow with the square of their number."""
+"""Cells of a table, at most: rows that share no field make it grow with their number squared."""
 
 _INTEGERS = range(-(2**63), 2**63)
 
 _TEXTS = ("prompts", "templates")
-"""Of a provenance: long, and the same in most rows; ledgers of version 1 have templates."""
+"""Fields of a provenance that are left out: they are long and alike in most rows."""
 
 
 _TEXT_FIELDS = ("planner", "domain", "task", "model", "status", "role_models.", "provenance")
-"""What fields begin with that hold texts, whatever these look like in a CSV file."""
+"""Prefixes of fields that hold texts, even if these look like numbers in a CSV file."""
 
 _UNREPORTED = frozenset({"key", "plan", "error", "started", "trace"})
-"""Columns that no report reads."""
+"""Columns that reports do not read."""
 
 
 class ExportError(LedgerError):
-    """A table cannot be written where it was asked for, or a file holds none."""
+    """A table cannot be written to a file, or a file does not hold one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ class Column:
     Attributes:
         name: of the field.
         kind: of its values.
-        values: one per row; None where a row has none.
+        values: one per row; None in a row without a value.
     """
 
     name: str
@@ -70,15 +70,15 @@ class Column:
 def columns(ledger: Ledger) -> list[Column]:
     """The finished trials of a ledger, column by column, rows in the order of the sweep.
 
-    A column has one kind: integers beside other numbers become numbers, and where other kinds meet
-    all values become texts, those that are none their JSON.
+    A column has one kind. Integers beside other numbers become numbers. If other kinds meet, all
+    values become texts, as JSON if they are not texts.
 
     Raises:
-        ExportError: they make more than `MOST_CELLS`.
+        ExportError: the table has more than `MOST_CELLS`.
         LedgerError: the ledger cannot be read.
     """
     rows = list(ledger.rows())
-    # Read later than the rows: a writer may be adding to both.
+    # Read after the rows, as a writer may be adding to both tables.
     provenances = {
         id_: dict(_leaves("provenance", {k: v for k, v in known.items() if k not in _TEXTS}))
         for id_, known in ledger.provenances.items()
@@ -104,8 +104,7 @@ def export(ledger: Ledger, path: Path) -> int:
         The number of rows.
 
     Raises:
-        ExportError: the file's ending is another one, it cannot be written, or no trial has
-            finished yet.
+        ExportError: the file has another ending or cannot be written, or no trial has finished yet.
         LedgerError: the ledger cannot be read.
     """
     write = _WRITERS.get(path.suffix.lower())
@@ -130,13 +129,12 @@ def export(ledger: Ledger, path: Path) -> int:
     return len(table[0].values)
 
 
-def read_export(path: Path) -> list[Record]:
+def read_export(path: Path) -> list[RunRecord]:
     """The records of the trials in a file that `export` wrote; see `runs.runs_of`.
 
-    A report made from them equals the report made from the ledger, if its sweep is complete. Three
-    things are lost on the way: a value that is nothing is missing, a column of integers and other
-    numbers holds other numbers only, and in a CSV file an empty text is missing and a text that
-    reads as a number is one.
+    If the sweep is complete, a report made from them equals the report made from the ledger. Values
+    of None are missing in them, and a column of integers and other numbers holds no integers. From
+    a CSV file, an empty text is missing, and a text that reads as a number is a number.
 
     Args:
         path: ends in `.csv` or `.parquet`, or in one of these and `.gz`.
@@ -145,7 +143,7 @@ def read_export(path: Path) -> list[Record]:
         A record for each row, with the fields of `runs` and those of the provenance.
 
     Raises:
-        ExportError: the file cannot be read, or holds no such table.
+        ExportError: the file cannot be read or does not hold such a table.
     """
     ending = (path.with_suffix("") if path.suffix == ".gz" else path).suffix.lower()
     read = _READERS.get(ending)
@@ -167,7 +165,7 @@ def read_export(path: Path) -> list[Record]:
 def to_csv(table: Iterable[Column]) -> bytes:
     """Comma-separated values in UTF-8 with a head line.
 
-    Missing values are empty, truths `true` and `false`, times ISO 8601 in UTC, lists JSON.
+    Missing values are empty, booleans `true` and `false`, times ISO 8601 in UTC, lists JSON.
     """
     table = list(table)
     text = io.StringIO()
@@ -199,7 +197,7 @@ def to_parquet(table: Iterable[Column]) -> bytes:
 
 def _from_csv(content: bytes) -> Mapping[str, Sequence[Any]]:
     text = content.decode()
-    # The reader's own limit is below that of a ledger's texts.
+    # The default limit of the reader is below the length of texts in a ledger.
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
     head, *rows = csv.reader(io.StringIO(text, newline=""))
     cells = zip(*rows, strict=True) if rows else [()] * len(head)
@@ -214,7 +212,7 @@ def _from_parquet(content: bytes) -> Mapping[str, Sequence[Any]]:
 
 
 def _typed(name: str, cells: Sequence[str]) -> Sequence[Any]:
-    """The values of a CSV column: truths and numbers if all of its cells are, else texts."""
+    """The values of a CSV column: booleans or numbers if all cells are, else texts."""
     texts = [cell or None for cell in cells]
     if name.startswith(_TEXT_FIELDS):
         return texts
@@ -250,7 +248,7 @@ def _record(row: LedgerRow, ledger: Ledger, provenance: Mapping[str, Any]) -> di
 
 
 def _grouped(names: Iterable[str]) -> list[str]:
-    """The names with those of one family side by side, families as they first occur."""
+    """Sorts names by family; families keep the order in which they first occur."""
     families: dict[str, list[str]] = {}
     for name in names:
         families.setdefault(name.partition(".")[0], []).append(name)
@@ -277,7 +275,7 @@ def _column(name: str, values: list[Any]) -> Column:
 
 
 def _kind(values: Sequence[Any]) -> Kind:
-    """What all values are; text where they differ, or are something that no other kind holds."""
+    """The kind of all values; text if they differ or fit no other kind."""
     types = {type(value) for value in values}
     if types == {bool}:
         return "truth"
@@ -293,7 +291,7 @@ def _kind(values: Sequence[Any]) -> Kind:
 
 def _as_text(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value)
-    # A lone surrogate has no UTF-8.
+    # A lone surrogate cannot be encoded as UTF-8.
     return text.encode("utf-8", "backslashreplace").decode()
 
 

@@ -1,4 +1,4 @@
-"""What a sweep will cost, from a few of its trials."""
+"""Forecasts the cost of a sweep from a few of its trials."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Kinds: TypeAlias = "Mapping[str, list[Trial]]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What trials ask of the model: calls, tokens read and tokens written."""
+    """The work of the model: calls, tokens read and tokens written."""
 
     calls: float
     prompt_tokens: float
@@ -31,14 +31,14 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """What all trials of a sweep are likely to cost.
+    """The likely cost of all trials of a sweep.
 
     Attributes:
-        samples: trials that were run to know.
-        failed: those of them that failed, by their error.
+        samples: number of trials that were run for the forecast.
+        failed: error -> number of samples that failed with it.
         cost: of the whole sweep; None if every sample failed.
-        seconds: that it takes at the samples' speed, mostly more than it will, as a fuller batch is
-            faster; None if no sample had to ask the model.
+        seconds: of the whole sweep at the samples' speed, usually too many, as a fuller batch is
+            faster; None if no sample asked the model.
     """
 
     samples: int
@@ -48,7 +48,7 @@ class Forecast:
 
 
 class _Samples:
-    """A ledger that forgets: nothing of a sample is kept but what the response cache has."""
+    """A ledger that records nothing: of a sample, only answers in the response cache are kept."""
 
     def __init__(self) -> None:
         self.results: list[TrialResult] = []
@@ -78,14 +78,14 @@ def choose_samples(trials: Sequence[Trial], count: int) -> list[Trial]:
 
     Args:
         trials: of the sweep.
-        count: how many; fewer are chosen where a kind has not as many as its share.
+        count: of the samples; fewer are chosen if a kind has fewer trials than its share.
     """
     kinds = list(by_kind(trials).values())
     chosen: list[Trial] = []
     for place, kind in enumerate(kinds):
         share = (place + 1) * count // len(kinds) - place * count // len(kinds)
         share = min(share, len(kind))
-        # Kinds start at different places, so that few samples of many kinds meet several tasks.
+        # Kinds start at different places, so that few samples of many kinds cover several tasks.
         chosen.extend(
             kind[(turn * len(kinds) + place) * len(kind) // (share * len(kinds))]
             for turn in range(share)
@@ -100,16 +100,16 @@ def forecast(
     executor: Executor,
     watch: Callable[[Progress], None],
 ) -> Forecast:
-    """Runs a few trials and infers what all of them will cost.
+    """Runs a few trials and forecasts the cost of all of them.
 
-    A kind of trials without a sample takes the mean of its planner's samples, and if there are
-    none, of all samples.
+    A kind of trials without a sample takes the mean of its planner's samples, or the mean of all
+    samples if its planner has none.
 
     Args:
         trials: of the sweep.
         samples: some of them.
-        executor: where they run.
-        watch: told how far the samples are.
+        executor: runs the samples.
+        watch: receives the progress of the samples.
 
     Raises:
         ServingError: a model cannot be served, or its engine stopped.

@@ -1,7 +1,6 @@
 """From a YAML file to the trials of a sweep.
 
-A sweep is a product: models x planners x domains x settings x tasks x seeds. This file says all
-there is to the language:
+A sweep is a product: models x planners x domains x settings x tasks x seeds. The whole language:
 
     name: too-scaling              # the sweep's folder; without it, the file's own name
     extends: base.yaml             # keys other than `name` that are missing come from there
@@ -22,8 +21,8 @@ there is to the language:
       - {task: milk-a-cow, seed: 2}
     retries: 2                     # more attempts for a trial that fails
 
-Blocks join grids that are no product, such as those of planners that do not share a setting. What a
-block does not say it takes from the top of the file, `settings` again one by one:
+Blocks join grids that are not one product, such as those of planners that do not share a setting. A
+block takes missing keys from the top of the file, and missing `settings` one by one:
 
     settings: {d: [8, 12]}
     grids:
@@ -85,14 +84,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """What one file describes.
+    """The sweep that a file describes.
 
     Attributes:
         name: safe as a folder's name.
-        trials: all different, in the order in which the file gives them.
+        trials: distinct, in the order in which the file gives them.
         retries: more attempts for a trial that fails.
-        source: the configuration as JSON, inheritance and defaults resolved; itself a sweep file
-            that gives the same trials.
+        source: the configuration as JSON with inheritance and defaults resolved, which is itself a
+            sweep file with the same trials.
     """
 
     name: str
@@ -111,11 +110,11 @@ def load_sweep(path: str | os.PathLike[str], *, trust: Trust | None = None) -> S
     Args:
         path: the YAML file; a model's YAML file and a user's own code in it are found from the
             working directory, a file that it extends from its own folder.
-        trust: what the file may make us open; by default no code and no folders.
+        trust: the code and models that the file may open; by default no code and no folders.
 
     Raises:
-        SweepConfigError: the first thing that is wrong: its file, key path and value, and what to
-            write instead.
+        SweepConfigError: names the first error by file, key path and value, and what to write
+            instead.
     """
     resolved = resolve_file(Path(path))
     trust = trust or Trust()
@@ -149,7 +148,7 @@ def load_sweep(path: str | os.PathLike[str], *, trust: Trust | None = None) -> S
 
 
 def _check_names(entries: Mapping[str, Entry], trust: Trust) -> None:
-    """Refuses code that the user does not vouch for, before looking up a name runs it."""
+    """Refuses code that the user does not trust, before looking up a name runs it."""
     for key in {"planners", "domain"} & entries.keys():
         for name in entries[key].value:
             with _vouched(entries[key].where):
@@ -158,7 +157,7 @@ def _check_names(entries: Mapping[str, Entry], trust: Trust) -> None:
 
 @contextmanager
 def _vouched(where: object) -> Iterator[None]:
-    """Says where in a file something stands that the user does not vouch for."""
+    """Adds the place in a file to an error about something that the user does not trust."""
     try:
         yield
     except UntrustedError as error:
@@ -186,8 +185,8 @@ class _Product:
         """Looks up the names in a block and checks them against one another.
 
         Args:
-            where: the block's own place.
-            entries: key -> what holds in the block; a setting's key is `settings.NAME`.
+            where: the block's place in the file.
+            entries: key -> its entry in the block; a setting's key is `settings.NAME`.
 
         Raises:
             SweepConfigError: planners or tasks are missing; something has no such name; or a
@@ -217,14 +216,14 @@ class _Product:
 
     @property
     def size(self) -> int:
-        """Number of trials before exclusions, those that are given twice counted twice."""
+        """Number of trials before exclusions, with repetitions."""
         rows = sum(row.size for row in self.rows)
         return len(self.models) * len(self.role_models) * rows * len(self.seeds)
 
     def trials(self) -> Iterator[tuple[tuple[object, ...], Trial]]:
-        """The trials that no clause excludes, each after what tells it from another.
+        """The trials that no clause excludes, each after a key that differs between trials.
 
-        The clauses that exclude one are remembered in `matched`.
+        Clauses that exclude a trial are added to `matched`.
 
         Raises:
             SweepConfigError: a setting has an impossible value.
@@ -258,7 +257,7 @@ class _Product:
                         yield (*place, model, tuple(roles.items()), seed, text), trial
 
     def to_json(self) -> dict[str, Json]:
-        """The block as it could be written in a file, without clauses that exclude nothing."""
+        """The block as it could stand in a file, without clauses that exclude nothing."""
         clauses = [one for one in self.clauses if id(one) in self.matched]
         return {
             "model": list(self.models),
@@ -274,7 +273,7 @@ class _Product:
         }
 
     def _engines(self, row: Row, names: Iterable[str]) -> dict[str, Json]:
-        """What the names of models mean now; "none" means nothing."""
+        """The current configurations of models; "none" has none."""
         for name in names:
             if name not in self.configurations:
                 with placed(row.where):
@@ -288,7 +287,7 @@ class _Product:
     ) -> Iterator[tuple[dict[str, Json], dict[str, str], str, list[Clause]]]:
         """A planner's combinations, each with its models, text and clauses that may exclude it.
 
-        One that is excluded whatever the task, the model and the seed need not be possible.
+        A combination that is excluded for every task, model and seed need not be possible.
         """
         names = {*row.spec.names}
         clauses = [one for one in self.clauses if not one.planner or names & {*one.planner}]
@@ -315,7 +314,7 @@ class _Product:
 
 
 def _different(trials: Iterable[tuple[tuple[object, ...], Trial]]) -> tuple[Trial, ...]:
-    """Each trial once, in the order of first sight; never hashes a trial's whole JSON."""
+    """The distinct trials in their first order, found without hashing each trial's whole JSON."""
     first: dict[tuple[object, ...], Trial] = {}
     for identity, trial in trials:
         first.setdefault(identity, trial)
@@ -323,10 +322,10 @@ def _different(trials: Iterable[tuple[tuple[object, ...], Trial]]) -> tuple[Tria
 
 
 def _refuse_idle_clauses(products: Sequence[_Product]) -> None:
-    """Refuses a clause that excluded nothing in any of the blocks where it holds.
+    """Makes sure that every clause excludes a trial in one of its blocks.
 
     Raises:
-        SweepConfigError: there is one.
+        SweepConfigError: a clause excludes nothing.
     """
     matched = set().union(*(product.matched for product in products))
     for product in products:
@@ -340,7 +339,7 @@ def _refuse_idle_clauses(products: Sequence[_Product]) -> None:
 
 
 def _unknown_in(clause: Clause, products: Iterable[_Product]) -> str:
-    """The first name of a clause that nothing in the sweep has, and the nearest that it has."""
+    """The first name in a clause that the sweep does not have, with the nearest names."""
     rows = [row for product in products for row in product.rows]
     keys = {key for row in rows for key in known_keys(row.spec, row.domain)}
     for what, names, known in (
@@ -356,12 +355,12 @@ def _unknown_in(clause: Clause, products: Iterable[_Product]) -> str:
 
 
 def _has(values: Sequence[object], value: object) -> bool:
-    """Whether a clause's values of one key, none of them being any, match this one."""
+    """Whether one of a clause's values of a key is this one; no values match every value."""
     return not values or value in values
 
 
 def _covers(clause: Clause, settings: Mapping[str, Json], spec: PlannerSpec) -> bool:
-    """Whether there is one of the clause's values for each setting of the clause."""
+    """Whether each setting of a clause has one of the clause's values."""
     for key, values in clause.settings.items():
         name = proper_key(key, spec)
         if name not in settings:

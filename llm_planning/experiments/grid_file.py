@@ -1,4 +1,4 @@
-"""What a sweep file and those that it extends say: keys, values, blocks, what is wrong with one."""
+"""Reads a sweep file and the files that it extends: keys, values, blocks, and their errors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from llm_serving.yaml_file import Json
 
 MOST_TRIALS = 1_000_000
-"""A larger grid is taken for a slip of the pen."""
+"""Trials of a sweep, at most: a larger grid is taken for a mistake."""
 
 _DEFAULT_RETRIES = 2
 _LONGEST_TEXT = 500
@@ -54,7 +54,7 @@ def _listed(value: Json) -> list[Json]:
 
 
 def _swept(value: Json) -> Sequence[Json]:
-    """The values of one setting: those of a list or a range, else the value itself."""
+    """The values of a setting: the items of a list or a range, or the value itself."""
     if isinstance(value, dict):
         return _range(value)
     if value == []:
@@ -63,7 +63,7 @@ def _swept(value: Json) -> Sequence[Json]:
 
 
 def _seeds(value: Json) -> Sequence[int]:
-    """The seeds that a list or a range names; a number is how many, from 0 on."""
+    """The seeds of a list or a range; a number n means the seeds 0 to n - 1."""
     if type(value) is int:
         if not 0 < value <= MOST_TRIALS:
             raise ValueError(f"{value} seeds are not possible; give 1 to {MOST_TRIALS}")
@@ -75,20 +75,22 @@ def _seed_values(value: Json) -> Sequence[int]:
     seeds = _swept(value)
     for seed in seeds:
         if type(seed) is not int or seed < 0:
-            raise ValueError(f"{shown(seed)} is no seed; a seed is a whole number, 0 or more")
+            raise ValueError(f"{shown(seed)} is not a seed; a seed is a whole number, 0 or more")
     return seeds
 
 
 def _range(value: dict[str, Json]) -> Sequence[int | float]:
-    """`from`, `from + step`, ..., `to`, computed in decimals: 0.1 steps stay 0.1 steps."""
+    """`from`, `from + step`, ..., `to`, computed in decimals, so that steps of 0.1 stay exact."""
     for key, bound in value.items():
         if key not in {"from", "to", "step"}:
             known = remedy(key, ("from", "to", "step"))
             raise ValueError(f"unknown key {shown(key)} of a range; {known}")
         if type(bound) not in {int, float}:
-            raise ValueError(f"{key} {shown(bound)} of a range is no number")
+            raise ValueError(f"{key} {shown(bound)} of a range is not a number")
     if not {"from", "to"} <= value.keys():
-        raise ValueError(f"{shown(value)} is no range: one has `from`, `to` and, if not 1, `step`")
+        raise ValueError(
+            f"{shown(value)} is not a range: a range has `from`, `to` and, if not 1, `step`"
+        )
     first, last = (Decimal(repr(value[key])) for key in ("from", "to"))
     step = Decimal(repr(value.get("step", 1)))
     if step <= 0 or last < first:
@@ -110,7 +112,7 @@ def _by_planner(value: Json) -> Json:
     names = _listed(value)
     for name in names:
         if not isinstance(name, str):
-            raise ValueError(f"{shown(name)} is no planner's name")
+            raise ValueError(f"{shown(name)} is not a planner's name")
     return {name: {} for name in names}
 
 
@@ -121,7 +123,7 @@ def _is_setting(name: str) -> bool:
 
 
 def _model(name: str) -> str:
-    """Checks a configuration file; whether a model of another name exists, its fetching tells."""
+    """Checks a model's configuration; whether a hub id exists shows only when it is fetched."""
     _refuse_odd(name, "model's name")
     if not name.endswith((".yaml", ".yml")):
         return name
@@ -145,7 +147,7 @@ def _name(name: str) -> str:
 
 def _refuse_odd(text: str, what: str) -> None:
     if not text.isprintable() or text != text.strip() or not 0 < len(text) <= _LONGEST_TEXT:
-        raise ValueError(f"{shown(text)} is no {what}")
+        raise ValueError(f"{shown(text)} is not a {what}")
 
 
 _Name: TypeAlias = Annotated[StrictStr, AfterValidator(_name)]
@@ -159,7 +161,7 @@ class _Part(BaseModel):
 
 
 class Clause(_Part):
-    """Trials that are left out: those that have, for every key here, one of its values."""
+    """A clause of `exclude`: matches trials that have, for each of its keys, one of its values."""
 
     planner: Annotated[list[_Name], *_OneOrMore] = []
     domain: Annotated[list[_Name], *_OneOrMore] = []
@@ -177,7 +179,7 @@ class Clause(_Part):
 
 
 class Block(_Part):
-    """A product of values; keys that are missing come from the file's top, or its parent's."""
+    """A product of values; missing keys come from the top of the file or of one that it extends."""
 
     model: Annotated[list[_Model], *_OneOrMore] = []
     role_models: Annotated[list[dict[_Name, _Model]], *_OneOrMore] = []
@@ -192,7 +194,7 @@ class Block(_Part):
 
 
 class SweepFile(Block):
-    """Everything that one file says."""
+    """The keys of one file."""
 
     name: Annotated[StrictStr, Field(pattern=_NAME)] = ""
     extends: Annotated[StrictStr, AfterValidator(_file_path)] = ""
@@ -202,12 +204,12 @@ class SweepFile(Block):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """What a file says about one key.
+    """The value of one key in a file.
 
     Attributes:
         value: as `grid_file` read it.
         where: file and key path.
-        generation: of the file: 0 is the sweep's own, 1 the one that it extends.
+        generation: of the file: 0 for the sweep's own, 1 for the file that it extends.
     """
 
     value: Any
@@ -222,8 +224,8 @@ class ResolvedFile:
     Attributes:
         name: of the sweep.
         retries: more attempts for a trial that fails.
-        blocks: of each block the place where it stands, and key -> what holds there; a setting's
-            key is `settings.NAME`.
+        blocks: place of each block, and key -> its entry in the block; a setting's key is
+            `settings.NAME`.
     """
 
     name: str
@@ -241,7 +243,7 @@ def resolve_file(path: Path) -> ResolvedFile:
     """Reads a sweep file and what it extends, each from the folder of the one that extends it.
 
     Raises:
-        SweepConfigError: the first thing that is wrong with one of them.
+        SweepConfigError: names the first error in one of them.
     """
     files = _read_chain(path)
     retries = (one.content.retries for one in files if "retries" in one.content.model_fields_set)
@@ -253,10 +255,10 @@ def resolve_file(path: Path) -> ResolvedFile:
 
 
 def sweep_name(path: Path) -> str:
-    """The name of the sweep in a file, of which nothing else is looked at.
+    """The name of the sweep in a file; its other keys are not read.
 
     Raises:
-        SweepConfigError: the file is no sweep's.
+        SweepConfigError: the file is not that of a sweep.
     """
     return _name_of(_File(path, _read_file(path)))
 
@@ -294,7 +296,7 @@ def _name_of(file: _File) -> str:
 
 
 def _blocks(files: list[_File]) -> list[tuple[str, dict[str, Entry]]]:
-    """What holds in each block, with the place where the block stands."""
+    """The entries of each block, with the place of the block."""
     top: dict[str, Entry] = {}
     for generation, file in reversed(list(enumerate(files))):
         top |= _entries(file.content, f"{file.path}: ", generation)
@@ -316,7 +318,7 @@ def _blocks(files: list[_File]) -> list[tuple[str, dict[str, Entry]]]:
 
 
 def _entries(block: Block, where: str, generation: int) -> dict[str, Entry]:
-    """What a block says itself, each setting apart, so that a union of two is an inheritance."""
+    """The block's own entries, one per setting, so that a union of two blocks is inheritance."""
     entries: dict[str, Entry] = {}
     for key in Block.model_fields:
         if key == "settings":
@@ -332,7 +334,7 @@ def _read_file(path: Path) -> SweepFile:
     """Reads one file, without what it extends.
 
     Raises:
-        SweepConfigError: the first thing that is wrong with it.
+        SweepConfigError: names the first error in it.
     """
     try:
         raw = read_mapping(path)
@@ -367,7 +369,7 @@ def _explained(error: ValidationError, raw: Json) -> str:
 def _followed(location: Iterable[int | str], raw: Json) -> tuple[str, Json]:
     """The key path as the user would write it, and the value there.
 
-    A location also counts what pydantic added: the place in a list that was not written as one.
+    A location of pydantic may have the index of a list that the user wrote as a single value.
     """
     path = ""
     for part in location:

@@ -1,4 +1,4 @@
-"""The planners of a block, each in the domains where it is to plan: names are looked up here."""
+"""Looks up the planners of a block, each in its domains."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Row:
 
     @property
     def domain_name(self) -> str:
-        """Of the domain, or of the planner's benchmark."""
+        """The name of the domain or of the planner's benchmark."""
         return name_of(self.spec, self.domain)
 
     @property
@@ -56,12 +56,12 @@ class Row:
         return len(self.tasks) * math.prod(len(entry.value) for entry in self.settings.values())
 
     def combinations(self) -> Iterator[dict[str, Json]]:
-        """A value of each setting that was given, the last setting's changing fastest."""
+        """The combinations of values of the given settings; the last setting changes fastest."""
         for values in itertools.product(*(entry.value for entry in self.settings.values())):
             yield dict(zip(self.settings, values, strict=True))
 
     def read(self, given: Mapping[str, Json]) -> tuple[dict[str, Json], dict[str, str]]:
-        """All settings when these are given, defaults included, and the models they give roles."""
+        """All settings of a combination, with defaults, and the models that they give to roles."""
         try:
             chosen = choose(self.spec, self.domain, given)
             models = models_of_roles(self.spec, chosen)
@@ -77,7 +77,7 @@ class Row:
         return full, models
 
     def _impossible(self, given: Mapping[str, Json], error: SettingsError) -> SweepConfigError:
-        """The error to show: at the setting that is impossible by itself, if it is one."""
+        """The error to show, at the setting that is impossible on its own, if there is one."""
         where, value = self.where, shown(given)
         for key, entry in self.settings.items():
             try:
@@ -92,10 +92,10 @@ class Row:
 
 
 def settings_by_planner(entries: Mapping[str, Entry]) -> dict[str, dict[str, Entry]]:
-    """Planner -> its settings, those of every planner and its own.
+    """Planner -> its settings: the common ones and its own.
 
     Raises:
-        SweepConfigError: a setting of every planner is no planner's.
+        SweepConfigError: no planner has a common setting.
     """
     planners = entries["planners"]
     shared = {
@@ -123,15 +123,15 @@ def settings_by_planner(entries: Mapping[str, Entry]) -> dict[str, dict[str, Ent
 def rows_of(
     name: str, settings: Mapping[str, Entry], entries: Mapping[str, Entry]
 ) -> Iterator[Row]:
-    """A planner in each domain where it is to plan.
+    """Looks up a planner in each of its domains.
 
     Args:
         name: of the planner.
-        settings: of `settings_by_planner`.
-        entries: key -> what holds in the block.
+        settings: from `settings_by_planner`.
+        entries: key -> its entry in the block.
 
     Raises:
-        SweepConfigError: something has no such name, or does not fit.
+        SweepConfigError: a name is unknown, or the parts do not fit together.
     """
     where = key_path(entries["planners"].where, name)
     with placed(where):
@@ -149,7 +149,7 @@ def rows_of(
 def _places(
     spec: PlannerSpec, entries: Mapping[str, Entry]
 ) -> Iterator[tuple[DomainSpec | None, Sequence[str]]]:
-    """Domains with their tasks; what the file does not say of the domain, the tasks tell."""
+    """Domains with their tasks; if the file names no domain, the tasks decide it."""
     tasks = entries["tasks"]
     if "domain" in entries:
         for name in entries["domain"].value:
@@ -189,7 +189,7 @@ def _tasks(spec: PlannerSpec, domain: DomainSpec | None, entry: Entry) -> Sequen
 def _by_key(
     spec: PlannerSpec, domain: DomainSpec | None, settings: Mapping[str, Entry]
 ) -> Iterator[tuple[str, Entry]]:
-    """The settings by the keys that `Chosen.to_json` gives them."""
+    """The settings by their keys in `Chosen.to_json`."""
     known, seen = known_keys(spec, domain), set()
     for key, entry in settings.items():
         name = proper_key(key, spec)
@@ -209,16 +209,16 @@ def _by_key(
 
 
 def proper_key(key: str, spec: PlannerSpec) -> str:
-    """A setting's key, without the mark of a domain's where the planner has none of that name."""
+    """Drops the domain prefix unless the planner has a setting of the same name."""
     bare = key.removeprefix(FOREIGN)
     return key if bare in spec.settings.known_keys() else bare
 
 
 def refuse_strange_roles(entry: Entry, rows: Iterable[Row]) -> None:
-    """Refuses models of roles that no planner of a block asks.
+    """Makes sure that a planner of a block asks each role with its own model.
 
     Raises:
-        SweepConfigError: there is one.
+        SweepConfigError: no planner asks a role.
     """
     known = {role for row in rows for role in row.spec.roles}
     for role in dict.fromkeys(role for one in entry.value for role in one):
@@ -230,7 +230,7 @@ def refuse_strange_roles(entry: Entry, rows: Iterable[Row]) -> None:
 
 @contextmanager
 def placed(where: str) -> Iterator[None]:
-    """Says where in a file something stands that there is not, or that does not fit."""
+    """Adds the place in a file to errors about unknown names and parts that do not fit."""
     try:
         yield
     except (*REFUSALS, ServingError) as error:
@@ -238,7 +238,7 @@ def placed(where: str) -> Iterator[None]:
 
 
 def kind_of(value: Json) -> str:
-    """What a value is, for people: 1 and 1.0 are the same, 1 and true are not."""
+    """The kind of a value in words: 1 and 1.0 are of one kind, 1 and true are not."""
     match value:
         case None:
             return "nothing"

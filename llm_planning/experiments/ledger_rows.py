@@ -1,28 +1,47 @@
-"""The rows of a ledger: what is kept of a result, how it is written, read again and checked.
+"""The rows of a ledger: which values of a result are kept, and how they are encoded and decoded.
 
-A stranger may have written a ledger, so every value is checked where it is read. The functions
-`read_*`, `check_*` and `decode_*` raise a `ValueError` that says, in one line, what is wrong.
+A stranger may have written a ledger, so every value is checked when it is read. The functions
+`decode_*` raise a `ValueError` whose message says in one line what is wrong.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-import re
 from dataclasses import asdict, dataclass, replace
-from itertools import islice
 from operator import index
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from llm_kernels.files import LONGEST_NAME
 from llm_kernels.quoting import shown
-from llm_planning.experiments.ledger_file import LONGEST_ROW, LedgerError
+from llm_planning.experiments.ledger_checks import (
+    Bounds,
+    JsonObject,
+    TooLargeError,
+    check_count,
+    check_integer,
+    check_mapping,
+    check_moment,
+    check_seconds,
+    check_sha256,
+    check_text,
+    check_text_or_none,
+    check_texts,
+    check_truth_or_none,
+    read_json,
+    read_object,
+    within,
+    wrong_value,
+)
+from llm_planning.experiments.ledger_file import LedgerError
+from llm_planning.experiments.ledger_schema import LONGEST_ROW
 from llm_planning.experiments.traces import LONGEST_TRACE
 from llm_planning.experiments.trial import Trial, TrialResult
 from llm_planning.trace_file import encode_trace
 from llm_serving.request import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from llm_planning.experiments.traces import TraceFolder
@@ -32,61 +51,23 @@ SELECT_ROW = """
            status, success, plan, metrics, usage, error
     FROM results LEFT JOIN trials ON trials.number = results.trial WHERE results.trial = ?
 """
-"""What `decode_row` reads, of one trial."""
+"""Selects the columns that `decode_row` reads, of one trial."""
 
 _UNREPEATABLE = "$unrepeatable"
-"""Among the metrics in the file: names of those that another run may have different."""
-
-_MOST_DEPTH = 100
-"""Lists and objects inside each other, of a setting, a metric or a provenance."""
-
-_MOST_COUNT = 2**53
-"""Of calls, tokens and attempts: the largest that is exact as a float."""
-
-_LONGEST = 1e10
-"""Seconds that something takes, at most: three centuries."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
-    """How much a JSON text may hold: a short one can take 30 times its length when it is read.
-
-    Attributes:
-        characters: of the text, at most.
-        values: numbers, texts, lists, objects and so on, those inside others included, at most.
-    """
-
-    characters: int
-    values: int
-
+"""Key among the stored metrics: the names of the metrics that another run may have different."""
 
 SWEEP = Bounds(characters=2**23, values=300_000)
-"""Of a resolved sweep, which may list what a large grid consists of."""
+"""Bounds of a resolved sweep, which may list the values of a large grid."""
 
 _TRIAL = Bounds(characters=2**20, values=10_000)
-"""Of a trial: hundreds of characters are usual, and a ledger may hold a million trials."""
+"""Bounds of a trial: hundreds of characters are usual, and a ledger may hold a million trials."""
 
-_OTHERS = Bounds(characters=2**23, values=100_000)
-"""Of a plan, the metrics, the usage or a provenance."""
-
-_YEAR_10000 = 253_402_300_800.0
 _MOST_RETRIES = 100
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 _COUNTS = frozenset({"calls", "prompt_tokens", "cached_tokens", "completion_tokens", "replayed"})
-
-# A text that has no end takes all that is left, so that nothing is looked at twice.
-_TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|([,\[{])', re.DOTALL)
-
-JsonObject: TypeAlias = "dict[str, Any]"
-"""A JSON object."""
-
-
-class TooLargeError(ValueError):
-    """Something is JSON, and more than a ledger takes."""
 
 
 class UnkeepableResultError(LedgerError):
-    """A result is no JSON, or too large: the planner is to blame, the ledger is unharmed."""
+    """A planner left a result that is not JSON or is too large; the ledger is unharmed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,12 +75,12 @@ class LedgerRow:
     """A trial that has ended for good.
 
     Attributes:
-        key: of the trial, as this ledger has it.
-        result: of its last attempt; trace, events and prompts are left where they lie.
-        attempts: how many there were.
-        provenance: id of what it was run with, for `Ledger.provenances`.
-        trace: its file; None if the planner left no trace.
-        trace_sha256: of the trace's lines, uncompressed.
+        key: the trial's key in this ledger.
+        result: of the last attempt, without its trace, events and prompts.
+        attempts: number of attempts.
+        provenance: a key of `Ledger.provenances`.
+        trace: the trace's file; None if the planner left no trace.
+        trace_sha256: SHA-256 of the trace's uncompressed lines.
     """
 
     key: str
@@ -111,7 +92,7 @@ class LedgerRow:
 
 
 class ResultColumns(NamedTuple):
-    """What came of a trial, as SQLite keeps it: plan, metrics and usage as JSON."""
+    """The result of a trial as SQLite stores it: plan, metrics and usage are JSON."""
 
     status: str
     success: int | None
@@ -122,11 +103,11 @@ class ResultColumns(NamedTuple):
 
 
 def encode_result(result: TrialResult) -> tuple[ResultColumns, bytes | None]:
-    """What is kept of a result: its columns, and its trace's lines if it has a trace.
+    """Encodes a result as its columns and, if it has a trace, the trace's lines.
 
     Raises:
-        UnkeepableResultError: it holds something that is no JSON value, or that no reader of a
-            ledger takes, or more than a ledger keeps.
+        UnkeepableResultError: the result holds a value that is not JSON or that `decode_result`
+            refuses, or it is too large.
     """
     apart = {_UNREPEATABLE: sorted(result.unrepeatable)} if result.unrepeatable else {}
     try:
@@ -136,7 +117,7 @@ def encode_result(result: TrialResult) -> tuple[ResultColumns, bytes | None]:
             plan=json.dumps(result.plan),
             metrics=json.dumps({**result.metrics, **apart}),
             usage=json.dumps({role: asdict(spent) for role, spent in result.usage.items()}),
-            # A text with lone surrogates has no UTF-8.
+            # A text with lone surrogates cannot be encoded as UTF-8.
             error=result.error and result.error.encode("utf-8", "backslashreplace").decode(),
         )
         trace = _encode_trace(result)
@@ -162,13 +143,13 @@ def encode_result(result: TrialResult) -> tuple[ResultColumns, bytes | None]:
 def decode_result(
     columns: Sequence[object], *, trial: Trial, started: object, seconds: object
 ) -> TrialResult:
-    """The result in a row, without its trace.
+    """Decodes the result of a row, without its trace.
 
     Args:
-        columns: those of `ResultColumns`.
-        trial: what was run.
-        started: when, in seconds since the epoch.
-        seconds: how long its last attempt took.
+        columns: the fields of `ResultColumns`.
+        trial: the trial that was run.
+        started: start of the last attempt, in seconds since the epoch.
+        seconds: duration of the last attempt.
     """
     status, success, plan, metrics, usage, error = columns
     if status not in {"done", "failed"}:
@@ -195,13 +176,13 @@ def decode_result(
 def decode_row(
     values: Sequence[Any], traces: TraceFolder, *, version: int, provenances: Collection[str]
 ) -> LedgerRow:
-    """The row that `SELECT_ROW` found.
+    """Decodes a row that `SELECT_ROW` found.
 
     Args:
-        values: of its columns.
-        traces: where its trace lies.
+        values: the row's columns.
+        traces: the folder of the ledger's traces.
         version: of the ledger.
-        provenances: ids of those that the ledger has.
+        provenances: ids of the provenances in the ledger.
     """
     content, key, attempts, started, seconds, provenance, sha256, *columns = values
     key = check_sha256(key, "the key of a trial")
@@ -221,28 +202,38 @@ def decode_row(
     )
 
 
-def encode_trial(trial: Trial) -> str:
-    """A trial as `decode_trial` reads it.
+def encode_sweep(sweep: Mapping[str, Any]) -> tuple[str, list[tuple[int, str, str]]]:
+    """Encodes a resolved sweep: what it holds beside its trials, and number, key and JSON of each.
 
     Raises:
-        TooLargeError: it is larger than those that are read.
+        TooLargeError: the sweep or a trial is too large to be read again.
+        ValueError: two trials are the same.
     """
-    return within(json.dumps(trial.to_json()), "a trial", _TRIAL)
+    rest = {key: value for key, value in sweep.items() if key != "trials"}
+    content = within(json.dumps(rest), "the sweep", SWEEP)
+    trials = [Trial(**trial) for trial in sweep["trials"]]
+    rows = [
+        (number, trial.key, within(json.dumps(trial.to_json()), "a trial", _TRIAL))
+        for number, trial in enumerate(trials)
+    ]
+    if len({trial.key for trial in trials}) < len(trials):
+        raise ValueError("a sweep has each of its trials once")
+    return content, rows
 
 
 def decode_trial(content: object, *, key: str, version: int) -> Trial:
-    """A trial in the words of today.
+    """Decodes a trial of any readable version.
 
     Args:
-        content: its JSON text.
-        key: under which the ledger has it; in version 1 another one than today's.
+        content: the trial's JSON text.
+        key: the trial's key in the ledger, which in version 1 differs from `Trial.key`.
         version: of the ledger.
     """
     fields = read_object(content, "a trial", _TRIAL)
     try:
         read = Trial(**fields) if version > 1 else Trial.of_version_1(fields)
     except (TypeError, KeyError) as error:
-        raise ValueError(f"a trial has not the fields of one: {error}") from error
+        raise ValueError(f"a trial has missing or unknown fields: {error}") from error
     for name in ("planner", "domain", "task", "model", "source"):
         check_text(getattr(read, name), f"the {name} of a trial")
     check_integer(read.seed, "the seed of a trial")
@@ -257,14 +248,31 @@ def decode_trial(content: object, *, key: str, version: int) -> Trial:
     return read
 
 
+def encode_prompts(result: TrialResult) -> Iterator[tuple[str, str, str, str]]:
+    """Planner, role, SHA-256 and text of each fixed text that a trial's prompts began with."""
+    for role, texts in result.prompts.items():
+        for text in texts:
+            content = text.encode("utf-8", "backslashreplace")
+            sha256 = hashlib.sha256(content).hexdigest()
+            yield result.trial.planner, role, sha256, content.decode()
+
+
+def decode_attempt(key: object, error: object) -> tuple[str, str | None]:
+    """Decodes the key and the error of a trial's failed attempt."""
+    return (
+        check_sha256(key, "the key of a trial"),
+        check_text_or_none(error, "the error of an attempt"),
+    )
+
+
 def decode_provenances(
     rows: Iterable[Sequence[Any]], prompts: Iterable[Sequence[Any]]
 ) -> dict[str, dict[str, Any]]:
-    """What results were run with, by id; see `Ledger.provenances`.
+    """Decodes the provenances of a ledger, by id; see `Ledger.provenances`.
 
     Args:
-        rows: id and content.
-        prompts: the columns of their table; none in version 1.
+        rows: id and content of each provenance.
+        prompts: the rows of the table `prompts`; empty in version 1.
     """
     found = {
         check_text(id_, "the id of a provenance"): read_object(content, "a provenance")
@@ -281,20 +289,20 @@ def decode_provenances(
 
 
 def check_sweep(sweep: JsonObject) -> JsonObject:
-    """A resolved sweep without its trials."""
+    """Returns a resolved sweep, given without its trials, if its fields are right."""
     name = check_text(sweep.get("name"), "the name of the sweep")
     if not name.isprintable() or len(name) > LONGEST_NAME:
-        raise _wrong("the name of the sweep", name, "no name of a folder")
+        raise wrong_value("the name of the sweep", name, "not a name for a folder")
     check_count(sweep.get("retries"), "the retries of the sweep", most=_MOST_RETRIES)
     return sweep
 
 
 def repeatable(row: LedgerRow, trace: str | None) -> list[Any]:
-    """What another run of the trial, given the same answers, has in common with a row.
+    """The values of a row that another run of the trial with the same answers would repeat.
 
     Args:
         row: of the trial.
-        trace: its `repeatable_digest`, if it left a trace.
+        trace: the trace's `repeatable_digest`; None if the trial left no trace.
     """
     result = row.result
     usage = {
@@ -311,119 +319,8 @@ def canonical(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
-def within(text: str, what: str, bounds: Bounds) -> str:
-    """The same JSON text, which is known to be small enough to be read.
-
-    Raises:
-        TooLargeError: it is not.
-    """
-    if len(text) > bounds.characters:
-        raise TooLargeError(f"{what} has more than {bounds.characters} characters")
-    # Every value but the outermost follows one of these.
-    if sum(map(text.count, ",[{")) >= bounds.values:
-        # Slower, and right: what stands inside texts begins no value.
-        begun = (1 for token in _TOKEN.finditer(text) if token[1])
-        if sum(islice(begun, bounds.values)) == bounds.values:
-            raise TooLargeError(f"{what} has more than {bounds.values} values")
-    return text
-
-
-def read_json(value: object, what: str, bounds: Bounds = _OTHERS) -> Any:  # noqa: ANN401 - any JSON value
-    """The value of a JSON text, neither too large nor too deep for whoever goes through it."""
-    text = within(check_text(value, what), what, bounds)
-    try:
-        read = json.loads(text)
-    except RecursionError as error:
-        raise ValueError(f"{what} is nested too deeply") from error
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{what} is no JSON: {error}") from error
-    level = [read]
-    for _ in range(_MOST_DEPTH):
-        level = [
-            inner
-            for one in level
-            if isinstance(one, dict | list)
-            for inner in (one.values() if isinstance(one, dict) else one)
-        ]
-        if not level:
-            return read
-    raise ValueError(f"{what} is nested more than {_MOST_DEPTH} deep")
-
-
-def read_object(value: object, what: str, bounds: Bounds = _OTHERS) -> JsonObject:
-    """The value of the JSON text of an object."""
-    return check_mapping(read_json(value, what, bounds), what)
-
-
-def check_text(value: object, what: str) -> str:
-    """A text."""
-    if not isinstance(value, str):
-        raise _wrong(what, value, "no text")
-    return value
-
-
-def check_text_or_none(value: object, what: str) -> str | None:
-    """A text, or nothing."""
-    return None if value is None else check_text(value, what)
-
-
-def check_texts(value: object, what: str) -> tuple[str, ...]:
-    """A list of texts."""
-    if not isinstance(value, list):
-        raise _wrong(what, value, "no list")
-    return tuple(check_text(one, f"an item of {what}") for one in value)
-
-
-def check_mapping(value: object, what: str) -> JsonObject:
-    """A JSON object."""
-    if not isinstance(value, dict):
-        raise _wrong(what, value, "no object")
-    return value
-
-
-def check_sha256(value: object, what: str) -> str:
-    """A SHA-256 in hexadecimal; files are named after it."""
-    if not isinstance(value, str) or not _SHA256.fullmatch(value):
-        raise _wrong(what, value, "no SHA-256")
-    return value
-
-
-def check_integer(value: object, what: str) -> int:
-    """An integer of any size."""
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise _wrong(what, value, "no integer")
-    return value
-
-
-def check_count(value: object, what: str, *, least: int = 0, most: int = _MOST_COUNT) -> int:
-    """How many there are of something."""
-    number = check_integer(value, what)
-    if not least <= number <= most:
-        raise _wrong(what, value, f"not between {least} and {most}")
-    return number
-
-
-def check_seconds(value: object, what: str, *, most: float = _LONGEST) -> float:
-    """How long something took."""
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise _wrong(what, value, "no number")
-    if not 0 <= value < most:
-        raise _wrong(what, value, f"not between 0 and {most:g}")
-    return float(value)
-
-
-def check_moment(value: object, what: str) -> float:
-    """Seconds since the epoch, of a year that has four digits."""
-    return check_seconds(value, what, most=_YEAR_10000)
-
-
-def check_truth_or_none(value: object, what: str) -> bool | None:
-    """A truth as SQLite keeps it, or nothing."""
-    return None if value is None else bool(check_count(value, what, most=1))
-
-
 def _of_version_1(result: TrialResult) -> TrialResult:
-    """A result of a ledger of version 1, in which a model could judge its own plan a success."""
+    """Moves a success that a model claimed for its own plan, as in version 1, to the metrics."""
     if result.metrics.get("success_basis") != "predicted":
         return result
     metrics = {**result.metrics, "predicted_success": result.success}
@@ -444,9 +341,5 @@ def _usage(spent: object, what: str) -> Usage:
         elif name in _COUNTS:
             check_count(value, f"{name} in {what}")
         else:
-            raise _wrong(what, name, "no field of it")
+            raise wrong_value(what, name, "not one of its fields")
     return Usage(**fields)
-
-
-def _wrong(what: str, value: object, why: str) -> ValueError:
-    return ValueError(f"{what} is {shown(value)}, {why}")

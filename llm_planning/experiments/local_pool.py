@@ -1,9 +1,9 @@
 """Trials as coroutines on the engines of this process.
 
-How many at once follows the engines' load: the batch is to be full and nothing thrown out of it.
-The rule is that of TCP's congestion control: quickly upwards until the first sign of too much, down
-by a fraction at every sign, and slowly upwards again. Signs are requests that vLLM preempted, whose
-work is lost, and requests that pile up outside a batch that cannot grow.
+The number of trials in flight follows the engines' load, so that the batch is full and nothing is
+preempted. The rule is that of TCP's congestion control: the limit grows quickly until the first
+sign of overload, falls by a fraction at every sign, and grows slowly again. Signs of overload are
+requests that vLLM preempted, whose work is lost, and requests that pile up outside a full batch.
 """
 
 from __future__ import annotations
@@ -39,36 +39,36 @@ SAMPLE_EVERY = 0.25
 """Seconds between two looks at the engines' load."""
 
 START = 4
-"""Trials that begin."""
+"""Trials in flight at first."""
 
 BLIND = 16
-"""Trials in flight on an engine that does not tell its load."""
+"""Trials in flight on an engine that does not report its load."""
 
 SMOOTHING = 0.3
 """Weight of the newest sample in a mean."""
 
 SHRINK = 0.75
-"""What is left of the limit after a sign of too much."""
+"""Factor of the limit after a sign of overload."""
 
 FULL_CACHE = 0.9
 """Share of the KV cache beyond which no trial is added."""
 
 CALM = 8
-"""Samples without a sign of too much before the limit grows again by one."""
+"""Samples without a sign of overload before the limit grows again by one."""
 
 
 class Counting(Protocol):
-    """An engine, as far as its counters go."""
+    """An engine with counters."""
 
     @property
     def counters(self) -> Counters:
-        """What was asked of it so far."""
+        """Calls and tokens so far."""
         ...
 
 
 @runtime_checkable
 class Loaded(Protocol):
-    """An engine that tells how full it is."""
+    """An engine that reports its load."""
 
     def load(self) -> EngineLoad:
         """Requests in its batch and outside of it."""
@@ -77,7 +77,7 @@ class Loaded(Protocol):
 
 @runtime_checkable
 class Active(Protocol):
-    """An engine that tells how it spent its time."""
+    """An engine that reports how it spends its time."""
 
     @property
     def activity(self) -> Activity:
@@ -86,14 +86,14 @@ class Active(Protocol):
 
 
 class LocalPool:
-    """Runs trials as coroutines; the engines batch whatever they ask at the same moment.
+    """Runs trials as coroutines; the engines batch the questions of all trials.
 
     Args:
-        engines: who answers a trial's questions: the same engines for all, or chosen by trial.
-        gauges: the engines whose load and counters are looked at, beneath any response cache;
-            those that do not tell their load cannot steer the limit.
-        least: trials to keep in flight at least.
-        most: trials to keep in flight at most; equal to `least`, the limit is fixed.
+        engines: the engines of all trials, or a function from a trial to its engines.
+        gauges: the engines, beneath any response cache, whose load and counters are read. Engines
+            that do not report their load do not change the limit.
+        least: lower bound of the trials in flight.
+        most: upper bound of the trials in flight; if it equals `least`, the limit is fixed.
     """
 
     def __init__(
@@ -107,14 +107,14 @@ class LocalPool:
         self._engines = engines if callable(engines) else lambda _: engines
         self._gauges = tuple(gauges)
         self._trials = 0
-        self._before = self._now()
+        self._before = self._now().past
         self._telling = [gauge for gauge in self._gauges if isinstance(gauge, Loaded)]
         least = min(least, most)
         if self._telling:
-            self._pace = first_pace(least=least, most=most, preempted=self._before.preempted)
+            self._limit = first_limit(least=least, most=most, preempted=self._before.preempted)
         else:
             limit = min(max(BLIND, least), most)
-            self._pace = first_pace(least=limit, most=limit)
+            self._limit = first_limit(least=limit, most=limit)
         self._sampled = time.monotonic()
 
     @property
@@ -126,30 +126,20 @@ class LocalPool:
             loads = [gauge.load() for gauge in self._telling]
             preempted = sum(load.preempted for load in loads)
             fullest = replace(max(loads, key=_fullness), preempted=preempted)
-            self._pace = next_limit(self._pace, fullest, trials=self._trials)
-        return self._pace.limit
+            self._limit = next_limit(self._limit, fullest, trials=self._trials)
+        return self._limit.limit
 
     def load(self) -> PoolLoad:
-        """What the engines are doing, and did since this pool was made."""
-        now, before = self._now(), self._before
-        return PoolLoad(
-            running=now.running,
-            waiting=now.waiting,
-            written_tokens=now.written_tokens - before.written_tokens,
-            prompt_tokens=now.prompt_tokens - before.prompt_tokens,
-            cached_tokens=now.cached_tokens - before.cached_tokens,
-            preempted=now.preempted - before.preempted,
-            stepping_seconds=now.stepping_seconds - before.stepping_seconds,
-            waiting_seconds=now.waiting_seconds - before.waiting_seconds,
-        )
+        """What the engines do now, and did since this pool was made."""
+        return self._now() - self._before
 
     async def run(self, trial: Trial) -> TrialResult:
-        """Runs one trial; what the planner raises becomes a failed result.
+        """Runs one trial; an error of the planner becomes a failed result.
 
         Raises:
             EngineStoppedError: the engine was closed or died.
             WorkerLostError: the process in which the domain ran is gone.
-            OwnCodeError: the user's own code is not what it was when the sweep was read.
+            OwnCodeError: the user's own code changed after the sweep was read.
         """
         self._trials += 1
         try:
@@ -158,7 +148,7 @@ class LocalPool:
             self._trials -= 1
 
     async def aclose(self) -> None:
-        """Leaves the engines to whoever opened them."""
+        """Does nothing: the caller that opened the engines closes them."""
 
     def _now(self) -> PoolLoad:
         loads = [gauge.load() for gauge in self._gauges if isinstance(gauge, Loaded)]
@@ -182,17 +172,17 @@ async def run_trial(
     """Runs one trial on engines that others may use at the same time.
 
     Args:
-        trial: what is run.
-        engines: who answers; they stay open.
-        gauges: engines whose load the trace is to tell.
+        trial: the trial to run.
+        engines: answer its questions; they stay open.
+        gauges: engines whose load the trace records.
 
     Returns:
-        What came of it; what the planner raised is a failed result.
+        The trial's result; an error of the planner becomes a failed result.
 
     Raises:
         EngineStoppedError: the engine was closed or died.
         WorkerLostError: the process in which the domain ran is gone.
-        OwnCodeError: the user's own code is not what it was when the sweep was read.
+        OwnCodeError: the user's own code changed after the sweep was read.
     """
     with recording(gauges=gauges):
         record = await run_planner(
@@ -201,7 +191,7 @@ async def run_trial(
     outcome = record.outcome
     if isinstance(outcome, EngineStoppedError | WorkerLostError | OwnCodeError):
         raise outcome
-    if isinstance(outcome, BaseException):  # whatever a planner raises is its trial's result
+    if isinstance(outcome, BaseException):
         return TrialResult.failed(
             trial,
             outcome,
@@ -227,10 +217,10 @@ async def run_trial(
 
 
 def prepare_trial(trial: Trial) -> Prepared:
-    """Looks everything up that a trial needs.
+    """Looks up the planner, the domain and the settings of a trial.
 
     Raises:
-        OwnCodeError: the user's own code is not what it was when the sweep was read.
+        OwnCodeError: the user's own code changed after the sweep was read.
         ValueError: another of `REFUSALS`.
     """
     planner: str | PlannerSpec = trial.planner
@@ -242,7 +232,7 @@ def prepare_trial(trial: Trial) -> Prepared:
 
 @functools.cache
 def _own_code(planner: str, domain: str, source: str) -> tuple[PlannerSpec, DomainSpec | None]:
-    """A planner and a domain, not both ours; what has changed is refused before any of it runs."""
+    """Loads a user's planner or domain; refuses code that has changed before any of it runs."""
     found = {
         planner: source_named(PLANNER_GROUP, planner),
         domain: source_named(DOMAIN_GROUP, domain),
@@ -259,17 +249,17 @@ def _own_code(planner: str, domain: str, source: str) -> tuple[PlannerSpec, Doma
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
-    """The limit, and what it was chosen from.
+class LimitState:
+    """The limit of trials in flight, and the measurements that it is chosen from.
 
     Attributes:
         limit: trials to keep in flight.
         least: lower bound of the limit.
         most: upper bound.
-        requests: r, requests that one trial has in flight: a running mean, at least 1.
-        waiting: requests outside the batch: a running mean.
-        preempted: the engine's count at the last sample.
-        calm: samples since the last sign of too much; None before the first sign.
+        requests: running mean of the requests that one trial has in flight, at least 1.
+        waiting: running mean of the requests outside the batch.
+        preempted: the engine's count of preempted requests at the last sample.
+        calm: samples since the last sign of overload; None before the first sign.
     """
 
     limit: int
@@ -281,60 +271,60 @@ class Pace:
     calm: int | None = None
 
 
-def first_pace(*, least: int, most: int, preempted: int = 0) -> Pace:
-    """Where the limit begins.
+def first_limit(*, least: int, most: int, preempted: int = 0) -> LimitState:
+    """The limit at the start.
 
     Args:
         least: lower bound of the limit, at least 1.
         most: upper bound, at least `least`.
-        preempted: the engine's count so far.
+        preempted: the engine's count of preempted requests so far.
     """
     limit = min(max(START, least), most)
-    return Pace(limit=limit, least=least, most=most, preempted=preempted)
+    return LimitState(limit=limit, least=least, most=most, preempted=preempted)
 
 
-def next_limit(pace: Pace, load: EngineLoad, *, trials: int) -> Pace:
-    """The pace after one more sample.
+def next_limit(state: LimitState, load: EngineLoad, *, trials: int) -> LimitState:
+    """The state after one more sample.
 
     Args:
-        pace: after the samples before.
+        state: after the earlier samples.
         load: of the engine now.
-        trials: in flight now.
+        trials: trials in flight now.
     """
     requests = load.running + load.waiting
     seen = replace(
-        pace,
-        requests=max(1.0, _mean(pace.requests, requests / trials)) if trials else pace.requests,
-        waiting=_mean(pace.waiting, load.waiting),
+        state,
+        requests=max(1.0, _mean(state.requests, requests / trials)) if trials else state.requests,
+        waiting=_mean(state.waiting, load.waiting),
         preempted=load.preempted,
-        calm=None if pace.calm is None else pace.calm + 1,
+        calm=None if state.calm is None else state.calm + 1,
     )
-    if trials > pace.limit:
-        return seen  # trials in flight are never stopped: an earlier cut still has to show
-    preempted = load.preempted > pace.preempted
-    # With room in the batch, requests wait for the step that is under way to end, not for room.
+    if trials > state.limit:
+        return seen  # an earlier cut takes effect only as trials end, since none is stopped
+    preempted = load.preempted > state.preempted
+    # If the batch has room, requests wait only for the end of the current step.
     no_room = load.running >= load.capacity or load.kv_usage > FULL_CACHE
     piled_up = no_room and seen.waiting > max(load.running / 3, 2 * seen.requests)
     if preempted or piled_up:
-        cut = _bounded(seen, min(pace.limit - 1, math.floor(SHRINK * pace.limit)))
+        cut = _bounded(seen, min(state.limit - 1, math.floor(SHRINK * state.limit)))
         return replace(cut, waiting=0.0, calm=0)
     room = load.capacity - requests
-    if trials < pace.limit or room < seen.requests or load.kv_usage > FULL_CACHE:
+    if trials < state.limit or room < seen.requests or load.kv_usage > FULL_CACHE:
         return seen
     if seen.calm is None:
-        # Half of the way, as a trial's requests are known only roughly.
-        return _bounded(seen, pace.limit + max(1, math.floor(room / seen.requests / 2)))
+        # Half of the room, as the number of a trial's requests is only an estimate.
+        return _bounded(seen, state.limit + max(1, math.floor(room / seen.requests / 2)))
     if seen.calm < CALM:
         return seen
-    return replace(_bounded(seen, pace.limit + 1), calm=0)
+    return replace(_bounded(seen, state.limit + 1), calm=0)
 
 
 def _mean(before: float, now: float) -> float:
     return (1 - SMOOTHING) * before + SMOOTHING * now
 
 
-def _bounded(pace: Pace, limit: int) -> Pace:
-    return replace(pace, limit=min(max(limit, pace.least), pace.most))
+def _bounded(state: LimitState, limit: int) -> LimitState:
+    return replace(state, limit=min(max(limit, state.least), state.most))
 
 
 def _fullness(load: EngineLoad) -> float:

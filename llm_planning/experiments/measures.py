@@ -1,4 +1,4 @@
-"""From runs to one number of a table: what a `Measure` says, with its interval."""
+"""Computes the numbers of tables from runs, each with its interval."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
 
     from llm_planning.experiments.published import Comparison, Measure
-    from llm_planning.experiments.runs import Record, Runs
+    from llm_planning.experiments.runs import RunRecord, Runs
 
 _LARGEST = 1e100
-"""Numbers beyond it are not averaged: their squares would leave the range of floats."""
+"""Largest number that is averaged: the squares of larger ones would leave the range of floats."""
 
 
 class MeasureError(ValueError):
-    """A field does not hold what is to be measured."""
+    """The values of a field cannot be measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """A measured number, and the runs that it does without.
+    """A measured number, and the runs without a value.
 
     Attributes:
         estimate: over the runs that have a value.
-        runs: how many have one.
-        groups: how many groups they fall into; None where they are not grouped.
-        without: runs that ended without this value, such as plans that nobody judged.
+        runs: number of runs with a value.
+        groups: number of their groups; None if they are not grouped.
+        without: runs that ended without this value, such as plans that were not judged.
         failed: runs that failed for good.
         pending: runs of the sweep that have no result yet.
     """
@@ -54,17 +54,17 @@ class Measured:
 
     @property
     def expected(self) -> int:
-        """Runs that the sweep has for this number."""
+        """All runs of the sweep for this number."""
         return self.runs + self.without + self.failed + self.pending
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """First minus second, over pairs of runs that differ in nothing else.
+    """First minus second, over pairs of runs that are otherwise alike.
 
     Attributes:
-        estimate: of the difference; n counts pairs.
-        alone: finished runs whose partner is missing.
+        estimate: of the difference; `n` counts pairs.
+        alone: finished runs without a partner.
     """
 
     estimate: Estimate
@@ -75,12 +75,12 @@ def measure(runs: Runs, what: Measure) -> Measured:
     """Measures one number.
 
     Args:
-        runs: those of its cell.
-        what: which number.
+        runs: of the cell.
+        what: the number to measure.
 
     Raises:
         UnknownFieldError: no run has the field.
-        MeasureError: the field holds something else than numbers, or truths for a rate.
+        MeasureError: a value is not a number, or for a rate not a boolean.
     """
     for field in filter(None, (what.field, what.per)):
         runs.check_field(field)
@@ -101,19 +101,19 @@ def measure(runs: Runs, what: Measure) -> Measured:
 
 
 def compare(runs: Runs, what: Measure, comparison: Comparison) -> Difference:
-    """Measures a difference, paired by task, seed and whatever else the runs have in common.
+    """Measures a difference, paired by task, seed and all other fields that both sides have.
 
-    Settings that only one side's planner has do not keep a pair apart. There is no pair while one
-    side has no finished run with a value.
+    Settings of only one side's planner are ignored in pairing. There are no pairs while one side
+    has no finished run with a value.
 
     Args:
-        runs: those of the table and the column.
-        what: the column's measure; of its value for each run.
+        runs: of the table and the column.
+        what: the column's measure, which gives a value for each run.
         comparison: the two sides.
 
     Raises:
         UnknownFieldError: no run has the field.
-        MeasureError: two runs of one side are the same but for fields that nothing pairs.
+        MeasureError: two runs of one side differ only in fields that are ignored in pairing.
     """
     sides = [
         [record for record in selected.done if record.get(what.field) is not None]
@@ -123,7 +123,7 @@ def compare(runs: Runs, what: Measure, comparison: Comparison) -> Difference:
         )
     ]
     if not all(sides):
-        # What an empty side's runs have in common with the other's is not known yet.
+        # The fields that an empty side will share with the other are not known yet.
         none = paired_proportions([]) if what.kind == "rate" else paired_difference([])
         return Difference(estimate=none, alone=sum(map(len, sides)))
     first, second = (
@@ -155,10 +155,10 @@ def _estimate(groups: list[list[float]], what: Measure) -> Estimate:
 
 
 def _by_pair(
-    records: Iterable[Record],
+    records: Iterable[RunRecord],
     fields: list[str],
     field: str,
-    read: Callable[[Record, str], float],
+    read: Callable[[RunRecord, str], float],
 ) -> Mapping[tuple[Hashable, ...], float]:
     values: dict[tuple[Hashable, ...], float] = {}
     for record in records:
@@ -172,17 +172,17 @@ def _by_pair(
     return values
 
 
-def _number(record: Record, field: str) -> float:
+def _number(record: RunRecord, field: str) -> float:
     value = record[field]
     if not isinstance(value, int | float) or not abs(value) <= _LARGEST:
         raise MeasureError(
-            f"{field} is {shown(value)} in a run of {record['planner']}, no number up to "
+            f"{field} is {shown(value)} in a run of {record['planner']}, not a number up to "
             f"{_LARGEST:g}"
         )
     return float(value)
 
 
-def _truth(record: Record, field: str) -> float:
+def _truth(record: RunRecord, field: str) -> float:
     value = record[field]
     if not isinstance(value, int | float) or value not in {0, 1}:
         raise MeasureError(

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from llm_planning.experiments.published import Column, Comparison, PublishedTable, Setup, Text
 
 UNSTATED = "not stated"
-"""The paper's value of a setting that it does not name."""
+"""The paper's value of a setting that the paper does not name."""
 
 
 class EmptyReportError(ValueError):
-    """A ledger has nothing that a table needs."""
+    """A ledger has no run for a table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,10 +30,10 @@ class Cell:
     """One figure of a table.
 
     Attributes:
-        column: what it is a figure of.
-        published: as printed; None where the paper prints none.
-        published_value: the number that this says; None where it says none.
-        measured: the same from the runs; None where it is not measured.
+        column: its column.
+        published: the figure as printed; None if the paper prints none.
+        published_value: the number in it; None if there is none.
+        measured: the number from the runs; None if it is not measured.
     """
 
     column: Column
@@ -48,9 +48,9 @@ class Line:
 
     Attributes:
         label: its heading.
-        cited: why none of it is measured; None where it is.
-        fields: field -> value of its runs, where that is a single one.
-        runs: that it is about; a column may take fewer.
+        cited: why it is not measured; None if it is.
+        fields: field -> value, for fields that have one value in all of its runs.
+        runs: its runs; a column may take fewer.
         cells: one for each column.
     """
 
@@ -70,7 +70,7 @@ class ComparedColumn:
     """A difference below a table.
 
     Attributes:
-        column: what differs.
+        column: the compared column.
         first: name of the minuend.
         second: name of the subtrahend.
         difference: first minus second.
@@ -87,9 +87,9 @@ class SettingUsed:
     """A setting of the paper and of the runs.
 
     Attributes:
-        label: how the paper calls it, or the field's name.
+        label: the paper's name of it, or the field's name.
         paper: the paper's value.
-        here: the values of the sweep, in order.
+        here: the values in the sweep, in order.
     """
 
     label: str
@@ -99,18 +99,18 @@ class SettingUsed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaperReport:
-    """Everything that is told about a table.
+    """A measured table.
 
     Attributes:
-        paper: whose table it is.
+        paper: the paper that has the table.
         name: of the table.
-        table: what was published, and how it is measured.
-        lines: of the table, without those that the sweep leaves out.
-        left_out: labels of lines made by `each` that the sweep has no run for.
+        table: the published figures and their measures.
+        lines: of the table, without those in `left_out`.
+        left_out: labels of lines made by `each` without a run in the sweep.
         differences: below the table.
-        settings: the paper's beside those of the runs.
-        runs: of the sweep that the table is about.
-        outside: runs of the sweep that no line takes.
+        settings: of the paper and of the runs.
+        runs: the runs that the table selects.
+        outside: runs of the sweep that no line selects.
     """
 
     paper: Paper
@@ -125,12 +125,12 @@ class PaperReport:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Of the table."""
+        """The columns of the table."""
         return self.table.columns
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """How the intervals were found, each method once."""
+        """The distinct methods of the intervals."""
         found = [cell.measured for line in self.lines for cell in line.cells]
         compared = [one.difference.estimate for one in self.differences]
         estimates = [measured.estimate for measured in found if measured] + compared
@@ -141,15 +141,15 @@ def report(paper: Paper, name: str, runs: Runs) -> PaperReport:
     """Measures a table.
 
     Args:
-        paper: whose table.
+        paper: the paper that has the table.
         name: of the table.
         runs: of the sweep.
 
     Raises:
         PublishedError: the paper has no such table, or its file says something impossible.
         UnknownFieldError: the table asks for a field that no run has.
-        MeasureError: a field does not hold what is to be measured.
-        EmptyReportError: none of the runs is one that the table needs.
+        MeasureError: the values of a field cannot be measured.
+        EmptyReportError: the table selects none of the runs.
     """
     table = paper.table(name)
     about = runs.select(table.where)
@@ -183,7 +183,7 @@ def report(paper: Paper, name: str, runs: Runs) -> PaperReport:
 
 
 def _rows(table: PublishedTable, written: Row, runs: Runs) -> Iterable[Row]:
-    """The row itself, or those that its `each` means."""
+    """The row itself, or the rows that its `each` makes."""
     if written.each is None:
         yield written
         return
@@ -242,7 +242,7 @@ def _compared(table: PublishedTable, comparison: Comparison, runs: Runs) -> Comp
 
 def _settings(setups: Iterable[Setup], runs: Runs) -> Iterable[SettingUsed]:
     """The settings that the paper names, then the others that the runs have."""
-    named = {setup.field: setup for setup in setups}  # a table's own come last
+    named = {setup.field: setup for setup in setups}  # the settings of the table itself come last
     for setup in named.values():
         yield SettingUsed(
             label=setup.label,
@@ -251,7 +251,7 @@ def _settings(setups: Iterable[Setup], runs: Runs) -> Iterable[SettingUsed]:
         )
     fields = (field for record in runs.all for field in record if field.startswith("settings."))
     for field in dict.fromkeys(fields):
-        # The hash of a file tells trials apart; nobody chose it.
+        # The hash of a file distinguishes trials, but is not a setting that a user chose.
         if field not in named and not field.endswith("_sha256"):
             yield SettingUsed(
                 label=field.removeprefix("settings."),

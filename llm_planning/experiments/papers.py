@@ -1,4 +1,4 @@
-"""The papers that can be reported: where their files lie, and reading them."""
+"""Finds and reads the files of the papers that can be reported."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class Paper:
         name: of its folder.
         title: of the paper.
         citation: authors, place, year.
-        setup: of its experiments; a table's own takes its place, field by field.
-        folder: where its files lie.
+        setup: of its experiments; a table's own setup replaces it field by field.
+        folder: of its files.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Paper:
         """Reads a table.
 
         Raises:
-            PublishedError: there is none, or its file says something impossible.
+            PublishedError: there is no such table, or its file says something impossible.
         """
         if name not in self.tables():
             raise PublishedError(
@@ -99,14 +99,14 @@ def papers(folder: Path | None = None) -> tuple[str, ...]:
 
 
 def find_paper(name: str, folder: Path | None = None) -> Paper:
-    """The paper of this name.
+    """The paper with a name.
 
     Args:
         name: of its folder, such as "too".
         folder: of the configurations; this project's own by default.
 
     Raises:
-        PublishedError: there is none; names the nearest.
+        PublishedError: there is no such paper; names the nearest.
     """
     root = folder or config_folder().parent
     if name not in papers(root):
@@ -140,7 +140,7 @@ def _read(path: Path) -> dict[str, Json]:
 
 def _told(path: Path, error: ValidationError) -> str:
     first = error.errors()[0]
-    where = ".".join(map(str, first["loc"]))
+    where = ".".join(str(part) for part in first["loc"] if part != "[key]")
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
         message = f"unknown key; {remedy(str(first['loc'][-1]), _keys_at(first['loc']))}"
@@ -148,7 +148,7 @@ def _told(path: Path, error: ValidationError) -> str:
 
 
 def _keys_at(loc: tuple[int | str, ...]) -> list[str]:
-    """The keys that are known where a key of a published file was not."""
+    """The known keys at the place of an unknown key of a published file."""
     parts: dict[str, type[Part]] = {
         "columns": Column,
         "measure": Measure,
@@ -164,7 +164,7 @@ def _keys_at(loc: tuple[int | str, ...]) -> list[str]:
 
 
 def _natural(name: str) -> tuple[str, int]:
-    """Sorts table10 behind table9."""
+    """A sort key that puts table10 behind table9."""
     found = re.fullmatch(r"(.*?)(\d*)", name)
     letters, digits = found.groups() if found else (name, "")
     return letters, int(digits or 0)

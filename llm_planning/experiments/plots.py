@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from llm_planning.experiments.paper_report import Line, PaperReport
-    from llm_planning.experiments.published import Panel, Plot
-    from llm_planning.experiments.report_text import Form
+    from llm_planning.experiments.published import Form, Panel, Plot
 
 _Colour: TypeAlias = str | tuple[float, float, float]
 
@@ -28,12 +27,12 @@ PICTURES = (".png", ".svg", ".pdf")
 
 _PUBLISHED_COLOUR = "#9a9a9a"
 _LOG_RATIO = 100.0
-"""Values further apart than this are drawn on a logarithmic axis."""
+"""Ratio of the largest to the smallest value above which an axis is logarithmic."""
 _PANELS_ABREAST = 4
 
 
 class PlotError(ValueError):
-    """There is nothing to draw, or no such kind of picture."""
+    """There is nothing to draw, or pictures cannot have the file's ending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +61,14 @@ def picture(report: PaperReport, ending: str) -> bytes:
     """Draws a table.
 
     Args:
-        report: what was measured.
+        report: the measured table.
         ending: of the picture's file, one of `PICTURES`.
 
     Returns:
-        The bytes of the file; the same report gives the same.
+        The bytes of the file, which are the same for the same report.
 
     Raises:
-        PlotError: the ending is another one, or nothing was measured.
+        PlotError: the ending is unknown, or nothing was measured.
     """
     import matplotlib as mpl
 
@@ -220,7 +219,7 @@ def _curves(report: PaperReport) -> Figure:
 
 
 def _curves_of(report: PaperReport, panel: Panel) -> list[_Curve]:
-    """The rows of a panel that have anything to draw."""
+    """The rows of a panel that have a value to draw."""
     columns = sorted(
         (float(column.x), column.key)
         for column in report.columns
@@ -294,7 +293,7 @@ def _coordinate(line: Line, axis: str) -> float | None:
 
 
 def _estimate(line: Line, key: str) -> Estimate | None:
-    """What was measured in a column; None where nothing was, or where there is no such column."""
+    """The measured number of a column; None if nothing was measured or no column has the key."""
     for cell in line.cells:
         if cell.column.key == key and cell.measured is not None:
             return cell.measured.estimate if cell.measured.runs else None
@@ -302,7 +301,7 @@ def _estimate(line: Line, key: str) -> Estimate | None:
 
 
 def _intervals(axes: Axes, points: Sequence[tuple[Estimate | float, Estimate | float]]) -> None:
-    """Error bars of whatever has an interval."""
+    """Draws error bars for estimates with an interval."""
     axes.errorbar(
         [_centre(x) for x, _ in points],
         [_centre(y) for _, y in points],
@@ -323,7 +322,7 @@ def _centre(coordinate: Estimate | float) -> float:
 
 
 def _reach(coordinate: Estimate | float) -> tuple[float, float]:
-    """How far an interval reaches below and above; not a number where there is none."""
+    """The lengths of an interval below and above its estimate; NaN without an interval."""
     if not isinstance(coordinate, Estimate):
         return math.nan, math.nan
     value, low, high = coordinate.value, coordinate.low, coordinate.high

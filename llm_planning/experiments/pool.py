@@ -1,11 +1,14 @@
-"""Where trials run: the contract between the scheduler of a sweep and whoever runs a trial."""
+"""The contract between the scheduler of a sweep and the pool that runs its trials."""
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from llm_planning.experiments.trial import Trial, TrialResult
 
 
@@ -15,13 +18,13 @@ class PoolLoad:
 
     Attributes:
         running: requests in the engines' batches now.
-        waiting: requests that wait for room in a batch.
+        waiting: requests that wait for room in a batch now.
         written_tokens: tokens written since the pool was opened.
         prompt_tokens: prompt tokens since then.
-        cached_tokens: those of them that the prefix caches had.
-        preempted: requests that were thrown out of a batch for want of memory, since then.
-        stepping_seconds: time that the engines spent in steps, since then.
-        waiting_seconds: time that they had nothing to step, since then.
+        cached_tokens: prompt tokens found in the prefix caches since then.
+        preempted: requests removed from a batch for lack of memory since then.
+        stepping_seconds: time that the engines spent in steps since then.
+        waiting_seconds: time that the engines had nothing to do since then.
     """
 
     running: int = 0
@@ -34,15 +37,20 @@ class PoolLoad:
     waiting_seconds: float = 0.0
 
     def __add__(self, other: PoolLoad) -> PoolLoad:
-        """Two pools as one."""
-        sums = {
-            one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(self)
-        }
-        return PoolLoad(**sums)
+        """The load of two pools together."""
+        return self._combine(other, operator.add)
+
+    def __sub__(self, other: PoolLoad) -> PoolLoad:
+        """What was added to an earlier load."""
+        return self._combine(other, operator.sub)
+
+    def _combine(self, other: PoolLoad, how: Callable[[Any, Any], Any]) -> PoolLoad:
+        names = (one.name for one in fields(self))
+        return PoolLoad(**{name: how(getattr(self, name), getattr(other, name)) for name in names})
 
     @property
     def past(self) -> PoolLoad:
-        """What was done, with nothing under way any more."""
+        """The same load with nothing running or waiting."""
         return replace(self, running=0, waiting=0)
 
 
@@ -51,7 +59,7 @@ class TrialPool(Protocol):
 
     @property
     def limit(self) -> int:
-        """Trials that should be in flight now; may change from one question to the next."""
+        """Trials that should be in flight now; changes with time."""
         ...
 
     def load(self) -> PoolLoad:
@@ -59,14 +67,14 @@ class TrialPool(Protocol):
         ...
 
     async def run(self, trial: Trial) -> TrialResult:
-        """Runs one trial; what the planner raises becomes a failed result.
+        """Runs one trial; an error of the planner becomes a failed result.
 
         Raises:
             WorkerLostError: the worker died; the trial may be run again elsewhere.
-            EngineStoppedError: nothing can run any more.
+            EngineStoppedError: no further trial can run.
         """
         ...
 
     async def aclose(self) -> None:
-        """Gives the engines back."""
+        """Releases the engines."""
         ...

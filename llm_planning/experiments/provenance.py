@@ -1,4 +1,4 @@
-"""What a result was made with: models, libraries, code, the prompts' fixed texts, the machine."""
+"""The provenance of results: models, libraries, code, the prompts' fixed texts, the machine."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _LIBRARIES = (
     "triton",
 )
 
-# What a checkout runs from; results, notes and scratch files beside it do not make it dirty.
+# The sources of a checkout: changes of other files beside them do not make it dirty.
 _SOURCES = ("kernels", "serving", "llm_planning", "configs", "pyproject.toml")
 
 MOST_TEXTS = 8
-"""Fixed texts of a role that are kept of a trial: whoever says more has none that is fixed."""
+"""Fixed texts of a role that are kept of a trial, at most; a role with more has none fixed."""
 
 _PATIENCE = 30.0
 
@@ -41,12 +41,12 @@ _PATIENCE = 30.0
 def collect_provenance(*, models: Iterable[ModelIdentity], deterministic: bool) -> dict[str, Any]:
     """The provenance of the results that this process is about to make, as JSON values.
 
-    Seeds and the hashes of a user's own code are part of each trial. What prompts say is known when
-    they are asked: see `fixed_texts`.
+    Seeds and the hashes of a user's own code are part of each trial. The texts of prompts are known
+    only when they are asked: see `fixed_texts`.
 
     Args:
-        models: who answers.
-        deterministic: whether the engines were told to be.
+        models: the models that answer.
+        deterministic: whether the engines are deterministic.
     """
     commit, dirty = checkout(Path(llm_planning.__file__).resolve().parents[1])
     return {
@@ -64,7 +64,7 @@ def collect_provenance(*, models: Iterable[ModelIdentity], deterministic: bool) 
 
 
 def versions() -> dict[str, str]:
-    """Library -> version, of those that are installed and can change a result."""
+    """Library -> version, of the installed libraries that can change a result."""
     found = {"python": platform.python_version()}
     for library in _LIBRARIES:
         with suppress(importlib.metadata.PackageNotFoundError):
@@ -76,11 +76,11 @@ def checkout(root: Path) -> tuple[str | None, bool | None]:
     """The commit that a folder was checked out from, and whether its sources have changed since.
 
     Args:
-        root: of the checkout; a folder somewhere inside one, such as that of an installed
-            package, is none.
+        root: of the checkout; a folder inside a checkout, such as that of an installed package,
+            does not count.
 
     Returns:
-        None twice where there is no checkout, or no git to ask.
+        None twice if the folder is not a checkout or git is missing.
     """
     top = _output_lines("git", "-C", str(root), "rev-parse", "--show-toplevel", "HEAD")
     if top is None or len(top) != 2 or Path(top[0]).resolve() != root.resolve():
@@ -110,12 +110,12 @@ def _cpu() -> str:
 
 
 def _gpus() -> list[str]:
-    """Names of this machine's GPUs, as their driver lists them: torch takes seconds to import."""
+    """Names of this machine's GPUs from their driver, as importing torch takes seconds."""
     return _output_lines("nvidia-smi", "--query-gpu=name", "--format=csv,noheader") or []
 
 
 def _output_lines(*command: str) -> list[str] | None:
-    """The lines that a program prints; None if there is no such program or it fails."""
+    """The lines that a program prints; None if it is missing or fails."""
     if shutil.which(command[0]) is None:
         return None
     try:

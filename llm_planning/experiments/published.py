@@ -1,16 +1,16 @@
-"""What a paper published, as data: how its tables and figures are written down here.
+"""What a paper published, as data: the format of the files that hold its tables and figures.
 
 A paper is a folder of `configs` with a `paper.yaml`: its `title`, its `citation` and the `setup`
-that its tables share. A table or figure NAME of it is
+that its tables share. A table or figure NAME has these files:
 
     NAME.published.yaml   the published figures, and how each is measured: this module
     NAME.yaml             the sweep that measures it; NAME-*.yaml are smaller or larger ones
-    NAME.md.j2            how it is told, if the default template will not do
+    NAME.md.j2            its text, if the default template does not fit
 
 A published file, with every key (see `PublishedTable` for what each means):
 
     title: LLM resources of planning
-    names: {too: ToO}                        # how values are called in labels and legends
+    names: {too: ToO}                        # names of values in labels and legends
     columns:
       - {key: calls, label: "#APIs", measure: {mean: calls, per: task}, as: thousands}
       - {key: score, label: Score, measure: {mean: metrics.score}, paper: drawn}
@@ -27,7 +27,7 @@ A published file, with every key (see `PublishedTable` for what each means):
     plot: {kind: curves, x: steps, y: EGA, panels: [{title: A, where: {seed: 1}, columns: [c]}]}
     notes: ["..."]
 
-`where` may stand at the table, a row and a column; a cell measures the runs that fit all three.
+The table, a row and a column may have a `where`; a cell measures the runs that fit all three.
 """
 
 from __future__ import annotations
@@ -35,7 +35,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
 
 from llm_planning.experiments.runs import check_field_name, is_trial_field
 from llm_planning.names import remedy
@@ -44,11 +52,46 @@ from llm_planning.registry import recorded_as
 Text: TypeAlias = str | int | float
 Scalar: TypeAlias = str | int | float | bool | None
 Values: TypeAlias = dict[str, tuple[Scalar, ...]]
+Form: TypeAlias = Literal["number", "thousands", "percent"]
 
 
 def as_tuple(values: object) -> object:
-    """A list of a file as the tuple that it becomes."""
+    """Turns a list into a tuple; leaves every other value as it is."""
     return tuple(values) if isinstance(values, list) else values
+
+
+def _tuples(where: object) -> object:
+    if not isinstance(where, Mapping):
+        return where
+    return {
+        field: tuple(
+            _as_recorded(field, value)
+            for value in (values if isinstance(values, list | tuple) else (values,))
+        )
+        for field, values in where.items()
+    }
+
+
+def _as_recorded(field: str, value: Any) -> Any:  # noqa: ANN401  (any value of a file)
+    """Replaces a planner's name by the one in ledgers; leaves values of other fields alone."""
+    return recorded_as(value) if field == "planner" else value
+
+
+def _checked(where: Values) -> Values:
+    for field in where:
+        check_field_name(field)
+    return where
+
+
+def _of_trial(field: str) -> str:
+    if not is_trial_field(field):
+        raise ValueError(f"{field!r} is not a field of a trial")
+    return field
+
+
+TrialField: TypeAlias = Annotated[str, AfterValidator(_of_trial)]
+CheckedWhere: TypeAlias = Annotated[Values, BeforeValidator(_tuples), AfterValidator(_checked)]
+"""Field -> the values that a run may have in it. A file may give one value without a list."""
 
 
 class Part(BaseModel):
@@ -57,29 +100,15 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class _Selecting(Part):
-    where: Values = Field(default_factory=dict)
-
-    @field_validator("where", mode="before")
-    @classmethod
-    def _as_tuples(cls, where: object) -> object:
-        return _tuples(where)
-
-    @field_validator("where")
-    @classmethod
-    def _known(cls, where: Values) -> Values:
-        return _checked(where)
-
-
 class Measure(Part):
-    """A number that is measured, from the runs of a cell.
+    """A number that is measured from the runs of a cell.
 
     Attributes:
-        mean: the field whose mean it is.
-        median: the field whose median it is.
-        rate: the field, true or false, whose share of true it is.
+        mean: the field whose mean is measured.
+        median: the field whose median is measured.
+        rate: the field, true or false, whose share of true is measured.
         per: the field whose values group the runs, usually `task`. Groups weigh alike in a mean.
-        within: what stands for a group: the `mean` of its runs, or its best (`max`) or worst
+        within: the value of a group: the `mean` of its runs, the largest (`max`) or the smallest
             (`min`). A rate with `max` is the share of groups in which any run succeeded.
     """
 
@@ -91,12 +120,12 @@ class Measure(Part):
 
     @property
     def kind(self) -> Literal["mean", "median", "rate"]:
-        """Which number."""
+        """The kind of number."""
         return "mean" if self.mean else "median" if self.median else "rate"
 
     @property
     def field(self) -> str:
-        """Of which field."""
+        """The field that is measured."""
         return self.mean or self.median or self.rate or ""
 
     @model_validator(mode="after")
@@ -109,39 +138,39 @@ class Measure(Part):
         if self.per is None and self.within != "mean":
             raise ValueError(f"within={self.within} needs per, the field that groups the runs")
         if self.kind == "median" and self.per is not None:
-            raise ValueError("a median knows no groups; leave per out")
+            raise ValueError("a median has no groups; leave per out")
         if self.kind == "rate" and self.per is not None and self.within == "mean":
             raise ValueError("a rate per group needs within: max or min")
         return self
 
 
-class Column(_Selecting):
+class Column(Part):
     """A quantity.
 
     Attributes:
         key: its name in the rows' `published`.
         label: its heading.
-        where: which runs it is about, besides the row's.
-        measure: how it is measured; None where it is not.
-        cited: why it is not measured; None where it is.
-        paper: whether the paper has it `printed` as numbers, `drawn` only, or not at all
-            (`absent`).
+        where: selects its runs, besides the row's `where`.
+        measure: how it is measured; None if it is not.
+        cited: why it is not measured; None if it is.
+        paper: whether its numbers are `printed` in the paper, only `drawn`, or `absent`.
         form: key `as`: how measured values are written.
-        x: where it stands on the x axis of curves; None where it is none of their points.
+        x: its position on the x axis of curves; None if curves do not go through it.
     """
 
     key: str
     label: str
+    where: CheckedWhere = Field(default_factory=dict)
     measure: Measure | None = None
     cited: str | None = None
     paper: Literal["printed", "drawn", "absent"] = "printed"
-    form: Literal["number", "thousands", "percent"] = Field("number", alias="as")
+    form: Form = Field("number", alias="as")
     x: int | float | None = None
 
     @model_validator(mode="after")
     def _either(self) -> Column:
         if (self.measure is None) == (self.cited is None):
-            raise ValueError("give it either measure or cited, the reason why it has none")
+            raise ValueError("give either measure or cited, the reason why there is no measure")
         if self.x is not None and self.measure is None:
             raise ValueError("x is for curves, which go through measured columns; leave it out")
         return self
@@ -151,24 +180,19 @@ class Row(Part):
     """A method, a task, a configuration.
 
     Attributes:
-        label: its heading; made from the values of `each` where it is left out.
-        where: which runs it is about; None for a row that is only cited.
-        cited: why it is not measured; None where it is.
-        each: field -> values, or `all` that the runs have: instead of one row, one for every
-            combination; the last field changes fastest.
+        label: its heading; if left out, it is made from the values of `each`.
+        where: selects its runs; None for a row that is only cited.
+        cited: why it is not measured; None if it is.
+        each: field -> values, or `all` for those that the runs have. There is a row for every
+            combination of values; the last field changes fastest.
         published: column -> figure as printed: a number, or a text such as `0.9k`, `85.3 ± 2.1`.
     """
 
     label: str | None = None
-    where: Values | None = None
+    where: CheckedWhere | None = None
     cited: str | None = None
-    each: dict[str, tuple[Scalar, ...] | Literal["all"]] | None = None
+    each: dict[TrialField, tuple[Scalar, ...] | Literal["all"]] | None = None
     published: dict[str, Text] = Field(default_factory=dict)
-
-    @field_validator("where", mode="before")
-    @classmethod
-    def _as_tuples(cls, where: object) -> object:
-        return _tuples(where)
 
     @field_validator("each", mode="before")
     @classmethod
@@ -178,22 +202,14 @@ class Row(Part):
             return values
         return {field: "all" if some == ("all",) else some for field, some in values.items()}
 
-    @field_validator("where")
-    @classmethod
-    def _known(cls, where: Values | None) -> Values | None:
-        return None if where is None else _checked(where)
-
     @model_validator(mode="after")
     def _one_kind(self) -> Row:
         if [self.where, self.cited, self.each].count(None) != 2:
-            raise ValueError("give it one of where, each and cited, the reason why it has none")
+            raise ValueError("give one of where, each and cited, the reason why there are no runs")
         if self.each is None and self.label is None:
-            raise ValueError("give it a label")
+            raise ValueError("give a label")
         if self.each is not None and self.published:
             raise ValueError("rows made by each have no published figures; write them one by one")
-        for field in self.each or {}:
-            if not is_trial_field(field):
-                raise ValueError(f"each takes fields of a trial, not {field!r}")
         return self
 
 
@@ -201,14 +217,14 @@ class Comparison(Part):
     """The difference between two choices of runs, paired where all else is equal.
 
     Attributes:
-        column: what is compared.
-        first: field -> value of the minuend.
-        second: field -> value of the subtrahend; the same fields.
+        column: the key of the compared column.
+        first: field -> value of the minuend's runs.
+        second: field -> value of the subtrahend's runs; the same fields.
     """
 
     column: str
-    first: dict[str, Scalar]
-    second: dict[str, Scalar]
+    first: dict[TrialField, Scalar]
+    second: dict[TrialField, Scalar]
 
     @field_validator("first", "second")
     @classmethod
@@ -219,9 +235,6 @@ class Comparison(Part):
     def _same_fields(self) -> Comparison:
         if not self.first or set(self.first) != set(self.second):
             raise ValueError("first and second must name the same fields")
-        for field in self.first:
-            if not is_trial_field(field):
-                raise ValueError(f"first and second take fields of a trial, not {field!r}")
         return self
 
 
@@ -229,33 +242,27 @@ class Setup(Part):
     """One setting of the experiment.
 
     Attributes:
-        label: how the paper calls it.
-        field: the trial's field that holds it here.
+        label: the paper's name of it.
+        field: the field of a trial that holds it here.
         paper: the paper's value.
     """
 
     label: str
-    field: str
+    field: TrialField
     paper: Scalar
 
-    @field_validator("field")
-    @classmethod
-    def _of_trial(cls, field: str) -> str:
-        if not is_trial_field(field):
-            raise ValueError(f"{field!r} is no field of a trial")
-        return field
 
-
-class Panel(_Selecting):
-    """One picture of several, in which some of the rows are curves.
+class Panel(Part):
+    """One of several pictures side by side, in which rows are curves.
 
     Attributes:
-        title: above it.
-        where: which rows it shows, by their fields; every row if left out.
-        columns: keys of those that its curves go through; all that have an `x` if left out.
+        title: above the picture.
+        where: selects its rows by their fields; all if left out.
+        columns: keys of the columns that its curves go through; all with an `x` if left out.
     """
 
     title: str = ""
+    where: CheckedWhere = Field(default_factory=dict)
     columns: Annotated[tuple[str, ...], BeforeValidator(as_tuple)] = ()
 
 
@@ -266,13 +273,13 @@ class Plot(Part):
         kind: `bars`: every measured column beside the published figures; `points`: one mark a row
             at (x, y); `lines`: the same, joined along x; `curves`: every row is a line through
             the columns that have an `x`, published figures are marks beside it.
-        x: a column, or for lines and points also a field of the rows; for curves what the `x` of
-            the columns counts, in words.
-        y: a column; for curves what these columns measure, in words.
-        colour: the field of the rows that colours them.
-        shade: the field that makes a colour darker with its value.
-        marker: the field that gives them shapes.
-        size: the field that makes marks larger with its value.
+        x: a column, or for lines and points also a field of the rows; for curves the label of the
+            x axis.
+        y: a column; for curves the label of the y axis.
+        colour: the field of the rows that chooses the colour.
+        shade: the field whose larger values make a colour darker.
+        marker: the field that chooses the shape of marks.
+        size: the field whose larger values make marks larger.
         panels: the pictures side by side that curves are drawn in.
     """
 
@@ -283,7 +290,9 @@ class Plot(Part):
     shade: str | None = None
     marker: str | None = None
     size: str | None = None
-    panels: Annotated[tuple[Panel, ...], BeforeValidator(as_tuple)] = (Panel(),)
+    panels: Annotated[tuple[Panel, ...], BeforeValidator(as_tuple), Field(min_length=1)] = (
+        Panel(),
+    )
 
     @model_validator(mode="after")
     def _axes(self) -> Plot:
@@ -295,29 +304,28 @@ class Plot(Part):
         if self.kind == "curves":
             if self.model_fields_set & {"shade", "marker", "size"}:
                 raise ValueError("curves take a colour and no other marks")
-            if not self.panels:
-                raise ValueError("panels: give at least one, or leave them out")
         elif "panels" in self.model_fields_set:
             raise ValueError("panels are for curves")
         return self
 
 
-class PublishedTable(_Selecting):
+class PublishedTable(Part):
     """A table or figure of a paper.
 
     Attributes:
         title: of the table, in few words.
+        where: selects its runs.
         columns: its quantities.
         rows: its lines.
-        names: value -> how it is called.
-        compare: differences told below the table.
-        setup: settings told below it, besides those of the paper, and in their place.
+        names: value -> its name in labels and legends.
+        compare: differences shown below the table.
+        setup: settings shown below the table; they add to the paper's or replace them.
         plot: how it is drawn.
-        notes: what the reader must know.
-        where: which runs it is about.
+        notes: sentences for the reader.
     """
 
     title: str
+    where: CheckedWhere = Field(default_factory=dict)
     columns: tuple[Column, ...] = Field(min_length=1)
     rows: tuple[Row, ...] = Field(min_length=1)
     names: dict[str, str] = Field(default_factory=dict)
@@ -341,8 +349,8 @@ class PublishedTable(_Selecting):
             for key in row.published:
                 if key not in printed:
                     raise ValueError(
-                        f"row {row.label!r} has a figure for {key!r}, which is no printed column; "
-                        f"{remedy(key, printed)}"
+                        f"row {row.label!r} has a figure for {key!r}, which is not a printed "
+                        f"column; {remedy(key, printed)}"
                     )
         for comparison in self.compare:
             if self.column(comparison.column).measure is None:
@@ -351,7 +359,7 @@ class PublishedTable(_Selecting):
         return self
 
     def _check_plot(self) -> None:
-        """Makes sure that what is drawn is there and measured."""
+        """Makes sure that the drawn columns exist and are measured."""
         plot = self.plot
         placed = [column.key for column in self.columns if column.x is not None]
         if plot.kind == "curves":
@@ -374,10 +382,10 @@ class PublishedTable(_Selecting):
             raise ValueError(f"plot: x={plot.x!r} is neither a column nor a trial's field")
 
     def column(self, key: str) -> Column:
-        """The column of this key.
+        """The column with a key.
 
         Raises:
-            ValueError: there is none; names the nearest.
+            ValueError: there is no such column; names the nearest.
         """
         for column in self.columns:
             if column.key == key:
@@ -386,29 +394,6 @@ class PublishedTable(_Selecting):
         raise ValueError(f"unknown column {key!r}; {remedy(key, known)}")
 
     def name(self, value: object) -> str:
-        """How a value is called."""
-        names = {str(recorded_as(name)): told for name, told in self.names.items()}
+        """The name of a value in labels and legends."""
+        names = {str(recorded_as(named)): name for named, name in self.names.items()}
         return names.get(str(value), str(value))
-
-
-def _tuples(where: object) -> object:
-    if not isinstance(where, Mapping):
-        return where
-    return {
-        field: tuple(
-            _as_recorded(field, value)
-            for value in (values if isinstance(values, list | tuple) else (values,))
-        )
-        for field, values in where.items()
-    }
-
-
-def _as_recorded(field: str, value: Any) -> Any:  # noqa: ANN401  (any value of a file)
-    """A planner's name as ledgers have it; the values of other fields as they are."""
-    return recorded_as(value) if field == "planner" else value
-
-
-def _checked(where: Values) -> Values:
-    for field in where:
-        check_field_name(field)
-    return where

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from llm_planning.experiments.trial import Trial
 
 POLL: Final = 0.25
-"""Seconds between two questions to a worker how it is."""
+"""Seconds between two reports of a worker."""
 
 IMPATIENCE: Final = 60.0
 """Seconds without any worker after which the pool says that it is waiting."""
 
 CLOSING: Final = 30.0
-"""Seconds that the workers get to close their engines."""
+"""Seconds in which workers may close their engines."""
 
 # Calls of one actor at the same moment: far more than the trials that one engine can use.
 _MOST_CALLS: Final = 4096
@@ -43,12 +43,12 @@ class _Running:
     """A worker whose engines are open.
 
     Attributes:
-        name: for people.
+        name: in messages.
         actor: Ray's handle.
-        report: its newest.
-        in_flight: trials that it was sent and has not returned.
+        report: the newest report.
+        in_flight: trials that it received and has not returned.
         finished: trials that it has returned.
-        gone: set once no trial may be sent to it, for this `reason`.
+        gone: set when it gets no more trials; the cause is `reason`.
     """
 
     name: str
@@ -61,7 +61,7 @@ class _Running:
 
     @property
     def fullness(self) -> float:
-        """Trials in flight over the number that it wants."""
+        """Trials in flight divided by the worker's limit."""
         return self.in_flight / max(1, self.report.limit)
 
 
@@ -95,7 +95,7 @@ class RayPool:
         self._running: list[_Running] = []
         self._past = PoolLoad()
         self._over: str | None = None
-        # Set while a worker runs, and once none will run any more.
+        # Set while a worker runs, and after the last one was given up.
         self._settled = asyncio.Event()
         self._keepers = {asyncio.create_task(self._keep(slot)) for slot in range(workers)}
         self._kept = workers
@@ -119,14 +119,14 @@ class RayPool:
 
         Args:
             recipe: opens the engines of one worker and the pool that runs trials on them.
-            tell: is given what a user should know: a worker that was lost or does not start.
+            tell: receives messages for the user, such as that a worker was lost.
             address: `auto`, `ray://host:port` or `host:port` of a cluster that runs; None starts
                 a Ray on this machine, which ends with the pool.
             workers: how many; None: one for each GPU of the cluster, and where there is none, one
                 for each `cpus_per_worker` CPU slots.
             cpus_per_worker: CPU slots and OpenMP threads of a worker without a GPU; a machine that
                 has fewer gives all of its own.
-            replacements: of a worker, in a row, that may be lost before they returned a trial.
+            replacements: of a worker that may be lost in a row without returning a trial.
 
         Raises:
             RayPoolError: Ray is missing, cannot be reached, has no room for so many workers, or
@@ -171,7 +171,7 @@ class RayPool:
         return max(1, sum(worker.report.limit for worker in self._running))
 
     def load(self) -> PoolLoad:
-        """What the engines are doing, as their workers last reported it; asks nobody."""
+        """What the engines are doing, from the last reports of their workers."""
         return sum((worker.report.load for worker in self._running), start=self._past)
 
     @property
@@ -185,7 +185,7 @@ class RayPool:
         Raises:
             WorkerLostError: the worker died, or its engine; another takes its place.
             EngineStoppedError: no worker is left, or the pool is closed.
-            OwnCodeError: the user's own code is not on the worker as it is here.
+            OwnCodeError: the user's own code on the worker differs from the code here.
         """
         from ray.exceptions import RayError, RayTaskError
 
@@ -202,7 +202,9 @@ class RayPool:
             if self._over is not None:
                 raise EngineStoppedError(self._over) from error
             cause = error.cause if isinstance(error, RayTaskError) else None
-            if isinstance(cause, WorkerLostError):  # a process of the environment's, not this one
+            if isinstance(
+                cause, WorkerLostError
+            ):  # a process of the environment died, not this worker
                 raise WorkerLostError(str(cause)) from error
             if isinstance(cause, OwnCodeError):
                 raise OwnCodeError(f"{worker.name}: {cause}") from error
@@ -238,7 +240,7 @@ class RayPool:
             self._cluster.close()
 
     async def _close(self, worker: _Running) -> None:
-        """Lets a worker close its engines; it will be ended whether or not it does."""
+        """Asks a worker to close its engines; it is ended in any case."""
         from ray.exceptions import RayError
 
         try:
@@ -263,7 +265,7 @@ class RayPool:
             raise RayPoolError(self._over)
 
     async def _choose(self) -> _Running:
-        """The worker that is fullest last; waits while all are being replaced."""
+        """The worker with the most room; waits while all are being replaced."""
         while True:
             await self._settled.wait()
             if self._over is not None:
@@ -272,10 +274,10 @@ class RayPool:
                 return min(self._running, key=lambda worker: worker.fullness)
 
     async def _keep(self, slot: int) -> str:
-        """Starts a worker, watches it, and starts another when it is lost.
+        """Starts a worker, watches it, and replaces it when it is lost.
 
         Returns:
-            Why it was given up.
+            The reason why it was given up.
         """
         from ray.exceptions import RayError
 
@@ -310,7 +312,7 @@ class RayPool:
         """Keeps a worker's report fresh until it is lost.
 
         Returns:
-            Why it was lost.
+            The reason why it was lost.
         """
         from ray.exceptions import RayError
 
@@ -338,7 +340,7 @@ class RayPool:
             self._settled.clear()
 
     def _given_up(self, keeper: asyncio.Task[str]) -> None:
-        """Notes the end of a worker that will not be replaced; the last one's is the pool's."""
+        """Notes that a worker was given up; after the last one the pool has failed."""
         if keeper.cancelled():
             return
         error = keeper.exception()
@@ -352,7 +354,7 @@ class RayPool:
 
 
 def _reason(error: Exception) -> str:
-    """The first sentence of what Ray says last: what precedes it are identifiers."""
+    """The first sentence of the last part of Ray's message, which begins with identifiers."""
     cause = getattr(error, "cause", None)
     lines = str(error if cause is None else cause).strip().splitlines()
     return lines[-1].split(". ")[0] if lines else type(error).__name__

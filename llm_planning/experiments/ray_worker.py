@@ -1,4 +1,4 @@
-"""What runs on a worker: a pool of trials with engines of its own, behind an actor's methods."""
+"""The actor of a worker: a pool of trials with its own engines."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 WorkerRecipe: TypeAlias = Callable[[], AbstractContextManager[TrialPool]]
 """Opens the engines of one worker and the pool that runs trials on them.
 
-It is pickled and called on the worker, where this project has to be installed as it is here.
+It is pickled and called on the worker, which must have the same version of this project.
 """
 
 
 class WorkerStartError(RuntimeError):
-    """A worker's engines cannot be opened, and would not be at a second attempt."""
+    """A worker's engines cannot be opened, and another attempt would fail too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What a worker says of itself.
+    """A worker's report.
 
     Attributes:
-        pid: its process.
-        host: its machine.
+        pid: id of its process.
+        host: name of its machine.
         limit: trials that it wants in flight now.
         load: what its engines are doing.
     """
@@ -48,7 +48,7 @@ class Report:
 
 
 class Worker:
-    """One actor: opens a pool as the recipe says and runs what it is sent.
+    """One actor: opens a pool by a recipe and runs the trials that it receives.
 
     Args:
         recipe: opens the pool.
@@ -57,12 +57,12 @@ class Worker:
     def __init__(self, recipe: WorkerRecipe) -> None:
         self._recipe = recipe
         self._stack = contextlib.ExitStack()
-        # What the recipe sets for whoever runs within it, such as the games that trials share.
+        # The context variables that the recipe sets, such as the games that trials share.
         self._context = contextvars.copy_context()
         self._pool: TrialPool | None = None
 
     async def start(self) -> Report:
-        """Opens the pool; the first call of all.
+        """Opens the pool; must be the first call.
 
         Raises:
             WorkerStartError: the recipe raised.
@@ -70,12 +70,12 @@ class Worker:
         try:
             self._pool = self._context.run(self._stack.enter_context, self._recipe())
         except Exception as error:
-            # By its text: not every error can be unpickled.
+            # As text, since not every error can be unpickled.
             raise WorkerStartError(f"{type(error).__name__}: {error}") from None
         return await self.report()
 
     async def report(self) -> Report:
-        """How this worker is."""
+        """The worker's report."""
         pool = self._opened
         return Report(pid=os.getpid(), host=platform.node(), limit=pool.limit, load=pool.load())
 
@@ -84,7 +84,7 @@ class Worker:
         return await asyncio.create_task(self._opened.run(trial), context=self._context.copy())
 
     async def close(self) -> None:
-        """Closes the pool and the engines; the last call of all."""
+        """Closes the pool and the engines; must be the last call."""
         try:
             await self._opened.aclose()
         finally:

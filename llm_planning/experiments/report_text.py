@@ -8,7 +8,7 @@ import math
 import re
 from dataclasses import asdict
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from llm_planning.experiments.statistics import CONFIDENCE
 
@@ -17,14 +17,12 @@ if TYPE_CHECKING:
 
     from llm_planning.experiments.measures import Difference, Measured
     from llm_planning.experiments.paper_report import Cell, Line, PaperReport
-    from llm_planning.experiments.published import Text
+    from llm_planning.experiments.published import Form, Text
     from llm_planning.experiments.runs import Runs
     from llm_planning.experiments.statistics import Estimate
 
-Form: TypeAlias = Literal["number", "thousands", "percent"]
-
 NOTHING = "–"
-"""In a cell that has no figure."""
+"""The text of a cell without a figure."""
 
 _DIGITS = 3
 _SUFFIXES = {"k": 1e3, "M": 1e6, "%": 1e-2}
@@ -60,16 +58,16 @@ class TemplateFileError(ValueError):
 
 
 def markdown(report: PaperReport, about: Mapping[str, Any]) -> str:
-    """The table for people.
+    """Writes a report as Markdown.
 
     Args:
-        report: what was measured.
-        about: more values for the template: `sweep`, the folder that the runs are from.
+        report: the measured table.
+        about: more values for the template: `sweep`, the folder of the runs.
 
     Raises:
-        TemplateFileError: the table has a template of its own, which is wrong.
+        TemplateFileError: the table's own template is wrong.
     """
-    # Whoever writes numbers alone need not wait for it.
+    # Imported here, as functions that only write numbers do not need it.
     from jinja2 import ChoiceLoader, Environment, FileSystemLoader, StrictUndefined, TemplateError
     from jinja2.loaders import FunctionLoader
 
@@ -134,7 +132,7 @@ def published_text(cell: Cell) -> str:
 
 
 def measured_text(cell: Cell, line: Line) -> str:
-    """A measured figure with its interval, or why it has none."""
+    """A measured figure with its interval, or the reason why there is none."""
     if cell.measured is None:
         return NOTHING
     return write_measured(cell.measured, cell.column.form, runs=line.runs)
@@ -163,7 +161,7 @@ def as_csv(report: PaperReport) -> str:
 
 
 def as_json(report: PaperReport) -> dict[str, Any]:
-    """Everything that the report says, as JSON values."""
+    """The whole report as JSON values."""
     return {
         "paper": report.paper.name,
         "citation": report.paper.citation,
@@ -239,9 +237,9 @@ def _escaped(text: object) -> str:
 
 
 def printed_value(text: Text) -> float | None:
-    """The number that a published figure says; None if it says none.
+    """The number in a published figure; None if there is none.
 
-    A text may end in k, M or %, be a fraction such as `2 / 3`, and go on with a spread: `85 ± 2`.
+    A text may end in k, M or %, be a fraction such as `2 / 3`, or have a spread: `85 ± 2`.
     """
     if isinstance(text, int | float):
         return float(text)
@@ -255,7 +253,7 @@ def printed_value(text: Text) -> float | None:
 
 
 def write_number(value: float, form: Form) -> str:
-    """A number with three significant digits, or all before the point if those are more."""
+    """Writes a number with three significant digits, or with all digits before the point."""
     if form == "thousands":
         return f"{_significant(value / 1e3)}k"
     if form == "percent":
@@ -274,12 +272,12 @@ def write_estimate(estimate: Estimate, form: Form) -> str:
 
 
 def write_measured(measured: Measured, form: Form, *, runs: Runs) -> str:
-    """A measured cell: the number, its interval, and what sets it apart from its line.
+    """Writes a measured cell: the number, its interval, and how its runs differ from its line's.
 
     Args:
         measured: the cell.
         form: of its numbers.
-        runs: of the line, counted once for all its cells.
+        runs: of the line.
     """
     estimate = measured.estimate
     remarks = []
@@ -295,14 +293,14 @@ def write_measured(measured: Measured, form: Form, *, runs: Runs) -> str:
 
 
 def write_counts(done: int, failed: int, pending: int) -> str:
-    """How many runs there are, and what became of the others."""
+    """The number of runs, and of those that failed or are pending."""
     lost = [f"{failed} failed"] if failed else []
     lost += [f"{pending} not run yet"] if pending else []
     return f"{_count(done, 'run')}, {', '.join(lost)}" if lost else _count(done, "run")
 
 
 def write_difference(difference: Difference, form: Form) -> str:
-    """A difference: the number, its interval, and how many pairs there are."""
+    """Writes a difference: the number, its interval and the number of pairs."""
     estimate = difference.estimate
     counts = [_count(estimate.n, "pair")]
     if estimate.n == 1:

@@ -1,4 +1,4 @@
-"""The runs of a sweep as flat records: what reports select from and count.
+"""The runs of a sweep as flat records, from which reports select and count.
 
 The fields of a record:
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from llm_planning.experiments.ledger import Ledger
     from llm_planning.experiments.trial import Trial, TrialResult
 
-Record: TypeAlias = "Mapping[str, Any]"
+RunRecord: TypeAlias = "Mapping[str, Any]"
 Where: TypeAlias = "Mapping[str, tuple[Any, ...]]"
-"""Field -> the values that it may have."""
+"""Field -> the values that a selected run may have."""
 
 TRIAL_FIELDS = ("planner", "domain", "task", "model", "seed")
 _OF_TRIAL = ("role_models.", "settings.")
@@ -54,23 +54,22 @@ class Runs:
     Attributes:
         done: records of the trials that ran to their end.
         failed: records of those that failed for good.
-        pending: those without a result; their records hold the trial's fields alone.
+        pending: records of trials without a result, which hold only the trial's fields.
     """
 
-    done: tuple[Record, ...] = ()
-    failed: tuple[Record, ...] = ()
-    pending: tuple[Record, ...] = ()
+    done: tuple[RunRecord, ...] = ()
+    failed: tuple[RunRecord, ...] = ()
+    pending: tuple[RunRecord, ...] = ()
 
     @property
-    def all(self) -> tuple[Record, ...]:
+    def all(self) -> tuple[RunRecord, ...]:
         """Every record."""
         return self.done + self.failed + self.pending
 
     def select(self, where: Where) -> Runs:
         """The runs that fit every field.
 
-        What a result says (its success, its metrics) can only be asked of runs that have one: it
-        selects among the done, and leaves the failed and the pending as they are.
+        Fields of a result, such as success and metrics, select only among the done runs.
         """
         of_trial = {field: values for field, values in where.items() if is_trial_field(field)}
         return Runs(
@@ -80,14 +79,14 @@ class Runs:
         )
 
     def check_field(self, field: str) -> None:
-        """Makes sure that these runs can be asked for a field.
+        """Makes sure that these runs can have a field.
 
         Raises:
-            UnknownFieldError: none of them has it; names the nearest.
+            UnknownFieldError: no run has it; names the nearest.
         """
         check_field_name(field)
         records = self.all if is_trial_field(field) else self.done
-        # A run that is still to come may be the first that has a metric.
+        # A later run may be the first with a metric.
         unsure = not is_trial_field(field) and (self.failed or self.pending)
         if not field.startswith(_FAMILIES) or unsure or not records:
             return
@@ -99,7 +98,7 @@ class Runs:
 
 
 def field_values(field: str, runs: Runs) -> tuple[Any, ...]:
-    """The different values that runs have in a field: numbers by size, then others by name."""
+    """The distinct values of a field in runs: numbers by size, then others by name."""
     found = [record[field] for record in runs.all if record.get(field) is not None]
     values = {distinct(value): value for value in reversed(found)}.values()
     numbers = [value for value in values if isinstance(value, int | float)]
@@ -108,7 +107,7 @@ def field_values(field: str, runs: Runs) -> tuple[Any, ...]:
 
 
 def distinct(value: object) -> Hashable:
-    """What tells the values of fields apart where they are keys; a setting may be a list."""
+    """A hashable key for the value of a field; a setting may be a list."""
     if isinstance(value, str | int) and not isinstance(value, bool):
         return value
     if isinstance(value, float) and not math.isnan(value):
@@ -117,14 +116,14 @@ def distinct(value: object) -> Hashable:
 
 
 def is_trial_field(field: str) -> bool:
-    """Whether a field is the trial's own, known before it runs."""
+    """Whether a field belongs to the trial and so is known before it runs."""
     return field in TRIAL_FIELDS or field.startswith(_OF_TRIAL)
 
 
-def varying(records: Iterable[Record]) -> tuple[str, ...]:
-    """The planner, and the other fields of trials that differ between some, but tasks and seeds.
+def varying(records: Iterable[RunRecord]) -> tuple[str, ...]:
+    """The planner and the fields of trials that vary, without task and seed.
 
-    A setting that only some planners have is not different from none; another model for a role is.
+    A setting that only some planners have does not vary by that; a role's own model does.
     """
     records = list(records)
     values: dict[str, set[str]] = {}
@@ -145,7 +144,7 @@ def check_field_name(field: str) -> None:
     """Makes sure that records can have a field of this name.
 
     Raises:
-        UnknownFieldError: they never do; names the nearest.
+        UnknownFieldError: no record ever has it; names the nearest.
     """
     known = (*TRIAL_FIELDS, *RESULT_FIELDS)
     if field not in known and not field.startswith(_FAMILIES):
@@ -164,9 +163,9 @@ def read_runs(ledger: Ledger) -> Runs:
     return runs_of(records)
 
 
-def runs_of(records: Iterable[Record]) -> Runs:
-    """Records by what became of their trials; those without a status are pending."""
-    by_status: dict[object, list[Record]] = {}
+def runs_of(records: Iterable[RunRecord]) -> Runs:
+    """Groups records by the status of their trials; those without a status are pending."""
+    by_status: dict[object, list[RunRecord]] = {}
     for record in records:
         by_status.setdefault(record.get("status"), []).append(record)
     done, failed, pending = (tuple(by_status.get(one, ())) for one in ("done", "failed", None))
@@ -181,7 +180,7 @@ def trial_record(trial: Trial) -> dict[str, Any]:
 
 
 def result_record(result: TrialResult, *, attempts: int) -> dict[str, Any]:
-    """The fields of a trial and its result, which took so many attempts."""
+    """The fields of a trial and of its result."""
     total = sum(result.usage.values(), start=Usage())
     return {
         **trial_record(result.trial),
@@ -211,7 +210,7 @@ def _spent(usage: Usage) -> dict[str, int]:
     }
 
 
-def _fitting(records: tuple[Record, ...], where: Where) -> tuple[Record, ...]:
+def _fitting(records: tuple[RunRecord, ...], where: Where) -> tuple[RunRecord, ...]:
     return tuple(
         record
         for record in records
@@ -223,5 +222,5 @@ def _fitting(records: tuple[Record, ...], where: Where) -> tuple[Record, ...]:
 
 
 def _same(one: object, other: object) -> bool:
-    # Python takes True for 1; a seed is no success.
+    # In Python True equals 1, but a seed of 1 is not a success.
     return one == other and isinstance(one, bool) == isinstance(other, bool)

@@ -1,4 +1,4 @@
-"""Runs the trials of a sweep: starts them, retries them, and sees their results into the ledger."""
+"""Runs the trials of a sweep: starts them, retries them and records their results."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ if TYPE_CHECKING:
     from llm_planning.experiments.trial import Trial
 
 TICK = 0.25
-"""Seconds after which the pool's limit is asked anew though nothing has ended."""
+"""Seconds between two looks at the pool's limit if no trial ends."""
 
 RETRY_AFTER = 0.5
 """Seconds before a failed trial's second attempt; each further one waits twice as long."""
 
 LONGEST_WAIT = 60.0
-"""Seconds that no attempt waits longer for."""
+"""Seconds that an attempt waits at most."""
 
 MOST_LOSSES = 3
-"""Workers that one trial may lose; with the next one it has failed."""
+"""Workers that one trial may lose; if it loses another one, it has failed."""
 
 MOST_UNWRITTEN = 64
-"""Results on their way to the disk beyond which no trial is started."""
+"""Results on their way to the disk, at most, for another trial to start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Where a sweep stands.
+    """How far a sweep is.
 
     Attributes:
         total: trials of the sweep.
-        kept: those of them that an earlier run had finished.
+        kept: trials that an earlier run finished.
         done: trials whose planner ran to its end in this run.
         failed: trials that failed for good in this run.
         running: trials in flight.
-        retried: failed attempts of this run whose trial gets another one.
-        lost: trials that were started again because their worker was gone.
+        retried: failed attempts of this run that are followed by another one.
+        lost: trials that were started again because their worker died.
         seconds: since this run began.
         load: what the engines are doing.
     """
@@ -67,17 +67,17 @@ class Progress:
 
     @property
     def finished(self) -> int:
-        """Trials that have their row in the ledger."""
+        """Trials with a row in the ledger."""
         return self.kept + self.done + self.failed
 
     @property
     def left(self) -> int:
-        """Trials that have none yet."""
+        """Trials without a row in the ledger."""
         return self.total - self.finished
 
     @property
     def remaining_seconds(self) -> float | None:
-        """Time to the end at the pace of this run so far; None before the first trial's end."""
+        """Seconds to the end at the speed of this run; None before a trial has ended."""
         here = self.done + self.failed
         return self.seconds / here * self.left if here else None
 
@@ -85,7 +85,7 @@ class Progress:
         """This progress as a part of a larger sweep.
 
         Args:
-            earlier: of the whole sweep, before this part of it began.
+            earlier: progress of the whole sweep when this part began.
         """
         return Progress(
             total=earlier.total,
@@ -100,36 +100,36 @@ class Progress:
         )
 
 
-class Records(Protocol):
-    """What a sweep needs of its ledger."""
+class ResultLedger(Protocol):
+    """The ledger as far as the scheduler needs it."""
 
     def record(self, result: TrialResult, *, attempt: int, final: bool) -> None:
-        """Keeps one attempt; it is on the disk when this returns."""
+        """Records one attempt, which is on the disk when this returns."""
         ...
 
     def finished(self) -> frozenset[str]:
-        """Keys of the trials that have their final row."""
+        """Keys of the trials with a row."""
         ...
 
     def attempts(self) -> Mapping[str, int]:
-        """Failed attempts so far of trials that have none."""
+        """Key -> number of failed attempts, of the trials without a row."""
         ...
 
 
 class Recorder:
     """Hands results to the ledger one after the other.
 
-    A record takes milliseconds, most of them spent waiting for the disk, so the thread that feeds
-    the engine must not wait for it.
+    Recording takes milliseconds, mostly spent waiting for the disk, so it has its own thread beside
+    the one that feeds the engine.
 
     Args:
         ledger: only this object's thread calls its `record`.
 
     Attributes:
-        error: why the first result that should be on the disk is not.
+        error: the first error of recording, except for results that a ledger cannot hold.
     """
 
-    def __init__(self, ledger: Records) -> None:
+    def __init__(self, ledger: ResultLedger) -> None:
         self._ledger = ledger
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="ledger")
         self._pending: set[Future[None]] = set()
@@ -137,26 +137,26 @@ class Recorder:
 
     @property
     def backlog(self) -> int:
-        """Results that are handed over and not yet on the disk."""
+        """Results that are not on the disk yet."""
         return len(self._pending)
 
     async def record(self, result: TrialResult, *, attempt: int, final: bool) -> None:
-        """Returns when the result is on the disk; a cancelled call's result gets there too.
+        """Returns when the result is on the disk, where a cancelled call's result arrives too.
 
         Raises:
-            UnkeepableResultError: the result is not one that a ledger can hold.
+            UnkeepableResultError: a ledger cannot hold the result.
             LedgerError: the disk does not take it.
         """
         written = self._thread.submit(self._ledger.record, result, attempt=attempt, final=final)
         self._pending.add(written)
         written.add_done_callback(self._written)
         waiting = asyncio.wrap_future(written)
-        # An error that comes when the caller has left is in `error`.
+        # After the caller was cancelled, `error` holds what is raised here.
         waiting.add_done_callback(lambda done: done.cancelled() or done.exception())
         await asyncio.shield(waiting)
 
     def close(self) -> None:
-        """Waits until everything handed over is on the disk, or was refused."""
+        """Waits until every result is on the disk or was refused."""
         self._thread.shutdown(wait=True)
 
     def _written(self, written: Future[None]) -> None:
@@ -170,30 +170,30 @@ async def run_sweep(
     trials: Iterable[Trial],
     *,
     pool: TrialPool,
-    ledger: Records,
+    ledger: ResultLedger,
     retries: int,
     watch: Callable[[Progress], None],
 ) -> Progress:
-    """Runs every trial that has no final row in the ledger yet.
+    """Runs every trial that has no row in the ledger.
 
-    Trials start in the order given, as many at once as the pool's limit says. A trial that fails
-    is recorded and started again later; when its retries are used up the failure is its result.
-    Cancelled, it cancels the trials in flight, waits until finished ones are on the disk and
-    leaves; a trial without a final row is run by the next call.
+    Trials start in the order given, as many at once as the pool's limit allows. A failed attempt is
+    recorded and its trial started again later; the last attempt's failure is the trial's result.
+    If this is cancelled, it cancels the trials in flight and waits until finished ones are on the
+    disk; the next call runs the trials that still have no row.
 
     Args:
         trials: the sweep's trials, or some of them; equal ones are run once.
-        pool: runs them; stays open.
-        ledger: keeps their results. While this runs, nobody else may write to it.
+        pool: runs the trials; stays open.
+        ledger: records the results; only this call may write to it meanwhile.
         retries: attempts beyond the first that a failing trial gets.
-        watch: called whenever something changed, and a few times per second.
+        watch: called after every change and a few times per second.
 
     Returns:
-        What was done: `left` is 0.
+        The progress at the end: `left` is 0.
 
     Raises:
-        EngineStoppedError: nothing can run any more; what had ended is recorded.
-        LedgerError: a result could not be kept; those before it are.
+        EngineStoppedError: no further trial can run; results of trials that ended are recorded.
+        LedgerError: a result could not be recorded; earlier results are.
     """
     sweep = _Sweep(trials, pool=pool, ledger=ledger, retries=retries, watch=watch)
     return await sweep.run()
@@ -201,12 +201,12 @@ async def run_sweep(
 
 @dataclass(slots=True)
 class _Attempts:
-    """A trial that has no final row yet.
+    """The attempts at a trial that has no row yet.
 
     Attributes:
-        trial: what is run.
-        failed: attempts that failed so far, those of earlier runs included.
-        lost: workers that this run lost on it.
+        trial: the trial.
+        failed: failed attempts so far, in earlier runs too.
+        lost: workers that died in this run while they ran it.
     """
 
     trial: Trial
@@ -220,7 +220,7 @@ class _Sweep:
         trials: Iterable[Trial],
         *,
         pool: TrialPool,
-        ledger: Records,
+        ledger: ResultLedger,
         retries: int,
         watch: Callable[[Progress], None],
     ) -> None:
@@ -252,13 +252,13 @@ class _Sweep:
                 self._watch(self._progress())
                 if not self._tasks and not self._ready and not self._later:
                     break
-                await self._something()
+                await self._wait()
         finally:
-            await self._leave()
+            await self._stop()
         return self._progress()
 
     def _start(self) -> None:
-        """Starts what may start now."""
+        """Starts trials up to the limit."""
         now = time.monotonic()
         while self._later and self._later[0][0] <= now:
             self._ready.append(heapq.heappop(self._later)[2])
@@ -272,8 +272,8 @@ class _Sweep:
             self._in_pool.add(task)
             task.add_done_callback(self._ended)
 
-    async def _something(self) -> None:
-        """Waits for an end, or for a moment."""
+    async def _wait(self) -> None:
+        """Waits until a trial ends, for `TICK` seconds at most."""
         try:
             async with asyncio.timeout(TICK):
                 await self._changed.wait()
@@ -282,14 +282,14 @@ class _Sweep:
         self._changed.clear()
 
     async def _attempt(self, attempts: _Attempts) -> None:
-        """Runs a trial once; what nobody can mend ends the sweep."""
+        """Runs a trial once; an error that is not the trial's own ends the sweep."""
         try:
             await self._run_once(attempts)
-        except Exception as error:  # the first says why; those after it are its consequences
+        except Exception as error:  # the first is the cause, later ones are its consequences
             self._error = self._error or error
 
     async def _run_once(self, attempts: _Attempts) -> None:
-        """Runs a trial once and sees to what comes of it."""
+        """Runs a trial once, and records its result or queues it again."""
         started, begun = time.time(), time.monotonic()
         try:
             result = await self._pool.run(attempts.trial)
@@ -297,12 +297,12 @@ class _Sweep:
             attempts.lost += 1
             if attempts.lost <= MOST_LOSSES:
                 self._lost += 1
-                self._again(attempts, after=0.0)
+                self._retry(attempts, after=0.0)
                 return
             seconds = time.monotonic() - begun
             result = TrialResult.failed(attempts.trial, error, started=started, seconds=seconds)
         finally:
-            # The next trial may start while this one's result is on its way to the disk.
+            # The next trial may start while this one's result is being written.
             self._in_pool.discard(cast("asyncio.Task[None]", asyncio.current_task()))
             self._changed.set()
         await self._record(attempts, result)
@@ -325,17 +325,17 @@ class _Sweep:
             return
         self._retried += 1
         attempts.failed += 1
-        self._again(attempts, after=min(RETRY_AFTER * 2 ** (attempts.failed - 1), LONGEST_WAIT))
+        self._retry(attempts, after=min(RETRY_AFTER * 2 ** (attempts.failed - 1), LONGEST_WAIT))
 
     async def _write(self, attempts: _Attempts, result: TrialResult) -> bool:
-        """Puts a result on the disk; returns whether it is the trial's last one."""
+        """Records a result; returns whether it is the trial's final one."""
         used_up = attempts.failed >= self._retries or attempts.lost > MOST_LOSSES
         final = result.status == "done" or used_up
         await self._recorder.record(result, attempt=attempts.failed + 1, final=final)
         return final
 
-    def _again(self, attempts: _Attempts, *, after: float) -> None:
-        """Puts a trial behind all others that are waiting now."""
+    def _retry(self, attempts: _Attempts, *, after: float) -> None:
+        """Queues a trial behind all others that wait now."""
         heapq.heappush(self._later, (time.monotonic() + after, next(self._order), attempts))
 
     def _ended(self, task: asyncio.Task[None]) -> None:
@@ -343,8 +343,8 @@ class _Sweep:
         self._in_pool.discard(task)  # a task that is cancelled before its first step never ran
         self._changed.set()
 
-    async def _leave(self) -> None:
-        """Cancels what is in flight; what had ended before gets to the disk."""
+    async def _stop(self) -> None:
+        """Cancels the trials in flight; waits until results of ended ones are on the disk."""
         for task in self._in_pool:
             task.cancel()
         try:

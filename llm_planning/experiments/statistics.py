@@ -1,9 +1,9 @@
 """Estimates with their intervals, from a handful of runs.
 
-What is estimated decides the interval; all are at one level of confidence (`CONFIDENCE`):
+The kind of estimate decides its interval; all have one level of confidence (`CONFIDENCE`):
 
     proportion       Wilson's score interval: stays within [0, 1] and keeps its coverage where the
-                     success rate is 0 or 1, as it often is with three runs.
+                     success rate is 0 or 1, as is common with three runs.
     mean             Student's t. A sweep repeats a trial three to ten times; there a bootstrap is
                      too narrow (it resamples the few values seen, and knows no fatter tails),
                      whereas t is exact for normal values and errs little for counts of calls.
@@ -14,7 +14,7 @@ What is estimated decides the interval; all are at one level of confidence (`CON
     difference of paired proportions
                      Newcombe's hybrid score interval (method 10).
 
-An estimate without an interval says why.
+An estimate without an interval has a reason.
 
 Sources: E. B. Wilson, JASA 22 (1927) 209-212; B. L. Welch, Biometrika 34 (1947) 28-35;
 R. G. Newcombe, Statistics in Medicine 17 (1998) 2635-2650.
@@ -49,11 +49,11 @@ class Estimate:
 
     Attributes:
         value: the estimate; None without runs.
-        low: lower end of the interval; None where there is none.
-        high: its upper end.
-        n: values that went in; for a mean of groups, of all groups together.
-        method: how the interval is found.
-        reason: why there is no interval; None where there is one.
+        low: lower end of the interval; None without an interval.
+        high: upper end of the interval; None without an interval.
+        n: number of values; for a mean of groups, of all groups together.
+        method: of the interval.
+        reason: why there is no interval; None if there is one.
     """
 
     value: float | None
@@ -187,7 +187,7 @@ def _wilson(share: float, n: int) -> tuple[float, float]:
     scale = 1.0 + z * z / n
     centre = (share + z * z / (2 * n)) / scale
     half = z * math.sqrt(share * (1.0 - share) / n + z * z / (4 * n * n)) / scale
-    # At 0 and 1 the ends are those exactly; rounding would leave them just beside.
+    # At shares of 0 and 1 an end is exactly 0 or 1, which rounding would miss.
     return (
         0.0 if share == 0.0 else centre - half,
         1.0 if share == 1.0 else centre + half,
@@ -213,5 +213,5 @@ def _phi(a: int, b: int, c: int, d: int) -> float:
 
 
 def _joined(one: float, other: float, phi: float) -> float:
-    # Rounding may push a sum that is 0 just below it.
+    # Rounding may make a sum of 0 slightly negative.
     return math.sqrt(max(0.0, one * one - 2 * phi * one * other + other * other))

@@ -1,4 +1,4 @@
-"""Runs in groups, a line each: what a sweep's own report shows, whatever its planners."""
+"""Runs in groups, a line each: the report of a sweep with any planners."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from llm_planning.experiments.measures import Measured, measure
-from llm_planning.experiments.published import Measure
+from llm_planning.experiments.published import Form, Measure
 from llm_planning.experiments.report_text import NOTHING, write_estimate
 from llm_planning.experiments.runs import (
     Runs,
@@ -20,8 +20,7 @@ from llm_planning.names import remedy
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
-    from llm_planning.experiments.report_text import Form
-    from llm_planning.experiments.runs import Record
+    from llm_planning.experiments.runs import RunRecord
 
 _QUANTITIES: Mapping[str, tuple[Measure, Form]] = {
     "success": (Measure(rate="success"), "percent"),
@@ -34,10 +33,10 @@ _QUANTITIES: Mapping[str, tuple[Measure, Form]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Runs that have the grouping fields in common.
+    """Runs with equal values in the grouping fields.
 
     Attributes:
-        values: of these fields; None where a planner has no such setting.
+        values: of the grouping fields; None if the planner has no such setting.
         done: runs that ended.
         failed: runs that failed for good.
         pending: runs without a result.
@@ -90,14 +89,14 @@ def summary(runs: Runs, *, by: Sequence[str] | None = None) -> Summary:
     Args:
         runs: of any planners.
         by: fields of trials, such as `planner` and `settings.k`, or `k` for short; by default the
-            planner and whatever else the trials differ in, tasks and seeds apart.
+            planner and all fields that vary, except tasks and seeds.
 
     Raises:
         UnknownFieldError: no trial has the field; names the nearest.
     """
     fields = varying(runs.all) if by is None else tuple(_full_name(field, runs) for field in by)
-    # One pass: there may be as many groups as trials.
-    groups: dict[Hashable, tuple[list[Record], list[Record], list[Record]]] = {}
+    # One pass, as there may be as many groups as trials.
+    groups: dict[Hashable, tuple[list[RunRecord], list[RunRecord], list[RunRecord]]] = {}
     for place, records in enumerate((runs.done, runs.failed, runs.pending)):
         for record in records:
             key = tuple(distinct(record.get(field)) for field in fields)

@@ -1,8 +1,8 @@
-"""The files of sweeps: which one a name means, and what one may make this program open.
+"""Finds the files of sweeps, and checks what they make this program open.
 
-Sweeps and ledgers are passed on from hand to hand, and name planners, domains and models. Code of
-somebody else would run with the user's rights. So files of code, models that this project does not
-name itself, and files to be written are used only where the user names them too, by `--trust`.
+Sweeps and ledgers come from other people and name planners, domains and models. Code of others
+would run with the user's rights. So files of code, models that this project does not name itself,
+and files to be written are used only if the user names them too, by `--trust`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from llm_planning.experiments.trial import Trial
 
 WRITTEN_SETTINGS = ("save",)
-"""Settings that name a file which a run writes."""
+"""Settings that name a file to be written by a run."""
 
 _NO_SWEEPS = ("models/", "/paper.yaml", ".published.yaml")
 
@@ -44,13 +44,13 @@ def packaged_sweeps() -> dict[str, Path]:
 
 
 def find_sweep(name: str) -> Path:
-    """The file that a user means.
+    """Finds the file of a sweep by its name.
 
     Args:
-        name: a file, the name of a packaged sweep, or the last part of one that no other has.
+        name: a file, the name of a packaged sweep, or the last part of one if it is unique.
 
     Raises:
-        SweepConfigError: there is none, or there are several.
+        SweepConfigError: no file has the name, or several have.
     """
     if os.path.isfile(name):
         return Path(name)
@@ -63,7 +63,7 @@ def find_sweep(name: str) -> Path:
     if alike:
         return packaged[alike[0]]
     if os.path.exists(name):
-        # A folder or a pipe: reading says what is wrong with it.
+        # Reading a folder or a pipe reports the error.
         return Path(name)
     bare = name.removeprefix("configs/").removesuffix(".yaml")
     raise SweepConfigError(
@@ -72,7 +72,7 @@ def find_sweep(name: str) -> Path:
 
 
 def shown_sweep(path: Path) -> str:
-    """How a user names a sweep's file: a packaged one by its name."""
+    """The user's name of a sweep's file: for a packaged one without folder and ending."""
     names = {file: name for name, file in packaged_sweeps().items()}
     return names.get(path, str(path))
 
@@ -83,11 +83,11 @@ class UntrustedError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """What a user vouches for.
+    """The code, models and files that a user trusts.
 
     Attributes:
-        names: as the user said them: models of the hub are meant by their ids.
-        paths: the same as files and folders, absolute, links resolved.
+        names: as the user wrote them; models of the hub have their ids.
+        paths: the names as files and folders, absolute, links resolved.
     """
 
     names: frozenset[str] = frozenset()
@@ -98,30 +98,30 @@ class Trust:
         """Trust in models of the hub, in files, and in folders with all that is in them.
 
         Args:
-            named: `~` is the user's home; a name without any letters vouches for nothing.
+            named: `~` is the user's home; an empty name trusts nothing.
         """
         names = frozenset(name for one in named if (name := os.fspath(one)))
         return cls(names, frozenset(map(_real, names)))
 
     def check_name(self, name: str) -> None:
-        """Makes sure that looking up a planner or a domain runs nobody else's code.
+        """Makes sure that looking up a planner or a domain runs only trusted code.
 
         Raises:
-            UntrustedError: the name has the form FILE.py:NAME, and the user does not vouch for it.
+            UntrustedError: the name has the form FILE.py:NAME, and the user does not trust it.
         """
         file = code_file(name)
         if file is not None:
             self._check(str(file), f"{name} runs code")
 
     def check_model(self, model: str) -> None:
-        """Makes sure that serving a model loads nothing that only a file names.
+        """Makes sure that a model is one of this project's or trusted by the user.
 
         Args:
             model: as `EngineConfig.model` has it.
 
         Raises:
-            UntrustedError: it is a folder, or one of the hub that no configuration of this project
-                has, and the user does not vouch for it.
+            UntrustedError: the model is a folder, or a hub id in no configuration of this project,
+                and the user does not trust it.
         """
         if comes_along(model):
             return
@@ -131,15 +131,15 @@ class Trust:
             raise _untrusted(f"the model {model} does not come with this program", model)
 
     def check_trials(self, trials: Iterable[Trial]) -> None:
-        """Makes sure of everything that trials load, and of the files that they write.
+        """Makes sure that all that trials load, and all files that they write, are trusted.
 
         Raises:
-            UntrustedError: the user does not vouch for some of it.
+            UntrustedError: the user does not trust one of them.
         """
         names: set[str] = set()
         models: set[str] = set()
         for trial in trials:
-            # What a model is called says nothing of what it is.
+            # The name of a model in a trial says nothing about its content.
             called = {str(one.get("model", "")) for one in trial.engines.values()}
             for name in {trial.planner, trial.domain} - names:
                 self.check_name(name)
@@ -158,7 +158,7 @@ class Trust:
 
 
 def comes_along(model: str) -> bool:
-    """Whether a model is one that this project names itself, and no folder passes for it."""
+    """Whether this project names a model itself, and no folder has its name."""
     return model in CATALOGUE or (model in _configured() and not names_folder(model))
 
 
@@ -177,5 +177,5 @@ def _real(path: str) -> str:
     path = at_home(path)
     try:
         return os.path.realpath(path)
-    except ValueError:  # no file can have the name, so nothing is trusted by it
+    except ValueError:  # no file can have this name, so it trusts nothing
         return path

@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from llm_planning.trace import Event
 
 LONGEST_TRACE = 2**28
-"""Bytes of a trace's lines, at most: a small file can hold far more than fits the memory."""
+"""Bytes of a trace's lines, at most: a small file can unpack to more than the memory holds."""
 
-# Deflate's fastest level: a trace repeats itself so much that the others save little and take
-# several times as long.
+# The fastest level: traces are so repetitive that the others save little and take several times as
+# long.
 _LEVEL = 1
 _GZIP = 16
-"""Added to a window's size it tells zlib that gzip's frame is around it."""
+"""Added to the size of the window, it makes zlib expect the frame of gzip."""
 
 _TEMPORARY = ".tmp"
 _OURS = re.compile(r"([0-9a-f]{64})\.jsonl\.gz(\.tmp)?")
 
-# What two runs with the same answers may have different: when, how fast, from which cache and
-# beside what. The text of a state may depend on the process, as the order of a set does.
+# Types and fields that may differ between runs with the same answers: times, speeds, shares of
+# caches and loads. The text of a state may depend on the process, as the order of a set does.
 _TYPES_APART = frozenset({"load", "end"})
 _FIELDS_APART = frozenset({"at", "seconds", "cached_tokens", "replayed", "observation"})
 
@@ -56,21 +56,20 @@ class TraceFolder:
     def write(self, key: str, lines: bytes) -> tuple[str, int]:
         """Puts a trace on the disk; it is there, under its name, when this returns.
 
-        Killed at any moment, or on a full disk, this leaves no file that is not whole under the
-        name of a trace.
+        Killed at any moment, or on a full disk, this leaves no partial file under the name of a
+        trace.
 
         Returns:
-            SHA-256 of the lines, in hexadecimal: the same whatever library compresses them; and the
-            size of the file in bytes.
+            SHA-256 of the uncompressed lines, in hexadecimal, and the size of the file in bytes.
 
         Raises:
-            OSError: it could not be written; what was begun is removed.
+            OSError: the file could not be written; its temporary file is removed.
         """
         content = gzip.compress(lines, _LEVEL, mtime=0)
         path = self.path(key)
         make_folder(self._path)
         if os.path.islink(path):
-            # What it leads to is not ours to replace.
+            # The target of a link is not replaced.
             path.unlink()
         write_durably(path, content, temporary=path.with_name(path.name + _TEMPORARY))
         return hashlib.sha256(lines).hexdigest(), len(content)
@@ -79,13 +78,13 @@ class TraceFolder:
         """The lines of a trial's trace.
 
         Raises:
-            TraceError: the file is missing, damaged, no regular one, holds something else, or more
-                than `LONGEST_TRACE`.
+            TraceError: the file is missing, damaged or not a regular file, holds something else, or
+                holds more than `LONGEST_TRACE`.
         """
         path = self.path(key)
         unpacking = zlib.decompressobj(zlib.MAX_WBITS + _GZIP)
         try:
-            # Deflate makes no lines longer than they are.
+            # Compressed lines are never longer than `LONGEST_TRACE` if the lines are not.
             lines = unpacking.decompress(
                 read_regular(path, most=LONGEST_TRACE), max_length=LONGEST_TRACE + 1
             )
@@ -116,8 +115,8 @@ class TraceFolder:
             kept: keys of the trials whose trace the ledger knows.
 
         Raises:
-            OSError: something could not be removed, or the folder is a link: traces somewhere else
-                may be another sweep's.
+            OSError: a file could not be removed, or the folder is a link, whose target may be
+                another sweep's.
         """
         if os.path.islink(self._path):
             raise OSError(errno.ELOOP, "it is a link: put the folder itself there", str(self._path))
@@ -129,17 +128,17 @@ class TraceFolder:
                     os.unlink(file.path)
 
     def holds_any(self) -> bool:
-        """Whether there are traces, of whichever ledger; false where nobody may look."""
+        """Whether the folder holds traces of any ledger; False if it cannot be read."""
         with suppress(OSError), os.scandir(self._path) as files:
             return any(_OURS.fullmatch(file.name) for file in files)
         return False
 
 
 def repeatable_digest(lines: Iterable[Event]) -> str:
-    """SHA-256 of what two runs of a trial with the same answers have in common in their traces.
+    """SHA-256 of the part of a trace that another run with the same answers repeats.
 
-    Trees are numbered, and questions answered, in an order that depends on how long answers take:
-    only the lines of one tree have theirs.
+    The order of trees and of answers depends on how long answers take. So only the order of lines
+    within a tree counts.
 
     Raises:
         RecursionError: a line is nested too deeply.

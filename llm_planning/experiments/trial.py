@@ -1,4 +1,4 @@
-"""One trial: what is run, the key that names it, and what came of it."""
+"""One trial: its parts, its key and its result."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _KEY_VERSION = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """Planner x domain x task x models x seed x settings, and the code of the user's own.
+    """Planner x domain x task x models x seed x settings, and the hash of the user's own code.
 
     Attributes:
-        planner: its name, as `PlannerSpec.recorded_as` has it.
-        domain: where it plans.
-        task: one of the domain's.
-        model: who answers; any name that `find_config` takes, or "none".
-        role_models: role -> who answers it, of the roles that another model answers.
+        planner: its name in `PlannerSpec.recorded_as`.
+        domain: name of the domain.
+        task: a task of the domain.
+        model: any name that `find_config` takes, or "none".
+        role_models: role -> model, for roles with their own model.
         seed: of every draw.
-        settings: the planner's and the domain's, all of them, defaults included: two trials are the
-            same trial whether or not a default was written down.
-        engines: model -> the configuration that its name meant when the sweep was read, as JSON:
-            other settings of an engine make another trial. "none" has no configuration.
-        source: of a user's own files, the hash; see `running.source_of`.
+        settings: all settings of planner and domain, defaults included, so that a default makes the
+            same trial whether or not it was written down.
+        engines: model -> its configuration when the sweep was read, as JSON, so that other settings
+            of an engine make another trial. "none" has no configuration.
+        source: hash of the user's own files; see `running.source_of`.
     """
 
     planner: str
@@ -50,10 +50,9 @@ class Trial:
 
     @classmethod
     def of_version_1(cls, fields: Mapping[str, Any]) -> Self:
-        """A trial of a ledger of version 1, in the words of today.
+        """Converts a trial of a ledger of version 1.
 
-        It knew one other model, for the roles of the world model, and did not know how models were
-        configured.
+        Version 1 had one other model, for the roles of the world model, and no configurations.
         """
         world = fields["world_model"]
         renamed = {("textgame", name): f"mc-dml-{name}" for name in ("puct", "uct")}
@@ -85,31 +84,31 @@ class Trial:
 
     @cached_property
     def key(self) -> str:
-        """SHA-256, in hexadecimal, of everything above: equal keys are the same trial."""
+        """SHA-256 of all fields, in hexadecimal: trials with equal keys are the same."""
         content = json.dumps([_KEY_VERSION, self.to_json()], sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(content.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialResult:
-    """What came of one attempt at a trial.
+    """The result of one attempt at a trial.
 
-    The pool that runs a trial makes it, and the ledger reads it back without its last three fields.
+    The pool that runs a trial makes it. The ledger reads it back without its last three fields.
 
     Attributes:
-        trial: what was run.
-        status: `done`: the planner ran to its end; `failed`: it raised.
-        success: whether the goal was reached; None where nobody judged it.
+        trial: the trial.
+        status: `done` if the planner ran to its end, `failed` if it raised.
+        success: whether the goal was reached; None if it was not judged.
         plan: the options or actions, in order.
         metrics: numbers and words that describe the run.
-        unrepeatable: names of the metrics that another run with the same answers may have
-            different; see `Outcome`.
-        usage: what it asked, by role.
-        error: type and message of what a failed trial raised, None otherwise.
+        unrepeatable: names of the metrics that may differ in another run with the same answers;
+            see `Outcome`.
+        usage: calls and tokens by role.
+        error: type and message of the error of a failed trial; None for a done one.
         started: seconds since the epoch.
-        seconds: how long this attempt took.
-        trace: what the planner says of its decisions, JSON-able; goes to a file beside the ledger.
-        events: what happened, one after the other; goes to the same file.
+        seconds: duration of this attempt.
+        trace: the planner's account of its decisions as JSON values; stored beside the ledger.
+        events: the recorded events in order; stored in the same file.
         prompts: role -> the fixed texts that its questions began with, as they were asked.
     """
 
@@ -138,7 +137,7 @@ class TrialResult:
         usage: Mapping[str, Usage] | None = None,
         events: Sequence[Event] = (),
     ) -> Self:
-        """The result of a trial that something was raised in."""
+        """The result of a trial that raised an error."""
         return cls(
             trial=trial,
             status="failed",

@@ -16,11 +16,11 @@ import typer
 from command_line import invoke
 
 from llm_planning import endings
+from llm_planning.cli.app import app
 from llm_planning.commands import models as models_command
 from llm_planning.experiments import sweep_files
 from llm_planning.experiments.grid import load_sweep
 from llm_planning.experiments.sweep_files import find_sweep, packaged_sweeps
-from llm_planning.fronts.app import app
 from llm_planning.interrupts import was_interrupted
 
 COMMAND = (sys.executable, "-m", "llm_planning.cli")

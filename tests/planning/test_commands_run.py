@@ -152,7 +152,7 @@ def test_code_of_the_user_s_own_that_fails_is_told_with_its_place(opened, tmp_pa
         (("too", "--trace", "nowhere/at/all.json"), "missing"),
         (("too", "--trace", "."), "is a folder"),
         (("cot", "--set", "k=3"), "unknown setting 'k'"),
-        (("cot", "--role-model", "dynamics=two"), "nothing under that name"),
+        (("cot", "--role-model", "dynamics=two"), "cot has no such role; known: decompose"),
         (("cot", "--domain", "minecaft"), "minecraft"),
         (("cot", "--domain", "textgame"), "names its options"),
         (("cot", "--set", "roles=nowhere.yaml"), "neither llm nor rules"),
@@ -269,7 +269,7 @@ def test_what_packages_announce_is_listed(tmp_path, monkeypatch):
     assert rows["uct"]["domains"] == "textgame, minecraft, hall"
     assert rows["too"]["domains"] == "minecraft"
     assert "not listed: lost (their_things:lost of their 1) fails: Attrib" in listed.stderr
-    assert "not listed: bare (their_things:stroll of their 1) is no domain" in listed.stderr
+    assert "not listed: bare (their_things:stroll of their 1) is not a domain" in listed.stderr
     assert "stroll" in invoke("--list").stdout
     rows = json.loads(invoke("stroll", "--list", "--json").stdout)
     assert {"kind": "task of hall", "name": "north", "default": ""} in rows

@@ -61,7 +61,11 @@ def test_a_result_comes_back_as_it_was_recorded(ledger):
     assert row.result == replace(result, trace={})
     assert row.attempts == 1
     assert row.trace == ledger.folder / "traces" / f"{result.trial.key}.jsonl.gz"
-    assert ledger.read_trace(row) == {**TRACE, "plan": ["find 1 cow", "kill 1 cow"], "seed": 1}
+    assert summary_of(ledger.read_events(row)) == {
+        **TRACE,
+        "plan": ["find 1 cow", "kill 1 cow"],
+        "seed": 1,
+    }
     assert ledger.provenances[row.provenance] == PROVENANCE
     assert ledger.sweep == sweep_of_seeds(4)
 
@@ -91,7 +95,7 @@ def test_a_result_without_a_trace_has_no_file(ledger):
     ledger.record(failure_of(trial_number(0)), attempt=1, final=True)
     (row,) = ledger.rows()
     assert row.trace is None
-    assert ledger.read_trace(row) == {}
+    assert summary_of(ledger.read_events(row)) == {}
     assert not (ledger.folder / "traces").exists()
 
 
@@ -102,7 +106,7 @@ def test_texts_that_have_no_utf8_are_kept_escaped(ledger):
     ledger.record(odd, attempt=1, final=True)
     (row,) = ledger.rows()
     assert (row.result.error, row.result.plan) == ("ValueError: \\ud800\0", ("\udfff",))
-    assert ledger.read_trace(row) == {"said": "\ud800"}
+    assert summary_of(ledger.read_events(row)) == {"said": "\ud800"}
 
 
 ENDLESS = {}
@@ -135,7 +139,7 @@ def test_nothing_is_recorded_twice(ledger):
             ledger.record(result, attempt=2, final=final)
     assert ledger.content_digest() == digest
     (row,) = ledger.rows()
-    assert ledger.read_trace(row)["seed"] == 0
+    assert summary_of(ledger.read_events(row))["seed"] == 0
 
 
 def test_attempts_follow_each_other(ledger):
@@ -231,7 +235,7 @@ def test_a_trace_that_is_not_what_was_left_is_reported(ledger, harm):
     else:
         row.trace.write_bytes(gzip.compress(b'{"key":"goal","value":"rule"}\n'))
     with pytest.raises(LedgerError, match=f"the trace {row.trace} ") as caught:
-        ledger.read_trace(row)
+        summary_of(ledger.read_events(row))
     assert not isinstance(caught.value, UnkeepableResultError)
 
 

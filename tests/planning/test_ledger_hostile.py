@@ -13,7 +13,7 @@ from hostile.ledgers import alterations, make_ledger
 from ledger_samples import PROVENANCE, failure_of, result_of, sweep_of_seeds, trial_number
 
 from llm_planning.experiments import export as export_module
-from llm_planning.experiments import ledger_rows
+from llm_planning.experiments import ledger_checks, ledger_rows
 from llm_planning.experiments import summary as summary_module
 from llm_planning.experiments.export import ExportError, columns, export
 from llm_planning.experiments.ledger import LEDGER_FILE, Ledger, LedgerError, UnkeepableResultError
@@ -38,29 +38,29 @@ REFUSED_AT_ONCE = (
 SAID = {
     "an endless view for sweep": "is damaged (its tables are not those of version 2): restore",
     "no tables": "is damaged (its tables are not those of version 2): restore",
-    "an endless schema": "is damaged (its schema has no end): restore",
-    "no sweep": "is damaged (it tells of no sweeps): restore",
-    "two sweeps": "is damaged (it tells of several sweeps): restore",
-    "sweep.content has no name": "is damaged (the name of the sweep is None, no text)",
-    "trials.content is an object": "is damaged (a trial has not the fields of one: ",
-    "a trial with a number for an engine": "(an engine's configuration of a trial is 5, no o",
+    "an endless schema": "is damaged (reading its schema never ends): restore",
+    "no sweep": "is damaged (it holds no sweeps): restore",
+    "two sweeps": "is damaged (it holds several sweeps): restore",
+    "sweep.content has no name": "is damaged (the name of the sweep is None, not a text)",
+    "trials.content is an object": "is damaged (a trial has missing or unknown fields: ",
+    "a trial with a number for an engine": "(an engine's configuration of a trial is 5, not an o",
     "a trial with too many settings": "is damaged (a trial has more than 10000 values): res",
     "a trial with a long setting": "is damaged (a trial has more than 1048576 characters): ",
     "results.metrics has too many values": "(the metrics of a trial has more than 100000 va",
     "results.started is 1e300": "is damaged (the start of a trial is 1e+300, not between",
     "results.metrics is no UTF-8": "is damaged (Could not decode to UTF-8 column 'metrics'",
-    "results.usage has a list": "is damaged (the usage of a trial is [], no object)",
+    "results.usage has a list": "is damaged (the usage of a trial is [], not an object)",
     "another provenance": "is missing): restore",
     "a trial under another's key": "is not that of its trial): restore",
     "a trace is a bomb": "has more than 268435456 bytes, more than a trace may have: restore it",
     "a trace is a pipe": "cannot be read (it is not a regular file): restore it",
     f"{LEDGER_FILE} is a pipe": "is no regular file: name the folder of a sweep",
-    "another program's": "is no ledger but another database",
+    "another program's": "is another program's database: name another folder",
     "version 7": "has version 7, and this program reads 1 and 2: use",
-    "results.metrics is a text": "the metrics of a trial is no JSON",
-    "results.plan is an object": "a plan is {}, no list",
-    "results.usage has an unknown count": "the usage of 'value' is 'cals', no field of it",
-    "a hot journal": "is another program's, a ledger leaves none: restore the ledger from a",
+    "results.metrics is a text": "the metrics of a trial is not JSON",
+    "results.plan is an object": "a plan is {}, not a list",
+    "results.usage has an unknown count": "the usage of 'value' is 'cals', not one of its fields",
+    "a hot journal": "is another program's: restore the ledger from a",
 }
 """Alteration -> part of what is said of it."""
 
@@ -271,21 +271,21 @@ def test_a_sweep_that_no_reader_takes_is_not_begun(tmp_path, why, sweep):
 
 @pytest.mark.parametrize("text", ['"[,{" ', '["', '"' + '\\"' * 99, '"\\', "[[[["])
 def test_what_stands_in_texts_is_no_value(text):
-    bounds = ledger_rows.Bounds(characters=1000, values=4)
+    bounds = ledger_checks.Bounds(characters=1000, values=4)
     if text == "[[[[":
-        with pytest.raises(ledger_rows.TooLargeError, match="x has more than 4 values"):
-            ledger_rows.within(text, "x", bounds)
+        with pytest.raises(ledger_checks.TooLargeError, match="x has more than 4 values"):
+            ledger_checks.within(text, "x", bounds)
     else:
         many = text + "," * 3
-        assert ledger_rows.within(many, "x", bounds) == many
+        assert ledger_checks.within(many, "x", bounds) == many
 
 
 def test_texts_without_an_end_are_looked_at_once():
     """Quadratic, this would take minutes."""
-    bounds = ledger_rows.Bounds(characters=2**23, values=5)
+    bounds = ledger_checks.Bounds(characters=2**23, values=5)
     said = '[,,"' + '\\"' * 2**20 + ",,,,,"
     begun = time.process_time()
-    assert ledger_rows.within(said, "x", bounds) == said
+    assert ledger_checks.within(said, "x", bounds) == said
     assert time.process_time() - begun < 2
 
 
@@ -367,7 +367,7 @@ def test_as_many_groups_as_trials_look_at_each_run_as_often_as_few(monkeypatch):
 def test_a_metric_that_is_no_number_is_not_averaged(tmp_path, value):
     with ledger_of(tmp_path / "s", result_of(trial_number(0), metrics={"x": value})) as ledger:
         runs = read_runs(ledger)
-    with pytest.raises(MeasureError, match=r"metrics\.x is .* in a run of too, no number up to"):
+    with pytest.raises(MeasureError, match=r"metrics\.x is .* in a run of too, not a number up to"):
         measure(runs, Measure(mean="metrics.x"))
 
 

@@ -13,6 +13,7 @@ from killing import apart, at_call, in_memory, kill_everywhere, start
 from ledger_samples import PROVENANCE, failure_of, result_of, sweep_of_seeds, trial_number
 
 from llm_planning.experiments.ledger import LEDGER_FILE, Ledger, LedgerError
+from llm_planning.trace_file import summary_of
 
 STEPS = (
     (result_of(trial_number(0)), 1, True),
@@ -46,7 +47,7 @@ def look(folder, done):
         steps = len(rows) + sum(ledger.attempts().values()) + sum(row.attempts - 1 for row in rows)
         assert done <= steps <= done + 1, (done, steps)
         for row in rows:
-            assert ledger.read_trace(row)["seed"] == row.result.trial.seed
+            assert summary_of(ledger.read_events(row))["seed"] == row.result.trial.seed
 
 
 def kill_at_every_call(place, stride):
@@ -88,9 +89,9 @@ def test_a_trace_is_on_the_disk_before_its_row(tmp_path, monkeypatch):
             steps.append(("replace", path.name))
             return replace(path, target)
 
-        def note_insert(table, row):
-            steps.append(("insert", table))
-            insert(table, row)
+        def note_insert(into, row):
+            steps.append(("insert", into))
+            insert(into, row)
 
         monkeypatch.setattr(os, "fsync", note_fsync)
         monkeypatch.setattr(Path, "replace", note_replace)
@@ -103,7 +104,7 @@ def test_a_trace_is_on_the_disk_before_its_row(tmp_path, monkeypatch):
         ("fsync", name),
         ("replace", name),
         ("fsync", "traces"),
-        ("insert", "results"),
+        ("insert", "INTO results"),
     ]
     assert level == 2  # FULL: the log is flushed with every commit
 
@@ -201,7 +202,9 @@ def fill_the_disk(place):
     room(-1)
     with Ledger.resume(folder, PROVENANCE) as ledger:
         assert ledger.content_digest() == digest
-        assert [ledger.read_trace(row)["seed"] for row in ledger.rows()] == list(range(trials))
+        assert [summary_of(ledger.read_events(row))["seed"] for row in ledger.rows()] == list(
+            range(trials)
+        )
     return refusals
 
 

@@ -14,6 +14,7 @@ from command_line import invoke as command
 from ledger_samples import PROVENANCE, USAGE, result_of, sweep_of_seeds, trial_number
 
 from llm_planning.experiments.ledger import LEDGER_FILE, Ledger, LedgerError
+from llm_planning.trace_file import summary_of
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "ledger-version-1.sql"
 KEYS = re.findall(r"'([0-9a-f]{64})','{", GOLDEN.read_text("utf-8"))
@@ -37,7 +38,7 @@ def test_its_trials_are_those_of_today(old):
         row, lost = ledger.rows()
         assert ledger.finished() == {KEYS[0], KEYS[2]}
         assert ledger.attempts() == {KEYS[3]: 1}
-        assert ledger.read_trace(row) == {"goal": "a pickaxe"}
+        assert summary_of(ledger.read_events(row)) == {"goal": "a pickaxe"}
         assert ledger.provenances["p"]["templates"] == {"a.j2": "00"}
         assert ledger.sweep["trials"][0] == pickaxe.to_json()
         digest = ledger.content_digest()

@@ -64,9 +64,9 @@ def test_a_domain_and_a_planner_of_a_file(file):
     spec = find_planner(f"{file}:mine")
     assert (spec.name, spec.summary) == (f"{file}:mine", "Does nothing.")
     assert spec.source == domain.source
-    with pytest.raises(UnknownDomainError, match="is no domain"):
+    with pytest.raises(UnknownDomainError, match="is not a domain"):
         find_domain(f"{file}:NUMBER")
-    with pytest.raises(UnknownPlannerError, match="is no planner"):
+    with pytest.raises(UnknownPlannerError, match="is not a planner"):
         find_planner(f"{file}:Walk")
 
 
@@ -146,8 +146,8 @@ def test_packages_announce_what_they_add(file, package):
 @pytest.mark.parametrize(
     ("module", "says"),
     [
-        ("walk = 3", "is no {kind}: "),
-        ("walk = int", "is no {kind}: "),
+        ("walk = 3", "is not a {kind}: "),
+        ("walk = int", "is not a {kind}: "),
         ("", "fails: AttributeError: "),
         ("1 / 0", "fails: ZeroDivisionError: "),
         ("raise SystemExit(3)", "fails: SystemExit: 3"),

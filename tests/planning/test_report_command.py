@@ -124,4 +124,4 @@ def test_a_ledger_of_another_sweep(here):
     write_ledger(here / "other", [result_of(trial_of("xenon"))])
     result = told("too", "table2", "--from", "other")
     assert result.exit_code == 1
-    assert "none of the runs that too table2 needs; its planners are xenon" in result.stderr
+    assert "no run for too table2; its planners are xenon" in result.stderr

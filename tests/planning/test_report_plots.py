@@ -227,7 +227,7 @@ def test_many_panels_stand_in_rows(tmp_path, panels, shape):
         ("{kind: bars}", "the x of column 'late' is for a plot of the kind curves"),
         ("{kind: curves, x: s}", "plot: curves need x and y"),
         ("{kind: curves, x: s, y: e, size: seed}", "plot: curves take a colour and no other marks"),
-        ("{kind: curves, x: s, y: e, panels: []}", "plot: panels: give at least one"),
+        ("{kind: curves, x: s, y: e, panels: []}", "plot.panels: "),
         (
             "{kind: curves, x: s, y: e, panels: [{columns: [calls]}]}",
             "plot: no column 'calls' has an x; known: early, late",

@@ -76,21 +76,21 @@ WRONG = [
     ({"measure": "{mean: cals}"}, "columns.0.measure: unknown field 'cals'; did you mean calls"),
     ({"measure": "{}"}, "name one of mean, median and rate"),
     ({"measure": "{rate: success, per: task}"}, "a rate per group needs within"),
-    ({"measure": "{median: calls, per: task}"}, "a median knows no groups"),
+    ({"measure": "{median: calls, per: task}"}, "a median has no groups"),
     ({"measure": "{mean: calls, within: max}"}, "within=max needs per"),
-    ({"columns": "[{key: a, label: A}]"}, "columns.0: give it either measure or cited"),
+    ({"columns": "[{key: a, label: A}]"}, "columns.0: give either measure or cited"),
     (
         {"columns": "[{key: a, label: A, cited: c}, {key: a, label: A, cited: c}]"},
         "two columns have the same key",
     ),
-    ({"rows": "[{label: r}]"}, "rows.0: give it one of where, each"),
-    ({"rows": "[{where: {}}]"}, "rows.0: give it a label"),
+    ({"rows": "[{label: r}]"}, "rows.0: give one of where, each"),
+    ({"rows": "[{where: {}}]"}, "rows.0: give a label"),
     (
         {"rows": "[{label: r, where: {planer: too}}]"},
         "rows.0.where: unknown field 'planer'; did you mean planner",
     ),
     ({"rows": "[{label: r, where: {}, published: {b: 1}}]"}, "row 'r' has a figure for 'b'"),
-    ({"rows": "[{each: {success: [true]}}]"}, "each takes fields of a trial, not 'success'"),
+    ({"rows": "[{each: {success: [true]}}]"}, "each.success: 'success' is not a field of a trial"),
     (
         {"rows": "[{each: {planner: all}, published: {a: 1}}]"},
         "rows made by each have no published figures",
@@ -110,7 +110,7 @@ WRONG = [
     ),
     (
         {"setup": "[{label: l, field: calls, paper: 1}]"},
-        "setup.0.field: 'calls' is no field of a trial",
+        "setup.0.field: 'calls' is not a field of a trial",
     ),
 ]
 

@@ -18,6 +18,7 @@ from llm_planning.experiments.local_pool import LocalPool
 from llm_planning.experiments.trial import Trial
 from llm_planning.registry import find_planner
 from llm_planning.roles import Engines
+from llm_planning.trace_file import summary_of
 from llm_serving.errors import ServingError
 from llm_serving.scripted import ScriptedEngine
 
@@ -91,7 +92,7 @@ def content(folder):
             "keys": len({row.result.trial.key for row in rows}),
             "failed": sum(row.result.status == "failed" for row in rows),
             "attempts": sorted({(row.result.status, row.attempts) for row in rows}),
-            "traces": sum(bool(ledger.read_trace(row)) for row in rows),
+            "traces": sum(bool(summary_of(ledger.read_events(row))) for row in rows),
             "files": len(list((folder / "traces").iterdir())),
             "plans": len({row.result.plan for row in rows}),
             "digest": ledger.content_digest(),

@@ -270,9 +270,9 @@ async def test_what_has_changed_is_refused_before_it_runs(mine, changed):
     [
         ({"planners": "gone.py:walk"}, ["planners.'gone.py:walk'", "gone.py cannot be read"]),
         ({"planners": "walk.py:wlak"}, ["has no such name", "did you mean walk"]),
-        ({"planners": "walk.py:nothing"}, ["walk.py:nothing is no planner"]),
+        ({"planners": "walk.py:nothing"}, ["walk.py:nothing is not a planner"]),
         ({"planners": "broken.py:walk"}, ["broken.py fails: ZeroDivisionError"]),
-        ({"domain": "world.py:NoTasks"}, ["domain: world.py:NoTasks is no domain"]),
+        ({"domain": "world.py:NoTasks"}, ["domain: world.py:NoTasks is not a domain"]),
         ({"domain": "world.py:Needy"}, ["domain: ", "give the parameter 'must'", "a default"]),
         ({"planners": "walk.py:needy"}, ["domain: ", "needs a domain that has a map (`map`)"]),
         ({"tasks": "up"}, ["tasks: unknown task 'up' of world.py:Line", "known: left, right"]),

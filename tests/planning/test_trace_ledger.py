@@ -17,7 +17,7 @@ from llm_planning.experiments.traces import repeatable_digest
 from llm_planning.roles.engines import TracingEngine
 from llm_planning.search import Edge, Evaluation, Node, by_sums, search, select_by_puct
 from llm_planning.trace import recording
-from llm_planning.trace_file import decode_trace, encode_trace
+from llm_planning.trace_file import decode_trace, encode_trace, summary_of
 from llm_serving.request import Message, Request
 from llm_serving.scripted import ScriptedEngine
 from llm_serving.vllm_stats import EngineLoad
@@ -201,7 +201,7 @@ async def test_ledgers_of_the_same_answers_have_the_same_digest(tmp_path):
             events = ledger.read_events(row)
             assert events[0]["planner"] == "too"
             assert events[1 : len(result.events) + 1] == result.events
-            assert ledger.read_trace(row)["goal"] == "cook meat"
+            assert summary_of(ledger.read_events(row))["goal"] == "cook meat"
             content = gzip.decompress(row.trace.read_bytes())
             assert row.trace_sha256 == hashlib.sha256(content).hexdigest()
     assert digests[0] == digests[1] != digests[2]
@@ -214,7 +214,7 @@ async def test_a_trial_that_says_nothing_of_itself_keeps_its_events(tmp_path):
         ledger.record(result_of(trial_number(1), trace={}), attempt=1, final=True)
         traced, silent = ledger.rows()
         assert len(ledger.read_events(traced)) == len(events) + 2
-        assert ledger.read_trace(traced) == {}
+        assert summary_of(ledger.read_events(traced)) == {}
         assert (silent.trace, ledger.read_events(silent)) == (None, [])
 
 
@@ -236,5 +236,5 @@ def test_traces_of_ledgers_of_version_1_are_read(tmp_path):
         sha256 = hashlib.sha256(old).hexdigest()
         ledger._connection.execute("UPDATE results SET trace_sha256 = ?", (sha256,))
         (row,) = ledger.rows()
-        assert ledger.read_trace(row) == {"goal": "cook", "steps": [{"p": 1}]}
+        assert summary_of(ledger.read_events(row)) == {"goal": "cook", "steps": [{"p": 1}]}
         assert len(ledger.content_digest()) == 64

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from llm_planning.fronts.options import JsonOption, Work  # noqa: TC001 - typer reads them
+from llm_planning.cli.options import JsonOption, Work  # noqa: TC001 - typer reads them
 
 
 def doctor(*, as_json: JsonOption = False) -> Work:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from llm_planning.fronts.options import MOST, CacheOption, JsonOption, Work, named_path
+from llm_planning.cli.options import MOST, CacheOption, JsonOption, Work, named_path
 from llm_planning.model_configs import DEFAULT_MODEL
 
 PlannerArgument = Annotated[

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from llm_planning.cli import cache, doctor, index, minecraft, models, report, run, sweep
 from llm_planning.endings import TRACEBACK
-from llm_planning.fronts import cache, doctor, index, minecraft, models, report, run, sweep
 
 app = typer.Typer(
     pretty_exceptions_enable=False,

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import dataclass
+from functools import partial, wraps
+from inspect import Signature, signature
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from llm_planning.fronts.options import (
+from llm_planning.cli.options import (
     CacheOption,
+    ExecutorKind,
     JsonOption,
     SweepFolderArgument,
-    Where,
     Work,
     name,
     named_path,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 app = typer.Typer(help="Run many trials from one YAML file, resume them, and see what came out.")
 
@@ -43,48 +48,6 @@ SamplesOption = Annotated[
         min=0, max=1_000_000, help="Trials that --dry-run runs to estimate the rest; 0 only lists."
     ),
 ]
-DeterministicOption = Annotated[
-    bool,
-    typer.Option(
-        "--deterministic",
-        help="No answer depends on what is computed beside it, and none is from the cache. Slow "
-        "without an NVIDIA GPU of compute capability 8.0.",
-    ),
-]
-ExecutorOption = Annotated[
-    Where, typer.Option(help="Where trials run: in this process, or on Ray workers.")
-]
-ConcurrencyOption = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        max=1_000_000,
-        metavar="N",
-        help="Trials that an engine runs at once at most.  [default: as its load allows]",
-    ),
-]
-AddressOption = Annotated[
-    str | None, typer.Option(help="Address of a running Ray cluster.  [default: start one here]")
-]
-WorkersOption = Annotated[
-    int | None,
-    typer.Option(
-        min=1, max=10_000, help="Ray workers, each with an engine.  [default: one per GPU]"
-    ),
-]
-CpusOption = Annotated[
-    int,
-    typer.Option(min=1, max=10_000, help="CPU slots of a Ray worker on machines without a GPU."),
-]
-TrustOption = Annotated[
-    list[str],
-    typer.Option(
-        metavar="NAME",
-        parser=name,
-        help="Let the sweep use this code, this model or this file to be written, or those in this "
-        "folder; may be repeated.",
-    ),
-]
 ByOption = Annotated[
     list[str], typer.Option(metavar="FIELD", help="Group by this field; may be repeated.")
 ]
@@ -96,21 +59,90 @@ TableOption = Annotated[
 ]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepOptions:
+    """How trials are run: the options that `sweep run` and `sweep resume` share."""
+
+    cache: CacheOption = True
+    deterministic: Annotated[
+        bool,
+        typer.Option(
+            "--deterministic",
+            help="No answer depends on what is computed beside it, and none is from the cache. "
+            "Slow without an NVIDIA GPU of compute capability 8.0.",
+        ),
+    ] = False
+    executor: Annotated[
+        ExecutorKind, typer.Option(help="Where trials run: in this process, or on Ray workers.")
+    ] = ExecutorKind.LOCAL
+    concurrency: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=1_000_000,
+            metavar="N",
+            help="Trials that an engine runs at once at most.  [default: as its load allows]",
+        ),
+    ] = None
+    ray_address: Annotated[
+        str | None,
+        typer.Option(help="Address of a running Ray cluster.  [default: start one here]"),
+    ] = None
+    ray_workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=10_000, help="Ray workers, each with an engine.  [default: one per GPU]"
+        ),
+    ] = None
+    ray_cpus: Annotated[
+        int,
+        typer.Option(
+            min=1, max=10_000, help="CPU slots of a Ray worker on machines without a GPU."
+        ),
+    ] = 8
+    trust: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            parser=name,
+            help="Let the sweep use this code, this model or this file to be written, or those in "
+            "this folder; may be repeated.",
+        ),
+    ] = None
+
+
+def _with_sweep_options(command: Callable[..., Work]) -> Callable[..., Work]:
+    """Shows Typer each field of `SweepOptions` in place of a command's parameter `options`."""
+    hints = get_type_hints(SweepOptions, include_extras=True)
+    shared = [
+        field.replace(annotation=hints[field.name])
+        for field in signature(SweepOptions).parameters.values()
+    ]
+    parameters = [
+        shown
+        for own in signature(command, eval_str=True).parameters.values()
+        for shown in (shared if own.name == "options" else [own])
+    ]
+
+    @wraps(command)
+    def expanded(**given: Any) -> Work:  # noqa: ANN401 - whatever Typer has read
+        options = SweepOptions(**{field: given.pop(field) for field in hints})
+        return command(**given, options=options)
+
+    expanded.__annotations__ = {one.name: one.annotation for one in parameters}
+    expanded.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    return expanded
+
+
 @app.command()
+@_with_sweep_options
 def run(
     file: FileArgument,
     *,
     out: OutOption = None,
     dry_run: DryOption = False,
     samples: SamplesOption = 4,
-    cache: CacheOption = True,
-    deterministic: DeterministicOption = False,
-    executor: ExecutorOption = Where.LOCAL,
-    concurrency: ConcurrencyOption = None,
-    ray_address: AddressOption = None,
-    ray_workers: WorkersOption = None,
-    ray_cpus: CpusOption = 8,
-    trust: TrustOption = [],  # noqa: B006 - typer reads the default, nobody changes it
+    options: SweepOptions,
     as_json: JsonOption = False,
 ) -> Work:
     """Runs the trials of a YAML file. Run again, it goes on with those still missing.
@@ -129,35 +161,18 @@ def run(
     written are used only if --trust names them too.
     """
     from llm_planning.commands import sweep as commands
-    from llm_planning.experiments.sweep_files import Trust
 
-    options = commands.SweepOptions(
-        where=executor,
-        cached=cache,
-        deterministic=deterministic,
-        most=concurrency,
-        address=ray_address,
-        workers=ray_workers,
-        cpus=ray_cpus,
-        trust=Trust.of(trust),
-    )
     if dry_run:
         return partial(commands.dry_run, file, options=options, samples=samples, as_json=as_json)
     return partial(commands.run, file, out=out, options=options, as_json=as_json)
 
 
 @app.command()
+@_with_sweep_options
 def resume(
     folder: SweepFolderArgument,
     *,
-    cache: CacheOption = True,
-    deterministic: DeterministicOption = False,
-    executor: ExecutorOption = Where.LOCAL,
-    concurrency: ConcurrencyOption = None,
-    ray_address: AddressOption = None,
-    ray_workers: WorkersOption = None,
-    ray_cpus: CpusOption = 8,
-    trust: TrustOption = [],  # noqa: B006 - typer reads the default, nobody changes it
+    options: SweepOptions,
     as_json: JsonOption = False,
 ) -> Work:
     """Runs the trials of a sweep that are still missing, without its YAML file.
@@ -165,18 +180,7 @@ def resume(
     Exits as `sweep run` does.
     """
     from llm_planning.commands import sweep as commands
-    from llm_planning.experiments.sweep_files import Trust
 
-    options = commands.SweepOptions(
-        where=executor,
-        cached=cache,
-        deterministic=deterministic,
-        most=concurrency,
-        address=ray_address,
-        workers=ray_workers,
-        cpus=ray_cpus,
-        trust=Trust.of(trust),
-    )
     return partial(commands.resume, folder, options=options, as_json=as_json)
 
 

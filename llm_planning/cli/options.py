@@ -13,7 +13,7 @@ import typer
 from llm_planning.endings import UsageError
 
 Work: TypeAlias = Callable[[], None]
-"""What a front returns: the command with its options, ready to run."""
+"""What the function of a subcommand returns: the work with its options, ready to run."""
 
 MOST: Final = 10**18 - 1
 """Of whole numbers on the command line: those of a YAML file have at most as many digits."""
@@ -76,7 +76,7 @@ class Kind(StrEnum):
     TRANSITIONS = "transitions"
 
 
-class Where(StrEnum):
+class ExecutorKind(StrEnum):
     """Where trials run."""
 
     LOCAL = "local"

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from llm_planning.fronts.options import MOST, JsonOption, Work, named_path
+from llm_planning.cli.options import MOST, JsonOption, Work, named_path
 
 app = typer.Typer(help="Build and search an index of texts by meaning.")
 

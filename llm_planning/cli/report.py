@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from llm_planning.fronts.options import JsonOption, Work, named_path
+from llm_planning.cli.options import JsonOption, Work, named_path
 
 app = typer.Typer(help="Tables and figures of papers, beside what sweeps measured.")
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from llm_planning.fronts.options import JsonOption, Work  # noqa: TC001 - typer reads them
+from llm_planning.cli.options import JsonOption, Work  # noqa: TC001 - typer reads them
 
 app = typer.Typer(help="List, fetch and find models: bundled, in a folder, or on the hub.")
 

@@ -1,7 +1,11 @@
 """The `llm-planning` command: from the command line to an exit code, whatever happens.
 
-The only place where a command ends. Whatever takes time to import is imported inside, once SIGINT
-is taken care of.
+Each module here, such as `run` or `sweep`, declares the options and the help of one subcommand. Its
+functions import the module of `llm_planning.commands` that does the work, and return that work for
+`main` to run. So help appears at once, whatever the work needs.
+
+Only this module ends a command. Imports that take time stand inside functions, which run after the
+handler of SIGINT is set.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ TYPE_CHECKING = False  # what `typing` has, without its import
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llm_planning.fronts.options import Work
+    from llm_planning.cli.options import Work
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -99,13 +103,9 @@ def _read(arguments: Sequence[str]) -> Work | int:
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     from typer.main import get_command
 
-    from llm_planning.fronts.app import app
+    from llm_planning.cli.app import app
 
     read: Work | int | None = get_command(app).main(
         args=list(arguments), prog_name="llm-planning", standalone_mode=False
     )
     return read or 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

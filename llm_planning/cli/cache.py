@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from llm_planning.fronts.options import JsonOption, Kind, Work
+from llm_planning.cli.options import JsonOption, Kind, Work
 
 app = typer.Typer(help="Answers, vectors and moves of games that are stored and used again.")
 
