@@ -33,7 +33,7 @@ from llm_planning.planners.xenon.action_policies import (
 )
 from llm_planning.planners.xenon.fam import ActionMemory
 from llm_planning.planners.xenon.given_goal import obtain, true_knowledge
-from llm_planning.planners.xenon.knowledge import Notes
+from llm_planning.planners.xenon.saved import Notes
 
 BOOK = book_of(LOGS, PLANKS, STICK)
 POLICIES = {
@@ -78,15 +78,15 @@ async def test_failures_of_all_actions_exhaust_an_item_until_it_is_reset(name, p
     assert not policy.exhausted("stick")
 
 
-async def test_what_is_kept_of_failures_comes_back_from_a_file(name):
-    shared = asking(Liking("smelt", "craft", "mine"))
-    policy = POLICIES[name](shared)
+async def test_what_is_kept_of_failures_comes_back_from_a_file(name, policy):
     for action in ("mine", "smelt", "mine"):
         policy.failed(failed("stick", action))
         await policy.choose("stick")
     policy.failed(failed("stick", "craft"))
-    kept = asdict(shared.notes)
-    assert TypeAdapter(Notes).validate_json(json.dumps(kept)) == shared.notes
+    kept = asdict(Notes.joined([policy.state]))
+    other = POLICIES[name](asking(Liking("smelt")))
+    other.state.restore(TypeAdapter(Notes).validate_json(json.dumps(kept)))
+    assert other.state == policy.state
     expected = {"in_vain"} if name in {"successes", "reflecting", "forgetful"} else set()
     expected |= {"unexplained", "reasons", "analyses"} if name == "reflecting" else set()
     assert {field for field, value in kept.items() if value} == expected

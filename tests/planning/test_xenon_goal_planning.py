@@ -153,6 +153,7 @@ def learned(path, *, requires_redstone):
         path,
         known,
         memory,
+        states=(),
         run={"agent": "all-knowing"},
         episodes=400,
         goals=random.Random(0),

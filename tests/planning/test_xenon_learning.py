@@ -90,11 +90,11 @@ async def test_what_is_true_is_never_refuted(engine, tmp_path, pool, change_at):
     level = {"requirements": 3, "actions": 3, "pool": pool}
     settings = {"save": str(path), "steps": 1000, "change_at": change_at}
     await learn(engine, "xenon-plus", seed=6, **settings, **level)
-    notes = Saved.load(path).knowledge().notes
+    refutations = Saved.load(path).knowledge().refutations
     truth = perturb(RuleBook.load(), seed=6, **level).book
-    assert len(notes.refuted) > 20
-    for item in notes.refuted:
-        assert not notes.refutes(item, truth.requirements(item)), item
+    assert len(refutations.refuted) > 20
+    for item in refutations.refuted:
+        assert not refutations.refutes(item, truth.requirements(item)), item
 
 
 async def test_xenon_plus_asks_for_more_than_is_proposed_where_that_is_all_that_is_left(engine):

@@ -10,7 +10,7 @@ from xenon_builders import failed as failure
 from llm_planning.planners.xenon.dependency_graph import DependencyGraph
 from llm_planning.planners.xenon.fam import ActionMemory
 from llm_planning.planners.xenon.goals import dex_of_unrefuted
-from llm_planning.planners.xenon.knowledge import Knowledge, Notes, Withdrawn
+from llm_planning.planners.xenon.knowledge import Knowledge, Refutations, Withdrawn
 from llm_planning.planners.xenon.refuting import RefutingStore
 from llm_planning.planners.xenon.revision import Analogy, gathering, ranking
 from llm_planning.planners.xenon.settings import LearningSettings
@@ -34,7 +34,7 @@ def world(*items, memory=None):
     store = RefutingStore(
         ranking(analogy, later_is_likelier), memory=memory or ActionMemory(VERBS, x0=2)
     )
-    return known, known.notes, store
+    return known, known.refutations, store
 
 
 async def revise(store, item, failures):
@@ -51,30 +51,30 @@ def required(known, item):
 
 
 def test_what_every_attempt_had_at_hand_is_refuted():
-    notes = Notes()
+    refutations = Refutations()
     one, other = failed("pot", logs=3, planks=5)[0], failed("pot", logs=4, stick=1)[0]
-    notes.refute("pot", [one, other])
-    assert notes.refuted == {"pot": [{"logs": 3}]}
-    assert notes.refutes("pot", {"logs": 3})
-    assert notes.refutes("pot", {})
-    assert not notes.refutes("pot", {"logs": 4})
-    assert not notes.refutes("pot", {"logs": 3, "planks": 1})
-    assert not notes.refutes("bowl", {})
+    refutations.refute("pot", [one, other])
+    assert refutations.refuted == {"pot": [{"logs": 3}]}
+    assert refutations.refutes("pot", {"logs": 3})
+    assert refutations.refutes("pot", {})
+    assert not refutations.refutes("pot", {"logs": 4})
+    assert not refutations.refutes("pot", {"logs": 3, "planks": 1})
+    assert not refutations.refutes("bowl", {})
 
 
 def test_smaller_inventories_are_not_kept_beside_larger_ones():
-    notes = Notes()
+    refutations = Refutations()
     for inventory in ({"logs": 1}, {"planks": 2}, {"logs": 2, "stick": 1}, {"logs": 2}):
-        notes.refute("pot", failed("pot", **inventory))
-    assert notes.refuted["pot"] == [{"planks": 2}, {"logs": 2, "stick": 1}]
+        refutations.refute("pot", failed("pot", **inventory))
+    assert refutations.refuted["pot"] == [{"planks": 2}, {"logs": 2, "stick": 1}]
 
 
 def test_a_changed_rule_is_not_refuted():
-    known, notes, _ = world("pot")
-    notes.refute("pot", failed("pot", logs=8))
-    notes.withdrawn["pot"] = withdrawn(known, "pot", cause="stick")
-    notes.forget_refuted("pot")
-    assert notes == Notes()
+    known, refutations, _ = world("pot")
+    refutations.refute("pot", failed("pot", logs=8))
+    refutations.withdraw("pot", withdrawn(known, "pot", cause="stick"))
+    refutations.forget("pot")
+    assert refutations == Refutations()
 
 
 def withdrawn(known, item, *, cause):
@@ -97,13 +97,13 @@ async def test_revisions_that_propose_what_failed_are_passed_over():
     the two likeliest, which is not. After the second failure 4 proposes α_i = 8 of the resource,
     logs, and six planks: all there is, and refuted.
     """
-    known, notes, store = world("pot")
+    known, refutations, store = world("pot")
     known.graph.require("pot", {"planks": 1})
     await revise(store, "pot", failed("pot", planks=6))
     assert (known.revision_count("pot"), required(known, "pot")) == (3, {"planks": 6, "logs": 6})
     await revise(store, "pot", failed("pot", planks=8, logs=8))
     assert (known.revision_count("pot"), required(known, "pot")) == (4, {"logs": 8, "planks": 6})
-    assert notes.refutes("pot", required(known, "pot"))
+    assert refutations.refutes("pot", required(known, "pot"))
     await store.review()
     await store.review()
     assert known.revision_count("pot") == 4
@@ -114,18 +114,18 @@ async def test_an_item_does_not_wait_before_the_largest_quantities_were_proposed
 
     At C = 4 the item is inadmissible, and eight logs are proposed.
     """
-    known, notes, store = world("pot", "lid")
+    known, refutations, store = world("pot", "lid")
     known.graph.require("pot", {"planks": 1})
     known.graph.require("lid", {"pot": 1})
     await revise(store, "pot", failed("pot", planks=6, logs=7))
     assert (known.revision_count("pot"), required(known, "pot")) == (4, {"logs": 8, "planks": 6})
-    assert not notes.refutes("pot", required(known, "pot"))
+    assert not refutations.refutes("pot", required(known, "pot"))
 
 
 async def test_what_fam_holds_against_actions_goes_with_the_belief():
     """Failures of an old belief would soon rule out all actions for the present one."""
     memory = ActionMemory(VERBS, x0=2)
-    known, notes, store = world("stick", "sword", memory=memory)
+    known, refutations, store = world("stick", "sword", memory=memory)
     known.graph.require("stick", {"planks": 1})
     known.graph.require("sword", {"stick": 1})
     memory.record("craft", "sword", True)
@@ -134,9 +134,9 @@ async def test_what_fam_holds_against_actions_goes_with_the_belief():
     for one in failed("sword"):
         store.failed(one)
     await revise(store, "stick", failed("stick", logs=8, planks=8))
-    assert set(notes.withdrawn) == {"sword"}
+    assert set(refutations.withdrawn) == {"sword"}
     assert memory.to_json() == {"successes": {"sword": {"craft": 1}}, "failures": {}}
-    assert not notes.unrevised
+    assert not store.state.unrevised
     memory.record("mine", "sword", False)
     known.obtain("stick", {"planks": 9}, makes=1, kept=set())
     await store.review()
@@ -145,16 +145,16 @@ async def test_what_fam_holds_against_actions_goes_with_the_belief():
 
 
 async def test_an_item_waits_until_something_else_is_obtained():
-    known, notes, store = world("pot", "clay")
+    known, refutations, store = world("pot", "clay")
     known.graph.require("pot", {"planks": 1})
     known.revisions["pot"] = 3
     await revise(store, "pot", failed("pot", planks=8, logs=8))
     await store.review()
-    assert notes.refutes("pot", required(known, "pot"))
+    assert refutations.refutes("pot", required(known, "pot"))
     known.obtain("clay", {}, makes=1, kept=set())
     await store.review()
     assert required(known, "pot") == {"logs": 8, "clay": 8, "planks": 6}
-    assert not notes.refutes("pot", required(known, "pot"))
+    assert not refutations.refutes("pot", required(known, "pot"))
 
 
 async def test_an_inadmissible_item_is_not_tried_with_what_was_never_obtained():
@@ -168,10 +168,10 @@ async def test_an_inadmissible_item_is_not_tried_with_what_was_never_obtained():
 
 
 async def test_what_was_obtained_is_not_revised():
-    known, notes, store = world("pot")
+    known, refutations, store = world("pot")
     await revise(store, "planks", failed("planks", logs=9))
     assert required(known, "planks") == {"logs": 1}
-    assert not notes.refuted
+    assert not refutations.refuted
 
 
 async def test_when_nothing_is_left_to_try_more_is_asked_for():
@@ -194,12 +194,12 @@ async def test_when_nothing_is_left_to_try_more_is_asked_for():
 
 
 async def test_more_is_not_asked_for_while_something_else_can_be_tried():
-    known, notes, store = world("pot", "clay")
+    known, refutations, store = world("pot", "clay")
     known.revisions["pot"] = 3
     await revise(store, "pot", failed("pot", logs=8, planks=8))
     await store.review()
     assert required(known, "pot") == {"logs": 8, "planks": 6}
-    notes.refute("clay", failed("clay"))
+    refutations.refute("clay", failed("clay"))
     known.revisions["clay"] = 3
     await store.review()
     assert required(known, "clay") == {"logs": 8, "planks": 6}  # not proposed before
@@ -211,12 +211,12 @@ async def test_more_is_not_asked_for_while_something_else_can_be_tried():
 
 
 async def test_where_nothing_was_obtained_there_is_nothing_to_ask_more_of():
-    known, notes, store = world("pot")
+    known, refutations, store = world("pot")
     known.forget(("logs", "planks"))
     for item in ("logs", "planks", "pot"):
         known.revisions[item] = 4
         known.graph.require(item, {})
-        notes.refute(item, failed(item))
+        refutations.refute(item, failed(item))
     await store.review()
     assert [required(known, item) for item in ("logs", "planks", "pot")] == [{}, {}, {}]
 
@@ -226,19 +226,19 @@ async def test_where_nothing_was_obtained_there_is_nothing_to_ask_more_of():
 
 def stuck_world():
     """A stick needs a chest, which seems to need an axe, which needs a stick."""
-    known, notes, store = world("stick", "chest", "sword")
+    known, refutations, store = world("stick", "chest", "sword")
     known.demonstrate("stick", {"planks": 2}, makes=4, kept=set())
     known.demonstrate("axe", {"stick": 2, "planks": 3}, makes=2, kept=set())
     known.graph.require("chest", {"axe": 1})
     known.graph.require("sword", {"stick": 1})
-    return known, notes, store
+    return known, refutations, store
 
 
 async def test_all_that_depends_on_what_waits_is_revised_and_believed_again():
-    known, notes, store = stuck_world()
+    known, refutations, store = stuck_world()
     await revise(store, "stick", failed("stick", logs=8, planks=8))
-    assert notes.refutes("stick", required(known, "stick"))
-    assert {v: before.cause for v, before in notes.withdrawn.items()} == dict.fromkeys(
+    assert refutations.refutes("stick", required(known, "stick"))
+    assert {v: before.cause for v, before in refutations.withdrawn.items()} == dict.fromkeys(
         ("axe", "chest", "sword"), "stick"
     )
     for item in ("axe", "chest", "sword"):
@@ -255,48 +255,48 @@ async def test_all_that_depends_on_what_waits_is_revised_and_believed_again():
     assert required(known, "sword") == {"stick": 1}
     assert known.revision_count("sword") == 1
     assert required(known, "chest") == {"planks": 8}  # experience stands
-    assert not notes.withdrawn
+    assert not refutations.withdrawn
 
 
 async def test_what_was_demonstrated_stands_as_long_as_there_is_something_to_try():
-    known, notes, store = stuck_world()
+    known, refutations, store = stuck_world()
     for _ in range(4):
         await revise(store, "stick", failed("stick", planks=1))
-    assert not notes.refutes("stick", required(known, "stick"))
+    assert not refutations.refutes("stick", required(known, "stick"))
     assert required(known, "axe") == {"stick": 2, "planks": 3}
     assert "axe" in known.demonstrated
 
 
 async def test_a_withdrawn_belief_that_was_refuted_since_is_not_believed_again():
-    known, notes, store = stuck_world()
+    known, refutations, store = stuck_world()
     await revise(store, "stick", failed("stick", logs=8, planks=8))
     known.obtain("stick", {"logs": 2}, makes=1, kept=set())
-    notes.refute("sword", failed("sword", stick=3))
+    refutations.refute("sword", failed("sword", stick=3))
     before = required(known, "sword")
     await store.review()
     assert before == {"planks": 4}  # what was proposed when the belief was withdrawn
     assert required(known, "sword") == before
-    assert "sword" not in notes.withdrawn
+    assert "sword" not in refutations.withdrawn
 
 
 async def test_a_withdrawn_belief_that_would_make_a_cycle_is_not_believed_again():
-    known, notes, store = stuck_world()
+    known, refutations, store = stuck_world()
     await revise(store, "stick", failed("stick", logs=8, planks=8))
     known.obtain("sword", {"logs": 1}, makes=1, kept=set())
     known.obtain("stick", {"axe": 1}, makes=1, kept=set())
     await store.review()
     assert "stick" not in required(known, "axe")
-    assert "axe" not in notes.withdrawn
+    assert "axe" not in refutations.withdrawn
 
 
 async def test_a_rule_that_changes_ends_the_suspicion_against_it():
-    known, notes, store = stuck_world()
+    known, refutations, store = stuck_world()
     await revise(store, "stick", failed("stick", logs=8, planks=8))
     await store.review()
-    assert notes.withdrawn
+    assert refutations.withdrawn
     known.forget(("stick",))
     await store.review()
-    assert not notes.withdrawn
+    assert not refutations.withdrawn
     assert required(known, "axe") == {"stick": 2, "planks": 3}
     assert "axe" in known.demonstrated
 
@@ -309,21 +309,21 @@ def goal(known):
 
 
 def test_goals_are_unrefuted_and_what_was_withdrawn_counts_as_explored_more():
-    known, notes, _ = world("pot", "bowl", "lid")
+    known, refutations, _ = world("pot", "bowl", "lid")
     for v in ("pot", "bowl", "lid"):
         known.graph.require(v, {"planks": 1})
     known.revisions.update(bowl=2, lid=3)
     assert goal(known) == "pot"
-    notes.refute("pot", failed("pot", planks=1))
+    refutations.refute("pot", failed("pot", planks=1))
     assert goal(known) == "bowl"
-    notes.withdrawn["bowl"] = withdrawn(known, "bowl", cause="stick")
+    refutations.withdraw("bowl", withdrawn(known, "bowl", cause="stick"))
     assert goal(known) == "lid"
-    notes.refute("lid", failed("lid", planks=1))
+    refutations.refute("lid", failed("lid", planks=1))
     assert goal(known) == "bowl"
-    notes.refute("bowl", failed("bowl", planks=1))
+    refutations.refute("bowl", failed("bowl", planks=1))
     assert goal(known) == "pot"  # fewest revisions
     known.obtain("lid", {"planks": 1}, makes=1, kept=set())
-    notes.refuted.clear()
+    refutations.refuted.clear()
     known.revisions.update(pot=8, bowl=2)
     assert goal(known) in {"pot", "bowl"}  # 8 and 2 + 2 c_0
     known.revisions["pot"] = 9

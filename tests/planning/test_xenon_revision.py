@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
+
 import pytest
+from pydantic import TypeAdapter
 from xenon_builders import VERBS, Alike, failed
 
 from llm_planning.planners.xenon.dependency_graph import DependencyGraph
@@ -19,6 +23,7 @@ from llm_planning.planners.xenon.revision import (
     gathering,
     ranking,
 )
+from llm_planning.planners.xenon.saved import Notes
 from llm_planning.planners.xenon.settings import LearningSettings
 
 SCALES = LearningSettings(c0=3, alpha_s=2, alpha_i=8, K=2)
@@ -86,7 +91,11 @@ async def test_failures_are_kept_until_success_revision_or_another_rule(name):
     store.succeeded("wooden_sword")
     store.forget("golem_head")
     await store.revise("golem")
-    assert known.notes.unrevised == {"clay": [failed("clay")]}
+    assert store.state.unrevised == {"clay": [failed("clay")]}
+    kept = asdict(Notes.joined([store.state]))
+    other = STORES[name](known)
+    other.state.restore(TypeAdapter(Notes).validate_json(json.dumps(kept)))
+    assert other.state == store.state
 
 
 def experienced_world():
@@ -251,7 +260,7 @@ async def test_self_correction_asks_with_failures_and_examples():
     await store.revise("wooden_sword")
     assert not known.graph.requirements("wooden_sword")  # a cycle: nothing instead
     assert asked[-1][1:3] == (2, [])
-    assert known.notes.corrections == {"wooden_sword": 2}
+    assert store.state.corrections == {"wooden_sword": 2}
 
 
 async def test_adam_requires_eight_of_every_resource():

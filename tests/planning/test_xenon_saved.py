@@ -16,7 +16,8 @@ from hostile.folders import saved_files
 
 from llm_planning.planners.xenon.dependency_graph import DependencyGraph
 from llm_planning.planners.xenon.fam import ActionMemory
-from llm_planning.planners.xenon.knowledge import Knowledge, Notes
+from llm_planning.planners.xenon.knowledge import Knowledge, Refutations
+from llm_planning.planners.xenon.revision import CorrectionState
 from llm_planning.planners.xenon.roles import Failure
 from llm_planning.planners.xenon.saved import Saved, SavedKnowledgeError, save_knowledge
 from llm_planning.planners.xenon.specs import SPECS
@@ -57,14 +58,13 @@ async def test_a_run_saves_what_it_always_saved_and_goes_on_from_it(spec, tmp_pa
 VERBS = ("mine", "craft", "smelt")
 RUN = {"task": "67-goals", "seed": 3}
 FAILURE = Failure(item="bowl", action="mine", believed={"planks": 3}, inventory={})
+STATE = CorrectionState(unrevised={"bowl": [FAILURE]}, corrections={"bowl": 2})
 
 
 @pytest.fixture
 def known():
-    notes = Notes(
-        unrevised={"bowl": [FAILURE]}, corrections={"bowl": 2}, refuted={"pot": [{"logs": 8}]}
-    )
-    known = Knowledge(DependencyGraph(["bowl"]), notes=notes)
+    refutations = Refutations(refuted={"pot": [{"logs": 8}]})
+    known = Knowledge(DependencyGraph(["bowl"]), refutations=refutations)
     known.obtain("planks", {"logs": 1}, makes=4, kept=set())
     known.demonstrate("stick", {"planks": 2}, makes=4, kept=set())
     known.revisions["bowl"] = 3
@@ -85,6 +85,7 @@ def save(path, known, memory):
         path,
         known,
         memory,
+        states=(STATE,),
         run=RUN,
         episodes=3,
         goals=random.Random(7),
@@ -117,6 +118,9 @@ def test_knowledge_comes_back_as_it_was(saved, known, memory):
     assert rng.random() == random.Random(7).random()
     record = Saved.load(saved)
     assert record.episodes == record.finished == 3
+    state = CorrectionState()
+    state.restore(record.notes)
+    assert state == STATE
     assert record.curve == [(0, 10, 0), (5, 11, 1)]
     assert list(saved.parent.iterdir()) == [saved]
 

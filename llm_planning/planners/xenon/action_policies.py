@@ -16,15 +16,15 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from llm_planning.planners.xenon.knowledge import Notes
-from llm_planning.planners.xenon.roles import ActionQuestion
+from llm_planning.planners.xenon.knowledge import PartState
+from llm_planning.planners.xenon.roles import ActionQuestion, Failure
 
 if TYPE_CHECKING:
     from random import Random
 
     from llm_planning.environments.minecraft.rulebook import RuleBook
     from llm_planning.planners.xenon.fam import ActionMemory
-    from llm_planning.planners.xenon.roles import Choose, Failure, Roles
+    from llm_planning.planners.xenon.roles import Choose, Roles
     from llm_planning.planners.xenon.similarity import Similar
 
 
@@ -41,7 +41,13 @@ RolesT_co = TypeVar("RolesT_co", bound=Chooses, covariant=True)
 
 
 class ActionPolicy(ABC):
-    """Chooses the actions of subgoals. By default it learns nothing from their outcomes."""
+    """Chooses the actions of subgoals. By default it learns nothing from their outcomes.
+
+    Attributes:
+        state: what the policy keeps of failures beside the action memory.
+    """
+
+    state: PartState = PartState()
 
     @abstractmethod
     async def choose(self, item: str) -> str:
@@ -97,14 +103,12 @@ class Asking(Generic[RolesT_co]):
         similar: ranks items by their names.
         roles: the planner LLM.
         k: K, number of examples in a question.
-        notes: what the policies keep of failures beside the memory.
     """
 
     memory: ActionMemory
     similar: Similar
     roles: RolesT_co
     k: int
-    notes: Notes = field(default_factory=Notes)
 
     async def one_of(
         self, options: tuple[str, ...], item: str, *, analyses: tuple[str, ...] = ()
@@ -134,6 +138,18 @@ class FailureAware(Remembering):
         return await self._asking.one_of(candidates, item)
 
 
+@dataclass
+class AttemptState(PartState):
+    """What policies without FAM keep.
+
+    Attributes:
+        in_vain: item -> number of failed attempts since one last succeeded or its requirements were
+            last reconsidered.
+    """
+
+    in_vain: dict[str, int] = field(default_factory=dict)
+
+
 class SuccessOnly(ActionPolicy):
     """Reuses the actions that worked, and counts no failures of an action.
 
@@ -144,7 +160,7 @@ class SuccessOnly(ActionPolicy):
     def __init__(self, asking: Asking[Chooses]) -> None:
         self._asking = asking
         self._memory = asking.memory
-        self._notes = asking.notes
+        self.state: AttemptState = AttemptState()
 
     async def choose(self, item: str) -> str:
         """Reuses the action that worked, or asks."""
@@ -160,22 +176,37 @@ class SuccessOnly(ActionPolicy):
 
     def succeeded(self, action: str, item: str) -> None:
         """Remembers the action for the item."""
-        self._notes.in_vain.pop(item, None)
+        self.state.in_vain.pop(item, None)
         self._memory.record(action, item, True)
 
     def failed(self, failure: Failure) -> None:
         """Counts a failed attempt at the item, by any action."""
-        in_vain = self._notes.in_vain
+        in_vain = self.state.in_vain
         in_vain[failure.item] = in_vain.get(failure.item, 0) + 1
 
     def exhausted(self, item: str) -> bool:
         """Whether x_0 |𝒜| attempts failed since the last revision."""
         most = self._memory.x0 * len(self._memory.actions)
-        return self._notes.in_vain.get(item, 0) >= most
+        return self.state.in_vain.get(item, 0) >= most
 
     def reset(self, item: str) -> None:
         """Begins to count failures afresh, and keeps the action that worked."""
-        self._notes.in_vain.pop(item, None)
+        self.state.in_vain.pop(item, None)
+
+
+@dataclass
+class ReflectionState(AttemptState):
+    """What self-reflection keeps in addition.
+
+    Attributes:
+        unexplained: item -> failed attempts without a reflection yet.
+        reasons: a failure without its inventory -> the reflection on it.
+        analyses: item -> reflections, oldest first.
+    """
+
+    unexplained: dict[str, list[Failure]] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+    analyses: dict[str, list[str]] = field(default_factory=dict)
 
 
 class SelfReflecting(SuccessOnly):
@@ -188,23 +219,24 @@ class SelfReflecting(SuccessOnly):
     def __init__(self, asking: Asking[Roles]) -> None:
         super().__init__(asking)
         self._analyse = asking.roles.analyse
+        self.state: ReflectionState = ReflectionState()
 
     async def analyses(self, item: str) -> tuple[str, ...]:
         """Reflects on the item's new failures; returns all reflections on it, oldest first."""
-        notes = self._notes
-        done = notes.analyses.setdefault(item, [])
-        for failure in notes.unexplained.pop(item, []):
+        state = self.state
+        done = state.analyses.setdefault(item, [])
+        for failure in state.unexplained.pop(item, []):
             same = _without_inventory(failure)
-            if same not in notes.reasons:
-                notes.reasons[same] = await self._analyse(failure)
-            done.append(notes.reasons[same])
+            if same not in state.reasons:
+                state.reasons[same] = await self._analyse(failure)
+            done.append(state.reasons[same])
         return tuple(done)
 
     def failed(self, failure: Failure) -> None:
         """Keeps the attempt to reflect on, and forgets the item's remembered success."""
         super().failed(failure)
         self._memory.reset(failure.item)
-        self._notes.unexplained.setdefault(failure.item, []).append(failure)
+        self.state.unexplained.setdefault(failure.item, []).append(failure)
 
 
 def _without_inventory(failure: Failure) -> str:
@@ -218,7 +250,7 @@ class Forgetful(SuccessOnly):
 
     def succeeded(self, action: str, item: str) -> None:  # noqa: ARG002
         """Begins to count the item's failures afresh, and remembers no action."""
-        self._notes.in_vain.pop(item, None)
+        self.state.in_vain.pop(item, None)
 
     async def choose(self, item: str) -> str:
         """Asks, without examples."""

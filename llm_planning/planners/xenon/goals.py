@@ -42,13 +42,13 @@ def dex_of_unrefuted(c0: int) -> SelectGoal:
     """
 
     def select(known: Knowledge, rng: Random) -> str | None:
-        f, notes = frontier(known), known.notes
-        possible = [v for v in f if not notes.refutes(v, known.graph.requirements(v))]
+        f, refutations = frontier(known), known.refutations
+        possible = [v for v in f if not refutations.refutes(v, known.graph.requirements(v))]
         return _easiest(
             possible or f,
             known,
             rng,
-            explored=lambda v: known.exploration_count(v) + 2 * c0 * (v in notes.withdrawn),
+            explored=lambda v: known.exploration_count(v) + 2 * c0 * (v in refutations.withdrawn),
         )
 
     return select

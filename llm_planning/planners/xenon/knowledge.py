@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping  # noqa: TC003 (pydantic reads it)
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
-from pydantic import ConfigDict
-
 from llm_planning.planners.xenon.dependency_graph import NOTHING, DependencyGraph, aggregate
-from llm_planning.planners.xenon.roles import Failure  # noqa: TC001 (pydantic reads it)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
+
+    from llm_planning.planners.xenon.roles import Failure
 
 PICKAXES = ("wooden_pickaxe", "stone_pickaxe", "iron_pickaxe", "diamond_pickaxe")
 """From the lowest tier to the highest (Appendix C)."""
@@ -37,36 +36,30 @@ class Withdrawn:
     demonstrated: bool
 
 
-@dataclass(slots=True)
-class Notes:
-    """What the parts of an agent keep of failures beside the action memory.
+@dataclass
+class PartState:
+    """What one part of an agent keeps of failures; the part alone changes it.
 
-    A saved file contains all of it. A new field belongs here only.
+    A part declares its fields in a subclass. Saved files contain the fields under their names.
+    `saved.Notes` lists the subclasses.
+    """
+
+    def restore(self, notes: PartState) -> None:
+        """Takes its own fields from the joined states of all parts."""
+        for own in fields(self):
+            setattr(self, own.name, getattr(notes, own.name))
+
+
+@dataclass
+class Refutations(PartState):
+    """What XENON+ refuted or withdrew. Its goal selector reads this, too.
 
     Attributes:
-        unrevised: item -> failed attempts since it last succeeded or was revised; kept by the
-            dependency store.
-        in_vain: item -> number of failed attempts since one last succeeded or its requirements were
-            last reconsidered; kept by action policies without FAM.
-        unexplained: item -> failed attempts without a reflection yet; self-reflection keeps this
-            and the next two.
-        reasons: a failure without its inventory -> the reflection on it.
-        analyses: item -> reflections, oldest first.
-        corrections: item -> how often the LLM corrected its requirements; kept by self-correction.
-        refuted: item -> inventories with which every action failed; XENON+ keeps this and the next
-            two.
+        refuted: item -> inventories with which every action failed.
         withdrawn: item -> the belief that was withdrawn.
         reviewed: number of items obtained when refuted beliefs were last revised.
     """
 
-    __pydantic_config__ = ConfigDict(extra="forbid")
-
-    unrevised: dict[str, list[Failure]] = field(default_factory=dict)
-    in_vain: dict[str, int] = field(default_factory=dict)
-    unexplained: dict[str, list[Failure]] = field(default_factory=dict)
-    reasons: dict[str, str] = field(default_factory=dict)
-    analyses: dict[str, list[str]] = field(default_factory=dict)
-    corrections: dict[str, int] = field(default_factory=dict)
     refuted: dict[str, list[dict[str, int]]] = field(default_factory=dict)
     withdrawn: dict[str, Withdrawn] = field(default_factory=dict)
     reviewed: int = 0
@@ -87,7 +80,28 @@ class Notes:
         """Whether all actions failed at an item although the inventory met these requirements."""
         return any(_covers(one, requirements) for one in self.refuted.get(item, ()))
 
-    def forget_refuted(self, item: str) -> None:
+    def withdraw(self, item: str, belief: Withdrawn) -> None:
+        """Keeps the belief about an item unless an older one is kept."""
+        self.withdrawn.setdefault(item, belief)
+
+    def begin_review(self, obtained: int) -> bool:
+        """Notes the number of obtained items; returns whether it differs from the last review's."""
+        due = obtained != self.reviewed
+        self.reviewed = obtained
+        return due
+
+    def take_back(self, obtained: Collection[str]) -> dict[str, Withdrawn]:
+        """Removes and returns the beliefs whose cause was obtained or is no longer refuted."""
+        back = {
+            v: belief
+            for v, belief in self.withdrawn.items()
+            if belief.cause in obtained or belief.cause not in self.refuted
+        }
+        for v in back:
+            del self.withdrawn[v]
+        return back
+
+    def forget(self, item: str) -> None:
         """Forgets what was refuted or withdrawn of an item whose rule has changed."""
         self.refuted.pop(item, None)
         self.withdrawn.pop(item, None)
@@ -114,7 +128,7 @@ class Knowledge:
         revisions: v -> C(v); 1 for an item that is not listed.
         attempts: v -> how often it was the goal.
         setbacks: v -> how often the agent gave it up because an obtained item failed.
-        notes: what the agent's parts keep of failures.
+        refutations: what XENON+ refuted or withdrew.
     """
 
     graph: DependencyGraph
@@ -126,7 +140,7 @@ class Knowledge:
     revisions: dict[str, int] = field(default_factory=dict)
     attempts: dict[str, int] = field(default_factory=dict)
     setbacks: dict[str, int] = field(default_factory=dict)
-    notes: Notes = field(default_factory=Notes)
+    refutations: Refutations = field(default_factory=Refutations)
 
     def aggregated(self, goal: str, inventory: Mapping[str, int]) -> list[tuple[int, str]]:
         """Returns ((q_1, u_1), ..., (1, g)), what a goal still takes, requirements first."""
@@ -191,7 +205,7 @@ class Knowledge:
             self.obtained.discard(item)
             self.demonstrated.discard(item)
             self.revisions.pop(item, None)
-            self.notes.forget_refuted(item)
+            self.refutations.forget(item)
 
     def _observe(self, item: str, used: Mapping[str, int], *, makes: int, kept: set[str]) -> None:
         spent = used.keys() - kept

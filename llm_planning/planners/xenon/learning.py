@@ -83,14 +83,12 @@ async def learn(
     roles = prior_roles(
         settings.prior, unperturbed, engines, seed=seed, names=told if closed else None
     )
-    knowledge = Knowledge(DependencyGraph(told))
     learner = Learner(
         memory=ActionMemory(unperturbed.verbs, x0=settings.x0),
         similar=Similar(engines.default),
         roles=roles,
         k=settings.k,
-        notes=knowledge.notes,
-        knowledge=knowledge,
+        knowledge=Knowledge(DependencyGraph(told)),
         settings=settings,
     )
     # Saved files tell agents apart by the names of their parts; "held" means closed.
@@ -98,18 +96,22 @@ async def learn(
     run = run_of(settings, agent=parts, task=problem.task, model=engines.name, seed=seed)
     path = Path(at_home(settings.save))
     saved = Saved.resume(path, run, episodes=settings.episodes) if settings.save else None
-    initial, demonstrated = await _begin(learner, actions(learner), unperturbed, guess)
-    before = knowledge.graph.copy()
+    policy = actions(learner)
+    initial, demonstrated = await _begin(learner, policy, unperturbed, guess)
+    before = learner.knowledge.graph.copy()
     progress = Progress(rng=random.Random(f"goals {seed}"))
     if saved:
         learner, progress = _resumed(saved, learner)
-    known, select = learner.knowledge, goals(learner)
+    known, store, select = learner.knowledge, dependencies(learner), goals(learner)
+    if saved:
+        store.state.restore(saved.notes)
+        policy.state.restore(saved.notes)
     if settings.initial == "truth":
         select = least_attempted(lambda: [g for g in wanted if g not in known.obtained])
     agent = Agent(
         knowledge=known,
-        dependencies=dependencies(learner),
-        actions=actions(learner),
+        dependencies=store,
+        actions=policy,
         select_goal=lambda: select(known, progress.rng),
     )
     first = game if settings.change_at else perturbed.book
@@ -130,6 +132,7 @@ async def learn(
                 path,
                 known,
                 learner.memory,
+                states=(store.state, policy.state),
                 run=run,
                 episodes=progress.episodes,
                 goals=progress.rng,
@@ -228,6 +231,5 @@ def _world(text: TextWorld, settings: LearningSettings, seed: int, episode: int)
 def _resumed(saved: Saved, learner: Learner) -> tuple[Learner, Progress]:
     """Goes on with a saved run: its knowledge replaces the agent's first beliefs."""
     saved.recall(learner.memory)
-    known = saved.knowledge()
     progress = Progress(rng=saved.generator(), episodes=saved.episodes, curve=Curve([*saved.curve]))
-    return replace(learner, knowledge=known, notes=known.notes), progress
+    return replace(learner, knowledge=saved.knowledge()), progress

@@ -60,7 +60,7 @@ class Learner(Asking[Roles]):
     """What the parts of one learning agent share.
 
     Attributes:
-        knowledge: what the agent has learnt; its notes are the agent's.
+        knowledge: what the agent has learnt.
         settings: of the run.
     """
 

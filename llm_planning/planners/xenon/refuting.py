@@ -60,13 +60,10 @@ class RefutingStore(DependencyStore):
 
         If nothing is left to try, it asks for larger quantities.
         """
-        known, notes = self._knowledge, self._knowledge.notes
-        if len(known.obtained) != notes.reviewed:
-            notes.reviewed = len(known.obtained)
-            for v, before in [*notes.withdrawn.items()]:
-                if before.cause in known.obtained or before.cause not in notes.refuted:
-                    del notes.withdrawn[v]
-                    self._believe_again(v, before)
+        known, refutations = self._knowledge, self._knowledge.refutations
+        if refutations.begin_review(len(known.obtained)):
+            for v, before in refutations.take_back(known.obtained).items():
+                self._believe_again(v, before)
             for v in [*known.graph.items]:
                 if v not in known.obtained:
                     await self._go_beyond(v)
@@ -81,7 +78,7 @@ class RefutingStore(DependencyStore):
     async def _revise(self, item: str, failures: Sequence[Failure]) -> None:
         """Repeats RevisionByAnalogy until the requirements are not refuted."""
         if item not in self._knowledge.obtained:
-            self._knowledge.notes.refute(item, failures)
+            self._knowledge.refutations.refute(item, failures)
             await self._analogy.revise(item)
             await self._go_beyond(item)
 
@@ -128,7 +125,7 @@ class RefutingStore(DependencyStore):
 
     def _refuted(self, item: str) -> bool:
         known = self._knowledge
-        return known.notes.refutes(item, known.graph.requirements(item))
+        return known.refutations.refutes(item, known.graph.requirements(item))
 
     def _all_proposed(self, item: str) -> bool:
         known = self._knowledge
@@ -138,7 +135,7 @@ class RefutingStore(DependencyStore):
 
     def _begin_anew(self, item: str) -> None:
         self._memory.forgive(item)
-        self._unrevised.pop(item, None)
+        self.state.unrevised.pop(item, None)
 
     def _withdraw(self, item: str, *, cause: str) -> None:
         known, graph = self._knowledge, self._knowledge.graph
@@ -149,13 +146,13 @@ class RefutingStore(DependencyStore):
             revisions=known.revision_count(item),
             demonstrated=item in known.demonstrated,
         )
-        known.notes.withdrawn.setdefault(item, before)
+        known.refutations.withdraw(item, before)
 
     def _believe_again(self, item: str, before: Withdrawn) -> None:
         known, required = self._knowledge, before.requirements
         if (
             item in known.obtained
-            or known.notes.refutes(item, required)
+            or known.refutations.refutes(item, required)
             or known.graph.makes_cycle(item, required)
         ):
             return

@@ -10,20 +10,31 @@ XENON+'s dependency store is in `refuting`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from llm_planning.planners.xenon.dependency_graph import NOTHING
-from llm_planning.planners.xenon.roles import CorrectionQuestion, RankingQuestion
+from llm_planning.planners.xenon.knowledge import Knowledge, PartState
+from llm_planning.planners.xenon.roles import CorrectionQuestion, Failure, RankingQuestion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from llm_planning.planners.xenon.knowledge import Knowledge
-    from llm_planning.planners.xenon.roles import Correct, Failure, Rank
+    from llm_planning.planners.xenon.roles import Correct, Rank
     from llm_planning.planners.xenon.settings import LearningSettings
     from llm_planning.planners.xenon.similarity import Similar
+
+
+@dataclass
+class StoreState(PartState):
+    """What every dependency store keeps.
+
+    Attributes:
+        unrevised: item -> failed attempts since it last succeeded or was revised.
+    """
+
+    unrevised: dict[str, list[Failure]] = field(default_factory=dict)
 
 
 class DependencyStore:
@@ -32,12 +43,15 @@ class DependencyStore:
     This class leaves requirements as predicted (×), and only counts in C(v) that they failed.
 
     Args:
-        knowledge: has Ĝ and the notes of failures.
+        knowledge: has Ĝ.
+
+    Attributes:
+        state: what the store keeps of failures.
     """
 
     def __init__(self, knowledge: Knowledge) -> None:
         self._knowledge = knowledge
-        self._unrevised = knowledge.notes.unrevised
+        self.state = StoreState()
 
     async def review(self) -> None:
         """Revises Ĝ before the next goal is chosen."""
@@ -47,15 +61,15 @@ class DependencyStore:
 
     def succeeded(self, item: str) -> None:
         """Forgets the failed attempts at an item that was obtained."""
-        self._unrevised.pop(item, None)
+        self.state.unrevised.pop(item, None)
 
     def failed(self, failure: Failure) -> None:
         """Keeps a failed attempt until its item succeeds or is revised."""
-        self._unrevised.setdefault(failure.item, []).append(failure)
+        self.state.unrevised.setdefault(failure.item, []).append(failure)
 
     async def revise(self, item: str) -> None:
         """Revises the requirements of an item at which all actions failed."""
-        await self._revise(item, self._unrevised.pop(item, []))
+        await self._revise(item, self.state.unrevised.pop(item, []))
 
     async def _revise(self, item: str, failures: Sequence[Failure]) -> None:  # noqa: ARG002
         """Revises the requirements of an item, and adds 1 to C(v).
@@ -68,7 +82,7 @@ class DependencyStore:
 
     def forget(self, item: str) -> None:
         """Forgets the failed attempts at an item whose rule has changed."""
-        self._unrevised.pop(item, None)
+        self.state.unrevised.pop(item, None)
 
 
 class EightOfEverything(DependencyStore):
@@ -86,6 +100,17 @@ class EightOfEverything(DependencyStore):
             known.graph.require(goal, dict.fromkeys(resources, self._alpha_i))
 
 
+@dataclass
+class CorrectionState(StoreState):
+    """What self-correction keeps in addition.
+
+    Attributes:
+        corrections: item -> how often the LLM corrected its requirements.
+    """
+
+    corrections: dict[str, int] = field(default_factory=dict)
+
+
 class SelfCorrection(DependencyStore):
     """Has the LLM predict anew, told what failed (△)."""
 
@@ -94,7 +119,7 @@ class SelfCorrection(DependencyStore):
         self._similar = similar
         self._correct = correct
         self._k = k
-        self._corrections = knowledge.notes.corrections
+        self.state: CorrectionState = CorrectionState()
 
     async def _revise(self, item: str, failures: Sequence[Failure]) -> None:
         """Replaces R(v) by a new prediction, or by nothing if it makes a cycle (App. E.2).
@@ -106,11 +131,12 @@ class SelfCorrection(DependencyStore):
             return
         known.count_revision(item)
         known.demonstrated.discard(item)
-        self._corrections[item] = self._corrections.get(item, 0) + 1
+        corrections = self.state.corrections
+        corrections[item] = corrections.get(item, 0) + 1
         alike = await self._similar.top(item, known.succeeded, self._k)
         examples = [(u, known.graph.requirements(u)) for u in alike]
         predicted = await self._correct(
-            CorrectionQuestion(item, examples, self._corrections[item], failures)
+            CorrectionQuestion(item, examples, corrections[item], failures)
         )
         acyclic = not known.graph.makes_cycle(item, predicted)
         known.graph.require(item, predicted if acyclic else {})

@@ -6,16 +6,18 @@ import json
 import os
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Mapping  # noqa: TC003 (pydantic reads it)
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping  # noqa: TC003 (pydantic reads it)
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
 
 from llm_kernels.files import TargetError, check_target, read_regular, write_json
 from llm_kernels.quoting import shown
+from llm_planning.planners.xenon.action_policies import AttemptState, ReflectionState
 from llm_planning.planners.xenon.dependency_graph import CyclicGraphError, DependencyGraph
-from llm_planning.planners.xenon.knowledge import Knowledge, Notes
+from llm_planning.planners.xenon.knowledge import Knowledge, PartState, Refutations
+from llm_planning.planners.xenon.revision import CorrectionState, StoreState
 from llm_planning.settings import SettingsError
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ _Counts: TypeAlias = dict[str, dict[str, _Count]]
 
 _SETS = ("demonstrated", "obtained", "consumed", "kept", "gathered")
 _COUNTS = ("revisions", "attempts", "setbacks")
-"""Fields of `Knowledge` beside its graph and its notes."""
+"""Fields of `Knowledge` beside its graph and its refutations."""
 
 
 EXTENDABLE = ("episodes", "save")
@@ -224,6 +226,19 @@ def _told(value: object) -> str:
     return value if isinstance(value, str) and len(value) <= _LONGEST_PLACE else shown(value)
 
 
+# The keys of a file have the order of the bases from last to first.
+@dataclass
+class Notes(Refutations, CorrectionState, ReflectionState, AttemptState, StoreState):
+    """The states of all parts, joined; a part that an agent lacks leaves its fields empty."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    @classmethod
+    def joined(cls, states: Iterable[PartState]) -> Notes:
+        """Joins the states of an agent's parts."""
+        return cls(**{name: kept for state in states for name, kept in vars(state).items()})
+
+
 class Saved(Record):
     """A learned graph and memory.
 
@@ -232,7 +247,7 @@ class Saved(Record):
     Attributes:
         episodes: number of finished episodes.
         items: V̂ in order, with R(v) and how many one action gives.
-        notes: what is kept of failures beside the memory.
+        notes: the states of the agent's parts.
         goals: state of the generator that breaks ties between goals.
         curve: (environment steps, N_true, goals obtained) whenever they changed.
     """
@@ -286,7 +301,9 @@ class Saved(Record):
         except CyclicGraphError as error:
             raise SavedKnowledgeError(f"the saved graph has a cycle: {error}") from error
         fields = {name: getattr(self, name).copy() for name in (*_SETS, *_COUNTS)}
-        return Knowledge(graph, **fields, notes=self.notes)
+        known = Knowledge(graph, **fields)
+        known.refutations.restore(self.notes)
+        return known
 
 
 def save_knowledge(
@@ -294,6 +311,7 @@ def save_knowledge(
     known: Knowledge,
     memory: ActionMemory,
     *,
+    states: Iterable[PartState],
     run: Mapping[str, object],
     episodes: int,
     goals: random.Random,
@@ -305,6 +323,7 @@ def save_knowledge(
         path: of the file.
         known: the agent's knowledge.
         memory: its action memory.
+        states: of its dependency store and its action policy.
         run: name -> value of what is run.
         episodes: number of finished episodes.
         goals: the generator that breaks ties between goals.
@@ -325,7 +344,7 @@ def save_knowledge(
         },
         **{name: sorted(getattr(known, name)) for name in _SETS},
         **{name: getattr(known, name) for name in _COUNTS},
-        notes=asdict(known.notes),
+        notes=asdict(Notes.joined((*states, known.refutations))),
         goals=goals.getstate(),
         curve=curve,
     )
