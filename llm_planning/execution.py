@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from enum import Enum
 from random import Random
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias
 
 from llm_planning.domain import A, S, Step, is_won, settled
 from llm_planning.trace import tracing
@@ -197,9 +198,18 @@ class Execution(Generic[S, A]):
         }
 
 
+class Stop(Enum):
+    """What a player chooses who does not act any more; every other value may be an action."""
+
+    STOP = "stop"
+
+
+STOP: Final = Stop.STOP
+
+
 async def play(
     domain: Domain[S, A],
-    choose: Callable[[Episode[S, A]], Awaitable[A | None]],
+    choose: Callable[[Episode[S, A]], Awaitable[A | Stop]],
     *,
     seed: int,
     see: See[S] | None = None,
@@ -209,7 +219,7 @@ async def play(
 
     Args:
         domain: the real dynamics.
-        choose: maps an episode to the next action, or to None to stop.
+        choose: maps an episode to the next action, or to `STOP`.
         seed: of the trial.
         see: see `Episode`.
         moves: the most actions.
@@ -220,7 +230,7 @@ async def play(
     episode = await Episode.begin(domain, seed=seed, see=see)
     while not episode.over and len(episode.moves) < moves:
         action = await choose(episode)
-        if action is None:
+        if isinstance(action, Stop):
             break
         await episode.act(action)
     return episode
@@ -270,7 +280,7 @@ async def execute(domain: Domain[S, A], plan: Iterable[A], *, seed: int) -> Exec
     """
     actions = iter(plan)
 
-    async def planned(_: Episode[S, A]) -> A | None:
-        return next(actions, None)
+    async def planned(_: Episode[S, A]) -> A | Stop:
+        return next(actions, STOP)
 
     return await (await play(domain, planned, seed=seed)).recorded()

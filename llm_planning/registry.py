@@ -56,7 +56,8 @@ def find_planner(name: str) -> PlannerSpec:
     found, said, source = _foreign(PLANNER_GROUP, name, UnknownPlannerError)
     if not isinstance(found, PlannerSpec):
         raise UnknownPlannerError(f"{said} is not a planner: decorate a function with `@planner`")
-    return replace(found, name=name, source=source)
+    # A copy of one of this project's planners is another planner: the aliases are not its own.
+    return replace(found, name=name, aliases=(), source=source)
 
 
 def recorded_as(name: object) -> object:

@@ -161,7 +161,7 @@ def prepare_with(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunRecord:
+class PlannerRun:
     """One run of a planner and its result.
 
     Attributes:
@@ -189,7 +189,7 @@ class RunRecord:
         return self.outcome
 
 
-async def run_planner(find: Callable[[], Prepared], meters: Engines, *, seed: int) -> RunRecord:
+async def run_planner(find: Callable[[], Prepared], meters: Engines, *, seed: int) -> PlannerRun:
     """Looks up a planner and runs it; an error of either is in the record.
 
     Args:
@@ -211,7 +211,7 @@ async def run_planner(find: Callable[[], Prepared], meters: Engines, *, seed: in
     except Exception as error:
         outcome = error
     trace = tracing()
-    return RunRecord(
+    return PlannerRun(
         outcome=outcome,
         usage=usage_by_role(meters),
         started=started,

@@ -101,7 +101,7 @@ class EmbeddingIndex:
         device: str = "cpu",
         metadata: Mapping[str, JsonValue] | None = None,
     ) -> None:
-        if dtype not in DTYPES:
+        if dtype not in tuple(DTYPES):
             raise VectorError(f"dtype is {dtype!r}: choose one of {', '.join(DTYPES)}")
         if positive(dimension, "dimension") > GREATEST_DIMENSION:
             raise VectorError(f"dimension is {dimension}: it must be {GREATEST_DIMENSION} at most")

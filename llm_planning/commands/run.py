@@ -34,8 +34,8 @@ from llm_planning.roles import Engines, metered, usage_by_role
 from llm_planning.roles.oracles import tell
 from llm_planning.running import (
     REFUSALS,
+    PlannerRun,
     Prepared,
-    RunRecord,
     find_where,
     fitting_domains,
     models_of_roles,
@@ -108,7 +108,7 @@ def run(
         # If the answer or the trace cannot be written, the other one is written all the same.
         if trace is not None:
             header = {
-                "planner": prepared.spec.name,
+                "planner": prepared.spec.recorded_as,
                 "domain": prepared.domain_name,
                 "task": prepared.task,
                 "model": model,
@@ -270,7 +270,7 @@ def _open_engines(model: str, models: Mapping[str, str], *, cached: bool) -> Ite
         yield Engines(opened[model], {role: opened[name] for role, name in models.items()})
 
 
-async def _watched(planning: Coroutine[Any, Any, RunRecord], engines: Engines) -> RunRecord:
+async def _watched(planning: Coroutine[Any, Any, PlannerRun], engines: Engines) -> PlannerRun:
     """Awaits a plan; on a terminal, shows its cost so far."""
     running = asyncio.create_task(planning)
     with SafeConsole(stderr=True).waiting("planning") as status:
@@ -283,7 +283,7 @@ async def _watched(planning: Coroutine[Any, Any, RunRecord], engines: Engines) -
     return await running
 
 
-def _report(outcome: Outcome, record: RunRecord) -> dict[str, Any]:
+def _report(outcome: Outcome, record: PlannerRun) -> dict[str, Any]:
     return {
         "success": outcome.success,
         "metrics": dict(outcome.metrics),
@@ -310,7 +310,7 @@ def _total(usage: Mapping[str, Usage]) -> Usage:
     return sum(usage.values(), Usage())
 
 
-def _show(outcome: Outcome, record: RunRecord) -> None:
+def _show(outcome: Outcome, record: PlannerRun) -> None:
     console = SafeConsole()
     say(outcome.text)
     console.print()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
@@ -176,8 +177,9 @@ class CountingEngine(ABC):
 
     async def embed(self, texts: Sequence[str], *, role: str = "embed") -> NDArray[np.float32]:
         """Embeds texts and counts it; see `Engine.embed`."""
+        begun = time.perf_counter()
         vectors = await self._embed(texts, role)
-        self.counters.record(role, Usage(calls=1))
+        self.counters.record(role, Usage(calls=1, seconds=time.perf_counter() - begun))
         return vectors
 
     @abstractmethod
@@ -230,6 +232,12 @@ class MeteredEngine(CountingEngine):
 
     async def _score_labels(self, prompt: Prompt, labels: Sequence[str], role: str) -> Scores:
         return await self._engine.score_labels(prompt, labels, role=role)
+
+    async def embed(self, texts: Sequence[str], *, role: str = "embed") -> NDArray[np.float32]:
+        """Embeds texts and counts a call without its time: seconds are those of the answers."""
+        vectors = await self._embed(texts, role)
+        self.counters.record(role, Usage(calls=1))
+        return vectors
 
     async def _embed(self, texts: Sequence[str], role: str) -> NDArray[np.float32]:
         return await self._engine.embed(texts, role=role)

@@ -180,6 +180,29 @@ class Cliff(Domain):
         return place == 3
 
 
+class Waiting(Domain):
+    """Won by doing nothing twice; None is that action."""
+
+    goal = "Wait twice."
+
+    def start(self, seed):
+        return 0
+
+    def describe(self, waited):
+        return f"You waited {waited} times."
+
+    def actions(self, waited):
+        return [None, "leave"]
+
+    def step(self, waited, action, rng):
+        if action == "leave":
+            return Step(-1, done=True)
+        return Step(waited + 1, reward=float(waited == 1), done=waited == 1)
+
+    def success(self, waited):
+        return waited == 2
+
+
 class Guarded(Cliff):
     """A gate that opens after waiting. Waiting again changes nothing and is not a failure."""
 

@@ -26,6 +26,24 @@ def prefer(wanted, p=0.8):
     return score
 
 
+async def test_the_policy_sees_what_is_observed_and_tells_its_options():
+    engine = ScriptedEngine({}, score=prefer("open right"))
+    outcome = await run("llm-policy", Doors(), engine=engine)
+    ((prompt, _),) = engine.scored
+    assert "Now:\nYou are outside.\n" in prompt
+    assert outcome.trace["ended"] is True
+    assert outcome.trace["moves"][0]["options"] == [
+        {"action": "open left", "prior": pytest.approx(0.2)},
+        {"action": "open right", "prior": pytest.approx(0.8)},
+    ]
+
+
+async def test_a_game_that_meets_the_bound_has_not_ended():
+    engine = ScriptedEngine({}, score=prefer("back"))
+    outcome = await run("llm-policy", Corridor(4), engine=engine, moves=5)
+    assert (outcome.plan, outcome.trace["ended"]) == (("back",) * 5, False)
+
+
 async def test_a_draw_follows_the_policy():
     engine = ScriptedEngine({}, score=prefer("open right", 0.75))
     plans = [
@@ -92,7 +110,8 @@ async def test_a_refusal_is_told():
 
 async def test_an_action_follows_its_thought_and_thoughts_are_remembered():
     engine = ScriptedEngine({"think": [LEFT, RIGHT]}, score=prefer("forward"))
-    await run("react", Corridor(3), engine=engine)
+    outcome = await run("react", Corridor(3), engine=engine)
+    assert [move["thought"] for move in outcome.trace["moves"]] == [LEFT, RIGHT]
     first, second = (engine.text(request.prompt) for request in engine.requests)
     acted = [prompt for prompt, _ in engine.scored]
     assert "thought:" not in first

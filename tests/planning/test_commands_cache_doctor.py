@@ -40,7 +40,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path / "kept"
 
 
-def fill(kind, entries, name="one [1]"):
+def fill(kind, entries, name="mini[lm]"):
     """Puts entries of one model, encoder or game into a cache; returns its file."""
     if kind == "responses":
         model = ModelIdentity(name=name, revision="[abc]", dtype="bfloat16")
@@ -113,18 +113,19 @@ def test_show_tells_each_share_the_largest_first(folder, kind):
     large, small = told[SHARES[kind]]
     assert (told["entries"], large["entries"], small["entries"]) == (304, 300, 4)
     if kind == "transitions":
-        assert (large["name"], small["name"], small["states"]) == ("zork-large", "one-1", 1)
+        assert (large["name"], small["name"], small["states"]) == ("zork-large", "mini-lm", 1)
         assert small["file_bytes"] == path.stat().st_size > 0
-        assert f"one-1-{small['revision']}.sqlite" == path.name
+        assert f"mini-lm-{small['revision']}.sqlite" == path.name
         assert told["file_bytes"] == large["file_bytes"] + small["file_bytes"]
     else:
-        assert (large["name"], small["name"]) == ("zork large", "one [1]")
+        assert (large["name"], small["name"]) == ("zork large", "mini[lm]")
         assert told["bytes"] == large["bytes"] + small["bytes"] < told["file_bytes"]
     if kind == "vectors":
         assert (small["dimension"], small["bytes"]) == (384, 4 * (1536 + 4))
     said = ask_cache("show")[0].stdout
     assert f"304 {UNITS[kind]}" in said
     assert small["name"] in said
+    assert kind != "responses" or "[abc]" in said
 
 
 @OF_ANY_KIND

@@ -31,6 +31,16 @@ def folder(tmp_path, monkeypatch):
     return kept
 
 
+@pytest.fixture(autouse=True)
+def nothing_beside(tmp_path, monkeypatch):
+    """No command and no test writes into the working directory."""
+    beside = tmp_path / "beside"
+    beside.mkdir()
+    monkeypatch.chdir(beside)
+    yield
+    assert list(beside.iterdir()) == []
+
+
 @pytest.fixture(scope="module", autouse=True)
 def one_model():
     """The model is loaded once for all commands of this module."""
@@ -268,7 +278,7 @@ def altered(built):
 
 
 @pytest.mark.parametrize(
-    ("folder", "arguments", "code", "said"),
+    ("index", "arguments", "code", "said"),
     [
         ("bare", ("sofa",), 1, "does not say which encoder"),
         ("altered", ("sofa",), 1, "was altered"),
@@ -280,9 +290,9 @@ def altered(built):
         ("built", ("sofa", "-k", "0"), 2, "invalid value"),
     ],
 )
-def test_what_cannot_be_searched_is_told(request, monkeypatch, folder, arguments, code, said):
+def test_what_cannot_be_searched_is_told(request, monkeypatch, index, arguments, code, said):
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    result, _ = ask("search", request.getfixturevalue(folder), *arguments)
+    result, _ = ask("search", request.getfixturevalue(index), *arguments)
     assert (result.exit_code, result.stdout) == (code, "")
     assert said in result.stderr
 

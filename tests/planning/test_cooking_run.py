@@ -202,8 +202,11 @@ def test_settings():
         "save": "",
         "x0": 2,
     }
-    for values in ({"x0": 2}, {"prior": "oracles"}):
-        with pytest.raises(SettingsError):
+    for values, said in (
+        ({"x0": 2}, "unknown setting 'x0'"),
+        ({"prior": "oracles"}, "prior='oracles' is not possible"),
+    ):
+        with pytest.raises(SettingsError, match=said):
             CookingSettings.read(values)
 
 

@@ -12,11 +12,14 @@ from any_domain_worlds import (
     Guarded,
     Lottery,
     Tiger,
+    Waiting,
     hanoi,
+    run,
 )
 
 from llm_planning.domain import is_won, observed, settled
 from llm_planning.environments.catalogue import DOMAINS
+from llm_planning.execution import execute
 from llm_planning.planners.mc_dml.worlds import as_text_game
 from llm_planning.specs import Problem
 
@@ -58,6 +61,7 @@ WORLDS = {
     "tiger": Tiger,
     "cliff": Cliff,
     "gate": Guarded,
+    "waiting": Waiting,
     "cliff told as a game": lambda: as_text_game(
         Problem(domain="cliff", task="cliff", world=Cliff())
     ),
@@ -170,3 +174,9 @@ async def test_what_is_impossible_changes_nothing_and_says_why(name, impossible)
         assert (step.reward, step.done) == (0.0, False)
         kept = getattr(step.state, "state", step.state) == getattr(start, "state", start)
         assert kept
+
+
+async def test_none_is_an_action_as_any_other():
+    assert (await execute(Waiting(), [None, None], seed=0)).success
+    outcome = await run("uct", Waiting())
+    assert (outcome.success, outcome.plan) == (True, ("None", "None"))

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from llm_planning.domain import Domain, Step
-from llm_planning.execution import Episode, execute, play, world_draws
+from llm_planning.execution import STOP, Episode, execute, play, world_draws
 from llm_planning.trace import recording
 
 
@@ -145,7 +145,7 @@ async def test_who_plays_chooses_by_what_is_seen():
 
     async def choose(episode):
         assert episode.now == f"seen {episode.state}"
-        return "up" if episode.state == 0 else None
+        return "up" if episode.state == 0 else STOP
 
     episode = await play(Stairs(), choose, seed=0, see=see)
     assert [(move.action, move.seen) for move in episode.moves] == [("up", "seen 0")]

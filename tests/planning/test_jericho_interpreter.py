@@ -65,6 +65,11 @@ def test_a_step_is_a_function_of_snapshot_and_action(toy):
         assert outcome(again, again.step(by_key[key], action)) == answer
 
 
+def test_random_numbers_are_part_of_the_state(toy):
+    drawn = toy.step(toy.begin().state, "random")
+    assert toy.step(drawn.state, "random").text != drawn.text
+
+
 def test_a_game_begins_with_its_first_score_as_reward(tmp_path):
     """So that rewards add up to the score: Detective begins with 10 points."""
     game = JerichoInterpreter(write_toy(tmp_path), state="exact")

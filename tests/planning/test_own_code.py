@@ -163,6 +163,18 @@ def test_an_entry_of_a_package_that_will_not_do_is_one_line(package, module, say
         find_domain("a")
 
 
+def test_a_copy_of_a_planner_of_ours_is_another_planner(tmp_path):
+    path = tmp_path / "copied.py"
+    path.write_text(
+        "from dataclasses import replace\n"
+        "from llm_planning.registry import find_planner\n"
+        "mine = replace(find_planner('xenon-plus-a1'), name='mine')\n"
+    )
+    name = f"{path}:mine"
+    spec = find_planner(name)
+    assert (spec.name, spec.aliases, spec.recorded_as) == (name, (), name)
+
+
 def test_a_helper_that_was_edited_is_read_anew(file):
     assert find_domain(f"{file}:Walk").settings.read({}).to_json() == {"steps": 5}
     units = file.parent / "parts" / "units.py"

@@ -4,6 +4,7 @@ import asyncio
 from random import Random
 
 import pytest
+from golden import golden
 
 from llm_planning.environments.minecraft.domain import Minecraft
 from llm_planning.environments.minecraft.option_language import Option
@@ -15,6 +16,7 @@ from llm_planning.roles import Engines
 from llm_planning.roles.oracles import tell
 from llm_planning.settings import SettingsError
 from llm_planning.specs import Problem
+from llm_planning.trace import recording
 from llm_serving.encoder_engine import EncoderEngine
 
 PLANNERS = {spec.name: spec for spec in SPECS}
@@ -53,6 +55,19 @@ async def test_right_rules_reach_the_goal_without_a_model(name):
 async def test_the_same_seed_gives_the_same_run():
     first, second = await asyncio.gather(plan("too", seed=4), plan("too", seed=4))
     assert first == second
+
+
+@pytest.mark.parametrize("case", golden("too_events"))
+async def test_a_run_tells_what_it_always_told(case):
+    """All but the time of an event and the repr of an internal state."""
+    with recording() as trace:
+        await plan("too", **case.run)
+    case.check(
+        [
+            {key: value for key, value in event.items() if key not in {"at", "observation"}}
+            for event in trace.events
+        ]
+    )
 
 
 async def test_wrong_rules_do_not(tmp_path):

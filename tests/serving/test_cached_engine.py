@@ -269,3 +269,12 @@ async def test_the_answer_of_another_process_is_the_one_that_stands(cache):
     first, again = await cached.generate(request), await cached.generate(request)
     assert (first.text, again.text) == ("theirs", "theirs")
     assert (first.usage.replayed, again.usage.replayed) == (0, 1)
+
+
+async def test_several_texts_are_embedded_by_one_call(cache):
+    engine = ScriptedEngine(lambda _: "")
+    cached = CachedEngine(engine, cache)
+    await cached.embed(["a", "b"], role="match")
+    assert engine.embedded == [("a", "b")]
+    assert cached.counters.roles["match"].calls == 1
+    assert cached.identity is engine.identity

@@ -1,15 +1,22 @@
+import hashlib
+import shutil
 import subprocess
 import sys
+import tempfile
+from contextlib import closing
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from killing import apart, at_call, in_memory, kill_everywhere
 
 from llm_planning.session import open_engine, open_uncached_engine
 from llm_serving import encoder as encoder_module
 from llm_serving.cache_file import UnreadableCacheError
 from llm_serving.encoder import TextEncoder
 from llm_serving.errors import EncoderError
+from llm_serving.vector_store import VectorCache
 
 TEXTS = ("fridge", "kitchen table", "on the kitchen table", "東京 🍎", "fridge ")
 
@@ -127,3 +134,61 @@ def test_an_engine_embeds_through_the_shared_cache(tmp_path, monkeypatch):
     assert made[0]._closed
     with open_uncached_engine("smollm2-135m-instruct"):
         assert made[1] is None
+
+
+# --- killed --------------------------------------------------------------------------------------
+
+THINGS = [f"thing {i}" for i in range(40)]
+
+
+def vector_of(text):
+    numbers = np.frombuffer(hashlib.sha512(text.encode()).digest(), np.uint8) - 127.5
+    return (numbers / np.linalg.norm(numbers)).astype(np.float32)
+
+
+def embed(folder, weights, said):
+    """Embeds all things, eight of 128 tokens in a batch, and says each that is reported."""
+    encoder = TextEncoder(str(weights), cache=folder / "vectors.sqlite")
+    encoder._model = SimpleNamespace(
+        tokenizer=lambda texts, **_: {"input_ids": [[0] * 128 for _ in texts]},
+        max_seq_length=256,
+        device=SimpleNamespace(type="cpu"),
+        encode=lambda texts, **_: np.stack([vector_of(text) for text in texts]),
+    )
+    reported = [0]
+
+    def report(done):
+        said(done - reported[-1])
+        reported.append(done)
+
+    encoder.encode(THINGS, report=report)
+    encoder.close()
+
+
+def kill_at_every_call(place):
+    """How often it was killed; an error if a kill lost more than the batch under way."""
+    place = Path(place)
+    weights = place / "weights"
+    weights.mkdir()
+    (weights / "config.json").write_text("{}")
+    with closing(TextEncoder(str(weights), cache=None)) as encoder:
+        identity = encoder.identity
+
+    def look(number, reported):
+        folder = place / str(number)
+        with closing(VectorCache(folder / "vectors.sqlite")) as cache:
+            kept = cache.get(identity, THINGS)
+        assert len(kept) - reported in {0, 8}, (number, len(kept), reported)
+        assert kept.keys() == set(THINGS[: len(kept)])
+        assert all((kept[text] == vector_of(text)).all() for text in kept)
+        shutil.rmtree(folder)
+
+    return kill_everywhere(
+        at_call, lambda number, said: embed(place / str(number), weights, said), look
+    )
+
+
+@pytest.mark.kills
+def test_a_killed_process_loses_at_most_the_batch_under_way():
+    with tempfile.TemporaryDirectory(dir=in_memory()) as place:
+        assert apart(kill_at_every_call, place) > 20

@@ -21,6 +21,17 @@ class Words:
     max_tokens: int = 8
 
 
+async def test_tokens_are_bytes_and_a_terminator():
+    engine = ScriptedEngine(lambda request: f"{request.role}!")
+    request = Request(prompt="héllo", role="propose")
+    answer = await engine.generate(request)
+    assert (answer.text, answer.finish) == ("propose!", "stop")
+    assert answer.token_ids == (*b"propose!", 256)
+    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (6, 9)
+    assert engine.counters.roles == {"propose": answer.usage}
+    assert engine.requests == [request]
+
+
 async def test_each_role_has_a_voice_of_its_own():
     engine = ScriptedEngine(
         {

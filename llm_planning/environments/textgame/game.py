@@ -60,6 +60,11 @@ class Origin(NamedTuple):
     action: str
 
 
+def game_over(state: str) -> ValueError:
+    """The error of an action in a state in which the game has ended."""
+    return ValueError(f"the game has ended in {state!r}: start again")
+
+
 class UnrepeatedError(TextGameError):
     """An action that was played again led to another state than before.
 

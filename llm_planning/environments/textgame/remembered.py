@@ -19,6 +19,7 @@ from llm_planning.environments.textgame.game import (
     TextGameError,
     Transition,
     UnrepeatedError,
+    game_over,
 )
 from llm_planning.environments.textgame.transition_store import KnownState
 
@@ -248,6 +249,8 @@ class RememberedGame:
 
     async def _compute(self, state: str) -> tuple[str, ...]:
         known = await self._known_state(state)
+        if self._has_ended(state, known):
+            return self.memory.put_actions(state, ())
         while (computing := self.memory.computing.get(state)) is not None:
             with self.seconds.valid_actions.running():
                 await computing.wait()
@@ -266,12 +269,16 @@ class RememberedGame:
         known = await self._known_state(state)
         if known.seen is not None:
             return known.seen
+        if self._has_ended(state, known):
+            return self.memory.put_seen(state, known, ("", ""))
         await self._return_to(state)
         return self.memory.put_seen(state, known, await self._game.look(state))
 
     async def _play(self, state: str, action: str) -> Transition:
         known = await self._known_state(state)
         if action not in known.transitions:
+            if self._has_ended(state, known):
+                raise game_over(state)
             await self._return_to(state)
             made = await self._game.step(state, action)
             self.memory.put_transition(state, known, action, made)
@@ -293,6 +300,13 @@ class RememberedGame:
                 state, KnownState(None, math.inf)
             )
         return known
+
+    def _has_ended(self, state: str, known: KnownState) -> bool:
+        """Whether the game ended with the transition that first led to the state."""
+        if known.origin is None or (parent := self.memory.find(known.origin.parent)) is None:
+            return False
+        made = parent.transitions.get(known.origin.action)
+        return made is not None and made.state == state and made.ending is not None
 
     async def _return_to(self, state: str) -> None:
         """Plays the way to a state that the game does not know, but an earlier run reached."""

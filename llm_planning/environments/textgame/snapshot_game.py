@@ -7,7 +7,13 @@ from collections import OrderedDict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from llm_planning.environments.textgame.game import Ending, GameSeconds, Origin, UnrepeatedError
+from llm_planning.environments.textgame.game import (
+    Ending,
+    GameSeconds,
+    Origin,
+    UnrepeatedError,
+    game_over,
+)
 
 if TYPE_CHECKING:
     from llm_planning.environments.textgame.game import Interpreter, Snapshot, Transition
@@ -171,7 +177,7 @@ class SnapshotGame:
     async def step(self, state: str, action: str) -> Transition:
         """𝒯(s, a), played."""
         if self._has_ended(state):
-            raise ValueError(f"the game has ended in {state!r}: start again")
+            raise game_over(state)
         return self.states.step(state, action, self.seconds)
 
     def _has_ended(self, state: str) -> bool:

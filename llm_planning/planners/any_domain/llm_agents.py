@@ -11,7 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from llm_planning.domain import settled
-from llm_planning.execution import play
+from llm_planning.execution import STOP, play
 from llm_planning.planners.any_domain.decisions import ActionStatistics, Decision, episode_outcome
 from llm_planning.planners.any_domain.roles import (
     THINK,
@@ -119,7 +119,7 @@ async def _act(
     async def choose(episode: Episode[Any, Any]) -> Any:  # noqa: ANN401 - an action of the domain
         actions = await settled(domain.actions(episode.state))
         if not actions:
-            return None
+            return STOP
         past = tuple(
             Turn(move.seen, str(move.action), decision.thought)
             for move, decision in zip(episode.moves, decisions, strict=True)

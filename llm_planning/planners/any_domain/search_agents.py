@@ -12,7 +12,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Generic
 
 from llm_planning.domain import A, S, observed, settled
-from llm_planning.execution import play
+from llm_planning.execution import STOP, play
 from llm_planning.planners.any_domain.decisions import (
     Decision,
     episode_outcome,
@@ -137,7 +137,7 @@ async def _search_and_act(
         )
         edge = best_edge(root, rng)
         if edge is None:
-            return None
+            return STOP
         decisions.append(Decision(statistics_of(root)))
         return edge.action
 

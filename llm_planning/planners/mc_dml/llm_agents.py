@@ -192,10 +192,10 @@ async def play_round(
     choices: list[Choice] = []
     draw = Random(f"{seed}/{number}")
 
-    async def choose(episode: Episode[Transition, str]) -> str | None:
+    async def choose(episode: Episode[Transition, str]) -> str | execution.Stop:
         actions = await world.actions(episode.state)
         if not actions:
-            return None
+            return execution.STOP
         turns, observation = trajectory_of(episode).turns, episode.now
         by: ChosenBy = "repeats" if _is_stuck(turns, choices, observation) else "policy"
         if by == "repeats":

@@ -153,9 +153,9 @@ async def play_by_search(
     """
     searches: list[MoveStatistics] = []
 
-    async def choose(episode: execution.Episode[Transition, str]) -> str | None:
+    async def choose(episode: execution.Episode[Transition, str]) -> str | execution.Stop:
         if not await world.actions(episode.state):
-            return None
+            return execution.STOP
         stream = f"{seed}/{len(episode.moves)}"
         past = trajectory_of(episode)
         position = Position(past.turns, episode.state, past.score)
