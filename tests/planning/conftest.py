@@ -1,9 +1,15 @@
-"""The Ray of this machine that the tests of a module share."""
+"""A reader of sweep files, and the Ray of this machine that the tests of a module share."""
 
 import contextlib
+import textwrap
 
 import pytest
 from planted import plant, ran
+
+from llm_planning.experiments.grid import load_sweep
+from llm_planning.experiments.sweep_files import Trust
+
+HUB = Trust.of(["some/model", "other/model", "one/model", "my/model"])
 
 
 @pytest.fixture(scope="module")
@@ -28,3 +34,16 @@ def local_ray(hostile):
     assert not folder.exists()
     assert ran(hostile) == []
     assert told_ray() == before
+
+
+@pytest.fixture
+def load(tmp_path):
+    """Writes files, the last of which is loaded."""
+
+    def write_and_load(**files):
+        for stem, text in files.items():
+            path = tmp_path / f"{stem}.yaml"
+            path.write_text(textwrap.dedent(text), encoding="utf-8")
+        return load_sweep(path, trust=HUB)
+
+    return write_and_load

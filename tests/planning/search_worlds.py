@@ -5,7 +5,12 @@ import random
 from dataclasses import dataclass, field
 
 from llm_planning.domain import Step
-from llm_planning.search import Edge, Evaluation, edges_below
+from llm_planning.search import Edge, Evaluation, by_sums, edges_below, select_by_uct
+
+UCT = {"select": select_by_uct(c=1.0), "backup": by_sums(gamma=1.0)}
+
+BY_STATE = {"x": "ab", "y": "bc"}
+"""State -> its legal actions."""
 
 
 class CertainWorld:
@@ -184,3 +189,14 @@ def unmarked(root):
         and all(n.visits for n in nodes_of(root) if n is not root)
         and all(edge.in_flight == 0 for _, edge in edges_below(root))
     )
+
+
+def scripted(draws):
+    """A root whose draws are told: each simulation takes the next of them."""
+    left = iter(draws)
+
+    def root(rng):
+        rng.random()
+        return next(left)
+
+    return root
