@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from llm_planning.outcome import Outcome
     from llm_planning.own_code import CodeSource
     from llm_planning.roles import Engines
+    from llm_planning.roles.exercises import ExerciseMaker
 
 FOREIGN = "domain."
 """Prefix of the key of a domain's setting if the planner has a setting of the same name."""
@@ -88,6 +89,9 @@ class PlannerSpec:
         benchmark: its own worlds, if it plans only in these.
         source: its origin; None for this project's planners.
         aliases: earlier names, oldest first; each still finds it.
+        exercises: makes exercises of its roles in a domain, in the words that a model is asked in:
+            `general`, or `taught` for a model that a simulator taught. None if there are none.
+            Planners of one family share one function.
     """
 
     name: str
@@ -100,6 +104,7 @@ class PlannerSpec:
     benchmark: Benchmark | None = None
     source: CodeSource | None = None
     aliases: tuple[str, ...] = ()
+    exercises: Callable[[DomainSpec, str], ExerciseMaker] | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
