@@ -201,6 +201,10 @@ class OneOf(Generic[A]):
         """Returns the option with this text."""
         return self._options[answer["option"]]
 
+    def write(self, option: A) -> Mapping[str, Any]:
+        """Returns the fields of an option, which `read` reads."""
+        return {"option": str(option)}
+
 
 class StateModel(Protocol[S]):
     """The form in which a model predicts what an option does to a state.

@@ -8,13 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence  # noqa: TC003 (type aliases)
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol
+
+from llm_planning.domain import A, S
 
 if TYPE_CHECKING:
     from random import Random
 
+    from pydantic import BaseModel
+
     from llm_serving.engine import Engine
     from llm_serving.request import Message
+
+
+VERDICT = "verdict"
+"""The aspect of `Exercise.kinds` that says what is right, if an oracle errs by that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,4 +85,72 @@ class ExerciseMaker(Protocol):
         Returns:
             Any number of exercises of each role, also none.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation(Generic[S, A]):
+    """A state to ask about, with what a teacher knows of it.
+
+    Attributes:
+        domains: the domain once for each goal that is asked about here; each has the optional
+            members `advise`, `feasible`, `success` and `score`. Beginning with the goal on whose
+            way the state lies.
+        state: s.
+        feasible: options that can be carried out in s.
+        infeasible: options that cannot, near misses among them.
+        new: whether teaching leaves the state out.
+    """
+
+    domains: Sequence[Any]
+    state: S
+    feasible: Sequence[A]
+    infeasible: Sequence[A]
+    new: bool
+
+
+class Teacher(Protocol[S, A]):
+    """What a domain knows beyond its rules, to make exercises of planners that propose options.
+
+    Attributes:
+        nothing: the prediction that an option changes nothing.
+    """
+
+    nothing: BaseModel
+
+    def situation(self, rng: Random, *, held_out: bool) -> Situation[S, A]:
+        """Draws a state.
+
+        Args:
+            rng: draws everything.
+            held_out: whether the state is new, and goals and options may be held out.
+        """
+        ...
+
+    def goal_kind(self, domain: Any) -> str:  # noqa: ANN401 - one of a situation's domains
+        """Whether a goal is a task of the domain, another known one, or held out."""
+        ...
+
+    def option_kind(self, option: A) -> str:
+        """Whether an option is seen in teaching or held out."""
+        ...
+
+    def aim(self, state: S, option: A) -> str:
+        """What an option is for, in a few words: the next thing that is missing."""
+        ...
+
+    def fillers(self, state: S) -> Sequence[A]:
+        """Feasible and harmless options, which fill up a proposal."""
+        ...
+
+    def evidence(self, state: S, option: A) -> str:
+        """Why an option is feasible in a state, in a few words."""
+        ...
+
+    def prediction(self, state: S, option: A) -> BaseModel:
+        """What a feasible option does, most likely, as the domain's `state_model` writes it."""
+        ...
+
+    def can_follow(self, state: S, option: A, prediction: BaseModel) -> bool:
+        """Whether a prediction is what a feasible option may do."""
         ...

@@ -56,7 +56,7 @@ class Minecraft(Domain[State, Option]):
     Encounters, drops and damage are drawn; recipes and tools come from the rule book.
 
     Args:
-        task: one of `EVERY_TASK`.
+        task: one of `EVERY_TASK`, or a task of one's own.
         vocabulary: see `MinecraftSettings`.
         options: see `MinecraftSettings`.
     """
@@ -68,11 +68,11 @@ class Minecraft(Domain[State, Option]):
     def __init__(
         self,
         *,
-        task: str = MINE_A_DIAMOND.name,
+        task: str | Task = MINE_A_DIAMOND.name,
         vocabulary: Vocabulary = "closed",
         options: CraftMode = "folded",
     ) -> None:
-        self.task = EVERY_TASK[task]
+        self.task = EVERY_TASK[task] if isinstance(task, str) else task
         self.goal = self.task.goal
         self.options = options
         self.grammar, self.state_model = _language(vocabulary)

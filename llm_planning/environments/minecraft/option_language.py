@@ -78,6 +78,10 @@ class OptionGrammar:
         """The option with these fields."""
         return Option(answer["verb"], answer["quantity"], answer["item"])
 
+    def write(self, option: Option) -> Mapping[str, Any]:
+        """The fields of an option."""
+        return {"verb": option.verb, "quantity": option.quantity, "item": option.item}
+
 
 class Amount(BaseModel):
     """So many of one item."""

@@ -75,6 +75,22 @@ Feasibility and repair see the whole τ of eq. 3. Without a world model only the
 how far the plan is, so termination sees them too.
 """
 
+TAUGHT_ORDER = {
+    "dynamics": ("state", "option", "dynamics"),
+    "propose": ("state", "goal", "propose"),
+    "feasibility": ("state", "goal", "option", "feasibility"),
+    "repair": ("state", "goal", "option", "obstacle", "repair"),
+    "reward": ("state", "goal", "option", "reward"),
+    "termination": ("state", "goal", "termination"),
+}
+"""Role -> the blocks of the question to a model that a simulator taught, all in the user message.
+
+Such a model knows the rules and the form of its answers, so one line asks. The state comes first:
+all questions about one state share it, in teaching and in the prefix cache. The state says all that
+the options done have led to, so the history is left out. Roles that see another moment than their
+own (START, without a world model) are not taught.
+"""
+
 OPTIONAL = ("background", "game")
 """Blocks that a prompt has only if the domain has texts for them."""
 
@@ -124,6 +140,23 @@ def compose(
     if model is not None:
         constants["state_fields"] = _listed(model.answer.model_fields)
     return Prompt(sources, system=system, user=user, constants=constants)
+
+
+def compose_taught(name: str, domain: OptionDomain[Any, Any], *, count: int = 1) -> Prompt:
+    """Compiles the prompt of one role for a model that a simulator taught.
+
+    Args:
+        name: a key of `TAUGHT_ORDER`.
+        domain: its `wording["taught"]` replaces blocks of `templates/taught.j2`.
+        count: the number of options to ask for.
+    """
+    worded: Mapping[str, str] = getattr(domain, "wording", {})
+    return Prompt(
+        [_template("taught"), worded.get("taught", "")],
+        system=("role",),
+        user=TAUGHT_ORDER[name],
+        constants={"count": count},
+    )
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -336,12 +369,12 @@ class OptionRoles(Generic[S, A]):
             answer=answer,
             engine=self._engines.of(role),
             sampling=sampling,
-            tell=_told,
+            tell=told,
         )
         return asked.read(read)
 
 
-def _told(question: Any) -> dict[str, object]:  # noqa: ANN401 - an `OptionState` or about an option
+def told(question: Any) -> dict[str, object]:  # noqa: ANN401 - an `OptionState` or about an option
     """The values of a template."""
     tau = question.tau if isinstance(question, OptionQuestion) else question
     return {

@@ -1,0 +1,413 @@
+"""The teacher of Minecraft: states, goals and options to ask about, and what is right there.
+
+A state lies on the way to a goal, or beside it: a walk takes mostly advised options, and now and
+then another one. Half of the steps are carried out by the world, the others are predicted, because
+a search asks about predicted states too. Then something may be added to the inventory or be taken
+from it. Options are those that the goal still takes, the same in other quantities, and others of
+every verb, about things that are held, near, or neither.
+
+Three things are held out from teaching: some goals, the recipes of some families, and one state in
+twenty, by a hash of its text.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final
+
+from llm_planning.environments.minecraft.domain import EVERY_TASK, Minecraft
+from llm_planning.environments.minecraft.option_language import (
+    Amount,
+    ChangeModel,
+    Option,
+    Prediction,
+)
+from llm_planning.environments.minecraft.option_rules import OptionRules, has_tool, needed
+from llm_planning.environments.minecraft.option_tables import COOKED, FLUIDS
+from llm_planning.environments.minecraft.option_world import OptionWorld
+from llm_planning.environments.minecraft.rulebook import game_rules
+from llm_planning.environments.minecraft.tasks import PLAINS, Task
+from llm_planning.environments.minecraft.vocabulary import BLOCKS, ENTITIES, ITEMS
+from llm_planning.names import remedy
+from llm_planning.roles.exercises import Situation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from random import Random
+
+    from pydantic import BaseModel
+
+    from llm_planning.environments.minecraft.option_rules import CraftMode
+    from llm_planning.environments.minecraft.option_world import OptionOutcome
+    from llm_planning.environments.minecraft.state import State
+
+TASK: Final = "task"
+OTHER: Final = "other"
+HELD_OUT: Final = "held out"
+SEEN: Final = "seen"
+
+HELD_OUT_ITEMS: Final = (
+    *(f"{tier}_hoe" for tier in ("wooden", "stone", "iron", "golden", "diamond")),
+    "clock",
+    "shield",
+    "stone_sword",
+    "cooked_mutton",
+    "water_bucket",
+)
+"""Items that are held out by default: a family of recipes, and goals near to known ones."""
+
+NEW_STATES: Final = 20
+"""One state in so many is held out."""
+
+EVIDENCE: Final = 60
+"""The most characters of a reason."""
+
+_DRAWS = 9
+_DRAWS_OF_FIND = 30
+_HOPE = 0.1
+_OPTIONS = 48
+_LONGEST_WAY = 16
+_DETOUR = 0.2
+_PREDICTED = 0.5
+_CHANGED_INVENTORY = 0.3
+_TASKS = 0.6
+_QUANTITIES = (1, 1, 1, 2, 3, 4, 8, 11)
+_VERBS = {
+    "craft": 8,
+    "mine": 7,
+    "smelt": 3,
+    "cook": 2,
+    "find": 4,
+    "kill": 3,
+    "equip": 1,
+    "place": 1,
+    "shear": 1,
+    "milk": 1,
+    "collect": 2,
+}
+_FILLERS = ("oak_log", "cobblestone", "dirt", "coal", "grass_block", "stone", "sand", "birch_log")
+_SINGLE = frozenset({"find", "equip", "shear", "milk", "collect"})
+
+
+class MinecraftTeacher:
+    """Draws situations, and knows what is right in them; a `roles.exercises.Teacher`.
+
+    Args:
+        options: how much one craft makes; see `CraftMode`.
+        held_out: items that are neither goals nor products of options in teaching.
+
+    Raises:
+        ValueError: a held-out item is no item of this world, or is the goal of a task.
+    """
+
+    def __init__(
+        self, *, options: CraftMode = "folded", held_out: Iterable[str] = HELD_OUT_ITEMS
+    ) -> None:
+        self.held_out = frozenset(held_out)
+        for item in sorted(self.held_out):
+            if item not in ITEMS:
+                raise ValueError(f"cannot hold out {item!r}: {remedy(item, ITEMS)}")
+        wanted = {kind for task in EVERY_TASK.values() for kinds in task.wanted for kind in kinds}
+        if taken := sorted(self.held_out & wanted - {"cooked_mutton"}):
+            raise ValueError(f"cannot hold out {taken[0]!r}: it is the goal of a task")
+        self._answer = ChangeModel("closed").answer
+        self.nothing = self._answer(
+            gained=[], lost=[], blocks=[], entities=[], equipped=[], conditions=[]
+        )
+        self._rules = OptionRules(game_rules(), options=options)
+        self._world = OptionWorld(game_rules(), seed=0, options=options)
+        rules = self._rules
+        self._things: Mapping[str, Sequence[str]] = {
+            "craft": [one for one in rules.crafts if one in ITEMS],
+            "mine": [one for one in rules.drops if one in ITEMS],
+            "smelt": [one for one in (*rules.smelts, *rules.smelts_from) if one in ITEMS],
+            "cook": [one for one in rules.smelts if one in COOKED],
+            "find": [*BLOCKS, *ENTITIES],
+            "kill": ENTITIES,
+            "equip": ITEMS,
+            "place": ("crafting_table", "furnace", "torch", "cobblestone", "oak_log"),
+            "shear": ("sheep",),
+            "milk": ("cow",),
+            "collect": tuple(FLUIDS),
+        }
+        tasks = [Minecraft(task=task, options=options) for task in EVERY_TASK.values()]
+        others = [Minecraft(task=_obtain(item), options=options) for item in self._obtainable()]
+        self._goals: Mapping[str, Sequence[Minecraft]] = {
+            TASK: tasks,
+            OTHER: [one for one in others if one.task.name not in self.held_out],
+            HELD_OUT: [one for one in others if one.task.name in self.held_out],
+        }
+
+    def situation(self, rng: Random, *, held_out: bool) -> Situation[State, Option]:
+        """Draws a state on or beside the way to a goal, and options to judge there."""
+        while True:
+            domain = self._goal(rng, held_out=held_out)
+            state = self._walked(domain, rng)
+            if rng.random() < _CHANGED_INVENTORY:
+                state = _meddled(state, rng)
+            if _is_new(state) == held_out:
+                break
+        feasible, infeasible = self._options(domain, state, rng, held_out=held_out)
+        return Situation(
+            domains=(domain, *self._other_goals(domain, state, rng, held_out=held_out)),
+            state=state,
+            feasible=feasible,
+            infeasible=infeasible,
+            new=held_out,
+        )
+
+    def goal_kind(self, domain: Minecraft) -> str:
+        """`task`, `other` or `held out`."""
+        name = domain.task.name
+        return TASK if name in EVERY_TASK else HELD_OUT if name in self.held_out else OTHER
+
+    def option_kind(self, option: Option) -> str:
+        """`held out` if the option is about a held-out item, otherwise `seen`."""
+        return HELD_OUT if option.item in self.held_out else SEEN
+
+    def aim(self, state: State, option: Option) -> str:
+        """How much of what the option gives is needed and held."""
+        if option.verb == "find":
+            return f"no {option.item} near"
+        held = state.inventory.get(option.item, 0)
+        if option.verb in {"mine", "craft", "smelt", "cook"}:
+            return f"needs {held + option.quantity} {option.item}, has {held}"
+        return f"{option.item} near"
+
+    def fillers(self, state: State) -> list[Option]:
+        """More of what is at hand."""
+        candidates = [Option("mine", 3, item) for item in _FILLERS]
+        return [one for one in candidates if self._world.feasible(state, one) is None]
+
+    def evidence(self, state: State, option: Option) -> str:
+        """What a feasible option takes, or where it finds what it is about."""
+        outcome = self._world.step(state, option)
+        if lost := outcome.change.lost:
+            held = state.inventory
+            said = [f"{count} of {held.get(item, 0)} {item}" for item, count in lost.items()]
+            while len(text := f"takes {', '.join(said)}") > EVIDENCE and len(said) > 1:
+                said.pop()
+            return text[:EVIDENCE]
+        if option.verb == "mine":
+            drops = self._rules.drops[option.item]
+            block = next(
+                drop.block
+                for drop in drops
+                if drop.block in state.nearby_blocks and has_tool(self._rules, state, drop.block)
+            )
+            tools = self._rules.tools.get(block, ())
+            worn = [*state.inventory, *filter(None, state.equipment)]
+            tool = next((item for item in worn if item in tools), "")
+            return f"{block} near, {tool} held"[:EVIDENCE] if tool else f"{block} near"
+        if option.verb in {"kill", "shear", "milk", "collect"}:
+            return f"{option.item} near"
+        return "nothing is missing"
+
+    def prediction(self, state: State, option: Option) -> BaseModel:
+        """The middle of some outcomes; of what a `find` shows, only what was looked for.
+
+        The teacher hopes: what comes into view in one of ten outcomes is found.
+        """
+        outcomes = self._outcomes(state, option)
+        gained, lost = (
+            [
+                Amount(item=item, count=min(count, 64))
+                for item, count in _middle([getattr(one.change, side) for one in outcomes]).items()
+                if item in ITEMS
+            ][:4]
+            for side in ("gained", "lost")
+        )
+        first = outcomes[0].change
+        target = [option.item] if _sights(option, state, outcomes) >= _HOPE else []
+        change = Prediction(
+            gained=gained,
+            lost=lost,
+            blocks=[kind for kind in target if kind in BLOCKS],
+            entities=[kind for kind in target if kind in ENTITIES],
+            equipped=[] if first.equipped is None else [first.equipped],
+            conditions=_height(outcomes),
+        )
+        return self._answer.model_validate(change.model_dump())
+
+    def can_follow(self, state: State, option: Option, prediction: BaseModel) -> bool:
+        """Whether one of some outcomes has this change of inventory, equipment and height.
+
+        What comes into view by chance beside what was looked for does not count, nor do time,
+        biome, health and hunger.
+        """
+        assert isinstance(prediction, Prediction)
+        said = prediction.change()
+        outcomes = self._outcomes(state, option)
+        sights, seen = _sights(option, state, outcomes), {*said.blocks, *said.entities}
+        if seen != {option.item} if sights == 1 else seen - ({option.item} if sights else set()):
+            return False
+        if [one for one in prediction.conditions if one.startswith("height")] != _height(outcomes):
+            return False
+        # More than four kinds of item cannot be written, and more than 64 of one neither.
+        return any(
+            said.gained == _writable(one.change.gained)
+            and said.lost == _writable(one.change.lost)
+            and said.equipped == one.change.equipped
+            for one in outcomes
+        )
+
+    def _obtainable(self) -> list[str]:
+        """The items that the rules know a way to from bare hands."""
+        return [
+            item
+            for item in ITEMS
+            if (way := needed(self._rules, PLAINS, [(item,)]))
+            and len(way) <= _LONGEST_WAY
+            and all(one.item in (*ITEMS, *BLOCKS, *ENTITIES, *FLUIDS) for one in way)
+        ]
+
+    def _goal(self, rng: Random, *, held_out: bool) -> Minecraft:
+        kind = TASK if rng.random() < _TASKS else OTHER
+        if held_out and rng.random() < 0.3:
+            kind = HELD_OUT
+        return rng.choice(self._goals[kind])
+
+    def _other_goals(
+        self, domain: Minecraft, state: State, rng: Random, *, held_out: bool
+    ) -> list[Minecraft]:
+        """A goal that is reached, if there is one, and another one."""
+        known = [
+            *self._goals[TASK],
+            *self._goals[OTHER],
+            *(self._goals[HELD_OUT] if held_out else ()),
+        ]
+        reached = [one for one in known if one is not domain and one.success(state)]
+        return [
+            *([rng.choice(reached)] if reached else []),
+            rng.choice([one for one in known if one is not domain]),
+        ]
+
+    def _walked(self, domain: Minecraft, rng: Random) -> State:
+        """A state after some steps on the way to a goal."""
+        state = domain.task.start
+        if rng.random() < 0.15:
+            state = self._taken(state, Option("find", 1, ""), rng)
+        for _ in range(rng.randrange(len(domain.advise(state)) + 2)):
+            advised = [one for one in domain.advise(state) if domain.feasible(state, one) is None]
+            option = advised[0] if advised else None
+            if option is None or rng.random() < _DETOUR:
+                candidates = (self._any_option(state, rng) for _ in range(30))
+                fitting = (one for one in candidates if domain.feasible(state, one) is None)
+                option = rng.choice(advised) if len(advised) > 1 else next(fitting, option)
+            if option is None:
+                break
+            if option.verb != "find" and rng.random() < _PREDICTED:
+                predicted = self.prediction(state, option)
+                assert isinstance(predicted, Prediction)
+                state = state.apply(predicted.change())
+            else:
+                state = self._taken(state, option, rng)
+        return state
+
+    def _taken(self, state: State, option: Option, rng: Random) -> State:
+        return self._world.reseeded(rng.getrandbits(64)).step(state, option).state
+
+    def _options(
+        self, domain: Minecraft, state: State, rng: Random, *, held_out: bool
+    ) -> tuple[list[Option], list[Option]]:
+        """Feasible and infeasible options, verb by verb, those that the goal still takes first."""
+        advised = domain.advise(state)
+        counted = [one for one in advised if one.verb not in _SINGLE]
+        pool = [
+            *advised,
+            *(replace(one, quantity=rng.choice(_QUANTITIES)) for one in counted),
+            *(replace(one, quantity=one.quantity + rng.randint(1, 3)) for one in counted),
+            *(self._any_option(state, rng) for _ in range(_OPTIONS)),
+        ]
+        if held_out:
+            family = sorted(self.held_out & {*self._rules.crafts, *self._rules.smelts})
+            pool += [self._making(item, rng) for item in rng.sample(family, min(4, len(family)))]
+        split: tuple[list[Option], list[Option]] = ([], [])
+        for option in dict.fromkeys(pool):
+            if held_out or option.item not in self.held_out:
+                split[domain.feasible(state, option) is not None].append(option)
+        # The rare verbs must not drown in the frequent ones.
+        return _by_turns(split[0]), _by_turns(split[1])
+
+    def _making(self, item: str, rng: Random) -> Option:
+        verb = "craft" if item in self._rules.crafts else "cook" if item in COOKED else "smelt"
+        return Option(verb, rng.choice(_QUANTITIES[:4]), item)
+
+    def _any_option(self, state: State, rng: Random) -> Option:
+        """An option of any verb, mostly about a thing that the verb can be used on."""
+        (verb,) = rng.choices(tuple(_VERBS), tuple(_VERBS.values()))
+        held = [*state.inventory, *filter(None, state.equipment)]
+        near = [*state.nearby_blocks, *state.nearby_entities]
+        possible = self._things[verb]
+        close = [one for one in (*held, *near) if one in possible]
+        item = rng.choice(close if close and rng.random() < 0.5 else possible)
+        return Option(verb, 1 if verb in _SINGLE else rng.choice(_QUANTITIES), item)
+
+    def _outcomes(self, state: State, option: Option) -> list[OptionOutcome]:
+        draws = _DRAWS_OF_FIND if option.verb == "find" else _DRAWS
+        return [self._world.reseeded(seed).step(state, option) for seed in range(draws)]
+
+
+def _obtain(item: str) -> Task:
+    return Task(name=item, goal=f"Obtain 1 {item}.", wanted=((item,),), start=PLAINS)
+
+
+def _meddled(state: State, rng: Random) -> State:
+    """The state with some more or fewer items, as another way might have led to it."""
+    held = dict(state.inventory)
+    for item in list(held):
+        if rng.random() < 0.3:
+            held[item] = rng.randint(0, held[item] + 4)
+    for item in rng.sample(ITEMS, rng.randint(0, 3)):
+        held.setdefault(item, rng.choice(_QUANTITIES))
+    return replace(state, inventory={item: count for item, count in held.items() if count > 0})
+
+
+def _by_turns(options: Sequence[Option]) -> list[Option]:
+    """The options in rounds, each with at most one option of every verb."""
+    seen: Counter[str] = Counter()
+    rounds: list[tuple[int, Option]] = []
+    for option in options:
+        rounds.append((seen[option.verb], option))
+        seen[option.verb] += 1
+    return [option for _, option in sorted(rounds, key=lambda one: one[0])]
+
+
+def _is_new(state: State) -> bool:
+    if state == PLAINS:
+        return False
+    digest = blake2b(str(state).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") % NEW_STATES == 0
+
+
+def _middle(changes: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """The median count of every item, without items of which the median is 0."""
+    counts = {
+        item: sorted(change.get(item, 0) for change in changes)[len(changes) // 2]
+        for change in changes
+        for item in change
+    }
+    return {item: count for item, count in counts.items() if count}
+
+
+def _writable(change: Mapping[str, int]) -> Mapping[str, int]:
+    fitting = [(item, min(count, 64)) for item, count in change.items() if item in ITEMS]
+    return dict(fitting[:4])
+
+
+def _sights(option: Option, state: State, outcomes: Sequence[OptionOutcome]) -> float:
+    """The share of outcomes in which the option's thing comes into view."""
+    before = {*state.nearby_blocks, *state.nearby_entities}
+    if option.verb not in {"find", "place"} or option.item in before:
+        return 0.0
+    after = [{*one.state.nearby_blocks, *one.state.nearby_entities} for one in outcomes]
+    return sum(option.item in one for one in after) / len(after)
+
+
+def _height(outcomes: Sequence[OptionOutcome]) -> list[str]:
+    """The height after the option, if it changes to the same one in all outcomes."""
+    heights = {one.change.height for one in outcomes if not one.change.lost or one.success}
+    (height, *others) = heights or {None}
+    return [] if height is None or others else [f"height {height:.0f}"]

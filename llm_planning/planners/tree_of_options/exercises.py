@@ -1,0 +1,349 @@
+"""Exercises of ToO's roles: questions with right answers, in a domain that has a teacher.
+
+What counts as right:
+
+    propose      the first option is feasible, and what it most likely does shortens the way
+    repair       the same of the prerequisite
+    feasibility  the verdict is that of the rules; the reason is not graded
+    dynamics     the change is one that the option may cause; of an infeasible option, no change
+    reward       each of the eight scores is within 0.2 of the rules'
+    termination  the verdict is that of the rules
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from llm_planning.planners.tree_of_options.roles import (
+    NOW,
+    PREDICTED,
+    PROPOSER_TEMPERATURE,
+    FeasibilityAnswer,
+    RewardAnswer,
+    TerminationAnswer,
+    compose,
+    compose_taught,
+    one_option,
+    several_options,
+    told,
+)
+from llm_planning.planners.tree_of_options.rules import rules_of
+from llm_planning.planners.tree_of_options.states import OptionQuestion, OptionState
+from llm_planning.roles.exercises import VERDICT, Exercise, Grade
+from llm_serving.answers import compact, constraint_of, parse
+from llm_serving.request import Request, Sampling
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from random import Random
+
+    from pydantic import BaseModel
+
+    from llm_planning.roles import Prompt
+    from llm_planning.roles.exercises import Situation, Teacher
+    from llm_serving.engine import Engine
+
+Words: TypeAlias = Literal["general", "taught"]
+
+PROPOSED: Final = 3
+"""The number of options of a proposal: k of Table 3."""
+
+ROLES: Final = ("propose", "feasibility", "repair", "dynamics", "reward", "termination")
+
+TOLERANCE: Final = 0.2
+"""A score of the reward predictor may be so far from the rules' score."""
+
+REASON: Final = 60
+"""The most characters of a reason."""
+
+_EACH = 3
+_PREDICTIONS = 5
+_REPAIRS = 2
+
+
+class OptionExercises:
+    """Makes the exercises; a `roles.exercises.ExerciseMaker`.
+
+    Args:
+        teacher: of the domain.
+        words: in which the roles are asked.
+        count: k, the number of options of a proposal.
+    """
+
+    roles = ROLES
+
+    def __init__(
+        self,
+        teacher: Teacher[Any, Any],
+        *,
+        words: Words,
+        count: int = PROPOSED,
+    ) -> None:
+        self._teacher = teacher
+        self._words = words
+        self._count = count
+        self._prompts: dict[str, Prompt] = {}
+
+    def about_one_state(
+        self, rng: Random, *, roles: Sequence[str], held_out: bool
+    ) -> Sequence[Exercise]:
+        """Makes exercises about one state; see `ExerciseMaker`."""
+        situation = self._teacher.situation(rng, held_out=held_out)
+        makers: Mapping[str, Callable[[Situation[Any, Any], Random], Iterator[Exercise]]] = {
+            "termination": self._terminations,
+            "dynamics": self._dynamics,
+            "feasibility": self._feasibilities,
+            "propose": self._proposals,
+            "repair": self._repairs,
+            "reward": self._rewards,
+        }
+        return [one for role in roles for one in makers[role](situation, rng)]
+
+    def _terminations(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:  # noqa: ARG002
+        for domain in here.domains:
+            done = bool(domain.success(here.state))
+            yield self._exercise(
+                "termination",
+                _tau(domain, here.state),
+                TerminationAnswer(done=done),
+                said="done" if done else "not done",
+                kinds={VERDICT: "done" if done else "not done", **self._goal(domain)},
+                grade=partial(_grade_termination, done),
+                domain=domain,
+            )
+
+    def _feasibilities(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:  # noqa: ARG002
+        domain = here.domains[0]
+        for options, feasible in ((here.feasible, True), (here.infeasible, False)):
+            for option in options[:_EACH]:
+                obstacle = domain.feasible(here.state, option)
+                reason = self._teacher.evidence(here.state, option) if feasible else obstacle
+                yield self._exercise(
+                    "feasibility",
+                    OptionQuestion(_tau(domain, here.state), option),
+                    FeasibilityAnswer(reason=_said(reason), action_valid=feasible),
+                    said=_verdict(feasible),
+                    kinds={VERDICT: _verdict(feasible), **self._option(option)},
+                    grade=partial(_grade_feasibility, feasible),
+                    domain=domain,
+                )
+
+    def _dynamics(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:  # noqa: ARG002
+        domain, state = here.domains[0], here.state
+        for option in here.feasible[:_PREDICTIONS]:
+            answer = self._teacher.prediction(state, option)
+            yield self._exercise(
+                "dynamics",
+                OptionQuestion(_tau(domain, state), option),
+                answer,
+                said="its change",
+                kinds={VERDICT: _verdict(True), **self._option(option)},
+                grade=partial(self._grade_dynamics, domain, state, option),
+                domain=domain,
+            )
+        # Checks come first in ToO, so only measuring asks what an infeasible option changes:
+        # models that were taught it answer that nothing ever changes.
+        for option in here.infeasible[:1] if here.new else ():
+            answer = self._teacher.nothing
+            yield self._exercise(
+                "dynamics",
+                OptionQuestion(_tau(domain, state), option),
+                answer,
+                said="nothing",
+                kinds={VERDICT: _verdict(False), **self._option(option)},
+                grade=partial(_grade_nothing, compact(answer)),
+                domain=domain,
+            )
+
+    def _proposals(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:  # noqa: ARG002
+        for domain in here.domains:
+            chosen = self._next(domain, here)
+            if not chosen:
+                continue
+            model = several_options(domain.grammar, self._count, self._count)
+            answer = model.model_validate(
+                {
+                    "options": [
+                        {
+                            "reasoning": _said(self._teacher.aim(here.state, one)),
+                            **domain.grammar.write(one),
+                        }
+                        for one in chosen
+                    ]
+                }
+            )
+            yield self._exercise(
+                "propose",
+                _tau(domain, here.state),
+                answer,
+                said=str(chosen[0]),
+                kinds=self._goal(domain),
+                grade=partial(self._grade_proposal, domain, here.state),
+                domain=domain,
+            )
+
+    def _repairs(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:
+        domain, state = here.domains[0], here.state
+        failing = [one for one in domain.advise(state) if domain.feasible(state, one) is not None]
+        possible = self._next(domain, here)
+        for option in rng.sample(failing, min(_REPAIRS, len(failing))) if possible else ():
+            obstacle = _said(domain.feasible(state, option))
+            yield self._exercise(
+                "repair",
+                OptionQuestion(_tau(domain, state), option, obstacle),
+                one_option(domain.grammar).model_validate(domain.grammar.write(possible[0])),
+                said=str(possible[0]),
+                kinds=self._goal(domain),
+                grade=partial(self._grade_repair, domain, state),
+                domain=domain,
+            )
+
+    def _rewards(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:
+        domain, before = here.domains[0], here.state
+        if not here.feasible or domain.success(before):
+            return
+        advised = [one for one in domain.advise(before) if one in here.feasible]
+        option = rng.choice(advised if advised and rng.random() < 0.5 else here.feasible)
+        tau = _tau(domain, before)
+        judged = OptionQuestion(
+            _tau(domain, self._after(domain, before, option)), option, before=tau
+        )
+        scores: Mapping[str, float] = rules_of(domain, seed=0)["reward"].right(judged) or {}
+        answer = RewardAnswer.model_validate({q: round(r, 1) for q, r in scores.items()})
+        useful = scores["relativity"] > 0
+        yield self._exercise(
+            "reward",
+            judged,
+            answer,
+            said=_scores(answer),
+            kinds={"option": "useful" if useful else "useless", **self._goal(domain)},
+            grade=partial(_grade_reward, answer),
+            domain=domain,
+        )
+
+    def _next(self, domain: Any, here: Situation[Any, Any]) -> list[Any]:  # noqa: ANN401
+        """Advised and feasible options, filled up with other feasible ones; none at the goal."""
+        advised = [
+            one for one in domain.advise(here.state) if domain.feasible(here.state, one) is None
+        ]
+        first = [one for one in advised if self._shortens(domain, here.state, one)]
+        if not first:
+            return []
+        others = [*advised, *self._teacher.fillers(here.state), *here.feasible]
+        chosen = list(dict.fromkeys((*first, *others)))[: self._count]
+        return chosen if len(chosen) == self._count else []
+
+    def _shortens(self, domain: Any, state: Any, option: Any) -> bool:  # noqa: ANN401
+        """Whether an option is feasible, and what it most likely does shortens the way."""
+        if domain.feasible(state, option) is not None:
+            return False
+        after = self._after(domain, state, option)
+        return bool(domain.success(after)) or len(domain.advise(after)) < len(domain.advise(state))
+
+    def _after(self, domain: Any, state: Any, option: Any) -> Any:  # noqa: ANN401
+        after, _ = domain.state_model.read(state, self._teacher.prediction(state, option))
+        return after
+
+    def _goal(self, domain: Any) -> dict[str, str]:  # noqa: ANN401
+        return {"goal": self._teacher.goal_kind(domain)}
+
+    def _option(self, option: Any) -> dict[str, str]:  # noqa: ANN401
+        return {"option": self._teacher.option_kind(option)}
+
+    def _exercise(
+        self,
+        role: str,
+        question: Any,  # noqa: ANN401
+        answer: BaseModel,
+        *,
+        said: str,
+        kinds: Mapping[str, str],
+        grade: Callable[[str], Grade],
+        domain: Any,  # noqa: ANN401
+    ) -> Exercise:
+        messages = self._prompt(role, domain).messages(told(question))
+        constraint = constraint_of(type(answer))
+        sampling = Sampling(temperature=PROPOSER_TEMPERATURE if role == "propose" else 0.0, seed=0)
+
+        async def ask(engine: Engine) -> str:
+            request = Request(prompt=messages, constraint=constraint, role=role, sampling=sampling)
+            return (await engine.generate(request)).text
+
+        return Exercise(
+            role=role,
+            prompt=messages,
+            answer=compact(answer),
+            said=said,
+            kinds=kinds,
+            ask=ask,
+            grade=grade,
+        )
+
+    def _prompt(self, role: str, domain: Any) -> Prompt:  # noqa: ANN401
+        """The prompt of a role; the goals of one domain have it in common."""
+        if role not in self._prompts:
+            moment = PREDICTED if role == "reward" else NOW
+            count = self._count if role == "propose" else 1
+            self._prompts[role] = (
+                compose_taught(role, domain, count=count)
+                if self._words == "taught"
+                else compose(role, domain, "cached", moment=moment, count=count)
+            )
+        return self._prompts[role]
+
+    def _grade_proposal(self, domain: Any, state: Any, text: str) -> Grade:  # noqa: ANN401
+        model = several_options(domain.grammar, self._count, self._count)
+        first = domain.grammar.read(parse(model, text).options[0].model_dump())
+        return Grade(self._shortens(domain, state, first), str(first))
+
+    def _grade_repair(self, domain: Any, state: Any, text: str) -> Grade:  # noqa: ANN401
+        option = domain.grammar.read(parse(one_option(domain.grammar), text).model_dump())
+        return Grade(self._shortens(domain, state, option), str(option))
+
+    def _grade_dynamics(self, domain: Any, state: Any, option: Any, text: str) -> Grade:  # noqa: ANN401
+        answer = parse(domain.state_model.answer, text)
+        right = self._teacher.can_follow(state, option, answer)
+        if right:
+            return Grade(True, "its change")
+        return Grade(False, "nothing" if answer == self._teacher.nothing else "another change")
+
+
+def _grade_nothing(nothing: str, text: str) -> Grade:
+    right = text == nothing
+    return Grade(right, "nothing" if right else "a change")
+
+
+def _grade_termination(done: bool, text: str) -> Grade:
+    said = parse(TerminationAnswer, text).done
+    return Grade(said is done, "done" if said else "not done")
+
+
+def _grade_feasibility(feasible: bool, text: str) -> Grade:
+    said = parse(FeasibilityAnswer, text).action_valid
+    return Grade(said is feasible, _verdict(said))
+
+
+def _grade_reward(right: RewardAnswer, text: str) -> Grade:
+    answer = parse(RewardAnswer, text)
+    said, wanted = answer.model_dump(), right.model_dump()
+    near = all(abs(said[q] - wanted[q]) <= TOLERANCE + 1e-9 for q in wanted)
+    return Grade(near, _scores(answer))
+
+
+def _scores(answer: RewardAnswer) -> str:
+    return " ".join(f"{score:.1f}" for score in answer.model_dump().values())
+
+
+def _verdict(feasible: bool) -> str:
+    return "feasible" if feasible else "infeasible"
+
+
+def _tau(domain: Any, state: Any) -> OptionState[Any, Any]:  # noqa: ANN401
+    return OptionState(domain.goal, state, domain.describe(state))
+
+
+def _said(reason: str) -> str:
+    """A reason that fits into an answer: plain characters, and not too many."""
+    plain = "".join(one for one in reason if " " <= one <= "~" and one not in '"\\')
+    return plain[:REASON].rstrip()
