@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from llm_planning.environments.minecraft.domain import Minecraft
 from llm_planning.environments.minecraft.option_language import Option
 from llm_planning.environments.minecraft.tasks import TASKS
-from llm_planning.planners.tree_of_options.roles import NOW, PREDICTED, OptionRoles
+from llm_planning.planners.tree_of_options.prompts import NOW, PREDICTED
+from llm_planning.planners.tree_of_options.roles import OptionRoles
 from llm_planning.planners.tree_of_options.settings import FeasibleSearchSettings
 from llm_planning.planners.tree_of_options.states import OptionQuestion, OptionState
 from llm_planning.roles import Engines

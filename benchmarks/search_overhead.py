@@ -24,7 +24,8 @@ from harness import AnswersDifferError, Finding, medians, parser, report
 from llm_planning.domain import Step
 from llm_planning.environments.minecraft.domain import Minecraft
 from llm_planning.environments.minecraft.tasks import TASKS
-from llm_planning.planners.tree_of_options.roles import NOW, OptionRoles
+from llm_planning.planners.tree_of_options.prompts import NOW
+from llm_planning.planners.tree_of_options.roles import OptionRoles
 from llm_planning.planners.tree_of_options.settings import FeasibleSearchSettings
 from llm_planning.planners.tree_of_options.states import OptionState
 from llm_planning.roles import Engines

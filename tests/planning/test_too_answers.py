@@ -15,7 +15,7 @@ from llm_planning.environments.minecraft.option_language import (
 )
 from llm_planning.environments.minecraft.state import Change
 from llm_planning.environments.minecraft.vocabulary import OBJECTS, VERBS
-from llm_planning.planners.tree_of_options.roles import (
+from llm_planning.planners.tree_of_options.answers import (
     FeasibilityAnswer,
     RewardAnswer,
     TerminationAnswer,

@@ -10,7 +10,7 @@ from llm_planning.environments.minecraft.domain import Minecraft
 from llm_planning.environments.minecraft.option_language import Option
 from llm_planning.environments.minecraft.state import Change
 from llm_planning.environments.minecraft.tasks import TASKS
-from llm_planning.planners.tree_of_options.roles import (
+from llm_planning.planners.tree_of_options.prompts import (
     CHANGING,
     NOW,
     PAPER_ORDER,

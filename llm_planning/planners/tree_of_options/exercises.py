@@ -15,19 +15,22 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from llm_planning.planners.tree_of_options.roles import (
-    NOW,
-    PREDICTED,
-    PROPOSER_TEMPERATURE,
+from llm_planning.planners.tree_of_options.answers import (
     FeasibilityAnswer,
     RewardAnswer,
     TerminationAnswer,
-    compose,
-    compose_taught,
     one_option,
     several_options,
+)
+from llm_planning.planners.tree_of_options.prompts import (
+    NOW,
+    PREDICTED,
+    PROPOSED,
+    compose,
+    compose_taught,
     told,
 )
+from llm_planning.planners.tree_of_options.roles import PROPOSER_TEMPERATURE
 from llm_planning.planners.tree_of_options.rules import rules_of
 from llm_planning.planners.tree_of_options.states import OptionQuestion, OptionState
 from llm_planning.roles.exercises import VERDICT, Exercise, Grade
@@ -45,9 +48,6 @@ if TYPE_CHECKING:
     from llm_serving.engine import Engine
 
 Words: TypeAlias = Literal["general", "taught"]
-
-PROPOSED: Final = 3
-"""The number of options of a proposal: k of Table 3."""
 
 ROLES: Final = ("propose", "feasibility", "repair", "dynamics", "reward", "termination")
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from llm_planning.domain import A, S, Step, settled
-from llm_planning.planners.tree_of_options.roles import NOW, PREDICTED, START
+from llm_planning.planners.tree_of_options.prompts import NOW, PREDICTED, START
 from llm_planning.planners.tree_of_options.states import Candidate, OptionQuestion, OptionState
 from llm_planning.roles import gather
 from llm_planning.search import (

@@ -1,0 +1,59 @@
+"""The forms of a model's answers to ToO's questions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+from pydantic import BaseModel, Field, create_model
+
+if TYPE_CHECKING:
+    from llm_planning.domain import Grammar
+
+Reason: TypeAlias = Annotated[str, Field(max_length=60)]
+Score: TypeAlias = Annotated[float, Field(ge=0.0, le=1.0, multiple_of=0.1)]
+
+
+class OptionsAnswer(BaseModel):
+    """Several options. The model writes the reason of each before the option."""
+
+    options: list[Any]
+
+
+class FeasibilityAnswer(BaseModel):
+    """Whether an option can be carried out. The model writes the reason first (Appendix A.5)."""
+
+    reason: Reason
+    action_valid: bool
+
+
+class RewardAnswer(BaseModel):
+    """The eight scores r_q of the reward predictor (Appendix A.4), each from 0 to 1."""
+
+    success_probability: Score
+    reward_estimate: Score
+    feasibility: Score
+    consistency: Score
+    relativity: Score
+    reachability: Score
+    task_specificity: Score
+    redundancy: Score
+
+
+class TerminationAnswer(BaseModel):
+    """Whether a state is terminal (eq. 4)."""
+
+    done: bool
+
+
+def several_options(grammar: Grammar[Any], least: int, most: int) -> type[OptionsAnswer]:
+    """Makes the answer model of `least` to `most` options with their reasons (eq. 2)."""
+    fields: dict[str, Any] = {name: (kind, ...) for name, kind in grammar.fields.items()}
+    reasoned: Any = create_model("ReasonedOption", reasoning=(Reason, ...), **fields)
+    several: Any = Annotated[list[reasoned], Field(min_length=least, max_length=most)]
+    return create_model("SeveralOptions", __base__=OptionsAnswer, options=(several, ...))
+
+
+def one_option(grammar: Grammar[Any]) -> type[BaseModel]:
+    """Makes the answer model of a prerequisite (eq. 3)."""
+    fields: dict[str, Any] = {name: (kind, ...) for name, kind in grammar.fields.items()}
+    return create_model("PlainOption", __doc__="An option as the domain writes it.", **fields)

@@ -1,0 +1,211 @@
+"""The texts of ToO's questions and their order.
+
+The texts are the blocks of `templates/`. A domain's own `wording` may replace any of them. Two
+layouts order the same blocks. `cached` puts the blocks that never change into the system message.
+The user message goes from what changes rarely to what changes always: the goal, the background (the
+part of the state that options rarely change), the options done (which only grow), the state, the
+option. So all questions about one node's candidates share everything up to the option, and
+questions of one role about different nodes share their beginnings. `paper` is the order of
+Appendix A: who speaks, the state, the goal and the history first, the rules and the format last.
+
+A model that a simulator taught its roles knows the rules and the form of its answers, so one line
+of `templates/taught.j2` asks. The state comes first: all questions about one state share it, in
+teaching and in the prefix cache. It says all that the options done have led to, so the history is
+left out.
+
+Minecraft's blocks, in `environments/minecraft/option_prompts`, replace most of those in the
+templates of the same names, so an edit here may change nothing in Minecraft.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from functools import cache
+from importlib.resources import files
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from llm_planning.planners.tree_of_options.answers import (
+    FeasibilityAnswer,
+    RewardAnswer,
+    TerminationAnswer,
+    one_option,
+    several_options,
+)
+from llm_planning.planners.tree_of_options.states import OptionQuestion, OptionState
+from llm_planning.roles import Prompt
+from llm_serving.answers import constraint_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pydantic import BaseModel
+
+    from llm_planning.planners.tree_of_options.settings import Layout
+    from llm_planning.planners.tree_of_options.states import OptionDomain
+
+NOW = "now"
+PREDICTED = "predicted after the option"
+START = "at the start, before any option"
+"""The moment of the state in a prompt."""
+
+_STATE = ("background", "state")
+_INSTRUCTIONS = ("game", "rules", "format")
+
+PAPER_ORDER = {
+    "propose": (*_STATE, "goal", "history", "options", *_INSTRUCTIONS),
+    "feasibility": (*_STATE, "goal", "history", "option", *_INSTRUCTIONS),
+    "repair": (*_STATE, "goal", "history", "option", "obstacle", "options", *_INSTRUCTIONS),
+    "dynamics": (*_STATE, "option", *_INSTRUCTIONS),
+    "reward": ("option", *_STATE, "goal", "history", "rules", "format"),
+    "termination": (*_STATE, "goal", "rules", "format"),
+    "termination-from-start": (*_STATE, "goal", "history", "rules", "format"),
+    "decompose": (*_STATE, "goal", "options", *_INSTRUCTIONS),
+}
+"""Role -> the blocks of its prompt after the speaker's, as in Appendix A.
+
+The paper prints no prompts of CoT and repair; they are made by analogy. Dynamics and termination
+see what their equations condition on (eqs. 1 and 4), and termination sees the goal as well.
+Feasibility and repair see the whole τ of eq. 3. Without a world model only the options done say
+how far the plan is, so termination sees them too.
+"""
+
+PROPOSED = 3
+"""The number of options of a proposal in teaching: k of Table 3."""
+
+TAUGHT_ORDER = {
+    "dynamics": ("state", "option", "dynamics"),
+    "propose": ("state", "goal", "propose"),
+    "feasibility": ("state", "goal", "option", "feasibility"),
+    "repair": ("state", "goal", "option", "obstacle", "repair"),
+    "reward": ("state", "goal", "option", "reward"),
+    "termination": ("state", "goal", "termination"),
+}
+"""Role -> the blocks of its user message.
+
+Roles that see the state at the start (without a world model) are not taught.
+"""
+
+OPTIONAL = ("background", "game")
+"""Blocks that a prompt has only if the domain has texts for them."""
+
+CHANGING = ("goal", "background", "history", "state", "option", "obstacle")
+"""Blocks that differ between questions, those that change rarely first."""
+
+
+def order(blocks: Sequence[str], layout: Layout) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Returns the blocks of a prompt's system message and of its user message, in order."""
+    if layout == "paper":
+        return ("role",), tuple(blocks)
+    fixed = tuple(block for block in blocks if block not in CHANGING)
+    return ("role", *fixed), tuple(block for block in CHANGING if block in blocks)
+
+
+def compose(
+    name: str, domain: OptionDomain[Any, Any], layout: Layout, *, moment: str, count: int = 1
+) -> Prompt:
+    """Compiles the prompt of one role.
+
+    Args:
+        name: a key of `PAPER_ORDER`.
+        domain: its `wording` replaces blocks of the general prompts.
+        layout: the order of the blocks.
+        moment: of the state: `NOW`, `PREDICTED` or `START`.
+        count: the number of options to ask for, or the most.
+    """
+    own = name.partition("-")[0]
+    worded: Mapping[str, str] = getattr(domain, "wording", {})
+    sources = [
+        text for source in ("shared", own) for text in (_template(source), worded.get(source, ""))
+    ]
+    if domain.about:
+        sources.insert(0, "{% block game %}\n{{ about }}\n{%- endblock %}\n")
+    said = frozenset(re.findall(r"{%-? *block (\w+)", "".join(sources)))
+    blocks = [block for block in PAPER_ORDER[name] if block in said or block not in OPTIONAL]
+    system, user = order(blocks, layout)
+    constants = {
+        "moment": moment,
+        "count": count,
+        "options": domain.grammar.told,
+        "fields": _listed(domain.grammar.fields),
+        "about": domain.about,
+        "world": domain,
+    }
+    model = getattr(domain, "state_model", None)
+    if model is not None:
+        constants["state_fields"] = _listed(model.answer.model_fields)
+    return Prompt(sources, system=system, user=user, constants=constants)
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Joins names as in a sentence: a, b and c."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def compose_taught(name: str, domain: OptionDomain[Any, Any], *, count: int = 1) -> Prompt:
+    """Compiles the prompt of one role for a model that a simulator taught.
+
+    Args:
+        name: a key of `TAUGHT_ORDER`.
+        domain: its `wording["taught"]` replaces blocks of `templates/taught.j2`.
+        count: the number of options to ask for.
+    """
+    worded: Mapping[str, str] = getattr(domain, "wording", {})
+    return Prompt(
+        [_template("taught"), worded.get("taught", "")],
+        system=("role",),
+        user=TAUGHT_ORDER[name],
+        constants={"count": count},
+    )
+
+
+def taught_words(domain: Any) -> str:  # noqa: ANN401 - a domain with rules
+    """SHA-256 of the words in which a taught model is asked, in hexadecimal.
+
+    It covers the prompts of every role in some states on the way to the goal, and the languages of
+    their answers. A model that was taught other words has to be taught again.
+
+    Args:
+        domain: as it is planned in.
+    """
+    digest = hashlib.sha256()
+    answers: Mapping[str, type[BaseModel]] = {
+        "dynamics": domain.state_model.answer,
+        "propose": several_options(domain.grammar, PROPOSED, PROPOSED),
+        "feasibility": FeasibilityAnswer,
+        "repair": one_option(domain.grammar),
+        "reward": RewardAnswer,
+        "termination": TerminationAnswer,
+    }
+    prompts = {role: compose_taught(role, domain, count=PROPOSED) for role in TAUGHT_ORDER}
+    for model in answers.values():
+        digest.update(constraint_of(model).regex.encode())
+    state, draws = domain.start(0), Random(0)
+    for option in domain.advise(state):
+        tau: OptionState[Any, Any] = OptionState(domain.goal, state, domain.describe(state))
+        question = OptionQuestion(tau, option, "something is missing")
+        for prompt in prompts.values():
+            for message in prompt.messages(told(question)):
+                digest.update(message.content.encode())
+        state = domain.step(state, option, draws).state
+    return digest.hexdigest()
+
+
+def told(question: Any) -> dict[str, object]:  # noqa: ANN401 - an `OptionState` or about an option
+    """The values of a template."""
+    tau = question.tau if isinstance(question, OptionQuestion) else question
+    return {
+        "goal": tau.goal,
+        "state": tau.state,
+        "described": tau.described,
+        "history": tau.history,
+        "option": getattr(question, "option", None),
+        "reason": getattr(question, "obstacle", ""),
+    }
+
+
+@cache
+def _template(name: str) -> str:
+    return (files(__package__) / "templates" / f"{name}.j2").read_text("utf-8")
