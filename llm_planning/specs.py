@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from llm_planning.outcome import Outcome
     from llm_planning.own_code import CodeSource
     from llm_planning.roles import Engines
-    from llm_planning.roles.exercises import ExerciseMaker
+    from llm_planning.roles.exercises import ExerciseMaker, Teacher, Words
 
 FOREIGN = "domain."
 """Prefix of the key of a domain's setting if the planner has a setting of the same name."""
@@ -104,7 +104,7 @@ class PlannerSpec:
     benchmark: Benchmark | None = None
     source: CodeSource | None = None
     aliases: tuple[str, ...] = ()
-    exercises: Callable[[DomainSpec, str], ExerciseMaker] | None = None
+    exercises: Callable[[DomainSpec, Words], ExerciseMaker] | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -134,6 +134,8 @@ class DomainSpec:
         open: makes the domain for a task; if that is an asynchronous context manager, it also
             closes the domain.
         source: its origin; None for this project's domains.
+        teacher: makes the teacher of its worlds from the names that are held out, or from None for
+            those that it holds out by default; None if it has no teacher.
     """
 
     name: str
@@ -146,6 +148,7 @@ class DomainSpec:
         Awaitable[Domain[Any, Any]] | Domain[Any, Any] | AbstractAsyncContextManager[Any],
     ]
     source: CodeSource | None = None
+    teacher: Callable[[Sequence[str] | None], Teacher[Any, Any]] | None = None
 
 
 def planner(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence  # noqa: TC003 (type aliases)
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, Protocol
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Protocol, TypeAlias
 
 from llm_planning.domain import A, S
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from llm_serving.engine import Engine
     from llm_serving.request import Message
 
+
+Words: TypeAlias = Literal["general", "taught"]
+"""The words in which a role is asked: those for any model, or those for a model that was taught."""
 
 VERDICT = "verdict"
 """The aspect of `Exercise.kinds` that says what is right, if an oracle errs by that."""
@@ -63,13 +66,12 @@ class Exercise:
 
 
 class ExerciseMaker(Protocol):
-    """Makes exercises of some roles in one domain.
+    """Makes exercises of some roles in one domain."""
 
-    Attributes:
-        roles: the roles of which it makes exercises.
-    """
-
-    roles: tuple[str, ...]
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The roles of which it makes exercises."""
+        ...
 
     def about_one_state(
         self, rng: Random, *, roles: Sequence[str], held_out: bool
@@ -86,6 +88,26 @@ class ExerciseMaker(Protocol):
             Any number of exercises of each role, also none.
         """
         ...
+
+
+class _NoExercises:
+    """The maker of a domain without a teacher."""
+
+    roles: tuple[str, ...] = ()
+
+    def about_one_state(
+        self,
+        rng: Random,  # noqa: ARG002
+        *,
+        roles: Sequence[str],  # noqa: ARG002
+        held_out: bool,  # noqa: ARG002
+    ) -> Sequence[Exercise]:
+        """Makes nothing."""
+        return ()
+
+
+NO_EXERCISES: Final[ExerciseMaker] = _NoExercises()
+"""Makes no exercises of no role."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,13 +132,12 @@ class Situation(Generic[S, A]):
 
 
 class Teacher(Protocol[S, A]):
-    """What a domain knows beyond its rules, to make exercises of planners that propose options.
+    """What a domain knows beyond its rules, to make exercises of planners that propose options."""
 
-    Attributes:
-        nothing: the prediction that an option changes nothing.
-    """
-
-    nothing: BaseModel
+    @property
+    def nothing(self) -> BaseModel:
+        """The prediction that an option changes nothing."""
+        ...
 
     def situation(self, rng: Random, *, held_out: bool) -> Situation[S, A]:
         """Draws a state.

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from llm_planning.environments.minecraft.tasks import Task
+    from llm_planning.roles.exercises import Teacher
 
 EVERY_TASK: Mapping[str, Task] = {**TASKS, MINE_A_DIAMOND.name: MINE_A_DIAMOND}
 """The eight tasks of Tree of Options and the task of DRIP."""
@@ -140,6 +141,13 @@ def _open(task: str, settings: MinecraftSettings) -> Minecraft:
     return Minecraft(task=task, vocabulary=settings.vocabulary, options=settings.options)
 
 
+def _teacher(held_out: Sequence[str] | None) -> Teacher[State, Option]:
+    # The teacher makes domains, so it imports this module.
+    from llm_planning.environments.minecraft.teacher import HELD_OUT_ITEMS, MinecraftTeacher
+
+    return MinecraftTeacher(held_out=HELD_OUT_ITEMS if held_out is None else held_out)
+
+
 MINECRAFT = DomainSpec(
     name="minecraft",
     summary="Options of Minecraft 1.16 from bare hands: eight tasks, and mining a diamond",
@@ -147,6 +155,7 @@ MINECRAFT = DomainSpec(
     tasks=tuple(EVERY_TASK),
     settings=MinecraftSettings,
     open=_open,
+    teacher=_teacher,
 )
 
 

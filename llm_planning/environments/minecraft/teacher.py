@@ -272,7 +272,7 @@ class MinecraftTeacher:
     def _other_goals(
         self, domain: Minecraft, state: State, rng: Random, *, held_out: bool
     ) -> list[Minecraft]:
-        """A goal that is reached, if there is one, and another one."""
+        """A goal that is reached, if there is one, and two others."""
         known = [
             *self._goals[TASK],
             *self._goals[OTHER],
@@ -281,7 +281,7 @@ class MinecraftTeacher:
         reached = [one for one in known if one is not domain and one.success(state)]
         return [
             *([rng.choice(reached)] if reached else []),
-            rng.choice([one for one in known if one is not domain]),
+            *rng.sample([one for one in known if one not in (domain, *reached)], 2),
         ]
 
     def _walked(self, domain: Minecraft, rng: Random) -> State:

@@ -13,7 +13,7 @@ What counts as right:
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from llm_planning.planners.tree_of_options.answers import (
     FeasibilityAnswer,
@@ -44,10 +44,8 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from llm_planning.roles import Prompt
-    from llm_planning.roles.exercises import Situation, Teacher
+    from llm_planning.roles.exercises import Situation, Teacher, Words
     from llm_serving.engine import Engine
-
-Words: TypeAlias = Literal["general", "taught"]
 
 ROLES: Final = ("propose", "feasibility", "repair", "dynamics", "reward", "termination")
 

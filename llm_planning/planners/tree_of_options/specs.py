@@ -12,9 +12,10 @@ Source: Sections 4.1 (baselines) and 4.4 (ablations).
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from llm_planning.domain import Need
+from llm_planning.planners.tree_of_options.exercises import OptionExercises
 from llm_planning.planners.tree_of_options.planner import chain_of_thought, tree_of_options
 from llm_planning.planners.tree_of_options.search import NO_WORLD_MODEL, unchecked
 from llm_planning.planners.tree_of_options.settings import (
@@ -23,12 +24,24 @@ from llm_planning.planners.tree_of_options.settings import (
     OptionSearchSettings,
     PromptSettings,
 )
+from llm_planning.roles.exercises import NO_EXERCISES
 from llm_planning.specs import PlannerSpec
+
+if TYPE_CHECKING:
+    from llm_planning.roles.exercises import ExerciseMaker, Words
+    from llm_planning.specs import DomainSpec
+
+
+def _exercises(domain: DomainSpec, words: Words) -> ExerciseMaker:
+    """Exercises of the roles of the whole family, if the domain has a teacher."""
+    teacher = None if domain.teacher is None else domain.teacher(None)
+    return NO_EXERCISES if teacher is None else OptionExercises(teacher, words=words)
+
 
 _NAMES_OPTIONS = Need("grammar", "names its options")
 _MODELS_STATE = Need("state_model", "has a model of its state")
 _ASKED = tuple(role for role in ROLES if role != "decompose")
-_Spec = partial(PlannerSpec, paper="Tree of Options")
+_Spec = partial(PlannerSpec, paper="Tree of Options", exercises=_exercises)
 
 SPECS: Final[tuple[PlannerSpec, ...]] = (
     _Spec(
