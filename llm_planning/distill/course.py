@@ -3,78 +3,89 @@
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from llm_planning.distill.tokens import Lesson, LessonTokenizer
-
     from llm_planning.roles.exercises import Exercise, ExerciseMaker
 
-EXAM = "exam"
-"""Seeds of exams begin with this word, so that no lesson repeats one."""
+IMPORTANCE: Final[Mapping[str, float]] = {"propose": 1.5, "termination": 0.5}
+"""Role -> weight of its questions in the loss; 1 for others. Proposing is learned last."""
+
+PER_STATE: Final = 2
+"""The most questions of an exam about one state and role."""
+
+_STATES_A_QUESTION = 20
 
 
 class Course:
-    """Makes the lessons of a training run; a batch depends on its number and the seed alone.
+    """Makes the lessons of a training; a batch depends on its number and the seed alone.
 
     Args:
-        maker: makes the exercises.
+        makers: make the exercises, each of its roles that are taught.
         tokenizer: of the model that is taught.
-        roles: that are taught.
-        states: in one batch; of each, all roles are asked about.
-        importance: role -> weight of its questions in the loss; 1 for others.
+        states: in one batch; of each, all roles of a maker are asked about.
         seed: of all draws.
     """
 
     def __init__(
         self,
-        maker: ExerciseMaker,
+        makers: Sequence[tuple[ExerciseMaker, Sequence[str]]],
         tokenizer: LessonTokenizer,
         *,
-        roles: Sequence[str],
         states: int,
-        importance: Mapping[str, float],
         seed: int,
     ) -> None:
-        self._maker = maker
+        self._makers = tuple(makers)
         self._tokenizer = tokenizer
-        self._roles = tuple(roles)
         self._states = states
-        self._importance = importance
         self._seed = seed
 
-    def lessons(self, batch: int) -> list[Lesson]:
-        """The lessons of a batch; questions about one state come together."""
+    def exercises(self, batch: int) -> list[Exercise]:
+        """The exercises of a batch; those about one state come together."""
         rng = Random(f"{self._seed} {batch}")
         return [
-            self._lesson(exercise)
+            exercise
             for _ in range(self._states)
-            for exercise in self._maker.about_one_state(rng, roles=self._roles, held_out=False)
+            for maker, roles in self._makers
+            for exercise in maker.about_one_state(rng, roles=roles, held_out=False)
         ]
 
-    def exam(self, questions: int) -> list[tuple[Exercise, Lesson]]:
-        """Held-out exercises with their lessons, the same for every seed.
+    def lessons(self, batch: int) -> list[Lesson]:
+        """The exercises of a batch, as tokens."""
+        return [self.lesson(exercise) for exercise in self.exercises(batch)]
+
+    def exam(self, questions: int) -> list[Exercise]:
+        """Held-out exercises, the same for every course.
 
         Args:
-            questions: of each role, as far as the maker has so many.
+            questions: of each role, as far as its maker has so many.
         """
-        drawn: dict[str, list[Exercise]] = {role: [] for role in self._roles}
-        number = 0
-        while any(len(those) < questions for those in drawn.values()) and number < 20 * questions:
-            rng = Random(f"{EXAM} {number}")
-            for role, those in drawn.items():
-                if len(those) < questions:
-                    made = self._maker.about_one_state(rng, roles=(role,), held_out=True)
-                    those.extend(made[: min(2, questions - len(those))])
-            number += 1
-        return [(one, self._lesson(one)) for those in drawn.values() for one in those]
+        return [
+            exercise
+            for maker, roles in self._makers
+            for role in roles
+            for exercise in self._held_out(maker, role, questions)
+        ]
 
-    def _lesson(self, exercise: Exercise) -> Lesson:
+    def lesson(self, exercise: Exercise) -> Lesson:
+        """An exercise as tokens."""
         return self._tokenizer.lesson(
             exercise.role,
             exercise.prompt,
             exercise.answer,
-            importance=self._importance.get(exercise.role, 1.0),
+            importance=IMPORTANCE.get(exercise.role, 1.0),
         )
+
+    def _held_out(self, maker: ExerciseMaker, role: str, questions: int) -> list[Exercise]:
+        drawn: list[Exercise] = []
+        for number in range(_STATES_A_QUESTION * questions):
+            if len(drawn) == questions:
+                break
+            rng = Random(f"exam {role} {number}")
+            made = list(maker.about_one_state(rng, roles=(role,), held_out=True))
+            rng.shuffle(made)
+            drawn += made[: min(PER_STATE, questions - len(drawn))]
+        return drawn
