@@ -1,0 +1,126 @@
+"""Checkpoints: all that a training needs to go on, in one file that is whole or not there."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from llm_kernels.files import sync_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import Tensor
+
+FILE = "checkpoint.safetensors"
+
+_TENSORS = ("flat", "mean", "square")
+
+
+class CheckpointError(Exception):
+    """A checkpoint is damaged; the message says what to do."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Checkpoint:
+    """Where a training stands.
+
+    Attributes:
+        meant: what it trains and how, JSON-able.
+        flat: what is learned.
+        mean: AdamW's mean gradient.
+        square: AdamW's mean squared gradient.
+        batch: batches learned.
+        questions: learned.
+        computed: tokens that went through the network.
+        one_by_one: tokens that would have, question by question.
+        seconds: spent.
+        examined: seconds spent at the last evaluation.
+        right: role -> running share of right answers.
+        seen: role -> questions so far.
+        curve: evaluations so far: batch, questions, seconds and figures of each.
+    """
+
+    meant: Mapping[str, Any]
+    flat: Tensor
+    mean: Tensor
+    square: Tensor
+    batch: int = 0
+    questions: int = 0
+    computed: int = 0
+    one_by_one: int = 0
+    seconds: float = 0.0
+    examined: float = 0.0
+    right: dict[str, float] = field(default_factory=dict)
+    seen: dict[str, int] = field(default_factory=dict)
+    curve: list[dict[str, Any]] = field(default_factory=list)
+
+    @classmethod
+    def new(cls, flat: Tensor, meant: Mapping[str, Any]) -> Checkpoint:
+        """A training that has not begun."""
+        return cls(
+            meant=meant, flat=flat, mean=torch.zeros_like(flat), square=torch.zeros_like(flat)
+        )
+
+
+_COUNTS = (
+    "meant",
+    "batch",
+    "questions",
+    "computed",
+    "one_by_one",
+    "seconds",
+    "examined",
+    "right",
+    "seen",
+    "curve",
+)
+
+
+def write_checkpoint(folder: Path, state: Checkpoint) -> None:
+    """Replaces the checkpoint of a folder; killed at any moment, the old one or this one is there.
+
+    Raises:
+        OSError: it cannot be written; the old one is still there.
+    """
+    from safetensors.torch import save_file
+
+    part = folder / f".{FILE}.part"
+    tensors = {name: getattr(state, name) for name in _TENSORS}
+    counts = {name: getattr(state, name) for name in _COUNTS}
+    save_file(tensors, part, metadata={"state": json.dumps(counts)})
+    with part.open("rb") as file:
+        _sync(file.fileno())
+    part.replace(folder / FILE)
+    sync_folder(folder)
+
+
+def read_checkpoint(folder: Path, device: torch.device) -> Checkpoint | None:
+    """The checkpoint of a folder; None if there is none.
+
+    Raises:
+        CheckpointError: it cannot be read.
+    """
+    from safetensors import safe_open
+
+    path = folder / FILE
+    if not path.exists():
+        return None
+    try:
+        with safe_open(path, framework="pt", device=str(device)) as file:
+            counts = json.loads(file.metadata()["state"])
+            return Checkpoint(**{name: file.get_tensor(name) for name in _TENSORS}, **counts)
+    except Exception as error:
+        raise CheckpointError(
+            f"{path} cannot be read ({type(error).__name__}): remove it to train from the beginning"
+        ) from error
+
+
+def _sync(descriptor: int) -> None:
+    import os
+
+    os.fsync(descriptor)

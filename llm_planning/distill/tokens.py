@@ -1,0 +1,159 @@
+"""Lessons: a question and its right answer as tokens, each with its weight in the loss."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from llm_serving.errors import EngineConfigError
+from llm_serving.models.reading import quiet_transformers, reading_model
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from llm_serving.request import Message
+
+FORCED = 0.05
+"""Weight of a token that the constraint forces, beside 1 for one that decides something."""
+
+_JSON_PART = re.compile(r'"(?:[^"\\]|\\.)*"|[-+0-9.eE]+|true|false|null|[\[\]{},:]')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lesson:
+    """A question and its right answer, as tokens of one model.
+
+    Attributes:
+        role: whose question it is.
+        prompt: token ids of the chat, up to where the answer begins.
+        answer: token ids of the answer, the terminator last.
+        weights: of each answer token in the loss: 1 where it decides something, else `FORCED`.
+        importance: multiplies the weights in the loss.
+    """
+
+    role: str
+    prompt: tuple[int, ...]
+    answer: tuple[int, ...]
+    weights: tuple[float, ...]
+    importance: float = 1.0
+
+    @property
+    def length(self) -> int:
+        """Tokens that the network reads; the last answer token is only ever predicted."""
+        return len(self.prompt) + len(self.answer) - 1
+
+
+class LessonTokenizer:
+    """Makes lessons with the tokenizer and the chat template of one model.
+
+    Args:
+        folder: the model's.
+
+    Raises:
+        EngineConfigError: the folder has no tokenizer that can be used.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        from transformers import AutoTokenizer
+
+        def failed(reason: str) -> EngineConfigError:
+            return EngineConfigError(f"the tokenizer in {folder} cannot be read: {reason}")
+
+        with reading_model(failed), quiet_transformers():
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(
+                str(folder), trust_remote_code=False, local_files_only=True
+            )
+        if not isinstance(self._tokenizer.eos_token_id, int):
+            raise failed("it has no token that ends an answer (eos_token)")
+        if not self._tokenizer.is_fast:
+            raise failed("it does not say which characters a token covers (no tokenizer.json)")
+        self._terminator: int = self._tokenizer.eos_token_id
+
+    def lesson(
+        self, role: str, prompt: Sequence[Message], answer: str, *, importance: float = 1.0
+    ) -> Lesson:
+        """Makes the lesson of one question.
+
+        Args:
+            role: whose question it is.
+            prompt: the chat.
+            answer: compact JSON, or any other text.
+            importance: multiplies the weights in the loss.
+
+        Returns:
+            The prompt as the engine reads it, and the answer as the engine writes it.
+        """
+        text = self._tokenizer.apply_chat_template(
+            [{"role": message.role, "content": message.content} for message in prompt],
+            add_generation_prompt=True,
+            tokenize=False,
+        )
+        read = self._tokenizer(answer, add_special_tokens=False, return_offsets_mapping=True)
+        decides = deciding_characters(answer)
+        weights = [
+            1.0 if any(decides[start:stop]) else FORCED for start, stop in read["offset_mapping"]
+        ]
+        return Lesson(
+            role=role,
+            prompt=tuple(self._tokenizer.encode(text, add_special_tokens=False)),
+            answer=(*read["input_ids"], self._terminator),
+            weights=(*weights, 1.0 if decides[-1] else FORCED),
+            importance=importance,
+        )
+
+
+def deciding_characters(answer: str) -> list[bool]:
+    """Says of each character of an answer whether it decides something.
+
+    In JSON these are the characters of values, the quote that ends a text, the character that ends
+    a number, and those that say whether a list goes on. Keys, other quotes, colons and braces
+    follow from the constraint. In any other text every character decides.
+
+    Args:
+        answer: compact JSON, or any other text.
+
+    Returns:
+        One truth value a character, and one for the end of the text.
+
+    Example:
+        >>> said = '{"feasible":true}'
+        >>> decides = deciding_characters(said)
+        >>> "".join(c for c, d in zip(said, decides) if d)
+        'true'
+        >>> any(deciding_characters('{"steps":[]}')[10:11])
+        True
+    """
+    if not _is_structure(answer):
+        return [True] * (len(answer) + 1)
+    decides = [False] * (len(answer) + 1)
+    nesting: list[str] = []
+    for part in _JSON_PART.finditer(answer):
+        text, start, stop = part[0], part.start(), part.end()
+        if text in "{[":
+            nesting.append(text)
+            decides[stop] |= text == "["
+        elif text in "}]":
+            nesting.pop()
+            decides[start] |= text == "]"
+        elif text == ",":
+            decides[start] |= nesting[-1] == "["
+        elif text.startswith('"'):
+            if answer[stop] != ":":
+                decides[start + 1 : stop] = [True] * (stop - start - 1)
+        elif text != ":":
+            is_number = text not in {"true", "false", "null"}
+            decides[start : stop + is_number] = [True] * (stop - start + is_number)
+    return decides
+
+
+def _is_structure(answer: str) -> bool:
+    if not answer.startswith(("{", "[")):
+        return False
+    try:
+        json.loads(answer)
+    except ValueError:
+        return False
+    return True

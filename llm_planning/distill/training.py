@@ -1,0 +1,322 @@
+"""The training loop: batches of fresh questions, for a time or a number of batches.
+
+Questions are a pure function of the batch's number, and everything else that a batch depends on is
+in the checkpoint. So a training that was killed goes on as if nothing had happened; with a number
+of batches and float32 bit for bit. With a time the learning rate follows the clock, which counts
+what was spent before as well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from llm_planning.distill.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from llm_planning.distill.tokens import FORCED
+from llm_planning.distill.trie import LONGEST_ROW, pack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from llm_planning.distill.network import Judged, Network
+    from llm_planning.distill.tokens import Lesson
+    from llm_planning.distill.trie import Row
+
+MEMORY = 400
+"""Questions of a role over which its share of right answers is averaged."""
+
+
+class TrainingError(Exception):
+    """A training cannot go on; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """How a training learns.
+
+    Attributes:
+        minutes: it takes, evaluations and what was spent before a break included.
+        batches: it takes, instead of a time.
+        rate: the highest learning rate.
+        warmup: share of the training in which the rate rises; then it falls with a cosine.
+        last: share of the highest rate that is left at the end.
+        momentum: of AdamW's mean gradient.
+        memory: of AdamW's mean squared gradient.
+        decay: of the weights, AdamW's.
+        clip: the longest gradient; a longer one is scaled down.
+        longest_row: tokens computed at once.
+        save_every: seconds between checkpoints.
+        examine_every: seconds between evaluations.
+    """
+
+    minutes: float | None = None
+    batches: int | None = None
+    rate: float = 8e-4
+    warmup: float = 0.03
+    last: float = 0.02
+    momentum: float = 0.9
+    memory: float = 0.99
+    decay: float = 0.0
+    clip: float = 1.0
+    longest_row: int = LONGEST_ROW
+    save_every: float = 60.0
+    examine_every: float = 600.0
+
+    def __post_init__(self) -> None:
+        if (self.minutes is None) == (self.batches is None):
+            raise ValueError("a recipe has either `minutes` or `batches`")
+
+    def spent(self, batch: int, seconds: float) -> float:
+        """The share of the training that is over, 0 to 1."""
+        if self.batches is not None:
+            return min(batch / self.batches, 1.0)
+        return min(seconds / (60 * (self.minutes or 0)), 1.0)
+
+    def rate_at(self, share: float) -> float:
+        """The learning rate when a share of the training is over.
+
+        Example:
+            >>> recipe = Recipe(batches=100, rate=1.0, warmup=0.1, last=0.0)
+            >>> [round(recipe.rate_at(share), 3) for share in (0.05, 0.1, 0.55, 1.0)]
+            [0.5, 1.0, 0.5, 0.0]
+        """
+        if share < self.warmup:
+            # The first batch is at share 0 and learns as well.
+            return self.rate * max(share / self.warmup, 0.02)
+        fallen = (share - self.warmup) / (1 - self.warmup)
+        cosine = (1 + math.cos(math.pi * fallen)) / 2
+        return self.rate * (self.last + (1 - self.last) * cosine)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a training is, after a batch.
+
+    Attributes:
+        batch: number of batches learned.
+        questions: learned so far.
+        computed: tokens that went through the network.
+        one_by_one: tokens that would have, question by question.
+        loss: of this batch, nats a deciding token.
+        rate: the learning rate of this batch.
+        right: role -> share of the last `MEMORY` fresh questions whose deciding tokens were all
+            the most likely ones, before they were learned.
+        seconds: spent so far, breaks left out.
+        seconds_left: until the end, estimated where the recipe counts batches.
+        questions_per_second: learned, over the whole training.
+    """
+
+    batch: int
+    questions: int
+    computed: int
+    one_by_one: int
+    loss: float
+    rate: float
+    right: Mapping[str, float]
+    seconds: float
+    seconds_left: float
+    questions_per_second: float
+
+
+@dataclass(slots=True)
+class _Shares:
+    """Running shares of right answers by role."""
+
+    right: dict[str, float] = field(default_factory=dict)
+    seen: Counter[str] = field(default_factory=Counter)
+
+    def add(self, role: str, right: bool) -> None:
+        self.seen[role] += 1
+        before = self.right.get(role, 0.0)
+        self.right[role] = before + (right - before) / min(self.seen[role], MEMORY)
+
+
+def train(
+    network: Network,
+    lessons: Callable[[int], Sequence[Lesson]],
+    recipe: Recipe,
+    *,
+    folder: Path,
+    identity: Mapping[str, Any],
+    report: Callable[[Progress], None],
+    examine: Callable[[Network], Mapping[str, float]],
+) -> Checkpoint:
+    """Trains a network, or goes on where a training of this folder was broken off.
+
+    Args:
+        network: learns.
+        lessons: of each batch, by its number; the same ones whenever it is asked.
+        recipe: how.
+        folder: exists, and gets the checkpoint.
+        identity: of the model and the questions, JSON-able; a checkpoint of others is refused.
+        report: is told of every batch.
+        examine: says how good the network is, name -> figure; called now and then and at the end.
+
+    Returns:
+        The last checkpoint, with the curve of what `examine` said.
+
+    Raises:
+        TrainingError: the checkpoint in the folder is of another training, or damaged; the loss is
+            not a number.
+    """
+    learned = network.learned
+    meant = {"identity": dict(identity), "recipe": asdict(recipe)}
+    state = read_checkpoint(folder, learned.flat.device) or Checkpoint.new(learned.flat, meant)
+    _check_same(state.meant, meant, folder)
+    learned.flat.copy_(state.flat)
+    state.flat = learned.flat
+    learned.refresh()
+    shares = _Shares(dict(state.right), Counter(state.seen))
+    before = state.seconds
+    begun = saved = perf_counter()
+
+    def elapsed() -> float:
+        return before + perf_counter() - begun
+
+    def save() -> None:
+        state.right, state.seen, state.seconds = shares.right, dict(shares.seen), elapsed()
+        write_checkpoint(folder, state)
+
+    while (share := recipe.spent(state.batch, elapsed())) < 1.0:
+        batch = lessons(state.batch)
+        rate = recipe.rate_at(share)
+        loss, computed = _batch(network, batch, recipe, shares)
+        _step(state, learned.gradient, recipe, rate=rate)
+        learned.refresh()
+        state.batch += 1
+        state.questions += len(batch)
+        state.computed += computed
+        state.one_by_one += sum(lesson.length for lesson in batch)
+        now = elapsed()
+        report(_progress(state, recipe, loss=loss, rate=rate, right=shares.right, seconds=now))
+        if now - state.examined >= recipe.examine_every:
+            _examine(state, network, examine, elapsed)
+        if perf_counter() - saved >= recipe.save_every:
+            save()
+            saved = perf_counter()
+    if not state.curve or state.curve[-1]["questions"] != state.questions:
+        _examine(state, network, examine, elapsed)
+    save()
+    return state
+
+
+def shares_right(
+    network: Network, lessons: Sequence[Lesson], *, longest_row: int = LONGEST_ROW
+) -> dict[str, float]:
+    """Role -> share of lessons whose deciding tokens are all the most likely ones.
+
+    Each is judged after the right tokens before it, whatever the network itself would have said,
+    and without the constraint. So it is a cheap figure for a curve; asking through an engine says
+    what the answers are worth.
+    """
+    right: Counter[str] = Counter()
+    for row in pack(lessons, longest_row=longest_row):
+        whole = _whole_answers(row, network.judge(row), lessons)
+        right.update(lessons[number].role for number, good in whole.items() if good)
+    total = Counter(lesson.role for lesson in lessons)
+    return {role: right[role] / count for role, count in total.items()}
+
+
+def _batch(
+    network: Network, batch: Sequence[Lesson], recipe: Recipe, shares: _Shares
+) -> tuple[float, int]:
+    """Computes the gradient of a batch; returns its loss and the tokens computed."""
+    if not batch:
+        raise TrainingError("a batch has no questions: check the maker of the exercises")
+    network.learned.gradient.zero_()
+    total = sum(lesson.importance * sum(lesson.weights) for lesson in batch)
+    loss, computed = 0.0, 0
+    for row in pack(batch, longest_row=recipe.longest_row):
+        judged = network.teach(row, scale=1 / total)
+        loss += judged.loss / total
+        computed += len(row.tokens)
+        for number, right in _whole_answers(row, judged, batch).items():
+            shares.add(batch[number].role, right)
+    if not math.isfinite(loss):
+        raise TrainingError("the loss is not a number: lower the learning rate")
+    return loss, computed
+
+
+def _whole_answers(row: Row, judged: Judged, lessons: Sequence[Lesson]) -> dict[int, bool]:
+    """Lesson -> whether all of its deciding tokens are the most likely ones."""
+    whole: dict[int, bool] = {}
+    for number, place, right in zip(row.lessons, row.places, judged.right, strict=True):
+        decides = lessons[number].weights[place] > FORCED
+        whole[number] = whole.get(number, True) and (right or not decides)
+    return whole
+
+
+def _step(state: Checkpoint, gradient: torch.Tensor, recipe: Recipe, *, rate: float) -> None:
+    """One step of AdamW (Loshchilov & Hutter 2019)."""
+    with torch.no_grad():
+        size = float(gradient.norm())
+        if not math.isfinite(size):
+            raise TrainingError("the gradient is not a number: lower the learning rate")
+        gradient.mul_(min(1.0, recipe.clip / max(size, 1e-12)))
+        number = state.batch + 1
+        state.mean.lerp_(gradient, 1 - recipe.momentum)
+        state.square.mul_(recipe.memory).addcmul_(gradient, gradient, value=1 - recipe.memory)
+        if recipe.decay:
+            state.flat.mul_(1 - rate * recipe.decay)
+        unbiased = math.sqrt(1 - recipe.memory**number)
+        spread = state.square.sqrt().div_(unbiased).add_(1e-8)
+        state.flat.addcdiv_(state.mean, spread, value=-rate / (1 - recipe.momentum**number))
+
+
+def _examine(
+    state: Checkpoint,
+    network: Network,
+    examine: Callable[[Network], Mapping[str, float]],
+    elapsed: Callable[[], float],
+) -> None:
+    figures = dict(examine(network))
+    state.examined = elapsed()
+    state.curve.append(
+        {
+            "batch": state.batch,
+            "questions": state.questions,
+            "seconds": round(state.examined, 1),
+            "figures": figures,
+        }
+    )
+
+
+def _progress(
+    state: Checkpoint,
+    recipe: Recipe,
+    *,
+    loss: float,
+    rate: float,
+    right: Mapping[str, float],
+    seconds: float,
+) -> Progress:
+    share = recipe.spent(state.batch, seconds)
+    return Progress(
+        batch=state.batch,
+        questions=state.questions,
+        computed=state.computed,
+        one_by_one=state.one_by_one,
+        loss=loss,
+        rate=rate,
+        right=dict(right),
+        seconds=seconds,
+        seconds_left=seconds / share - seconds if share else 0.0,
+        questions_per_second=state.questions / seconds,
+    )
+
+
+def _check_same(found: Mapping[str, Any], meant: Mapping[str, Any], folder: Path) -> None:
+    for part in ("identity", "recipe"):
+        for key in sorted(found[part].keys() | meant[part].keys()):
+            one, two = found[part].get(key), meant[part].get(key)
+            if one != two:
+                raise TrainingError(
+                    f"{folder} holds a training with {key} {one!r}, not {two!r}: go on with the "
+                    "same settings, or train in another folder"
+                )
