@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from llm_planning.domain import Domain
 from llm_planning.environments.textgame.open_games import off_disk, share_games
-from llm_planning.model_configs import configuration, serve
+from llm_planning.model_configs import adapted, configuration, serve, with_adapters
 from llm_planning.roles import Engines, metered
 from llm_planning.running import prepare, prepare_with, run_planner
 from llm_serving.cache import CachedEngine
@@ -17,20 +17,23 @@ from llm_serving.encoder import TextEncoder
 from llm_serving.response_store import ResponseCache, response_cache_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from llm_planning.outcome import Outcome
     from llm_planning.specs import PlannerSpec
+    from llm_serving.config import EngineConfig
     from llm_serving.engine import Engine
 
 
 @contextlib.contextmanager
-def open_engine(model: str) -> Iterator[Engine]:
+def open_engine(model: str, *, adapters: Iterable[str] = ()) -> Iterator[Engine]:
     """Loads a model into this process; its answers and its encoder's vectors are cached on disk.
 
     Args:
         model: a bundled model, the name of a configuration, a YAML file, a folder or a hub id;
-            "none" for planners that ask no model.
+            "none" for planners that ask no model. MODEL+ADAPTER is a model with an adapter, which
+            answers every question.
+        adapters: that questions may ask for by name, as in MODEL+ADAPTER.
 
     Yields:
         An engine for any number of planners at once, on one event loop. It is closed at the end.
@@ -50,19 +53,20 @@ def open_engine(model: str) -> Iterator[Engine]:
         closing(ResponseCache(response_cache_path())) as answers,
         closing(TextEncoder()) as encoder,
         share_games(),
-        serve(configuration(model), encoder, limits={}) as engine,
+        serve(_with(model, adapters), encoder, limits={}) as engine,
     ):
-        yield CachedEngine(engine, answers)
+        yield adapted(CachedEngine(engine, answers), model)
 
 
 @contextlib.contextmanager
-def open_uncached_engine(model: str) -> Iterator[Engine]:
+def open_uncached_engine(model: str, *, adapters: Iterable[str] = ()) -> Iterator[Engine]:
     """Loads a model into this process and caches nothing.
 
     Every question goes to the model, and every vector and every step of a game is computed.
 
     Args:
         model: as `open_engine` takes it.
+        adapters: likewise.
 
     Yields:
         An engine, as `open_engine` does.
@@ -76,8 +80,13 @@ def open_uncached_engine(model: str) -> Iterator[Engine]:
         ...     engine.identity.name
         'none'
     """
-    with off_disk(), share_games(), serve(configuration(model), None, limits={}) as engine:
-        yield engine
+    with off_disk(), share_games(), serve(_with(model, adapters), None, limits={}) as engine:
+        yield adapted(engine, model)
+
+
+def _with(model: str, adapters: Iterable[str]) -> EngineConfig | None:
+    config, named = configuration(model), list(adapters)
+    return with_adapters(config, named) if config is not None and named else config
 
 
 async def plan(

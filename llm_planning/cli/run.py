@@ -22,7 +22,11 @@ DomainOption = Annotated[
 ]
 TaskOption = Annotated[str | None, typer.Option(help="A task from `run PLANNER --list`.")]
 ModelOption = Annotated[
-    str, typer.Option(help="A bundled model, a configuration, a folder, a hub id or a YAML file.")
+    str,
+    typer.Option(
+        help="A bundled model, a configuration, a folder, a hub id or a YAML file; MODEL+ADAPTER "
+        "for a model with an adapter."
+    ),
 ]
 RoleModelOption = Annotated[
     list[str],

@@ -23,7 +23,7 @@ from llm_kernels.memory import total_memory
 from llm_planning.model_configs import configured_models
 from llm_serving.errors import UnsupportedEngineError
 from llm_serving.models.bundled import bundled_folder
-from llm_serving.models.catalogue import CATALOGUE, BundledModel
+from llm_serving.models.catalogue import CATALOGUE, CatalogueModel, TaughtModel
 from llm_serving.models.folders import CACHE_VARIABLE, cache_folder, is_complete
 from llm_serving.terminal import SafeConsole, literal, say
 from llm_serving.vllm_adapter import GIB, installed_version
@@ -239,11 +239,13 @@ def _check_cache_folder() -> Check:
     return Check("cache folder", "missing" if free < needed else "warning", detail, remedy)
 
 
-def _check_bundled(model: BundledModel) -> Check:
+def _check_bundled(model: CatalogueModel) -> Check:
     if _is_fetched(model):
         folder = bundled_folder(model, cache=cache_folder())
         return Check(model.name, "ok", f"fetched ({folder})")
-    status: Literal["missing", "warning"] = "missing" if model.kind == "generator" else "warning"
+    # A taught model is merged when it is first used, which takes seconds and no network.
+    needed = model.kind == "generator" and not isinstance(model, TaughtModel)
+    status: Literal["missing", "warning"] = "missing" if needed else "warning"
     detail = f"not fetched ({model.kind})"
     return Check(model.name, status, detail, f"`llm-planning models fetch {model.name}`")
 
@@ -264,7 +266,7 @@ def _check_fit(gpu: Gpu | None) -> Check:
     return Check("models that fit", "ok" if fits else "warning", listed)
 
 
-def _is_fetched(model: BundledModel) -> bool:
+def _is_fetched(model: CatalogueModel) -> bool:
     return is_complete(bundled_folder(model, cache=cache_folder()), model.revision)
 
 

@@ -16,14 +16,14 @@ from llm_serving.models import CATALOGUE, cache_folder, fetch, fetch_verified, l
 from llm_serving.terminal import SafeConsole, say
 
 if TYPE_CHECKING:
-    from llm_serving.models import BundledModel
+    from llm_serving.models import CatalogueModel
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
     """A bundled model, and its folder if it is fetched."""
 
-    model: BundledModel
+    model: CatalogueModel
     path: str | None
 
 

@@ -18,7 +18,7 @@ from llm_planning.domain import DomainError
 from llm_planning.endings import UsageError, is_ours, refusing
 from llm_planning.experiments.sweep_files import WRITTEN_SETTINGS, comes_along
 from llm_planning.interrupts import heard_while_loading
-from llm_planning.model_configs import configuration
+from llm_planning.model_configs import adapted, configuration, served_together, split_adapter
 from llm_planning.names import remedy
 from llm_planning.own_code import OwnCodeError, code_file, told_of
 from llm_planning.registry import (
@@ -49,6 +49,7 @@ from llm_planning.settings import SettingsError
 from llm_planning.specs import DomainSpec, PlannerSpec, choose, known_keys
 from llm_planning.trace import recording
 from llm_planning.trace_file import TraceError, write_trace
+from llm_serving.models import CATALOGUE
 from llm_serving.request import Usage
 from llm_serving.terminal import SafeConsole, complain, literal, say
 
@@ -236,7 +237,9 @@ def _role_models(prepared: Prepared, said: Mapping[str, object]) -> dict[str, st
     filed = models_of_roles(prepared.spec, prepared.chosen)
     for role, name in filed.items():
         config = configuration(name)
-        if config is not None and role not in named and not comes_along(config.model):
+        if config is None or role in named:
+            continue
+        if not (comes_along(config.model) and CATALOGUE.keys() >= {*config.adapters.values()}):
             raise UsageError(
                 f"roles={prepared.chosen.to_json()['roles']}: the model {name} of {role} does not "
                 "come with this program, and only a file asks for it: look at it, then add "
@@ -263,10 +266,14 @@ def _open_engines(model: str, models: Mapping[str, str], *, cached: bool) -> Ite
     opener = open_engine if cached else open_uncached_engine
     opened: dict[str, Engine] = {}
     with contextlib.ExitStack() as stack:
-        for name in (model, *models.values()):
-            if name not in opened:
-                with SafeConsole(stderr=True).waiting(f"loading {name}"), heard_while_loading():
-                    opened[name] = stack.enter_context(opener(name))
+        for names in served_together((model, *models.values())):
+            base = names[0] if len(names) == 1 else split_adapter(names[0])[0]
+            beside = [adapter for name in names if (adapter := split_adapter(name)[1])]
+            options = {"adapters": beside} if len(names) > 1 else {}
+            loading = f"loading {' and '.join(names)}"
+            with SafeConsole(stderr=True).waiting(loading), heard_while_loading():
+                engine = stack.enter_context(opener(base, **options))
+            opened |= {name: engine if len(names) == 1 else adapted(engine, name) for name in names}
         yield Engines(opened[model], {role: opened[name] for role, name in models.items()})
 
 

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from llm_planning.environments.textgame.open_games import off_disk, share_games
 from llm_planning.experiments.local_pool import LocalPool
 from llm_planning.experiments.scheduler import Progress, run_sweep
-from llm_planning.model_configs import serve
+from llm_planning.model_configs import adapted, serve, served_together, split_adapter
 from llm_planning.roles import Engines
 from llm_serving.cache import CachedEngine
 from llm_serving.config import EngineConfig, explain
@@ -27,7 +27,7 @@ from llm_serving.request import ModelIdentity
 from llm_serving.response_store import ResponseCache, response_cache_path
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from llm_planning.experiments.pool import TrialPool
@@ -138,23 +138,34 @@ def open_pool(models: Models, *, answers: Answers, most: int | None) -> Iterator
             encoder = opened.enter_context(closing(TextEncoder()))
         else:
             opened.enter_context(off_disk())
-        served = {
-            name: opened.enter_context(serve(config, encoder, limits=limits))
-            for name, config in models.configurations
-        }
-        asked: dict[str, Engine] = dict(served)
-        if answers_cache is not None:
-            asked = {name: CachedEngine(one, answers_cache) for name, one in served.items()}
+        configurations = dict(models.configurations)
+        gauges: list[VllmEngine | EncoderEngine] = []
+        asked: dict[str, Engine] = {}
+        for names in served_together(configurations):
+            config = _with_all_adapters([configurations[name] for name in names])
+            served = opened.enter_context(serve(config, encoder, limits=limits))
+            gauges.append(served)
+            cached = served if answers_cache is None else CachedEngine(served, answers_cache)
+            asked |= {name: adapted(cached, name) for name in names}
 
         def engines(trial: Trial) -> Engines:
             by_role = {role: asked[name] for role, name in trial.role_models.items()}
             return Engines(asked[trial.model], by_role)
 
-        gauges = tuple(served.values())
         if alone:
-            yield SerialPool(engines, gauges=gauges)
+            yield SerialPool(engines, gauges=tuple(gauges))
         else:
-            yield LocalPool(engines, most=most or MOST, gauges=gauges)
+            yield LocalPool(engines, most=most or MOST, gauges=tuple(gauges))
+
+
+def _with_all_adapters(configs: Sequence[EngineConfig | None]) -> EngineConfig | None:
+    """The configuration of one model with the adapters of several."""
+    first, *others = configs
+    if first is None or not others:
+        return first
+    adapters = {name: place for one in configs if one for name, place in one.adapters.items()}
+    hashes = {name: sha for one in configs if one for name, sha in one.adapters_sha256.items()}
+    return first.model_copy(update={"adapters": adapters, "adapters_sha256": hashes})
 
 
 def identify(name: str, config: EngineConfig | None) -> ModelIdentity:
@@ -170,11 +181,18 @@ def identify(name: str, config: EngineConfig | None) -> ModelIdentity:
         ServingError: there is no such model.
     """
     from llm_serving.models import resolve
+    from llm_serving.models.merging import merged_revision
 
     if config is None:
         return EncoderEngine.identity
     found = resolve(config.model)
-    return ModelIdentity(name=name, revision=found.revision, dtype=config.dtype)
+    adapter = split_adapter(name)[1]
+    revision = (
+        found.revision
+        if adapter is None
+        else merged_revision(found.revision, config.adapters_sha256[adapter])
+    )
+    return ModelIdentity(name=name, revision=revision, dtype=config.dtype)
 
 
 def use_invariant_kernels() -> bool:

@@ -22,7 +22,7 @@ from llm_planning.own_code import code_file
 from llm_serving.models import CATALOGUE, names_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Mapping
 
     from llm_planning.experiments.trial import Trial
 
@@ -138,9 +138,13 @@ class Trust:
         """
         names: set[str] = set()
         models: set[str] = set()
+        adapters: set[str] = set()
         for trial in trials:
             # The name of a model in a trial says nothing about its content.
             called = {str(one.get("model", "")) for one in trial.engines.values()}
+            places = {place for one in trial.engines.values() for place in _adapters(one)}
+            for place in places - adapters - CATALOGUE.keys():
+                self._check(place, f"the adapter {place} does not come with this program")
             for name in {trial.planner, trial.domain} - names:
                 self.check_name(name)
             for model in called - models:
@@ -150,6 +154,7 @@ class Trust:
                     self._check(str(path), f"the setting {key}={path} writes a file")
             names |= {trial.planner, trial.domain}
             models |= called
+            adapters |= places
 
     def _check(self, path: str, what: str) -> None:
         real = Path(_real(path))
@@ -160,6 +165,13 @@ class Trust:
 def comes_along(model: str) -> bool:
     """Whether this project names a model itself, and no folder has its name."""
     return model in CATALOGUE or (model in _configured() and not names_folder(model))
+
+
+def _adapters(engine: Mapping[str, object]) -> Iterator[str]:
+    """The folders of adapters in a configuration that a file may have."""
+    adapters = engine.get("adapters")
+    if isinstance(adapters, dict):
+        yield from map(str, adapters.values())
 
 
 @cache

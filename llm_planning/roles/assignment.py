@@ -19,7 +19,10 @@ from llm_serving.yaml_file import MOST_BYTES, YamlError, read_mapping
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-SHAPES = "llm, rules, {rate: 0.9, kind: systematic, unit: answer} or {model: NAME}"
+SHAPES = (
+    "llm, rules, {rate: 0.9, kind: systematic, unit: answer}, {model: NAME} or "
+    "{model: NAME, adapter: FOLDER}"
+)
 """The values of a roles file."""
 
 
@@ -29,9 +32,17 @@ class OwnModel:
 
     Attributes:
         model: its name.
+        adapter: the adapter that changes it: one of its configuration, a folder, or a bundled model
+            that is made of one; None for the model as it is.
     """
 
     model: str
+    adapter: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What `find_config` takes."""
+        return self.model if self.adapter is None else f"{self.model}+{self.adapter}"
 
 
 Answerer: TypeAlias = Literal["llm"] | OwnModel | Errors
@@ -57,7 +68,7 @@ class RoleAssignment:
     @property
     def models(self) -> dict[str, str]:
         """Maps roles to the names of their own models, which the caller opens."""
-        return {role: who.model for role, who in self.by_role.items() if isinstance(who, OwnModel)}
+        return {role: who.name for role, who in self.by_role.items() if isinstance(who, OwnModel)}
 
 
 def read_roles(value: str, *, known: Sequence[str]) -> RoleAssignment:
@@ -99,6 +110,8 @@ def _answerer(said: object) -> Answerer:
             return Errors()
         case {"model": str(name), **others} if not others:
             return OwnModel(name)
+        case {"model": str(name), "adapter": str(adapter), **others} if adapter and not others:
+            return OwnModel(name, adapter)
         case {**values} if values and "model" not in values:
             return Errors.read({str(key): value for key, value in values.items()})
     raise SettingsError(f"{said!r} does not say who answers; write {SHAPES}")

@@ -71,7 +71,7 @@ class TracingEngine(MeteredEngine):
         if (trace := tracing()) is not None:
             trace.question(
                 completion.usage,
-                **self._asked("generate", request.role, prompt, trace),
+                **self._asked("generate", request.role, prompt, trace, request.adapter),
                 temperature=request.sampling.temperature,
                 sample=request.sample,
                 answer=completion.text,
@@ -79,29 +79,48 @@ class TracingEngine(MeteredEngine):
             )
         return completion
 
-    async def score(self, prompt: Prompt, choices: Sequence[str], *, role: str = "score") -> Scores:
+    async def score(
+        self,
+        prompt: Prompt,
+        choices: Sequence[str],
+        *,
+        role: str = "score",
+        adapter: str | None = None,
+    ) -> Scores:
         """Scores choices, counts the question and adds it to the trace."""
         text = self._text_of(prompt)
-        scores = await super().score(prompt, choices, role=role)
-        self._tell_scores("score", role, text, choices, scores)
+        scores = await super().score(prompt, choices, role=role, adapter=adapter)
+        self._tell_scores("score", role, text, choices, scores, adapter=adapter)
         return scores
 
     async def score_labels(
-        self, prompt: Prompt, labels: Sequence[str], *, role: str = "score"
+        self,
+        prompt: Prompt,
+        labels: Sequence[str],
+        *,
+        role: str = "score",
+        adapter: str | None = None,
     ) -> Scores:
         """Scores labels, counts the question and adds it to the trace."""
         text = self._text_of(prompt)
-        scores = await super().score_labels(prompt, labels, role=role)
-        self._tell_scores("score_labels", role, text, labels, scores)
+        scores = await super().score_labels(prompt, labels, role=role, adapter=adapter)
+        self._tell_scores("score_labels", role, text, labels, scores, adapter=adapter)
         return scores
 
     def _tell_scores(
-        self, how: str, role: str, prompt: Prompt, choices: Sequence[str], scores: Scores
+        self,
+        how: str,
+        role: str,
+        prompt: Prompt,
+        choices: Sequence[str],
+        scores: Scores,
+        *,
+        adapter: str | None,
     ) -> None:
         if (trace := tracing()) is not None:
             trace.question(
                 scores.usage,
-                **self._asked(how, role, prompt, trace),
+                **self._asked(how, role, prompt, trace, adapter),
                 choices=list(choices),
                 logprobs=list(scores.logprobs),
             )
@@ -110,9 +129,11 @@ class TracingEngine(MeteredEngine):
         """The text of an encoded prompt, if it is kept; otherwise the prompt as it is."""
         return self._read.get(prompt, prompt) if isinstance(prompt, EncodedPrompt) else prompt
 
-    def _asked(self, how: str, role: str, prompt: Prompt, trace: Trace) -> Event:
+    def _asked(
+        self, how: str, role: str, prompt: Prompt, trace: Trace, adapter: str | None
+    ) -> Event:
         """The fields that all questions have. A system message has a line of its own, once."""
-        model = self.identity.name
+        model = self.identity.answering(adapter).name
         system = None
         turns: list[Event] = []
         if isinstance(prompt, str):

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from llm_serving.cache import CachedEngine
     from llm_serving.config import EngineConfig
     from llm_serving.encoder import TextEncoder
-    from llm_serving.engine import Engine, MeteredEngine, draw
+    from llm_serving.engine import AdaptedEngine, Engine, MeteredEngine, draw
     from llm_serving.errors import ServingError
     from llm_serving.name_matcher import NameMatcher
     from llm_serving.request import Completion, Image, Message, Request, Sampling, Scores, Usage
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from llm_serving.vllm_engine import VllmEngine
 
 __all__ = [
+    "AdaptedEngine",
     "CachedEngine",
     "Completion",
     "Engine",
@@ -48,7 +49,7 @@ __getattr__, __dir__ = lazy_exports(
         "cache": ["CachedEngine"],
         "config": ["EngineConfig"],
         "encoder": ["TextEncoder"],
-        "engine": ["Engine", "MeteredEngine", "draw"],
+        "engine": ["AdaptedEngine", "Engine", "MeteredEngine", "draw"],
         "errors": ["ServingError"],
         "name_matcher": ["NameMatcher"],
         "request": ["Completion", "Image", "Message", "Request", "Sampling", "Scores", "Usage"],

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
-from llm_serving.engine import CountingEngine
+from llm_serving.engine import CountingEngine, named
 from llm_serving.response_store import Answer
 
 if TYPE_CHECKING:
@@ -41,19 +41,22 @@ _dump = json.JSONEncoder(separators=(",", ":")).encode
 def generate_key(identity: ModelIdentity, prompt: EncodedPrompt, request: Request) -> bytes:
     """The digest of everything that can change a written answer, and of nothing else.
 
-    That is the weights (their revision and dtype, not their name), the prompt's tokens and images,
-    the sampling parameters, the constraint and, above temperature 0, the seed and the sample index.
-    The role is left out. At temperature 0 so is everything that only a draw depends on, and under a
-    constraint the caller's `max_tokens`, which the constraint's own bound replaces. Without a seed
-    the sample index alone tells draws apart.
+    That is the weights (their revision and dtype, not their name, and the adapter's content), the
+    prompt's tokens and images, the sampling parameters, the constraint and, above temperature 0,
+    the seed and the sample index. The role is left out. At temperature 0 so is everything that only
+    a draw depends on, and under a constraint the caller's `max_tokens`, which the constraint's own
+    bound replaces. Without a seed the sample index alone tells draws apart.
 
     Args:
-        identity: the weights that answer.
+        identity: of the engine.
         prompt: the request's prompt, encoded.
         request: its own `prompt` is ignored.
 
     Returns:
         32 bytes, SHA-256.
+
+    Raises:
+        AdapterError: the engine has no such adapter as the request names.
     """
     sampling, constraint = request.sampling, request.constraint
     drawn = (
@@ -64,7 +67,8 @@ def generate_key(identity: ModelIdentity, prompt: EncodedPrompt, request: Reques
     bound = (
         [sampling.max_tokens] if constraint is None else [constraint.regex, constraint.max_tokens]
     )
-    return _key("generate", identity, prompt, [drawn, bound, sampling.stop])
+    weights = identity.answering(request.adapter)
+    return _key("generate", weights, prompt, [drawn, bound, sampling.stop])
 
 
 def score_key(
@@ -73,9 +77,10 @@ def score_key(
     choices: Sequence[str],
     *,
     method: Literal["score", "labels"],
+    adapter: str | None = None,
 ) -> bytes:
     """The digest of everything that can change log-probabilities, as `generate_key`."""
-    return _key(method, identity, prompt, [list(choices)])
+    return _key(method, identity.answering(adapter), prompt, [list(choices)])
 
 
 def _key(method: str, identity: ModelIdentity, prompt: EncodedPrompt, asked: list[object]) -> bytes:
@@ -153,20 +158,27 @@ class CachedEngine(CountingEngine):
         return await self._ask(
             generate_key(self.identity, prompt, request),
             lambda: self._engine.generate(replace(request, prompt=prompt)),
+            self.identity.answering(request.adapter),
         )
 
-    async def _score(self, prompt: Prompt, choices: Sequence[str], role: str) -> Scores:
+    async def _score(
+        self, prompt: Prompt, choices: Sequence[str], role: str, adapter: str | None
+    ) -> Scores:
         encoded = self._engine.encode(prompt)
         return await self._ask(
-            score_key(self.identity, encoded, choices, method="score"),
-            lambda: self._engine.score(encoded, choices, role=role),
+            score_key(self.identity, encoded, choices, method="score", adapter=adapter),
+            lambda: self._engine.score(encoded, choices, role=role, **named(adapter)),
+            self.identity.answering(adapter),
         )
 
-    async def _score_labels(self, prompt: Prompt, labels: Sequence[str], role: str) -> Scores:
+    async def _score_labels(
+        self, prompt: Prompt, labels: Sequence[str], role: str, adapter: str | None
+    ) -> Scores:
         encoded = self._engine.encode(prompt)
         return await self._ask(
-            score_key(self.identity, encoded, labels, method="labels"),
-            lambda: self._engine.score_labels(encoded, labels, role=role),
+            score_key(self.identity, encoded, labels, method="labels", adapter=adapter),
+            lambda: self._engine.score_labels(encoded, labels, role=role, **named(adapter)),
+            self.identity.answering(adapter),
         )
 
     async def _embed(self, texts: Sequence[str], role: str) -> NDArray[np.float32]:
@@ -176,7 +188,12 @@ class CachedEngine(CountingEngine):
         """Stops the engine; the cache, which others may share, stays open."""
         await self._engine.aclose()
 
-    async def _ask(self, key: bytes, call: Callable[[], Coroutine[Any, Any, _AnswerT]]) -> _AnswerT:
+    async def _ask(
+        self,
+        key: bytes,
+        call: Callable[[], Coroutine[Any, Any, _AnswerT]],
+        model: ModelIdentity,
+    ) -> _AnswerT:
         """The kept answer; without one, the answer of `call`, which is kept from now on."""
         started = time.perf_counter()
         answer = self._cache.get(key)
@@ -184,7 +201,7 @@ class CachedEngine(CountingEngine):
         if answer is None:
             flight = self._flights.get(key)
             if flight is None or flight.task.done():
-                flight = _Flight(asyncio.create_task(self._fly(key, call)))
+                flight = _Flight(asyncio.create_task(self._fly(key, call, model)))
                 # The error may come when the last caller has just left; here it counts as handled.
                 flight.task.add_done_callback(lambda task: task.cancelled() or task.exception())
                 self._flights[key] = flight
@@ -195,8 +212,10 @@ class CachedEngine(CountingEngine):
         usage = replace(answer.usage, replayed=replayed, seconds=seconds)
         return cast("_AnswerT", replace(answer, usage=usage))
 
-    async def _fly(self, key: bytes, call: Callable[[], Coroutine[Any, Any, Answer]]) -> Answer:
-        return self._cache.put(key, await call(), self.identity)
+    async def _fly(
+        self, key: bytes, call: Callable[[], Coroutine[Any, Any, Answer]], model: ModelIdentity
+    ) -> Answer:
+        return self._cache.put(key, await call(), model)
 
     async def _landed(self, key: bytes, flight: _Flight) -> Answer:
         flight.waiters += 1

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from llm_kernels.quoting import shown
-from llm_serving.errors import EngineConfigError
+from llm_serving.errors import AdapterError, EngineConfigError
 from llm_serving.yaml_file import YamlError, read_mapping
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 StructuredBackend: TypeAlias = Literal["outlines", "xgrammar", "guidance"]
+_AdapterName: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class EngineConfig(BaseModel):
@@ -39,9 +48,16 @@ class EngineConfig(BaseModel):
             faster, "tail", if it agrees with "trie" on the first prompt that is scored.
         eager: run without compiled graphs: always so on a CPU; on a GPU, for a quick start.
         seed: of the engine's own random numbers.
+        adapters: name -> folder of a LoRA adapter in PEFT's format, or a bundled model that is made
+            of one; requests ask for it by its name. On a GPU all of them are served at once, beside
+            the base model. On a CPU there may be one, and every request must name it.
+        adapters_sha256: name -> hash of the adapter's files, so that a changed adapter makes
+            another trial. It is computed; a given value must match the files.
+        taught_sha256: hash of the adapter that `model` is made of, likewise; "" for other models.
 
     Raises:
         pydantic.ValidationError: a key is unknown, or a value impossible.
+        AdapterError: an adapter cannot be read, or has changed.
 
     Example:
         >>> from llm_serving import EngineConfig
@@ -65,6 +81,47 @@ class EngineConfig(BaseModel):
     scoring: Literal["auto", "tail", "trie"] = "auto"
     eager: bool = False
     seed: int = 0
+    adapters: dict[_AdapterName, str] = Field(default_factory=dict)
+    adapters_sha256: dict[str, str] = Field(default_factory=dict)
+    taught_sha256: str = ""
+
+    def __hash__(self) -> int:
+        return hash(self.model_dump_json())
+
+    @model_validator(mode="after")
+    def _identify_adapters(self) -> Self:
+        from llm_serving.models import adapter_folder, taught_revision
+        from llm_serving.models.adapters import adapter_revision
+
+        taught = taught_revision(self.model)
+        if self.taught_sha256 not in {"", taught}:
+            raise AdapterError(
+                f"the model {self.model} is not the one of `taught_sha256`: restore it, or leave "
+                "that key out"
+            )
+        found = {
+            name: adapter_revision(adapter_folder(folder)) for name, folder in self.adapters.items()
+        }
+        for name, given in self.adapters_sha256.items():
+            if found.get(name) != given:
+                raise AdapterError(
+                    f"the adapter {shown(name)} of {self.model} is not the one of `adapters_sha256`"
+                    ": restore it, or leave that key out"
+                )
+        # The model is frozen for its users, not while it is made.
+        self.__dict__.update(adapters_sha256=found, taught_sha256=taught)
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_no_adapters(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Keys of trials without adapters are those of before there were any."""
+        written: dict[str, Any] = write(self)
+        if not self.adapters:
+            written.pop("adapters", None)
+            written.pop("adapters_sha256", None)
+        if not self.taught_sha256:
+            written.pop("taught_sha256", None)
+        return written
 
 
 def load_config(path: Path) -> EngineConfig:

@@ -48,10 +48,14 @@ class EncoderEngine(CountingEngine):
     async def _generate(self, request: Request) -> Completion:
         _refuse()
 
-    async def _score(self, prompt: Prompt, choices: Sequence[str], role: str) -> Scores:
+    async def _score(
+        self, prompt: Prompt, choices: Sequence[str], role: str, adapter: str | None
+    ) -> Scores:
         _refuse()
 
-    async def _score_labels(self, prompt: Prompt, labels: Sequence[str], role: str) -> Scores:
+    async def _score_labels(
+        self, prompt: Prompt, labels: Sequence[str], role: str, adapter: str | None
+    ) -> Scores:
         _refuse()
 
     async def _embed(self, texts: Sequence[str], role: str) -> NDArray[np.float32]:

@@ -93,13 +93,21 @@ class Engine(Protocol):
         """Writes one answer.
 
         Raises:
+            AdapterError: the engine has no such adapter as the request names.
             PromptTooLongError: prompt and longest answer exceed the context.
             RequestFailedError: the engine failed on this request.
             EngineStoppedError: the engine is closed or died.
         """
         ...
 
-    async def score(self, prompt: Prompt, choices: Sequence[str], *, role: str = "score") -> Scores:
+    async def score(
+        self,
+        prompt: Prompt,
+        choices: Sequence[str],
+        *,
+        role: str = "score",
+        adapter: str | None = None,
+    ) -> Scores:
         """Exact log p(choice, terminator | prompt) of each choice, in nats.
 
         Args:
@@ -107,8 +115,11 @@ class Engine(Protocol):
             choices: action strings; equal ones are scored once. A choice is tokenised by itself,
                 as the text that follows the prompt's last token.
             role: whose question this is.
+            adapter: name of the engine's adapter that scores; None asks the base model. An engine
+                without adapters need not take this argument: it is only given to name one.
 
         Raises:
+            AdapterError: the engine has no such adapter.
             ValueError: there is no choice, or an empty one.
             PromptTooLongError: prompt and longest choice exceed the context.
             EngineStoppedError: the engine is closed or died.
@@ -116,11 +127,17 @@ class Engine(Protocol):
         ...
 
     async def score_labels(
-        self, prompt: Prompt, labels: Sequence[str], *, role: str = "score"
+        self,
+        prompt: Prompt,
+        labels: Sequence[str],
+        *,
+        role: str = "score",
+        adapter: str | None = None,
     ) -> Scores:
         """Exact log p(label | prompt) of labels that are one token each, without a terminator.
 
         Raises:
+            AdapterError: the engine has no such adapter.
             ValueError: there is no label, or one of several tokens.
             PromptTooLongError: the prompt fills the context.
             EngineStoppedError: the engine is closed or died.
@@ -161,17 +178,29 @@ class CountingEngine(ABC):
         self.counters.record(request.role, completion.usage)
         return completion
 
-    async def score(self, prompt: Prompt, choices: Sequence[str], *, role: str = "score") -> Scores:
+    async def score(
+        self,
+        prompt: Prompt,
+        choices: Sequence[str],
+        *,
+        role: str = "score",
+        adapter: str | None = None,
+    ) -> Scores:
         """Scores choices and counts it; see `Engine.score`."""
-        scores = await self._score(prompt, choices, role)
+        scores = await self._score(prompt, choices, role, adapter)
         self.counters.record(role, scores.usage)
         return scores
 
     async def score_labels(
-        self, prompt: Prompt, labels: Sequence[str], *, role: str = "score"
+        self,
+        prompt: Prompt,
+        labels: Sequence[str],
+        *,
+        role: str = "score",
+        adapter: str | None = None,
     ) -> Scores:
         """Scores labels and counts it; see `Engine.score_labels`."""
-        scores = await self._score_labels(prompt, labels, role)
+        scores = await self._score_labels(prompt, labels, role, adapter)
         self.counters.record(role, scores.usage)
         return scores
 
@@ -186,10 +215,14 @@ class CountingEngine(ABC):
     async def _generate(self, request: Request) -> Completion: ...
 
     @abstractmethod
-    async def _score(self, prompt: Prompt, choices: Sequence[str], role: str) -> Scores: ...
+    async def _score(
+        self, prompt: Prompt, choices: Sequence[str], role: str, adapter: str | None
+    ) -> Scores: ...
 
     @abstractmethod
-    async def _score_labels(self, prompt: Prompt, labels: Sequence[str], role: str) -> Scores: ...
+    async def _score_labels(
+        self, prompt: Prompt, labels: Sequence[str], role: str, adapter: str | None
+    ) -> Scores: ...
 
     @abstractmethod
     async def _embed(self, texts: Sequence[str], role: str) -> NDArray[np.float32]: ...
@@ -227,11 +260,15 @@ class MeteredEngine(CountingEngine):
     async def _generate(self, request: Request) -> Completion:
         return await self._engine.generate(request)
 
-    async def _score(self, prompt: Prompt, choices: Sequence[str], role: str) -> Scores:
-        return await self._engine.score(prompt, choices, role=role)
+    async def _score(
+        self, prompt: Prompt, choices: Sequence[str], role: str, adapter: str | None
+    ) -> Scores:
+        return await self._engine.score(prompt, choices, role=role, **named(adapter))
 
-    async def _score_labels(self, prompt: Prompt, labels: Sequence[str], role: str) -> Scores:
-        return await self._engine.score_labels(prompt, labels, role=role)
+    async def _score_labels(
+        self, prompt: Prompt, labels: Sequence[str], role: str, adapter: str | None
+    ) -> Scores:
+        return await self._engine.score_labels(prompt, labels, role=role, **named(adapter))
 
     async def embed(self, texts: Sequence[str], *, role: str = "embed") -> NDArray[np.float32]:
         """Embeds texts and counts a call without its time: seconds are those of the answers."""
@@ -244,6 +281,59 @@ class MeteredEngine(CountingEngine):
 
     async def aclose(self) -> None:
         """Leaves the shared engine alone: its owner closes it."""
+
+
+class AdaptedEngine(MeteredEngine):
+    """The same engine, asked for one of its adapters by every request that names none.
+
+    Args:
+        engine: has the adapter. It stays open when the adapted one is closed.
+        adapter: the adapter's name.
+
+    Raises:
+        AdapterError: the engine has no such adapter.
+
+    Example:
+        >>> import asyncio
+        >>> from llm_serving import AdaptedEngine, Request, ScriptedEngine
+        >>> from llm_serving.request import AdapterIdentity, ModelIdentity
+        >>> planner = AdapterIdentity(name="planner", revision="1+2")
+        >>> base = ModelIdentity(name="base", revision="1", dtype="none", adapters=(planner,))
+        >>> engine = ScriptedEngine(lambda request: request.adapter or "base", identity=base)
+        >>> asyncio.run(AdaptedEngine(engine, "planner").generate(Request(prompt="Who?"))).text
+        'planner'
+    """
+
+    def __init__(self, engine: Engine, adapter: str) -> None:
+        super().__init__(engine)
+        self._adapter = adapter
+        self._identity = engine.identity.answering(adapter)
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """The weights of the base model with the adapter."""
+        return self._identity
+
+    async def _generate(self, request: Request) -> Completion:
+        self.identity.answering(request.adapter)
+        return await super()._generate(replace(request, adapter=self._adapter))
+
+    async def _score(
+        self, prompt: Prompt, choices: Sequence[str], role: str, adapter: str | None
+    ) -> Scores:
+        self.identity.answering(adapter)
+        return await super()._score(prompt, choices, role, self._adapter)
+
+    async def _score_labels(
+        self, prompt: Prompt, labels: Sequence[str], role: str, adapter: str | None
+    ) -> Scores:
+        self.identity.answering(adapter)
+        return await super()._score_labels(prompt, labels, role, self._adapter)
+
+
+def named(adapter: str | None) -> dict[str, str]:
+    """The argument that names an adapter; none for None, which any engine takes."""
+    return {} if adapter is None else {"adapter": adapter}
 
 
 async def draw(engine: Engine, request: Request, n: int) -> list[Completion]:

@@ -47,6 +47,10 @@ class UnknownModelError(ServingError):
     """No bundled model, configuration, local folder or cached hub model has this name."""
 
 
+class AdapterError(ServingError):
+    """An adapter that cannot be served, or a request for one that the engine does not serve."""
+
+
 class ModelFetchError(ServingError):
     """A model could not be fetched, verified or written."""
 

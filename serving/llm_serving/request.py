@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from llm_kernels.quoting import shown
+from llm_serving.errors import AdapterError
 
 if TYPE_CHECKING:
     from llm_serving.answers import Constraint
@@ -99,6 +102,7 @@ class Request:
         constraint: the finite language that the answer must belong to, if any.
         role: whose question this is; usage is counted under this name.
         sample: which of several seeded draws of the same prompt this is.
+        adapter: name of the engine's adapter that answers; None asks the base model.
 
     Example:
         >>> from llm_serving import Message, Request, Sampling
@@ -113,6 +117,7 @@ class Request:
     constraint: Constraint | None = None
     role: str = "default"
     sample: int = 0
+    adapter: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,6 +203,21 @@ class Scores:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AdapterIdentity:
+    """An adapter that an engine serves.
+
+    Attributes:
+        name: that requests call it by.
+        revision: of the base model's weights with the adapter.
+        taught: hash of the words in which it was taught; "" if nobody knows.
+    """
+
+    name: str
+    revision: str
+    taught: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelIdentity:
     """Which weights answer: what a cached answer may be reused for.
 
@@ -205,8 +225,46 @@ class ModelIdentity:
         name: as the user asked for it.
         revision: content hash of the weights or the hub's commit.
         dtype: of the weights as served.
+        taught: hash of the words in which this project's worlds taught the model; "" if they did
+            not.
+        adapters: what else requests may ask for by name.
+
+    Example:
+        >>> from llm_serving.request import AdapterIdentity, ModelIdentity
+        >>> planner = AdapterIdentity(name="planner", revision="1+2")
+        >>> base = ModelIdentity(name="base", revision="1", dtype="float32", adapters=(planner,))
+        >>> base.answering("planner").revision, base.answering(None) is base
+        ('1+2', True)
     """
 
     name: str
     revision: str
     dtype: str
+    taught: str = ""
+    adapters: tuple[AdapterIdentity, ...] = ()
+
+    def answering(self, adapter: str | None) -> ModelIdentity:
+        """The weights that answer a request.
+
+        Args:
+            adapter: that the request names.
+
+        Raises:
+            AdapterError: the engine has no such adapter.
+        """
+        if adapter is None:
+            return self
+        for one in self.adapters:
+            if one.name == adapter:
+                return replace(
+                    self,
+                    name=f"{self.name}+{one.name}",
+                    revision=one.revision,
+                    taught=one.taught,
+                    adapters=(),
+                )
+        names = ", ".join(one.name for one in self.adapters) or "none"
+        raise AdapterError(
+            f"the engine of {self.name} has no adapter {shown(adapter)}, only {names}: name it "
+            "under `adapters` in the model's configuration"
+        )

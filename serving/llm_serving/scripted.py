@@ -62,7 +62,8 @@ class ScriptedEngine(CountingEngine):
         delay: seconds before the answer of a request; without it no caller is suspended.
         score: from the prompt's text and the choices to their log-probabilities, in nats; used
             for choices and for labels.
-        identity: tells scripts apart, for a response cache that several of them share.
+        identity: tells scripts apart, for a response cache that several of them share, and names
+            the adapters that requests may ask for.
 
     Attributes:
         counters: what was asked so far.
@@ -138,6 +139,7 @@ class ScriptedEngine(CountingEngine):
     async def _generate(self, request: Request) -> Completion:
         started = time.perf_counter()
         self._check_running()
+        self.identity.answering(request.adapter)
         self.requests.append(request)
         # Before the delay, so that answers in a row go to the requests in the order of asking.
         text = self._answer(request)
@@ -158,9 +160,12 @@ class ScriptedEngine(CountingEngine):
         )
         return Completion(text=text, token_ids=token_ids, finish="stop", usage=usage)
 
-    async def _score(self, prompt: Prompt, choices: Sequence[str], role: str) -> Scores:
+    async def _score(
+        self, prompt: Prompt, choices: Sequence[str], role: str, adapter: str | None
+    ) -> Scores:
         started = time.perf_counter()
         self._check_running()
+        self.identity.answering(adapter)
         text = self.text(prompt)
         self.scored.append((text, tuple(choices)))
         if self._score_function is None:
@@ -178,8 +183,10 @@ class ScriptedEngine(CountingEngine):
         )
         return Scores(logprobs=logprobs, usage=usage)
 
-    async def _score_labels(self, prompt: Prompt, labels: Sequence[str], role: str) -> Scores:
-        return await self._score(prompt, labels, role)
+    async def _score_labels(
+        self, prompt: Prompt, labels: Sequence[str], role: str, adapter: str | None
+    ) -> Scores:
+        return await self._score(prompt, labels, role, adapter)
 
     async def _embed(self, texts: Sequence[str], role: str) -> NDArray[np.float32]:
         self._check_running()

@@ -35,11 +35,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from llm_serving.config import EngineConfig, StructuredBackend
+    from llm_serving.models import Adapter
     from llm_serving.request import Image
 
 SUPPORTED = ((0, 26), (0, 33))
 MAX_LABELS = 128
 """Most token ids that one request may ask the log-probabilities of (`logprob_token_ids`)."""
+
+LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
+"""What vLLM takes as the largest rank of its adapters."""
 
 GIB = 1 << 30
 FASTEST_BACKEND: dict[Literal["cpu", "gpu"], StructuredBackend] = {
@@ -58,11 +62,13 @@ class VllmJob:
         token_ids: shape [T].
         images: in the order of their placeholders.
         params: vLLM's `SamplingParams`.
+        adapter: name of the adapter that vLLM applies; None for the weights as they were loaded.
     """
 
     token_ids: tuple[int, ...]
     images: tuple[Image, ...]
     params: Any
+    adapter: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,17 +163,27 @@ def resolve_backend(config: EngineConfig) -> StructuredBackend:
 
 
 class VllmCore:
-    """vLLM's engine behind the four calls that a dispatcher makes."""
+    """vLLM's engine behind the four calls that a dispatcher makes.
 
-    def __init__(self, config: EngineConfig, path: Path) -> None:
+    Args:
+        config: how the model is served.
+        path: folder of the weights.
+        adapters: name -> adapter that vLLM applies to the weights of requests that name it.
+    """
+
+    def __init__(self, config: EngineConfig, path: Path, adapters: Mapping[str, Adapter]) -> None:
         installed_version()
         prepare_environment()
         from vllm import EngineArgs
         from vllm.v1.engine.llm_engine import LLMEngine
 
         arguments = engine_arguments(
-            config, path, known=frozenset(field.name for field in dataclasses.fields(EngineArgs))
+            config,
+            path,
+            ranks=[adapter.rank for adapter in adapters.values()],
+            known=frozenset(field.name for field in dataclasses.fields(EngineArgs)),
         )
+        self._loras = lora_requests(adapters)
         self.stats = StepStats()
         try:
             with _quiet():
@@ -177,6 +193,8 @@ class VllmCore:
                     vllm_config,
                     stat_loggers=[self.stats.logger],
                 )
+                for lora in self._loras.values():
+                    self.engine.add_lora(lora)
         except ServingError:
             raise
         except Exception as error:  # vLLM and the libraries below it raise any exception
@@ -208,7 +226,8 @@ class VllmCore:
             raise PromptTooLongError(
                 prompt_tokens=prompt_tokens, answer_tokens=answer_tokens, context=self.context
             )
-        self.engine.add_request(str(ticket), rendered, job.params)
+        lora = None if job.adapter is None else self._loras[job.adapter]
+        self.engine.add_request(str(ticket), rendered, job.params, lora_request=lora)
 
     def abort(self, tickets: Sequence[int]) -> None:
         """Frees the blocks of jobs whose callers are gone."""
@@ -237,12 +256,35 @@ class VllmCore:
         return done
 
 
-def engine_arguments(config: EngineConfig, path: Path, *, known: frozenset[str]) -> dict[str, Any]:
+def lora_requests(adapters: Mapping[str, Adapter]) -> dict[str, Any]:
+    """VLLM's `LoRARequest` of each adapter, by the adapter's name.
+
+    vLLM's prefix cache tells adapters apart by the name and the path that they have there, and its
+    slots by their number. So the name there holds the adapter's content.
+    """
+    if not adapters:
+        return {}
+    from vllm.lora.request import LoRARequest
+
+    return {
+        name: LoRARequest(
+            lora_name=f"{name}@{adapters[name].revision}",
+            lora_int_id=number,
+            lora_path=str(adapters[name].path),
+        )
+        for number, name in enumerate(sorted(adapters), start=1)
+    }
+
+
+def engine_arguments(
+    config: EngineConfig, path: Path, *, ranks: Sequence[int] = (), known: frozenset[str]
+) -> dict[str, Any]:
     """Translates a configuration into vLLM's `EngineArgs`.
 
     Args:
         config: how the model is served.
         path: folder of the weights.
+        ranks: of the adapters that vLLM applies.
         known: names that the installed vLLM's `EngineArgs` has.
 
     Raises:
@@ -276,6 +318,10 @@ def engine_arguments(config: EngineConfig, path: Path, *, known: frozenset[str])
         if config.context is not None:
             arguments["max_num_batched_tokens"] = max(config.max_batch_tokens, config.context)
         arguments["kv_cache_memory_bytes"] = int(config.kv_cache_gib * GIB)
+    if ranks:
+        arguments["enable_lora"] = True
+        arguments["max_loras"] = len(ranks)
+        arguments["max_lora_rank"] = next(most for most in LORA_RANKS if most >= max(ranks))
     missing = sorted(set(arguments) - known)
     if missing:
         raise EngineConfigError(f"the installed vLLM has no engine argument {', '.join(missing)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from llm_serving.config import EngineConfig
@@ -12,14 +13,23 @@ from llm_serving.dispatcher import Dispatcher
 from llm_serving.encoder import TextEncoder
 from llm_serving.engine import CountingEngine
 from llm_serving.errors import (
+    AdapterError,
     EngineConfigError,
     PromptTooLongError,
     RequestFailedError,
     TooManyImagesError,
 )
-from llm_serving.models import resolve
+from llm_serving.models import (
+    adapter_folder,
+    check_fit,
+    merge_adapter,
+    read_adapter,
+    resolve,
+)
+from llm_serving.models.merging import merged_revision
 from llm_serving.models.reading import quiet_transformers, reading_model
 from llm_serving.request import (
+    AdapterIdentity,
     Completion,
     EncodedPrompt,
     Message,
@@ -33,20 +43,22 @@ from llm_serving.vllm_adapter import (
     VllmJob,
     VllmResult,
     installed_version,
+    on_gpu,
     prepare_environment,
     sampling_params,
 )
 from llm_serving.vllm_stats import EngineLoad, PrefixCacheStats
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
     from llm_serving.dispatcher import Activity
-    from llm_serving.models import ResolvedModel
+    from llm_serving.models import Adapter, ResolvedModel
     from llm_serving.request import Image, Prompt, Request
+    from llm_serving.scoring import Submit
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +78,8 @@ class VllmEngine(CountingEngine):
 
     Raises:
         UnknownModelError: no such model.
+        AdapterError: an adapter cannot be served, or does not fit the model, or there are several
+            on a CPU.
         KvCacheMemoryError: the KV cache does not fit.
         UnsupportedEngineError: vLLM is missing or of another version.
         EngineConfigError: the configuration does not fit the model, or vLLM refuses it.
@@ -88,15 +102,32 @@ class VllmEngine(CountingEngine):
         super().__init__()
         self.config = EngineConfig(model=config) if isinstance(config, str) else config
         model = resolve(self.config.model)
-        self._tokenizer = _load_tokenizer(model)
+        adapters = _read_adapters(self.config, model)
+        # A CPU serves an adapter merged into the weights, alone.
+        merged = bool(adapters) and not on_gpu()
+        served = _merged(model, adapters) if merged else model
+        self._merged = next(iter(adapters)) if merged else None
+        self._tokenizer = _load_tokenizer(served)
         self._terminator: int = self._tokenizer.eos_token_id
         self._dispatcher: Dispatcher[VllmJob, VllmResult, VllmCore] = Dispatcher(
-            lambda: VllmCore(self.config, model.path), name="vllm-step"
+            lambda: VllmCore(self.config, served.path, {} if merged else adapters),
+            name="vllm-step",
         )
         self.context = self._dispatcher.core.context
         self.block_size = self._dispatcher.core.block_size
         self.identity = ModelIdentity(
-            name=model.name, revision=model.revision, dtype=self._dispatcher.core.dtype
+            name=model.name,
+            revision=model.revision,
+            dtype=self._dispatcher.core.dtype,
+            taught=model.taught,
+            adapters=tuple(
+                AdapterIdentity(
+                    name=name,
+                    revision=merged_revision(model.revision, adapter.revision),
+                    taught=adapter.taught,
+                )
+                for name, adapter in adapters.items()
+            ),
         )
         self._owns_encoder = encoder is None
         self._encoder = encoder or TextEncoder(cache=None)
@@ -166,6 +197,7 @@ class VllmEngine(CountingEngine):
 
     async def _generate(self, request: Request) -> Completion:
         begun = time.perf_counter()
+        adapter = self._applied(request.adapter)
         prompt = self.encode(request.prompt)
         sampling, constraint = request.sampling, request.constraint
         max_tokens = sampling.max_tokens if constraint is None else constraint.max_tokens
@@ -182,6 +214,7 @@ class VllmEngine(CountingEngine):
                     stop=sampling.stop,
                     regex=None if constraint is None else constraint.regex,
                 ),
+                adapter,
             )
         )
         if result.finish == "error":
@@ -193,28 +226,34 @@ class VllmEngine(CountingEngine):
         usage = _usage([result], begun)
         return Completion(text=text, token_ids=result.token_ids, finish=result.finish, usage=usage)
 
-    async def _score(self, prompt: Prompt, choices: Sequence[str], role: str) -> Scores:
+    async def _score(
+        self, prompt: Prompt, choices: Sequence[str], role: str, adapter: str | None
+    ) -> Scores:
         begun = time.perf_counter()
+        submit = self._submitter(adapter)
         if not choices or not all(choices):
             raise ValueError("score needs at least one choice and no empty ones")
         encoded = self.encode(prompt)
         sequences = {choice: self.choice_tokens(choice) for choice in choices}
         self._check_length(encoded, max(len(tokens) for tokens in sequences.values()) + 1)
         distinct = list(dict.fromkeys(sequences.values()))
-        scores, results = await self._sequence_scores(encoded, distinct)
+        scores, results = await self._sequence_scores(submit, encoded, distinct)
         by_tokens = dict(zip(distinct, scores, strict=True))
         logprobs = tuple(by_tokens[sequences[choice]] for choice in choices)
         return Scores(logprobs=logprobs, usage=_usage(results, begun))
 
-    async def _score_labels(self, prompt: Prompt, labels: Sequence[str], role: str) -> Scores:
+    async def _score_labels(
+        self, prompt: Prompt, labels: Sequence[str], role: str, adapter: str | None
+    ) -> Scores:
         begun = time.perf_counter()
+        submit = self._submitter(adapter)
         if not labels:
             raise ValueError("score_labels needs at least one label")
         encoded = self.encode(prompt)
         token_ids = [self._label_token(label) for label in labels]
         self._check_length(encoded, 1)
         logprobs, results = await next_token_logprobs(
-            self.submit, encoded, list(dict.fromkeys(token_ids))
+            submit, encoded, list(dict.fromkeys(token_ids))
         )
         scored = tuple(logprobs[token] for token in token_ids)
         return Scores(logprobs=scored, usage=_usage(results, begun))
@@ -232,20 +271,46 @@ class VllmEngine(CountingEngine):
         """As `close`, without blocking the event loop: its callers must hear of the end."""
         await asyncio.get_running_loop().run_in_executor(None, self.close)
 
+    def _applied(self, adapter: str | None) -> str | None:
+        """The adapter that vLLM applies for a request that names one.
+
+        Raises:
+            AdapterError: the engine has no such adapter, or serves merged weights alone.
+        """
+        self.identity.answering(adapter)
+        if self._merged is None:
+            return adapter
+        if adapter is None:
+            raise AdapterError(
+                f"on a CPU the engine of {self.identity.name} serves the adapter {self._merged} "
+                f"alone, and a request names none: name it, or open another engine for "
+                f"{self.identity.name} itself (a role with a model of its own has one)"
+            )
+        return None
+
+    def _submitter(self, adapter: str | None) -> Submit:
+        """Submits jobs for an adapter; raises as `_applied`."""
+        applied = self._applied(adapter)
+
+        async def submit(job: VllmJob) -> VllmResult:
+            return await self.submit(replace(job, adapter=applied))
+
+        return submit
+
     async def _sequence_scores(
-        self, prompt: EncodedPrompt, sequences: Sequence[tuple[int, ...]]
+        self, submit: Submit, prompt: EncodedPrompt, sequences: Sequence[tuple[int, ...]]
     ) -> tuple[list[float], list[VllmResult]]:
         if self._scoring == "auto":
-            return await self._choose_scoring(prompt, sequences)
+            return await self._choose_scoring(submit, prompt, sequences)
         way = tail_scores if self._scoring == "tail" else trie_scores
-        return await way(self.submit, prompt, sequences)
+        return await way(submit, prompt, sequences)
 
     async def _choose_scoring(
-        self, prompt: EncodedPrompt, sequences: Sequence[tuple[int, ...]]
+        self, submit: Submit, prompt: EncodedPrompt, sequences: Sequence[tuple[int, ...]]
     ) -> tuple[list[float], list[VllmResult]]:
         """Scores both ways; from then on the faster one is taken if they agreed."""
-        checked, results = await trie_scores(self.submit, prompt, sequences)
-        tail, more = await tail_scores(self.submit, prompt, sequences)
+        checked, results = await trie_scores(submit, prompt, sequences)
+        tail, more = await tail_scores(submit, prompt, sequences)
         if len(more) > len(sequences):  # the trie scored some of them: nothing to compare
             return checked, results + more
         gap = max(abs(a - b) for a, b in zip(tail, checked, strict=True))
@@ -285,6 +350,38 @@ class VllmEngine(CountingEngine):
                 answer_tokens=answer_tokens,
                 context=self.context,
             )
+
+
+def _read_adapters(config: EngineConfig, model: ResolvedModel) -> dict[str, Adapter]:
+    """The adapters of a configuration, each checked against the model.
+
+    Raises:
+        AdapterError: one of them cannot be served, or does not fit.
+    """
+    adapters = {
+        name: read_adapter(adapter_folder(folder)) for name, folder in config.adapters.items()
+    }
+    for adapter in adapters.values():
+        check_fit(adapter, model.path, base_revision=model.revision)
+    return adapters
+
+
+def _merged(model: ResolvedModel, adapters: Mapping[str, Adapter]) -> ResolvedModel:
+    """The model with its only adapter merged into its weights.
+
+    vLLM's own way on a CPU is several times slower. There it also applies the last adapter of a
+    batch to the requests that name none (vLLM 0.32; its pull request 48421).
+
+    Raises:
+        AdapterError: there are several adapters, or it cannot be merged.
+    """
+    if len(adapters) > 1:
+        raise AdapterError(
+            f"{model.name} has {len(adapters)} adapters ({', '.join(adapters)}), and on a CPU an "
+            "engine serves one: open an engine for each (a role with a model of its own has one)"
+        )
+    (adapter,) = adapters.values()
+    return merge_adapter(model, adapter, name=model.name)
 
 
 def _usage(results: Sequence[VllmResult], begun: float) -> Usage:

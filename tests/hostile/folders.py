@@ -218,6 +218,40 @@ def model_folder_alterations() -> list[Alteration]:
     ]
 
 
+def adapter_folder_alterations() -> list[Alteration]:
+    """Of a folder that holds an adapter: PEFT's two files, and a card."""
+    config, weights, card = "adapter_config.json", "adapter_model.safetensors", "taught.json"
+    own = '{"../../x": {"dtype": "F32", "shape": [4, 8], "data_offsets": [0, 128]}}'
+    lost = own.replace("128", "99999999").replace("../../x", LORA % "A")
+    return [
+        *_at(config, ANY_JSON),
+        *_at(card, ANY_JSON),
+        *_at(weights, ANY_FILE),
+        (f"{config}: gone", _in(config, Path.unlink)),
+        (f"{weights}: gone", _in(weights, Path.unlink)),
+        ("a header that claims the file", _in(weights, write(struct.pack("<Q", 1 << 62) + b"{}"))),
+        ("a header of a list", _in(weights, write(_headed("[]")))),
+        ("tensors that are numbers", _in(weights, write(_headed('{"a": 1}')))),
+        ("a tensor of another name", _in(weights, write(_headed(own)))),
+        ("a tensor beyond the file", _in(weights, write(_headed(lost)))),
+        ("a rank of a billion", _in(config, _fields(r=10**9))),
+        ("an alpha beyond any number", _in(config, _fields(lora_alpha=10**400))),
+        ("targets that are numbers", _in(config, _fields(target_modules=[1, None, {}]))),
+        ("a hostile key", _in(config, _fields(**{"\x1b[2J\n" * 999: 1}))),
+        ("a hostile kind", _in(config, _fields(peft_type="\x1b[2J\n" * 999))),
+        ("a base that is the folder", _in(card, _fields(base="."))),
+        ("a base that is nothing", _in(card, _fields(base="\0"))),
+        ("a base with a hostile name", _in(card, _fields(base="\x1b[2J\n" * 999))),
+    ]
+
+
+LORA = "base_model.model.q_proj.lora_%s.weight"
+
+
+def _headed(header: str) -> bytes:
+    return struct.pack("<Q", len(header)) + header.encode()
+
+
 def encoder_folder_alterations() -> list[Alteration]:
     """Of a folder that holds a sentence encoder, beside those of any model."""
     return [

@@ -6,7 +6,7 @@ import pytest
 
 from llm_serving.config import load_config
 from llm_serving.errors import EngineConfigError
-from llm_serving.models import CATALOGUE
+from llm_serving.models.catalogue import CATALOGUE, TAUGHT
 from llm_serving.models.hub import is_hub_id
 
 FOLDER = Path(__file__).parents[2] / "configs" / "models"
@@ -27,7 +27,7 @@ def test_configuration_is_valid_and_says_how_to_fetch(path):
     assert config.model.rpartition("/")[2].lower() == path.stem
     text = path.read_text(encoding="utf-8")
     assert f"llm-planning models fetch {config.model}\n" in text
-    if config.model in CATALOGUE:
+    if config.model in {*CATALOGUE, TAUGHT.name}:
         assert (config.context, config.block_size, config.images_per_prompt) == (8192, 32, 0)
     else:
         assert is_hub_id(config.model)

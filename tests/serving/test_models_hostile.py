@@ -1,5 +1,7 @@
 """Folders of models that are damaged, or were written to do harm. None of their code is run."""
 
+import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -7,13 +9,17 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 from hostile.folders import (
+    LORA,
     TRACE,
+    adapter_folder_alterations,
     copy_of,
     encoder_folder_alterations,
     model_folder_alterations,
     template_alterations,
 )
+from safetensors.torch import save_file
 
 from llm_serving.config import EngineConfig
 from llm_serving.encoder import TextEncoder
@@ -24,7 +30,7 @@ from llm_serving.errors import (
     ServingError,
     UnknownModelError,
 )
-from llm_serving.models import folders, resolve
+from llm_serving.models import Card, folders, resolve
 from llm_serving.models.folders import CACHE_VARIABLE, CacheFolderError, cache_folder, is_complete
 from llm_serving.models.hub import cached_snapshot
 from llm_serving.request import Message
@@ -101,6 +107,42 @@ def test_a_model_s_folder_is_refused_or_has_a_tokenizer(models, place, name, alt
         assert name not in HARMLESS
         told = refused(lambda: _load_tokenizer(resolve(str(place))))
         assert isinstance(told, UnknownModelError | EngineConfigError)
+
+
+ADAPTERS = adapter_folder_alterations()
+
+
+@pytest.fixture
+def adapter(tmp_path, monkeypatch):
+    """An adapter of a base with one weight: as small as they can be."""
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    base, folder = tmp_path / "base", tmp_path / "adapter"
+    base.mkdir()
+    (base / "config.json").write_text('{"model_type": "llama"}')
+    save_file({"q_proj.weight": torch.zeros(8, 8)}, base / "model.safetensors")
+    folder.mkdir()
+    halves = {LORA % "A": torch.ones(4, 8), LORA % "B": torch.ones(8, 4)}
+    save_file(halves, folder / "adapter_model.safetensors")
+    config = {"peft_type": "LORA", "r": 4, "lora_alpha": 4, "target_modules": ["q_proj"]}
+    (folder / "adapter_config.json").write_text(json.dumps(config))
+    revision = resolve(str(base)).revision
+    card = Card(
+        base=str(base), base_revision=revision, domain="d", roles=("r",), words_sha256="0" * 64
+    )
+    (folder / "taught.json").write_text(json.dumps(card.to_json()))
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.mark.parametrize(("name", "alter"), ADAPTERS, ids=[name for name, _ in ADAPTERS])
+def test_a_damaged_adapter_is_refused_in_one_line(adapter, name, alter):
+    assert resolve(str(adapter)).taught
+    merged = sorted(path for path in (adapter.parent / "cache").rglob("*") if path.is_dir())
+    alter(adapter)
+    refused(lambda: resolve(str(adapter)))
+    with contextlib.suppress(ServingError):  # only its content is read here
+        EngineConfig(model="any", adapters={"a": str(adapter)})
+    assert sorted(p for p in (adapter.parent / "cache").rglob("*") if p.is_dir()) == merged
 
 
 NO_ENGINE = (

@@ -182,7 +182,7 @@ class OptionRoles(Generic[S, A]):
         who = self._who.of(role)
         if isinstance(who, OwnModel) and role not in self._engines.by_role:
             raise SettingsError(
-                f"roles={self.settings.roles}: the model {who.model} of role {role!r} is not open: "
+                f"roles={self.settings.roles}: the model {who.name} of role {role!r} is not open: "
                 "give the planner Engines(engine, {role: another engine})"
             )
         if isinstance(who, Errors):

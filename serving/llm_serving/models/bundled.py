@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress
 
-    from llm_serving.models.catalogue import BundledModel
+    from llm_serving.models.catalogue import BundledModel, CatalogueModel
 
 # A full device, a full quota, and a file larger than this process may write.
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -50,9 +50,9 @@ runpy.run_module("pip", run_name="__main__", alter_sys=True)
 """
 
 
-def bundled_folder(model: BundledModel, *, cache: Path) -> Path:
+def bundled_folder(model: CatalogueModel, *, cache: Path) -> Path:
     """Where a bundled model lies once it is fetched; another revision has another folder."""
-    return cache / "models" / f"{model.name}-{model.sha256[:8]}-{model.recipe}"
+    return cache / "models" / model.folder_name
 
 
 def kept_wheel(model: BundledModel, *, cache: Path) -> Path:

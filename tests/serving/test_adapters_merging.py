@@ -1,0 +1,382 @@
+"""Adapters as folders: what is refused, how one is merged, and when it is found again."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+import torch
+from lora import with_adapter, write_adapter
+from safetensors.torch import load_file, save_file
+
+from llm_serving.errors import AdapterError, ModelFetchError, ServingError, UnknownModelError
+from llm_serving.models import (
+    CATALOGUE,
+    Card,
+    TaughtModel,
+    adapter_folder,
+    catalogue,
+    check_fit,
+    fetch_verified,
+    locate,
+    merge,
+    read_adapter,
+    read_card,
+    resolve,
+)
+from llm_serving.models.adapters import CONFIG, WEIGHTS
+from llm_serving.models.folders import MANIFEST
+
+CARD = Card(
+    base="",
+    base_revision="",
+    domain="minecraft",
+    roles=("feasibility", "dynamics"),
+    words_sha256="ab" * 32,
+    recipe={"rank": 4},
+)
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """A random Llama of two layers, in bfloat16, beside files that a merged folder keeps or not."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    folder = tmp_path_factory.mktemp("tiny")
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        vocab_size=64,
+    )
+    LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(folder)
+    (folder / "tokenizer.json").write_text("{}")
+    (folder / MANIFEST).write_text("{}")
+    (folder / "pytorch_model.bin").write_bytes(b"the same weights, pickled")
+    return folder
+
+
+@pytest.fixture
+def card(tiny):
+    return replace(CARD, base=str(tiny), base_revision=resolve(str(tiny)).revision)
+
+
+@pytest.fixture
+def adapter(tiny, tmp_path, card):
+    return write_adapter(tiny, tmp_path / "adapter", card=card)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("LLM_PLANNING_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "models"
+
+
+def test_a_merged_weight_is_the_sum_in_float32_rounded_once(tiny, adapter, tmp_path):
+    merge(tiny, adapter, tmp_path / "merged", base_revision=resolve(str(tiny)).revision)
+    before, after = (load_file(f / "model.safetensors") for f in (tiny, tmp_path / "merged"))
+    changes = load_file(adapter / WEIGHTS)
+    assert before.keys() == after.keys()
+    name = "model.layers.1.mlp.down_proj"
+    a, b = (changes[f"base_model.model.{name}.lora_{half}.weight"] for half in "AB")
+    right = (before[f"{name}.weight"].double() + 8 / 4 * b.double() @ a.double()).float()
+    assert after[f"{name}.weight"].dtype == torch.bfloat16
+    torch.testing.assert_close(after[f"{name}.weight"].float(), right, rtol=2**-8, atol=1e-7)
+    assert not torch.equal(before[f"{name}.weight"], after[f"{name}.weight"])
+    untouched = "model.layers.1.input_layernorm.weight"
+    assert torch.equal(before[untouched], after[untouched])
+    assert torch.equal(before["model.embed_tokens.weight"], after["model.embed_tokens.weight"])
+
+
+def test_merged_and_adapted_models_have_the_same_logits(tiny, adapter, tmp_path):
+    from transformers import LlamaForCausalLM
+
+    wide = tmp_path / "wide"  # in float32, so that the merged weights are not rounded
+    LlamaForCausalLM.from_pretrained(tiny, dtype=torch.float32).save_pretrained(wide)
+    (adapter / "taught.json").unlink()
+    merge(wide, adapter, tmp_path / "merged", base_revision="any")
+    tokens = torch.arange(40).reshape(2, 20)
+    with torch.no_grad():
+        plain = LlamaForCausalLM.from_pretrained(wide)(tokens).logits
+        merged = LlamaForCausalLM.from_pretrained(tmp_path / "merged")(tokens).logits
+        adapted = with_adapter(LlamaForCausalLM.from_pretrained(wide), adapter)(tokens).logits
+    torch.testing.assert_close(merged, adapted, rtol=1e-5, atol=1e-5)
+    assert (merged - plain).abs().max() > 1e-3
+
+
+def test_what_a_merged_folder_holds(tiny, adapter, tmp_path, card):
+    merge(tiny, adapter, tmp_path / "merged", base_revision=card.base_revision)
+    names = {path.name for path in (tmp_path / "merged").iterdir()}
+    assert names == {
+        "config.json",
+        "generation_config.json",
+        "model.safetensors",
+        "taught.json",
+        "tokenizer.json",
+    }
+    assert read_card(tmp_path / "merged") == card
+    with pytest.raises(AdapterError, match="exists already: name a new folder"):
+        merge(tiny, adapter, tmp_path / "merged", base_revision=card.base_revision)
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_shards_keep_their_names(tiny, adapter, tmp_path, card):
+    from transformers import LlamaForCausalLM
+
+    parts = tmp_path / "parts"
+    LlamaForCausalLM.from_pretrained(tiny).save_pretrained(parts, max_shard_size="20KB")
+    shards = sorted(path.name for path in parts.glob("*.safetensors"))
+    assert len(shards) > 1
+    (adapter / "taught.json").unlink()
+    merge(parts, adapter, tmp_path / "merged", base_revision="any")
+    merge(tiny, adapter, tmp_path / "whole", base_revision="any")
+    assert sorted(path.name for path in (tmp_path / "merged").glob("*.safetensors")) == shards
+    pieces = {}
+    for shard in shards:
+        pieces |= load_file(tmp_path / "merged" / shard)
+    whole = load_file(tmp_path / "whole" / "model.safetensors")
+    assert all(torch.equal(pieces[name], tensor) for name, tensor in whole.items())
+
+
+def test_an_adapter_s_folder_is_a_model(tiny, adapter, cache, card):
+    with pytest.raises(UnknownModelError, match="run `llm-planning models fetch"):
+        locate(str(adapter))
+    found = resolve(str(adapter))
+    assert found.path.parent == cache
+    assert found.taught == card.words_sha256
+    assert found.revision == f"{card.base_revision}+{read_adapter(adapter).revision}"
+    made = (found.path / "model.safetensors").stat().st_mtime_ns
+    assert resolve(str(adapter)) == locate(str(adapter)) == found
+    assert (found.path / "model.safetensors").stat().st_mtime_ns == made
+
+
+def test_every_byte_of_an_adapter_is_in_its_revision(tiny, adapter):
+    first = resolve(str(adapter))
+    content = bytearray((adapter / WEIGHTS).read_bytes())
+    content[len(content) // 2] ^= 1
+    (adapter / WEIGHTS).write_bytes(content)
+    second = resolve(str(adapter))
+    assert first.revision != second.revision
+    assert first.path != second.path
+
+
+def test_a_merged_folder_is_hashed_whole(tiny, tmp_path, card):
+    """Two folders that differ in one byte, far from the beginning and the end of a large file."""
+    folder = tmp_path / "large"
+    folder.mkdir()
+    (folder / "config.json").write_text('{"model_type": "llama"}')
+    save_file({"a": torch.zeros(5 << 20, dtype=torch.uint8)}, folder / "model.safetensors")
+    plain = resolve(str(folder))
+    (folder / "taught.json").write_text(json.dumps(card.to_json()))
+    taught = resolve(str(folder))
+    assert (plain.taught, taught.taught) == ("", card.words_sha256)
+    with (folder / "model.safetensors").open("r+b") as file:
+        file.seek(5 << 19)
+        file.write(b"\1")
+    assert resolve(str(folder)).revision != taught.revision
+    (folder / "taught.json").unlink()
+    assert resolve(str(folder)).revision == plain.revision
+
+
+MERGES = """
+import sys
+from llm_serving.models import resolve
+print(resolve(sys.argv[1]).path)
+"""
+
+
+def test_processes_that_merge_at_once_make_one_folder(tiny, adapter, cache):
+    command = [sys.executable, "-c", MERGES, str(adapter)]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    paths = {one.communicate(timeout=120)[0].strip() for one in running}
+    assert [one.returncode for one in running] == [0, 0, 0]
+    assert paths == {str(resolve(str(adapter)).path)}
+    assert [path.name for path in cache.iterdir() if path.is_dir()] == [paths.pop().split("/")[-1]]
+
+
+DIES = """
+import os, signal, sys
+from llm_serving.models import folders, merging, resolve
+
+merging.publish = lambda *args, **options: os.kill(os.getpid(), signal.SIGKILL)
+resolve(sys.argv[1])
+"""
+
+
+def test_a_killed_merge_leaves_nothing_that_counts(tiny, adapter, cache):
+    ended = subprocess.run([sys.executable, "-c", DIES, str(adapter)], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    with pytest.raises(UnknownModelError):
+        locate(str(adapter))
+    assert resolve(str(adapter)).path.is_dir()
+    assert [path.name for path in cache.iterdir() if path.suffix == ".part"] == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_cache_that_cannot_be_written(adapter, cache):
+    cache.parent.mkdir()
+    cache.parent.chmod(0o500)
+    with pytest.raises(ModelFetchError, match="Free some space, or set LLM_PLANNING_CACHE"):
+        resolve(str(adapter))
+
+
+def test_a_bundled_model_that_an_adapter_makes(tiny, adapter, card, monkeypatch, tmp_path):
+    """The catalogue's planner with a small base in its place."""
+
+    class Base:
+        name, revision, kind, folder_bytes = str(tiny), card.base_revision, "generator", 7
+
+    planner = TaughtModel(name="planner", base=Base, adapter=adapter, licence="Apache-2.0")
+    monkeypatch.setitem(CATALOGUE, "planner", planner)
+    with pytest.raises(UnknownModelError, match="models fetch planner"):
+        locate("planner")
+    found = resolve("planner")
+    assert (found.name, found.revision) == ("planner", planner.revision)
+    assert found.path.name == planner.folder_name
+    assert adapter_folder("planner") == adapter
+    # A damaged file of the same size is found by reading every byte.
+    weights = found.path / "model.safetensors"
+    good = weights.read_bytes()
+    weights.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
+    assert resolve("planner") == found
+    assert weights.read_bytes() != good
+    monkeypatch.setattr(sys.modules["llm_serving.models.resolve"], "fetch_verified", resolve)
+    assert fetch_verified("planner") == found
+    assert weights.read_bytes() == good
+
+
+def test_a_bundled_model_without_its_adapter_is_an_honest_error(monkeypatch):
+    monkeypatch.delitem(CATALOGUE, catalogue.TAUGHT.name, raising=False)
+    with pytest.raises(UnknownModelError, match=r"its adapter .* is missing"):
+        resolve("smollm2-135m-planner")
+
+
+def test_an_adapter_for_other_shapes_or_another_base(tiny, adapter, card, tmp_path):
+    def told(**change):
+        (adapter / "taught.json").write_text(json.dumps(replace(card, **change).to_json()))
+        with pytest.raises(AdapterError) as error:
+            resolve(str(adapter))
+        return str(error.value)
+
+    assert "which is an adapter: merge that first" in told(base=str(adapter))
+    assert "was taught on" in told(base_revision="another")
+    (adapter / "taught.json").unlink()
+    with pytest.raises(AdapterError, match=r"name both as MODEL\+"):
+        resolve(str(adapter))
+    config = json.loads((tiny / "config.json").read_text())
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "config.json").write_text(json.dumps(config | {"model_type": "gpt2"}))
+    with pytest.raises(AdapterError, match="a model of type 'gpt2': adapters are served on llama"):
+        check_fit(read_adapter(adapter), other, base_revision="")
+    (other / "config.json").write_text(json.dumps(config))
+    with pytest.raises(AdapterError, match=r"of shape \[32, 48\], and the model has no such"):
+        check_fit(read_adapter(adapter), other, base_revision="")
+    save_file(
+        {"model.layers.0.self_attn.q_proj.weight": torch.zeros(4, 4)}, other / "m.safetensors"
+    )
+    with pytest.raises(AdapterError, match=r"the model has one of shape \[4, 4\]"):
+        check_fit(
+            replace(
+                read_adapter(adapter),
+                shapes={"model.layers.0.self_attn.q_proj": ((4, 32), (32, 4))},
+            ),
+            other,
+            base_revision="",
+        )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"peft_type": "IA3"}, "only LORA is served"),
+        ({"use_rslora": True}, "'use_rslora' = True: only plain LoRA"),
+        ({"use_dora": True}, "'use_dora' = True"),
+        ({"modules_to_save": ["lm_head"]}, "'modules_to_save'"),
+        ({"bias": "all"}, "'bias' = 'all'"),
+        ({"init_lora_weights": "pissa"}, "'init_lora_weights' = 'pissa'"),
+        ({"rank_pattern": {"q_proj": 8}}, "'rank_pattern'"),
+        ({"fan_in_fan_out": True}, "'fan_in_fan_out'"),
+        ({"a_new_kind_of_lora": {"x": 1}}, "'a_new_kind_of_lora'"),
+        ({"r": 0}, "`r` = 0: write a rank"),
+        ({"r": True}, "`r` = True"),
+        ({"r": 8}, "is no matrix of rank 8"),
+        ({"lora_alpha": "16"}, "`lora_alpha` = '16'"),
+        ({"lora_alpha": float("nan")}, "`lora_alpha` = nan"),
+        ({"target_modules": "all-linear"}, "`target_modules` = 'all-linear'"),
+        ({"target_modules": ["embed_tokens"]}, "other layers are not served"),
+    ],
+)
+def test_adapters_that_are_not_served(adapter, change, message):
+    config = json.loads((adapter / CONFIG).read_text())
+    (adapter / CONFIG).write_text(json.dumps(config | change))
+    with pytest.raises(AdapterError, match=message.replace("(", r"\(")) as error:
+        read_adapter(adapter)
+    assert "\n" not in str(error.value)
+
+
+def _tensors(path, change):
+    tensors = load_file(path)
+    change(tensors)
+    save_file(tensors, path)
+
+
+A = "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: t.pop(A), "has only lora_B of 'model.layers.0.self_attn.q_proj"),
+        (lambda t: t.update({A: t[A].to(torch.int8)}), "the type 'I8'"),
+        (
+            lambda t: t.update({"lm_head.weight": t[A].clone()}),
+            "holds 'lm_head.weight': only matrices",
+        ),
+        (lambda t: t.clear(), "holds no matrices"),
+    ],
+)
+def test_weights_that_are_not_served(adapter, change, message):
+    _tensors(adapter / WEIGHTS, change)
+    with pytest.raises(AdapterError, match=message):
+        read_adapter(adapter)
+
+
+def test_numbers_that_are_not_finite_are_not_merged(adapter, cache):
+    _tensors(adapter / WEIGHTS, lambda t: t[A].fill_(float("inf")))
+    with pytest.raises(AdapterError, match="numbers that are not finite"):
+        resolve(str(adapter))
+    assert [path for path in cache.iterdir() if path.is_dir()] == []
+
+
+def test_weights_cut_in_half(adapter, cache):
+    content = (adapter / WEIGHTS).read_bytes()
+    (adapter / WEIGHTS).write_bytes(content[: len(content) // 2])
+    with pytest.raises(ServingError, match="cannot be merged") as error:
+        resolve(str(adapter))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": 2}, "`format` = 2: this program reads 1"),
+        ({"roles": []}, "`roles` = .*: write a list of names"),
+        ({"words_sha256": "12"}, "write a SHA-256"),
+        ({"base": 3}, "`base` = 3: write a name"),
+        ({"recipe": []}, "`recipe` = .*: write a JSON object"),
+        ({"licence": "MIT"}, "unknown key 'licence'; known keys: format, base"),
+    ],
+)
+def test_cards_that_make_no_sense(adapter, card, change, message):
+    (adapter / "taught.json").write_text(json.dumps(card.to_json() | change))
+    with pytest.raises(AdapterError, match=message):
+        read_adapter(adapter)
+    with pytest.raises(AdapterError, match=r"taught\.json"):
+        resolve(str(adapter))
