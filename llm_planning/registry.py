@@ -27,6 +27,7 @@ from llm_planning.specs import DomainSpec, PlannerSpec
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from llm_planning.roles.exercises import ExerciseMaker
 
 PLANNER_GROUP = "llm_planning.planners"
 DOMAIN_GROUP = "llm_planning.domains"
@@ -66,6 +67,36 @@ def recorded_as(name: object) -> object:
 
     spec = PLANNERS.get(str(name)) or ALIASES.get(str(name))
     return spec.recorded_as if spec else name
+
+
+def every_role() -> frozenset[str]:
+    """The names of all questions that this project's planners may ask a model."""
+    from llm_planning.planners.catalogue import PLANNERS
+
+    return frozenset(role for spec in PLANNERS.values() for role in spec.roles)
+
+
+def exercise_makers(domain: DomainSpec, *, words: str) -> dict[str, ExerciseMaker]:
+    """Role -> the maker of its exercises in a domain.
+
+    Every planner of this project that can plan there brings its own. Where two have a role of one
+    name, the maker of the planner that the catalogue lists first counts.
+
+    Args:
+        domain: where questions are asked.
+        words: as `PlannerSpec.exercises` takes them.
+    """
+    from llm_planning.planners.catalogue import PLANNERS
+
+    fitting = (one for one in PLANNERS.values() if not (one.benchmark or one.lacks(domain)))
+    # Planners of one family share a function, so it is called once.
+    functions = dict.fromkeys(one.exercises for one in fitting if one.exercises)
+    makers: dict[str, ExerciseMaker] = {}
+    for make in functions:
+        maker = make(domain, words)
+        for role in maker.roles:
+            makers.setdefault(role, maker)
+    return makers
 
 
 def find_domain(name: str) -> DomainSpec:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from llm_planning.cli import cache, doctor, index, minecraft, models, report, run, sweep
+from llm_planning.cli import cache, doctor, index, minecraft, models, report, roles, run, sweep
 from llm_planning.endings import TRACEBACK
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ app.add_typer(models.app, name="models")
 app.add_typer(cache.app, name="cache")
 app.add_typer(sweep.app, name="sweep")
 app.add_typer(report.app, name="report")
+app.add_typer(roles.app, name="roles")
 app.add_typer(index.app, name="index")
 app.add_typer(minecraft.app, name="minecraft")
 

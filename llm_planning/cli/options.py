@@ -44,8 +44,12 @@ def name(text: str) -> str:
     raise typer.BadParameter("no file can have this name")
 
 
-def check_writable_folder(out: Path) -> None:
+def check_writable_folder(out: Path, *, option: str = "--out") -> None:
     """Finds out before minutes of work whether a folder can be made and written.
+
+    Args:
+        out: the folder.
+        option: names it.
 
     Raises:
         UsageError: it cannot; says why.
@@ -54,9 +58,9 @@ def check_writable_folder(out: Path) -> None:
 
     existing = next(path for path in (out, *out.absolute().parents) if os.path.lexists(path))
     if not (os.path.isdir(existing) and os.access(existing, os.W_OK | os.X_OK)):
-        raise UsageError(f"--out {out}: {existing} is not a folder that can be written")
+        raise UsageError(f"{option} {out}: {existing} is not a folder that can be written")
     if any(len(os.fsencode(name)) > LONGEST_NAME for name in out.parts):
-        raise UsageError(f"--out {out}: a name in it is longer than {LONGEST_NAME} bytes")
+        raise UsageError(f"{option} {out}: a name in it is longer than {LONGEST_NAME} bytes")
 
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")]

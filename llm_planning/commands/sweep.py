@@ -64,7 +64,7 @@ class _Interruptible:
 def run(file: str, *, out: Path | None, options: SweepOptions, as_json: bool) -> None:
     """Runs the trials of a YAML file; if the folder has a ledger of them, the missing ones."""
     with refusing(SweepConfigError):
-        executor = _executor(options)
+        executor = executor_of(options)
         sweep = load_sweep(find_sweep(file), trust=Trust.of(options.trust or ()))
     folder = out or Path("sweeps") / sweep.name
     check_writable_folder(folder)
@@ -74,7 +74,7 @@ def run(file: str, *, out: Path | None, options: SweepOptions, as_json: bool) ->
 def dry_run(file: str, *, options: SweepOptions, samples: int, as_json: bool) -> None:
     """Lists the trials of a YAML file and estimates their cost; records nothing."""
     with refusing(SweepConfigError):
-        executor = _executor(options)
+        executor = executor_of(options)
         trials = load_sweep(find_sweep(file), trust=Trust.of(options.trust or ())).trials
     expected = None
     if samples:
@@ -85,7 +85,7 @@ def dry_run(file: str, *, options: SweepOptions, samples: int, as_json: bool) ->
 
 def resume(folder: Path, *, options: SweepOptions, as_json: bool) -> None:
     """Runs the trials of a sweep that are still missing; the YAML file is not needed."""
-    executor = _executor(options)
+    executor = executor_of(options)
     with Ledger.open(folder) as ledger:
         begun = ledger.sweep
     with refusing(UntrustedError):
@@ -93,7 +93,7 @@ def resume(folder: Path, *, options: SweepOptions, as_json: bool) -> None:
     _sweep(folder, begun, executor, deterministic=options.deterministic, as_json=as_json)
 
 
-def _executor(options: SweepOptions) -> Executor:
+def executor_of(options: SweepOptions) -> Executor:
     """Makes the executor that options ask for.
 
     Raises:
@@ -124,6 +124,26 @@ def _sweep(
     as_json: bool,
 ) -> None:
     """Runs the missing trials of a sweep and prints a summary."""
+    progress = carry_out(folder, sweep, executor, deterministic=deterministic)
+    _say_end(folder, str(sweep["name"]), progress, as_json=as_json)
+
+
+def carry_out(
+    folder: Path, sweep: Mapping[str, Any], executor: Executor, *, deterministic: bool
+) -> Progress:
+    """Runs the missing trials of a sweep and shows how far it is.
+
+    Args:
+        folder: of the ledger; made if it is missing.
+        sweep: the resolved sweep, as `Ledger.create` takes it.
+        executor: runs the trials.
+        deterministic: whether the executor's engines are deterministic.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C; the message says what is recorded.
+        StoppedError: the sweep broke off; what had ended is recorded.
+        LedgerError: the folder has the ledger of another sweep, or cannot be used.
+    """
     if os.path.exists(folder / LEDGER_FILE):
         with Ledger.open(folder) as ledger:
             ledger.refuse_old()
@@ -151,7 +171,7 @@ def _sweep(
         if not recorded or not is_ours(error):
             raise
         raise StoppedError(f"{error}; {recorded}") from error
-    _say_end(folder, str(sweep["name"]), progress, as_json=as_json)
+    return progress
 
 
 def _provenance(trials: list[Trial], *, deterministic: bool) -> dict[str, Any]:

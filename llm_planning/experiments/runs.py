@@ -123,13 +123,16 @@ def is_trial_field(field: str) -> bool:
 def varying(records: Iterable[RunRecord]) -> tuple[str, ...]:
     """The planner and the fields of trials that vary, without task and seed.
 
-    A setting that only some planners have does not vary by that; a role's own model does.
+    A setting that only some planners have does not vary by that; a role's own model does. The hash
+    of what another setting names varies with that setting, and is left out.
     """
     records = list(records)
     values: dict[str, set[str]] = {}
     for record in records:
         for field, value in record.items():
-            if is_trial_field(field) and field not in {"task", "seed"} and value is not None:
+            if field in {"task", "seed"} or field.endswith("_sha256"):
+                continue
+            if is_trial_field(field) and value is not None:
                 values.setdefault(field, set()).add(json.dumps(value))
     return tuple(
         field

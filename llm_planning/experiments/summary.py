@@ -1,4 +1,7 @@
-"""Runs in groups, a line each: the report of a sweep with any planners."""
+"""Runs in groups, a line each: the report of a sweep with any planners.
+
+Runs of the planner `measure` count right answers; a group of them has the share of these as well.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from llm_planning.experiments.measures import Measured, measure
 from llm_planning.experiments.published import Form, Measure
 from llm_planning.experiments.report_text import NOTHING, write_estimate
+from llm_planning.experiments.role_measures import read_measures
 from llm_planning.experiments.runs import (
     Runs,
     UnknownFieldError,
@@ -15,6 +19,7 @@ from llm_planning.experiments.runs import (
     is_trial_field,
     varying,
 )
+from llm_planning.experiments.statistics import proportion
 from llm_planning.names import remedy
 
 if TYPE_CHECKING:
@@ -30,6 +35,8 @@ _QUANTITIES: Mapping[str, tuple[Measure, Form]] = {
     "seconds": (Measure(mean="seconds"), "number"),
 }
 
+_RIGHT = "right"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
@@ -40,7 +47,7 @@ class Group:
         done: runs that ended.
         failed: runs that failed for good.
         pending: runs without a result.
-        measured: quantity -> its estimate, for every quantity of the summary.
+        measured: quantity -> its estimate, for every quantity that its runs have.
     """
 
     values: tuple[Any, ...]
@@ -66,7 +73,7 @@ class Summary:
     def header(self) -> tuple[str, ...]:
         """Headings of the cells."""
         by = (field.removeprefix("settings.") for field in self.by)
-        return (*by, "done", "failed", "not run", *_QUANTITIES)
+        return (*by, "done", "failed", "not run", *self._quantities)
 
     @property
     def cells(self) -> tuple[tuple[str, ...], ...]:
@@ -77,10 +84,18 @@ class Summary:
                 str(group.done),
                 str(group.failed),
                 str(group.pending),
-                *(_text(group.measured[name], form) for name, (_, form) in _QUANTITIES.items()),
+                *(_text(group.measured.get(name), form) for name, form in self._quantities.items()),
             )
             for group in self.groups
         )
+
+    @property
+    def _quantities(self) -> Mapping[str, Form]:
+        """The quantities that a group has, and how each is written."""
+        forms: dict[str, Form] = {name: form for name, (_, form) in _QUANTITIES.items()}
+        if any(_RIGHT in group.measured for group in self.groups):
+            forms[_RIGHT] = "percent"
+        return forms
 
 
 def summary(runs: Runs, *, by: Sequence[str] | None = None) -> Summary:
@@ -115,8 +130,26 @@ def _group(fields: tuple[str, ...], mine: Runs) -> Group:
         done=len(mine.done),
         failed=len(mine.failed),
         pending=len(mine.pending),
-        measured={name: measure(mine, what) for name, (what, _) in _QUANTITIES.items()},
+        measured={name: measure(mine, what) for name, (what, _) in _QUANTITIES.items()}
+        | _share_right(mine),
     )
+
+
+def _share_right(mine: Runs) -> dict[str, Measured]:
+    """The share of right answers among all questions of a group; empty if no run counts them."""
+    having = read_measures(mine.done)
+    if not having:
+        return {}
+    questions = sum(one.share.n for one in having)
+    return {
+        _RIGHT: Measured(
+            estimate=proportion(sum(one.right for one in having), questions),
+            runs=len(having),
+            without=len(mine.done) - len(having),
+            failed=len(mine.failed),
+            pending=len(mine.pending),
+        )
+    }
 
 
 def _full_name(field: str, runs: Runs) -> str:
@@ -127,7 +160,9 @@ def _full_name(field: str, runs: Runs) -> str:
     raise UnknownFieldError(f"trials have no {field!r} to group by; {remedy(field, known)}")
 
 
-def _text(measured: Measured, form: Form) -> str:
+def _text(measured: Measured | None, form: Form) -> str:
+    if measured is None:
+        return NOTHING
     text = write_estimate(measured.estimate, form)
     if measured.without and not measured.runs:
         return "not judged"

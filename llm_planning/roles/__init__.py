@@ -3,12 +3,13 @@
 from llm_planning.roles.assignment import OwnModel, RoleAssignment, RoleSettings, read_roles
 from llm_planning.roles.engines import Engines, metered, usage_by_role
 from llm_planning.roles.llm import LlmRole, Prompt, PromptError, Role, ScoringRole, gather
-from llm_planning.roles.oracles import Errors, Items, Oracle, Rule
+from llm_planning.roles.oracles import Errors, Items, Kinds, Oracle, Rule
 
 __all__ = [
     "Engines",
     "Errors",
     "Items",
+    "Kinds",
     "LlmRole",
     "Oracle",
     "OwnModel",

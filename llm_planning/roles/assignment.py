@@ -12,6 +12,7 @@ from pydantic import model_validator
 
 from llm_kernels.files import read_regular
 from llm_planning.names import remedy
+from llm_planning.registry import every_role
 from llm_planning.roles.oracles import Errors
 from llm_planning.settings import Settings, SettingsError
 from llm_serving.yaml_file import MOST_BYTES, YamlError, read_mapping
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SHAPES = (
-    "llm, rules, {rate: 0.9, kind: systematic, unit: answer}, {model: NAME} or "
-    "{model: NAME, adapter: FOLDER}"
+    "llm, rules, {rate: 0.9, kind: systematic, unit: answer}, {rate: 0.7, rates: {feasible: 0.6}}, "
+    "{model: NAME} or {model: NAME, adapter: FOLDER}"
 )
 """The values of a roles file."""
 
@@ -78,7 +79,8 @@ def read_roles(value: str, *, known: Sequence[str]) -> RoleAssignment:
         value: `llm`: the model answers every role. `rules`: the domain's rules answer every role,
             without errors. Otherwise a YAML file that maps roles to `SHAPES`; the model answers the
             roles that the file leaves out.
-        known: the names of all roles.
+        known: the names of the roles that the planner and its ablations ask. What a file says of
+            another planner's roles is checked and left out, so that one file serves all planners.
 
     Raises:
         SettingsError: the file cannot be read, or has an unknown role, key or value.
@@ -93,12 +95,14 @@ def read_roles(value: str, *, known: Sequence[str]) -> RoleAssignment:
         ) from error
     by_role: dict[str, Answerer] = {}
     for role, who in said.items():
-        if role not in known:
+        if role not in known and role not in every_role():
             raise SettingsError(f"roles={value}: unknown role {role!r}; {remedy(str(role), known)}")
         try:
-            by_role[role] = _answerer(who)
+            answerer = _answerer(who)
         except SettingsError as error:
             raise SettingsError(f"roles={value}: role {role}: {error}") from error
+        if role in known:
+            by_role[role] = answerer
     return RoleAssignment("llm", by_role)
 
 

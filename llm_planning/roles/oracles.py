@@ -11,7 +11,8 @@ answer depends on. Its first part is the subject. The kind of the errors determi
                                                      the whole run, in every situation
 
 `asking` counts the questions about the situation, from 1. If errors go by item, the item's name
-ends the key. The seed is the run's.
+ends the key. The seed is the run's. How often an answer is wrong may depend on what is right: a
+model may know what is possible better than what is not.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence  # noqa: TC003 (type aliases are evaluated)
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 
 from pydantic import Field
 
-from llm_planning.settings import Settings
+from llm_kernels.quoting import shown
+from llm_planning.names import remedy
+from llm_planning.settings import Settings, SettingsError
 
 QuestionT = TypeVar("QuestionT")
 AnswerT = TypeVar("AnswerT")
@@ -39,17 +42,22 @@ _KEYS = {
     "systematic": "(seed, role, situation[0])",
 }
 
+Rate: TypeAlias = Annotated[float, Field(ge=0.0, le=1.0)]
+
 
 class Errors(Settings):
     """How often and in which way an oracle errs. By default it never errs.
 
     Attributes:
         rate: probability that an answer, or each item of it, is right.
+        rates: kind of question -> this probability, for kinds where it is not `rate`. A role's
+            rule says which kinds there are, such as feasible and infeasible.
         unit: whether the whole answer is right or wrong, or each item on its own.
         kind: the key of the draw; see the module's docstring.
     """
 
-    rate: float = Field(default=1.0, ge=0.0, le=1.0)
+    rate: Rate = 1.0
+    rates: Mapping[str, Rate] = Field(default_factory=dict)
     unit: Literal["answer", "item"] = "answer"
     kind: Literal["independent", "sticky", "systematic"] = "independent"
 
@@ -68,6 +76,19 @@ class Items(Generic[QuestionT, AnswerT]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Kinds(Generic[QuestionT]):
+    """The kinds of a role's questions, by what is right.
+
+    Attributes:
+        names: of all kinds. Exercises of the role call them the same, in their aspect `verdict`.
+        of: maps a question to the name of its kind.
+    """
+
+    names: tuple[str, ...]
+    of: Callable[[QuestionT], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rule(Generic[QuestionT, AnswerT]):
     """A domain's right and wrong answers to the questions of one role.
 
@@ -76,12 +97,14 @@ class Rule(Generic[QuestionT, AnswerT]):
         wrong: draws a wrong answer; None if every answer is right.
         situation: all that the answer depends on, its subject first.
         items: how an answer errs item by item; None for an answer without items.
+        kinds: the kinds of questions that may have error rates of their own; None for one kind.
     """
 
     right: Callable[[QuestionT], AnswerT | None]
     wrong: Callable[[QuestionT, Random], AnswerT | None]
     situation: Callable[[QuestionT], tuple[Key, ...]]
     items: Items[QuestionT, AnswerT] | None = None
+    kinds: Kinds[QuestionT] | None = None
 
 
 class Oracle(Generic[QuestionT, AnswerT]):
@@ -95,6 +118,7 @@ class Oracle(Generic[QuestionT, AnswerT]):
 
     Raises:
         ValueError: the errors are by item, and the rule has no items.
+        SettingsError: the errors have a rate for a kind of question that the rule does not know.
     """
 
     def __init__(
@@ -104,6 +128,13 @@ class Oracle(Generic[QuestionT, AnswerT]):
             raise ValueError(
                 f"an answer of role {name} has no items, so no item can err; write unit: answer"
             )
+        known = rule.kinds.names if rule.kinds else ()
+        for kind in errors.rates:
+            if kind not in known:
+                raise SettingsError(
+                    f"role {name} has no questions of the kind {shown(kind)}, so `rates` cannot "
+                    + (f"name it; {remedy(kind, known)}" if known else "name any: leave it out")
+                )
         self.name = name
         self._rule = rule
         self._errors = errors
@@ -116,7 +147,7 @@ class Oracle(Generic[QuestionT, AnswerT]):
         Raises:
             ValueError: the rule has neither a right nor a wrong answer.
         """
-        rule, rate = self._rule, self._errors.rate
+        rule, rate = self._rule, self._rate(question)
         key = self._key(rule.situation(question))
         right = rule.right(question)
         if right is not None and rule.items and self._errors.unit == "item":
@@ -136,7 +167,16 @@ class Oracle(Generic[QuestionT, AnswerT]):
 
     def describe(self) -> dict[str, object]:
         """Returns the role, its errors and the key of its draws, as JSON values."""
-        return describe(self.name, self._errors.to_json(), kind=self._errors.kind, seed=self._seed)
+        errors = self._errors.to_json()
+        if not self._errors.rates:
+            del errors["rates"]
+        return describe(self.name, errors, kind=self._errors.kind, seed=self._seed)
+
+    def _rate(self, question: QuestionT) -> float:
+        rule, errors = self._rule, self._errors
+        if not (rule.kinds and errors.rates):
+            return errors.rate
+        return errors.rates.get(rule.kinds.of(question), errors.rate)
 
     def _key(self, situation: tuple[Key, ...]) -> tuple[Key, ...]:
         if self._errors.kind == "systematic":

@@ -5,14 +5,23 @@ import json
 import math
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from llm_planning.roles import Errors, Items, Oracle, OwnModel, RoleSettings, Rule, read_roles
+from llm_planning.roles import (
+    Errors,
+    Items,
+    Kinds,
+    Oracle,
+    OwnModel,
+    RoleSettings,
+    Rule,
+    read_roles,
+)
 from llm_planning.roles.oracles import draw
 from llm_planning.settings import SettingsError
 
@@ -210,6 +219,39 @@ def test_an_oracle_describes_itself_as_json():
     }
 
 
+BY_THING = replace(
+    RULE, kinds=Kinds(names=("cold", "hot"), of=lambda question: question.thing.split()[0])
+)
+
+
+def test_a_kind_of_question_may_have_a_rate_of_its_own():
+    errors = Errors(rate=0.5, rates={"cold": 1.0, "hot": 0.1})
+    oracle = Oracle("where", BY_THING, errors=errors, seed=1)
+    for thing, rate in (("cold cup", 1.0), ("hot cup", 0.1)):
+        answers = [asyncio.run(oracle(Where(thing, n))) for n in range(1000)]
+        low, high = binomial_bounds(rate, 1000)
+        assert low <= answers.count("fridge") / 1000 <= high
+
+
+def test_a_kind_without_a_rate_of_its_own_has_the_common_one():
+    oracle = Oracle("where", BY_THING, errors=Errors(rate=1.0, rates={"hot": 0.0}), seed=1)
+    assert asyncio.run(oracle(Where("cold cup"))) == "fridge"
+    assert asyncio.run(oracle(Where("hot cup"))) != "fridge"
+    assert oracle.describe()["oracle"]["rates"] == {"hot": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (BY_THING, "no questions of the kind 'cool', so `rates` cannot name it; did you mean cold"),
+        (RULE, "no questions of the kind 'cool', so `rates` cannot name any: leave it out"),
+    ],
+)
+def test_a_rate_of_a_kind_that_there_is_not(rule, message):
+    with pytest.raises(SettingsError, match=message):
+        Oracle("where", rule, errors=Errors(rates={"cool": 0.5}), seed=0)
+
+
 ROLES = ("propose", "dynamics")
 
 
@@ -234,6 +276,7 @@ def test_a_file_says_who_answers(tmp_path):
         ("prose: llm", "unknown role 'prose'; did you mean propose"),
         ("propose: lm", "role propose: 'lm' does not say who answers; write llm, rules"),
         ("propose: {rat: 1}", "role propose: unknown setting 'rat'; did you mean rate"),
+        ("propose: {rates: {hot: 2}}", "setting rates.hot=2 is not possible"),
         ("propose: {rate: 2}", "role propose: setting rate=2 is not possible"),
         ("propose: {kind: stick}", "setting kind='stick' is not possible"),
         ("propose: {model: x, rate: 1}", "does not say who answers; write llm"),
@@ -246,6 +289,16 @@ def test_a_file_that_makes_no_sense(tmp_path, content, message):
     file = tmp_path / "roles.yaml"
     file.write_text(content)
     with pytest.raises(SettingsError, match=f"roles={file}.*{message}"):
+        read_roles(str(file), known=ROLES)
+
+
+def test_a_file_may_name_roles_that_another_planner_asks(tmp_path):
+    file = tmp_path / "roles.yaml"
+    file.write_text("propose: rules\nprior: {rate: 0.5}\n")
+    roles = read_roles(str(file), known=ROLES)
+    assert roles.by_role == {"propose": Errors()}
+    file.write_text("prior: {rate: 2}\n")
+    with pytest.raises(SettingsError, match=f"roles={file}: role prior: setting rate=2"):
         read_roles(str(file), known=ROLES)
 
 

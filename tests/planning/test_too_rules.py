@@ -9,6 +9,7 @@ from golden import golden
 from llm_planning.environments.minecraft.domain import Minecraft
 from llm_planning.environments.minecraft.option_language import Option
 from llm_planning.environments.minecraft.tasks import PLAINS
+from llm_planning.planners.tree_of_options.roles import OptionRoles
 from llm_planning.planners.tree_of_options.rules import rules_of
 from llm_planning.planners.tree_of_options.specs import SPECS
 from llm_planning.planners.tree_of_options.states import Feasibility, OptionQuestion, OptionState
@@ -150,3 +151,33 @@ def test_without_predictions_rules_replay_the_options():
     rules = rules_of(WORLD, seed=0)
     done = OptionState(WORLD.goal, PLAINS, str(PLAINS), (WOOD,), since=(WOOD,))
     assert rules["feasibility"].right(OptionQuestion(done, TABLE)) == Feasibility()
+
+
+def test_the_kinds_of_questions_by_what_is_right():
+    rules = rules_of(WORLD, seed=0)
+    wood, table = (OptionQuestion(START, option) for option in (WOOD, TABLE))
+    for role in ("feasibility", "dynamics"):
+        kinds = rules[role].kinds
+        assert kinds.names == ("feasible", "infeasible")
+        assert (kinds.of(wood), kinds.of(table)) == ("feasible", "infeasible")
+    end = rules["termination"].kinds
+    assert end.names == ("done", "not done")
+    assert end.of(START) == "not done"
+    assert {role for role, rule in rules.items() if rule.kinds} == {
+        "feasibility",
+        "dynamics",
+        "termination",
+    }
+
+
+async def test_rates_by_kind_answer_only_what_is_of_that_kind_wrong(tmp_path):
+    file = tmp_path / "roles.yaml"
+    file.write_text("feasibility: {rate: 1.0, rates: {infeasible: 0.0}}\n")
+    roles = OptionRoles(WORLD, Engines(EncoderEngine()), settings_with(file), seed=0)
+    judge = roles.feasibility("now")
+    verdicts = [await judge(OptionQuestion(START, option)) for option in (WOOD, TABLE)]
+    assert verdicts == [Feasibility(None), Feasibility(None)]
+
+
+def settings_with(file):
+    return PLANNERS["too"].settings.read({"roles": str(file)})

@@ -19,10 +19,16 @@ from llm_planning.planners.tree_of_options.states import (
     OptionState,
     PredictedState,
 )
-from llm_planning.roles import Rule
+from llm_planning.roles import Kinds, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+FEASIBLE, INFEASIBLE = "feasible", "infeasible"
+"""The kinds of questions about an option: whether it can be carried out."""
+
+DONE, NOT_DONE = "done", "not done"
+"""The kinds of questions about the end: whether the goal is reached."""
 
 PROPOSED = 8
 """The most options of a right proposal. The planner takes the first k."""
@@ -84,18 +90,23 @@ def rules_of(domain: Any, *, seed: int) -> Mapping[str, Rule[Any, Any]]:  # noqa
     if missing_for_rules(domain):
         return {}
     answers: _Answers[Any, Any] = _Answers(domain, seed)
+    by_option = Kinds(names=(FEASIBLE, INFEASIBLE), of=answers.verdict)
     return {
         "propose": Rule(right=answers.propose, wrong=answers.useless, situation=answers.situation),
         "feasibility": Rule(
             right=answers.feasible,
             wrong=answers.misjudge,
             situation=answers.situation_of_option,
+            kinds=by_option,
         ),
         "repair": Rule(
             right=answers.repair, wrong=answers.useless_one, situation=answers.situation_of_option
         ),
         "dynamics": Rule(
-            right=answers.predict, wrong=answers.mispredict, situation=answers.situation_of_option
+            right=answers.predict,
+            wrong=answers.mispredict,
+            situation=answers.situation_of_option,
+            kinds=by_option,
         ),
         "reward": Rule(
             right=answers.judge,
@@ -106,6 +117,7 @@ def rules_of(domain: Any, *, seed: int) -> Mapping[str, Rule[Any, Any]]:  # noqa
             right=answers.is_terminal,
             wrong=lambda question, _: not answers.is_terminal(question),
             situation=answers.situation,
+            kinds=Kinds(names=(DONE, NOT_DONE), of=answers.end),
         ),
         "decompose": Rule(
             right=answers.decompose, wrong=answers.useless, situation=answers.situation
@@ -150,6 +162,14 @@ class _Answers(Generic[S, A]):
     def feasible(self, question: OptionQuestion[S, A]) -> Feasibility:
         """Whether an option can be carried out, by the rules."""
         return Feasibility(self._domain.feasible(self._state(question.tau), question.option))
+
+    def verdict(self, question: OptionQuestion[S, A]) -> str:
+        """Whether the option can be carried out, in a word."""
+        return FEASIBLE if self.feasible(question).obstacle is None else INFEASIBLE
+
+    def end(self, question: OptionState[S, A]) -> str:
+        """Whether the goal is reached, in words."""
+        return DONE if self.is_terminal(question) else NOT_DONE
 
     def misjudge(self, question: OptionQuestion[S, A], rng: Random) -> Feasibility:  # noqa: ARG002
         """The opposite of the right verdict."""

@@ -1,0 +1,132 @@
+"""`measure`: asks a model questions of one role whose right answers the domain knows.
+
+One role of one model in one domain is one trial, so ledgers, caches, sweeps and reports treat a
+measurement as any other run. `llm-planning roles measure` makes such trials.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from pydantic import Field
+
+from llm_planning.names import remedy
+from llm_planning.outcome import Outcome
+from llm_planning.registry import exercise_makers, find_domain
+from llm_planning.roles.measuring import (
+    ask_all,
+    by_kind,
+    confusions,
+    counted,
+    digest,
+    draw_exercises,
+)
+from llm_planning.settings import Settings, SettingsError
+from llm_planning.specs import PlannerSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from llm_planning.roles import Engines
+    from llm_planning.roles.exercises import Exercise
+    from llm_planning.roles.measuring import Count
+    from llm_planning.specs import DomainSpec, Problem
+
+MOST_QUESTIONS: Final = 10_000
+
+MOST_CONFUSIONS: Final = 10
+"""Different wrong answers that a measurement reports, the most frequent ones."""
+
+Words = Literal["general", "taught"]
+
+
+class MeasureSettings(Settings):
+    """Settings of a measurement.
+
+    Attributes:
+        role: the role to measure.
+        questions: the most questions; a domain may have fewer different ones.
+        words: of the prompts: `general` for any model, `taught` for one that a simulator taught.
+        exercises_sha256: `digest` of the exercises. If it is given and the exercises are others
+            now, the measurement is refused.
+    """
+
+    role: str = ""
+    questions: int = Field(200, ge=1, le=MOST_QUESTIONS)
+    words: Words = "general"
+    exercises_sha256: str = ""
+
+
+def exercises_of(
+    domain: DomainSpec, settings: MeasureSettings, *, seed: int
+) -> tuple[Exercise, ...]:
+    """Draws the exercises of a measurement.
+
+    Args:
+        domain: where the questions are asked.
+        settings: of the measurement.
+        seed: of the draws.
+
+    Raises:
+        SettingsError: no planner has exercises of the role in this domain, or they changed.
+    """
+    makers = exercise_makers(domain, words=settings.words)
+    if settings.role not in makers:
+        raise SettingsError(
+            f"no planner makes exercises of the role {settings.role!r} in {domain.name}; "
+            + (remedy(settings.role, makers) if makers else "it has exercises of no role")
+        )
+    made = draw_exercises(makers[settings.role], settings.role, count=settings.questions, seed=seed)
+    if not made:
+        raise SettingsError(f"{domain.name} has no exercises of the role {settings.role!r}")
+    if settings.exercises_sha256 not in {"", digest(made)}:
+        raise SettingsError(
+            f"the exercises of the role {settings.role!r} in {domain.name} are others than when "
+            "this measurement began: begin it anew"
+        )
+    return made
+
+
+async def measure(
+    problem: Problem[Any], *, engines: Engines, settings: MeasureSettings, seed: int
+) -> Outcome:
+    """Asks the exercises of one role and counts the right answers; the task plays no part."""
+    exercises = exercises_of(find_domain(problem.domain), settings, seed=seed)
+    answers = await ask_all(exercises, engines.of(settings.role))
+    total, kinds = counted(answers), by_kind(answers)
+    return Outcome(
+        success=None,
+        plan=(),
+        metrics={
+            "right": total.right,
+            "questions": total.questions,
+            "kinds": {
+                aspect: {value: [one.right, one.questions] for value, one in values.items()}
+                for aspect, values in kinds.items()
+            },
+            "confusions": [
+                [one.expected, one.said, one.count] for one in confusions(answers)[:MOST_CONFUSIONS]
+            ],
+        },
+        trace={"answers": [asdict(one) for one in answers]},
+        text="\n".join(_lines(settings.role, total, kinds)),
+    )
+
+
+def _lines(role: str, total: Count, kinds: Mapping[str, Mapping[str, Count]]) -> Iterator[str]:
+    yield f"{role}: {total.right} of {total.questions} answers are right."
+    for aspect, values in kinds.items():
+        for value, one in values.items():
+            yield f"{aspect}, {value}: {one.right} of {one.questions}"
+
+
+SPECS: Final[tuple[PlannerSpec, ...]] = (
+    PlannerSpec(
+        name="measure",
+        summary="plans nothing: asks a model questions of one role and counts right answers",
+        paper="Measurements",
+        settings=MeasureSettings,
+        run=measure,
+    ),
+)

@@ -1,0 +1,187 @@
+"""Measures how often a model is right at a role: draws exercises, asks them, and counts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from llm_planning.roles.llm import gather
+from llm_planning.roles.oracles import draw
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from random import Random
+
+    from llm_planning.roles.exercises import Exercise, ExerciseMaker
+    from llm_serving.engine import Engine
+
+PER_STATE: Final = 2
+"""Questions about one state, at most, so that answers are nearly independent."""
+
+MATERIAL: Final = "material"
+SEEN: Final = "seen"
+HELD_OUT: Final = "held out"
+"""The aspect of what a model may have been taught, and its values."""
+
+IDLE_STATES: Final = 200
+"""States in a row without a new question after which a maker counts as exhausted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """A model's answer to an exercise.
+
+    Attributes:
+        kinds: of the exercise.
+        expected: the right answer in a few words.
+        said: the model's answer in a few words.
+        right: whether it is right.
+    """
+
+    kinds: Mapping[str, str]
+    expected: str
+    said: str
+    right: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Right answers among some questions.
+
+    Attributes:
+        right: answers that are right.
+        questions: all answers.
+    """
+
+    right: int
+    questions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confusion:
+    """A wrong answer and how often it was given.
+
+    Attributes:
+        expected: the right answer in a few words.
+        said: the model's answer in a few words.
+        count: how often.
+    """
+
+    expected: str
+    said: str
+    count: int
+
+
+def draw_exercises(
+    maker: ExerciseMaker, role: str, *, count: int, seed: int
+) -> tuple[Exercise, ...]:
+    """Draws different exercises of a role.
+
+    They depend on nothing but the arguments, so that two models get the same ones. Half of them are
+    about what teaching leaves out, as far as the maker has that; these come last. If there are any,
+    all exercises have the aspect `MATERIAL`.
+
+    Args:
+        maker: makes exercises of the role.
+        role: one of the maker's.
+        count: of exercises.
+        seed: of the draws.
+
+    Returns:
+        The exercises; fewer than `count` if the maker has no more different ones.
+    """
+    asked: set[object] = set()
+    held_out = tuple(islice(_new(maker, role, asked, seed=seed, held_out=True), count // 2))
+    rest = count - len(held_out)
+    seen = tuple(islice(_new(maker, role, asked, seed=seed, held_out=False), rest))
+    if not held_out:
+        return seen
+    return tuple(
+        replace(one, kinds={MATERIAL: name, **one.kinds})
+        for name, half in ((SEEN, seen), (HELD_OUT, held_out))
+        for one in half
+    )
+
+
+def digest(exercises: Iterable[Exercise]) -> str:
+    """SHA-256 of the questions and right answers in hexadecimal: what a measurement rests on."""
+    asked = [
+        [one.role, [[turn.role, turn.content] for turn in one.prompt], one.answer]
+        for one in exercises
+    ]
+    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
+
+
+async def ask_all(exercises: Iterable[Exercise], engine: Engine) -> list[Answered]:
+    """Asks exercises all at once: the engine takes as many into its batch as have room.
+
+    Args:
+        exercises: to ask.
+        engine: answers.
+
+    Returns:
+        The graded answers, in the order of the exercises.
+
+    Raises:
+        ServingError: the engine failed, or a question does not fit the model.
+    """
+
+    async def ask(one: Exercise) -> Answered:
+        grade = one.grade(await one.ask(engine))
+        return Answered(
+            kinds=dict(one.kinds), expected=one.said, said=grade.said, right=grade.right
+        )
+
+    return await gather(map(ask, exercises))
+
+
+def counted(answers: Iterable[Answered]) -> Count:
+    """Counts the right answers."""
+    rights = [one.right for one in answers]
+    return Count(sum(rights), len(rights))
+
+
+def by_kind(answers: Sequence[Answered]) -> dict[str, dict[str, Count]]:
+    """Counts the right answers for every value of every aspect: aspect -> value -> count."""
+    kinds = sorted({kind for one in answers for kind in one.kinds.items()})
+    counts: dict[str, dict[str, Count]] = {}
+    for aspect, value in kinds:
+        of_kind = counted(one for one in answers if one.kinds.get(aspect) == value)
+        counts.setdefault(aspect, {})[value] = of_kind
+    return counts
+
+
+def confusions(answers: Iterable[Answered]) -> list[Confusion]:
+    """The wrong answers, the most frequent first."""
+    counts = Counter((one.expected, one.said) for one in answers if not one.right)
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return [
+        Confusion(expected=expected, said=said, count=count) for (expected, said), count in ordered
+    ]
+
+
+def _new(
+    maker: ExerciseMaker, role: str, asked: set[object], *, seed: int, held_out: bool
+) -> Iterator[Exercise]:
+    """Exercises whose questions are not in `asked` yet, to which they are added."""
+    rng = draw("exercises", seed, role, held_out)
+    idle = 0
+    while idle < IDLE_STATES:
+        idle += 1
+        for one in _about_one_state(maker, role, rng, held_out=held_out):
+            if one.prompt not in asked:
+                asked.add(one.prompt)
+                idle = 0
+                yield one
+
+
+def _about_one_state(
+    maker: ExerciseMaker, role: str, rng: Random, *, held_out: bool
+) -> list[Exercise]:
+    made = maker.about_one_state(rng, roles=(role,), held_out=held_out)
+    own = [one for one in made if one.role == role]
+    return rng.sample(own, min(PER_STATE, len(own)))

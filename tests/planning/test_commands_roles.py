@@ -1,0 +1,230 @@
+"""`llm-planning roles measure`, on scripted answers, and a search at the rates that it measured."""
+
+import contextlib
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+from command_line import invoke as command
+from parity_exercises import ParityMaker, exercises, number_in, parity, written
+
+import llm_planning.commands.sweep as sweep_module
+from llm_planning.experiments import executors
+from llm_planning.experiments.ledger import Ledger
+from llm_planning.planners.catalogue import PLANNERS
+from llm_planning.roles.measuring import draw_exercises
+from llm_serving.errors import ServingError
+from llm_serving.request import ModelIdentity
+from llm_serving.scripted import ScriptedEngine
+
+ROLES = ("propose", "feasibility", "repair", "dynamics", "reward", "termination")
+
+
+class Served:
+    """Stands in for vLLM: a model that knows which numbers are even unless they end in 7."""
+
+    def __init__(self):
+        self.engines = []
+        self.says = lambda number: "even" if number % 10 == 7 else parity(number)
+
+    @contextlib.contextmanager
+    def __call__(self, config, encoder, *, limits):
+        identity = ModelIdentity(name=config.model, revision="r1", dtype="float32")
+        script = lambda request: written(self.says(number_in(request)))  # noqa: E731
+        self.engines.append(ScriptedEngine(script, identity=identity))
+        yield self.engines[-1]
+
+    @property
+    def asked(self):
+        return sum(len(engine.requests) for engine in self.engines)
+
+
+def identify(name, config):
+    return ModelIdentity(name=name, revision="r1", dtype=config.dtype)
+
+
+@pytest.fixture
+def served(monkeypatch, tmp_path):
+    stand_in = Served()
+    monkeypatch.setattr(executors, "serve", stand_in)
+    monkeypatch.setattr(sweep_module, "identify", identify)
+    monkeypatch.setenv("LLM_PLANNING_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(PLANNERS, "too", replace(PLANNERS["too"], exercises=exercises))
+    return stand_in
+
+
+def invoke(*arguments):
+    return command("roles", "measure", *arguments)
+
+
+def right_by_hand(role, count):
+    drawn = draw_exercises(ParityMaker(ROLES), role, count=count, seed=0)
+    numbers = [int(one.prompt[-1].content.split()[1]) for one in drawn]
+    return sum(number % 10 != 7 for number in numbers)
+
+
+def test_every_role_is_measured_and_kept(served, tmp_path):
+    ended = invoke("minecraft", "--questions", "40", "--json")
+    assert (ended.exit_code, served.asked) == (0, 40 * len(ROLES)), ended.stderr
+    said = json.loads(ended.stdout)
+    assert {key: said[key] for key in ("domain", "model", "seed", "words")} == {
+        "domain": "minecraft",
+        "model": "smollm2-135m-instruct",
+        "seed": 0,
+        "words": "general",
+    }
+    assert list(said["roles"]) == list(ROLES)
+    for role, one in said["roles"].items():
+        assert (one["questions"], one["right"]) == (40, right_by_hand(role, 40))
+        assert one["share"] == one["right"] / 40
+        assert 0 < one["low"] < one["share"] <= one["high"] <= 1
+        assert one["tokens"] > 0
+        assert one["seconds"] >= 0
+        wrong = {"expected": "odd", "said": "even", "count": 40 - one["right"]}
+        assert one["confusions"] == [wrong] * (one["right"] < 40)
+        kinds = one["kinds"]["material"]
+        assert [kinds[value]["questions"] for value in ("held out", "seen")] == [20, 20]
+    judged = said["roles"]["feasibility"]["kinds"]["verdict"]
+    assert judged["feasible"]["share"] == 1.0
+    assert said["rates"]["feasibility"]["rates"]["feasible"] == 1.0
+    assert said["rates"]["feasibility"]["rates"]["infeasible"] < 1.0
+    with Ledger.open(tmp_path / said["folder"]) as ledger:
+        rows = list(ledger.rows())
+        assert [row.result.trial.settings["role"] for row in rows] == list(ROLES)
+        assert ledger.read_events(rows[0])
+
+
+def test_the_same_measurement_is_read_again_and_another_one_asks_only_what_is_new(served):
+    first = json.loads(
+        invoke("minecraft", "--role", "reward", "--questions", "10", "--json").stdout
+    )
+    assert served.asked == 10
+    again = json.loads(
+        invoke("minecraft", "--role", "reward", "--questions", "10", "--json").stdout
+    )
+    assert (again, served.asked) == (first, 10)
+    more = json.loads(invoke("minecraft", "--role", "reward", "--questions", "30", "--json").stdout)
+    assert more["folder"] != first["folder"]
+    # The first questions are the same ones, and the response cache has their answers.
+    assert served.asked == 30
+
+
+def test_two_models_get_the_same_questions(served):
+    arguments = ("minecraft", "--role", "reward", "--questions", "10", "--json")
+    one, other = (json.loads(invoke(*arguments, "--model", name).stdout) for name in ("m", "n"))
+    hashes = []
+    for said in (one, other):
+        with Ledger.open(Path(said["folder"])) as ledger:
+            hashes.append(ledger.trials[0].settings["exercises_sha256"])
+    assert hashes[0] == hashes[1]
+    assert one["folder"] != other["folder"]
+
+
+def test_what_is_printed(served):
+    ended = invoke("minecraft", "--role", "feasibility", "--role", "propose", "--questions", "10")
+    assert ended.exit_code == 0, ended.stderr
+    lines = ended.stdout.splitlines()
+    assert lines[0] == "feasibility"
+    right = right_by_hand("feasibility", 10)
+    assert any(line.split()[1:8:2] == ["all", str(right), "10", f"{10 * right}%"] for line in lines)
+    assert any("verdict: infeasible" in line for line in lines)
+    assert any("material: held out" in line for line in lines)
+    assert not any("kind: number" in line for line in lines)  # which all of them are
+    assert any(line.endswith("x even instead of odd") for line in lines)
+    assert lines.index("propose") > lines.index("feasibility")
+    assert lines[-1].startswith("results: llm-planning sweep report sweeps/roles-minecraft-")
+    report = command("sweep", "report", lines[-1].split()[-1])
+    assert report.exit_code == 0
+    head, *cells = [line for line in report.stdout.splitlines() if "│" in line or "┃" in line]
+    assert head.split()[1:4:2] == ["planner", "role"]
+    assert "right" in head
+    assert "exercises" not in head
+    assert f"{10 * right}%" in cells[0]
+
+
+def test_search_at_a_model_s_own_rates_without_the_model(served, tmp_path):
+    file = tmp_path / "rates.yaml"
+    ended = invoke("minecraft", "--questions", "40", "--out", file)
+    assert ended.exit_code == 0, ended.stderr
+    text = file.read_text()
+    assert "smollm2-135m-instruct (revision r1) is right in minecraft" in text
+    kept = yaml.safe_load(text)
+    assert kept["propose"] == {"rate": right_by_hand("propose", 40) / 40, "kind": "sticky"}
+    assert set(kept["termination"]["rates"]) == {"done", "not done"}
+    asked = served.asked
+    run = ("run", "too", "--task", "cook-meat", "--model", "none", "--set", f"roles={file}")
+    planned = command(*run, "--json")
+    assert (planned.exit_code, served.asked) == (0, asked), planned.stderr
+    said = json.loads(planned.stdout)
+    assert said["usage"]["total"]["calls"] == 0
+    oracles = {one["role"]: one["oracle"] for one in said["oracles"]}
+    assert oracles["feasibility"] == {**kept["feasibility"], "unit": "answer"}
+    assert oracles["propose"]["rate"] == kept["propose"]["rate"]
+    assert json.loads(command(*run, "--json").stdout)["plan"] == said["plan"]
+    other = command("run", "cot", *run[2:])
+    assert other.exit_code == 1
+    assert "decompose" not in kept
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("minecarft",), "unknown domain 'minecarft'; did you mean minecraft"),
+        (("textgame",), "no planner has exercises in textgame: nothing can be measured"),
+        (("minecraft", "--role", "reword"), "--role reword: no planner has exercises of it in"),
+        (("minecraft", "--role", "reword"), "did you mean reward"),
+        (("minecraft", "--model", "none.yaml"), "no model configuration none.yaml"),
+        (("minecraft", "--questions", "0"), "invalid value for '--questions'"),
+        (("minecraft", "--words", "loud"), "invalid value for '--words'"),
+        (("minecraft", "--out", "no/such/file"), "no/such"),
+        (("minecraft", "--ledger", "a.py/b"), "a.py is not a folder that can be written"),
+    ],
+)
+def test_what_cannot_be_measured_is_one_line(served, tmp_path, arguments, said):
+    (tmp_path / "a.py").write_text("")
+    ended = invoke(*arguments)
+    assert (ended.exit_code, ended.stdout, served.engines) == (2, "", [])
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert said in line
+    assert sorted(path.name for path in tmp_path.iterdir()) in (["a.py"], ["a.py", "cache"])
+
+
+def test_a_role_that_fails_leaves_no_rates(served, tmp_path):
+    def says(number):
+        if number >= 1000:
+            raise ServingError("the prompt is too long")
+        return parity(number)
+
+    served.says = says
+    file = tmp_path / "rates.yaml"
+    arguments = ("minecraft", "--role", "reward", "--questions", "4", "--out", file)
+    ended = invoke(*arguments, "--ledger", "kept")
+    assert (ended.exit_code, file.exists()) == (1, False)
+    assert ended.stderr.splitlines()[-1] == (
+        "error: the role reward was not measured: ServingError: the prompt is too long; to ask it "
+        "again, remove kept"
+    )
+
+
+def test_a_folder_of_another_measurement_is_refused(served):
+    arguments = ("minecraft", "--role", "reward", "--questions", "4", "--ledger", "kept")
+    assert invoke(*arguments).exit_code == 0
+    ended = invoke(*arguments, "--seed", "1")
+    assert ended.exit_code == 1
+    assert "belongs to another sweep" in ended.stderr
+
+
+def test_measuring_is_a_planner_that_sweeps_can_name(served, tmp_path):
+    file = tmp_path / "compare.yaml"
+    file.write_text(
+        "name: compare\nplanners: measure\ndomain: minecraft\ntasks: [cook-meat]\n"
+        "settings: {role: [reward, repair], questions: 6}\n"
+    )
+    ended = command("sweep", "run", file, "--json")
+    assert ended.exit_code == 0, ended.stderr
+    assert (json.loads(ended.stdout)["done"], served.asked) == (2, 12)
+    assert command("run", "measure", "--domain", "minecraft", "--model", "none").exit_code == 2

@@ -1,0 +1,367 @@
+"""Measuring a model at a role: drawing questions, counting answers, intervals and rates."""
+
+import asyncio
+import json
+from collections import Counter
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+from parity_exercises import ParityMaker, exercise, exercises, parity, written
+
+from llm_planning.environments.catalogue import DOMAINS
+from llm_planning.experiments.local_pool import run_trial
+from llm_planning.experiments.measures import MeasureError
+from llm_planning.experiments.role_measures import rates, rates_file, read_measures
+from llm_planning.experiments.runs import result_record, runs_of
+from llm_planning.experiments.summary import summary
+from llm_planning.experiments.trial import Trial
+from llm_planning.planners.catalogue import PLANNERS
+from llm_planning.planners.measure.specs import MeasureSettings, exercises_of
+from llm_planning.registry import every_role, exercise_makers
+from llm_planning.roles import Engines, Errors, read_roles
+from llm_planning.roles.measuring import (
+    PER_STATE,
+    Answered,
+    Confusion,
+    Count,
+    by_kind,
+    confusions,
+    counted,
+    digest,
+    draw_exercises,
+)
+from llm_planning.settings import SettingsError
+from llm_serving.cache import CachedEngine
+from llm_serving.response_store import ResponseCache
+from llm_serving.scripted import ScriptedEngine
+
+
+def numbers(drawn):
+    return [int(one.prompt[-1].content.split()[1]) for one in drawn]
+
+
+# --- drawing -------------------------------------------------------------------------------------
+
+
+def test_questions_differ_and_half_of_them_are_held_out():
+    drawn = numbers(draw_exercises(ParityMaker(), "parity", count=100, seed=0))
+    assert len(set(drawn)) == 100
+    assert [number >= 1000 for number in drawn] == [False] * 50 + [True] * 50
+
+
+def test_questions_tell_whether_they_are_held_out_if_any_is():
+    drawn = draw_exercises(ParityMaker(), "parity", count=10, seed=0)
+    assert [one.kinds["material"] for one in drawn] == ["seen"] * 5 + ["held out"] * 5
+    assert {"size", "kind"} < drawn[0].kinds.keys()
+    drawn = draw_exercises(ParityMaker(held_out=0), "parity", count=10, seed=0)
+    assert not any("material" in one.kinds for one in drawn)
+
+
+def test_one_draw_asks_little_about_a_state():
+    maker = ParityMaker(seen=5000, held_out=0)
+    drawn = numbers(draw_exercises(maker, "parity", count=60, seed=0))
+    about = Counter(number // 5 for number in drawn)
+    # A state may be drawn again, and then it is asked about the numbers that were left.
+    assert max(about.values()) <= PER_STATE + 1
+    assert maker.states[False] >= 30
+
+
+def test_the_seed_determines_the_questions():
+    first, again, other = (
+        digest(draw_exercises(ParityMaker(), "parity", count=20, seed=seed)) for seed in (3, 3, 4)
+    )
+    assert first == again != other
+
+
+def test_fewer_questions_keep_what_is_asked_first():
+    few, many = (
+        numbers(draw_exercises(ParityMaker(held_out=0), "parity", count=count, seed=0))
+        for count in (10, 40)
+    )
+    assert many[:10] == few
+
+
+@pytest.mark.parametrize(
+    ("maker", "expected"),
+    [
+        (ParityMaker(held_out=0), (40, 0)),
+        (ParityMaker(held_out=10), (30, 10)),
+        (ParityMaker(seen=10, held_out=10), (10, 10)),
+        (ParityMaker(seen=0, held_out=0), (0, 0)),
+    ],
+)
+def test_what_a_maker_has_not_is_not_asked(maker, expected):
+    drawn = numbers(draw_exercises(maker, "parity", count=40, seed=0))
+    assert (sum(n < 1000 for n in drawn), sum(n >= 1000 for n in drawn)) == expected
+
+
+def test_the_digest_is_of_questions_and_answers():
+    one = exercise("parity", 3)
+    assert digest([one]) == digest([exercise("parity", 3)])
+    changed = [replace(one, answer="{}"), replace(one, prompt=one.prompt[1:]), exercise("other", 3)]
+    assert len({digest([other]) for other in [one, *changed]}) == 4
+
+
+# --- counting ------------------------------------------------------------------------------------
+
+
+def answered(expected, said, **kinds):
+    return Answered(kinds=kinds, expected=expected, said=said, right=expected == said)
+
+
+ANSWERS = [
+    answered("yes", "yes", goal="seen", verdict="feasible"),
+    answered("yes", "no", goal="seen", verdict="feasible"),
+    answered("no", "yes", goal="held out", verdict="infeasible"),
+    answered("yes", "no", goal="held out", verdict="feasible"),
+    answered("no", "no", goal="held out", verdict="infeasible"),
+]
+
+
+def test_right_answers_are_counted_by_every_aspect():
+    assert counted(ANSWERS) == Count(2, 5)
+    assert by_kind(ANSWERS) == {
+        "goal": {"held out": Count(1, 3), "seen": Count(1, 2)},
+        "verdict": {"feasible": Count(1, 3), "infeasible": Count(1, 2)},
+    }
+
+
+def test_confusions_are_counted():
+    assert confusions(ANSWERS) == [
+        Confusion(expected="yes", said="no", count=2),
+        Confusion(expected="no", said="yes", count=1),
+    ]
+
+
+# --- the makers of planners ----------------------------------------------------------------------
+
+
+def give(monkeypatch, name, make):
+    monkeypatch.setitem(PLANNERS, name, replace(PLANNERS[name], exercises=make))
+
+
+def test_planners_of_a_family_share_a_maker_and_the_first_planner_counts(monkeypatch):
+    asked = []
+
+    def make(domain, words):
+        asked.append((domain.name, words))
+        return ParityMaker(("prior", "act"))
+
+    late = ParityMaker(("prior", "reflect"))
+    for name in ("puct", "llm-policy"):
+        give(monkeypatch, name, make)
+    give(monkeypatch, "mc-dml", lambda *_: late)
+    makers = exercise_makers(DOMAINS["textgame"], words="taught")
+    assert asked == [("textgame", "taught")]
+    assert list(makers) == ["prior", "act", "reflect"]
+    assert makers["reflect"] is late is not makers["prior"]
+
+
+def test_only_planners_that_fit_the_domain_bring_exercises(monkeypatch):
+    give(monkeypatch, "too", exercises)
+    assert "propose" not in exercise_makers(DOMAINS["textgame"], words="general")
+    assert "propose" in exercise_makers(DOMAINS["minecraft"], words="general")
+
+
+def test_every_role_is_that_of_some_planner():
+    assert {"propose", "prior", "dynamics"} <= every_role()
+
+
+def test_a_measurement_of_other_exercises_is_refused(monkeypatch):
+    give(monkeypatch, "too", exercises)
+    settings = MeasureSettings(role="propose", questions=4)
+    drawn = exercises_of(DOMAINS["minecraft"], settings, seed=0)
+    same = settings.model_copy(update={"exercises_sha256": digest(drawn)})
+    again = exercises_of(DOMAINS["minecraft"], same, seed=0)
+    assert numbers(again) == numbers(drawn)
+    with pytest.raises(SettingsError, match="are others than when this measurement began"):
+        exercises_of(DOMAINS["minecraft"], same, seed=1)
+    with pytest.raises(SettingsError, match=r"role 'propos' in minecraft; did you mean"):
+        exercises_of(DOMAINS["minecraft"], MeasureSettings(role="propos"), seed=0)
+
+
+# --- one trial -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def trial(monkeypatch):
+    give(monkeypatch, "too", exercises)
+    settings = MeasureSettings(role="feasibility", questions=20)
+    return Trial(
+        planner="measure",
+        domain="minecraft",
+        task="cook-meat",
+        model="m",
+        settings=settings.to_json(),
+    )
+
+
+def always_even(request):
+    return written("even")
+
+
+async def test_a_trial_counts_what_a_model_that_always_says_the_same_gets_right(trial):
+    result = await run_trial(trial, Engines(ScriptedEngine(always_even)))
+    drawn = draw_exercises(ParityMaker(("feasibility",)), "feasibility", count=20, seed=0)
+    even = sum(number % 2 == 0 for number in numbers(drawn))
+    assert 0 < even < 20
+    assert result.error is None
+    assert result.success is None
+    assert (result.metrics["right"], result.metrics["questions"]) == (even, 20)
+    assert result.metrics["kinds"]["verdict"] == {
+        "feasible": [even, even],
+        "infeasible": [0, 20 - even],
+    }
+    assert result.metrics["confusions"] == [["odd", "even", 20 - even]]
+    assert [one["right"] for one in result.trace["answers"]] == [n % 2 == 0 for n in numbers(drawn)]
+    assert result.usage["feasibility"].calls == 20
+
+
+async def test_all_questions_are_in_flight_at_once(trial):
+    waiting, everyone = [], asyncio.Event()
+
+    class Together(ScriptedEngine):
+        async def generate(self, request):
+            waiting.append(request)
+            if len(waiting) == 20:
+                everyone.set()
+            await asyncio.wait_for(everyone.wait(), timeout=20)
+            return await super().generate(request)
+
+    result = await run_trial(trial, Engines(Together(always_even)))
+    assert (result.error, len(waiting)) == (None, 20)
+
+
+async def test_a_broken_off_measurement_asks_nothing_twice(trial, tmp_path):
+    asked = []
+
+    class Fragile(ScriptedEngine):
+        async def generate(self, request):
+            if len(asked) == 7 and not self.strong:
+                await asyncio.Event().wait()
+            asked.append(request)
+            return await super().generate(request)
+
+    engine = Fragile(always_even)
+    engine.strong = False
+    with closing(ResponseCache(tmp_path / "answers.sqlite")) as answers:
+        engines = Engines(CachedEngine(engine, answers))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(run_trial(trial, engines), timeout=0.5)
+        assert len(asked) == 7
+        engine.strong = True
+        result = await run_trial(trial, engines)
+    assert result.metrics["questions"] == len(asked) == len(set(asked)) == 20
+    assert result.usage["feasibility"].replayed == 7
+
+
+async def test_the_real_model_answers_every_question_and_repeats_itself(trial, engine):
+    first, again = [await run_trial(trial, Engines(engine)) for _ in range(2)]
+    assert first.error is None
+    assert first.metrics == again.metrics
+    assert {one["said"] for one in first.trace["answers"]} <= {"even", "odd"}
+    hand = sum(one["said"] == one["expected"] for one in first.trace["answers"])
+    assert (first.metrics["right"], first.metrics["questions"]) == (hand, 20)
+    assert first.usage["feasibility"].completion_tokens > 0
+
+
+# --- from trials to intervals and rates ----------------------------------------------------------
+
+
+def record(role="feasibility", model="m", **metrics):
+    counts = {
+        "right": 8,
+        "questions": 10,
+        "kinds": {"goal": {"seen": [8, 10]}, "verdict": {"feasible": [2, 3], "infeasible": [6, 7]}},
+        "confusions": [["a", "b", 2]],
+    }
+    return {
+        "planner": "measure",
+        "model": model,
+        "settings.role": role,
+        "status": "done",
+        "tokens": 5,
+        "seconds": 2.0,
+        **dict.fromkeys(("success", "options", "calls"), 0),
+        **{f"metrics.{key}": value for key, value in {**counts, **metrics}.items()},
+    }
+
+
+def test_shares_have_wilson_s_interval():
+    (one,) = read_measures([record(), {"planner": "too"}])
+    # (p + z²/2n ± z √(p(1-p)/n + z²/4n²)) / (1 + z²/n) with p = .8, n = 10, z = 1.959964
+    assert (one.right, one.share.n, one.share.value) == (8, 10, 0.8)
+    assert one.share.low == pytest.approx(0.4901625, abs=1e-6)
+    assert one.share.high == pytest.approx(0.9433178, abs=1e-6)
+    assert one.kinds["verdict"]["infeasible"].value == 6 / 7
+    assert one.confusions == [("a", "b", 2)]
+
+
+def test_an_export_s_texts_are_read_as_well():
+    said = record()
+    texts = {key: json.dumps(said[key]) for key in ("metrics.kinds", "metrics.confusions")}
+    assert read_measures([{**said, **texts}]) == read_measures([said])
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"right": 11}, {"right": None}, {"kinds": "x"}, {"kinds": {"a": {"b": [2, 1]}}}]
+)
+def test_counts_that_cannot_be(wrong):
+    with pytest.raises(MeasureError, match="measured feasibility has counts that cannot be"):
+        read_measures([record(**wrong)])
+
+
+def test_rates_are_what_an_oracle_reads(tmp_path):
+    found = read_measures([record(), record("prior", kinds={}, right=0)])
+    assert rates(found) == {
+        "feasibility": {
+            "rate": 0.8,
+            "kind": "sticky",
+            "rates": {"feasible": 0.6667, "infeasible": 0.8571},
+        },
+        "prior": {"rate": 0.0, "kind": "sticky"},
+    }
+    file = tmp_path / "rates.yaml"
+    file.write_text(rates_file(found, about=["of a model\nfoo: bar"]))
+    assert file.read_text().startswith("# of a model\\nfoo: bar\n# 10 questions\nfeasibility:\n")
+    roles = read_roles(str(file), known=("feasibility", "propose"))
+    assert roles.by_role == {
+        "feasibility": Errors(
+            rate=0.8, kind="sticky", rates={"feasible": 0.6667, "infeasible": 0.8571}
+        )
+    }
+
+
+def test_a_report_has_a_line_for_a_role_and_a_model(trial):
+    records = [
+        record("propose", "small", right=1),
+        record("propose", "large"),
+        record("reward", "small", right=5),
+        record("reward", "large", right=10),
+    ]
+    told = summary(runs_of(records))
+    assert told.by == ("planner", "model", "settings.role")
+    assert told.header[-1] == "right"
+    assert [(*cells[1:3], cells[-1]) for cells in told.cells] == [
+        ("small", "propose", "10% [1.79%, 40.4%]"),
+        ("large", "propose", "80% [49%, 94.3%]"),
+        ("small", "reward", "50% [23.7%, 76.3%]"),
+        ("large", "reward", "100% [72.2%, 100%]"),
+    ]
+    (one,) = summary(runs_of(records[:2]), by=["role"]).groups
+    assert (one.measured["right"].estimate.value, one.measured["right"].estimate.n) == (9 / 20, 20)
+
+
+async def test_hashes_do_not_split_a_report(trial):
+    settings = {**trial.settings, "exercises_sha256": ""}
+    trials = [replace(trial, settings={**settings, "role": role}) for role in ("propose", "reward")]
+    results = [await run_trial(one, Engines(ScriptedEngine(always_even))) for one in trials]
+    records = [result_record(one, attempts=1) for one in results]
+    for number, one in enumerate(records):
+        one["settings.exercises_sha256"] = str(number)
+    assert summary(runs_of(records)).by == ("planner", "settings.role")
+
+
+def test_parity_by_hand():
+    assert [parity(number) for number in (0, 1, 7, 10)] == ["even", "odd", "odd", "even"]
