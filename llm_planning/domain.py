@@ -108,7 +108,7 @@ class Domain(ABC, Generic[S, A]):
         advise(state) -> sequence of actions: the remaining actions to the goal by the rules, in an
             order that works. With it, `feasible`, `success` and `score`, rules answer the roles of
             planners in a model's place (`--set roles=rules`). All methods must then be plain
-            functions.
+            functions. If `advise` is a coroutine function, rules know the next action only.
         feasible(state, action) -> str | None: why an action cannot be carried out; None if it can.
 
     Attributes:

@@ -18,11 +18,21 @@ from collections import Counter, defaultdict
 from functools import cache, partial
 from itertools import chain, islice, product
 from string import ascii_uppercase
-from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+)
 
 from pydantic import BaseModel, Field, create_model
 
-from llm_planning.settings import Settings
+from llm_planning.roles import RoleSettings
 from llm_serving.answers import Constraint, constraint_of, parse
 from llm_serving.engine import draw, filled
 from llm_serving.patterns import words
@@ -67,15 +77,17 @@ MOST_SAID = 5
 """The most actions with their chances in an answer of `verbal`."""
 
 
-class PriorSettings(Settings):
+class PriorSettings(RoleSettings):
     """Settings of a planner that asks for π.
 
     Attributes:
-        prior: the way of asking.
-        prior_temperature: of the softmax that makes π; by default 1 for `exact`, and MC-DML's 5
-            for the others.
+        prior: the way of asking a model; `uniform` asks nobody, not even rules.
+        prior_temperature: of the softmax that makes π; by default 1 for `exact` and for rules, and
+            MC-DML's 5 for the others.
         prior_mixture: ε of π ← (1 - ε) π + ε / |𝒜|.
     """
+
+    known_roles: ClassVar[tuple[str, ...]] = (ROLE,)
 
     prior: PriorKind = "exact"
     prior_temperature: float | None = Field(None, gt=0.0, allow_inf_nan=False)

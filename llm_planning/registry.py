@@ -27,7 +27,7 @@ from llm_planning.specs import DomainSpec, PlannerSpec
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from llm_planning.roles.exercises import ExerciseMaker
+    from llm_planning.roles.exercises import ExerciseMaker, Words
 
 PLANNER_GROUP = "llm_planning.planners"
 DOMAIN_GROUP = "llm_planning.domains"
@@ -76,7 +76,7 @@ def every_role() -> frozenset[str]:
     return frozenset(role for spec in PLANNERS.values() for role in spec.roles)
 
 
-def exercise_makers(domain: DomainSpec, *, words: str) -> dict[str, ExerciseMaker]:
+def exercise_makers(domain: DomainSpec, *, words: Words) -> dict[str, ExerciseMaker]:
     """Role -> the maker of its exercises in a domain.
 
     Every planner of this project that can plan there brings its own. Where two have a role of one

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -23,6 +23,10 @@ class Settings(BaseModel):
     Settings are a pydantic model. They cannot be changed, and a key is a field's alias where it has
     one, its name elsewhere.
 
+    Attributes:
+        added: keys that planners got after trials had been recorded without them. `to_json` leaves
+            such a key out while it has its default, so those trials keep their keys.
+
     Example:
         >>> from pydantic import Field
         >>> from llm_planning import Settings
@@ -37,6 +41,8 @@ class Settings(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True)
+
+    added: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def known_keys(cls) -> tuple[str, ...]:
@@ -70,7 +76,17 @@ class Settings(BaseModel):
             ) from error
 
     def to_json(self) -> dict[str, object]:
-        """Key -> value, as `read` takes them."""
+        """Key -> value, as `read` takes them, without the defaults of `added`."""
+        unsaid = {
+            key: field.default
+            for key, field in zip(self.known_keys(), type(self).model_fields.values(), strict=True)
+            if key in self.added
+        }
+        said = self.every_value().items()
+        return {k: value for k, value in said if k not in unsaid or value != unsaid[k]}
+
+    def every_value(self) -> dict[str, object]:
+        """Key -> value of all keys."""
         return dict(zip(self.known_keys(), self.model_dump().values(), strict=True))
 
 

@@ -11,7 +11,7 @@ from llm_planning.names import remedy
 from llm_planning.settings import NoSettings, Settings, SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from llm_planning.outcome import Outcome
@@ -216,18 +216,28 @@ class Chosen:
     domain: Settings
 
     def to_json(self) -> dict[str, object]:
-        """Key -> value of all settings, as `choose` takes them."""
-        said = self.planner.to_json()
-        for key, value in self.domain.to_json().items():
-            said[FOREIGN + key if key in said else key] = value
-        return said
+        """Key -> value, as `choose` takes them, without the defaults of `Settings.added`."""
+        own = self.planner.known_keys()
+        theirs = self.domain.to_json().items()
+        return {**self.planner.to_json(), **{_domain_key(key, own): v for key, v in theirs}}
+
+    def every_value(self) -> dict[str, object]:
+        """Key -> value of all settings."""
+        own = self.planner.every_value()
+        theirs = self.domain.every_value().items()
+        return {**own, **{_domain_key(key, own): value for key, value in theirs}}
 
 
 def known_keys(spec: PlannerSpec, domain: DomainSpec | None) -> tuple[str, ...]:
     """The keys that may be set where this planner plans in this domain."""
     own = spec.settings.known_keys()
     theirs = domain.settings.known_keys() if domain else ()
-    return (*own, *(FOREIGN + key if key in own else key for key in theirs))
+    return (*own, *(_domain_key(key, own) for key in theirs))
+
+
+def _domain_key(key: str, own: Collection[str]) -> str:
+    """The key of a domain's setting beside those of a planner."""
+    return FOREIGN + key if key in own else key
 
 
 def choose(spec: PlannerSpec, domain: DomainSpec | None, values: Mapping[str, object]) -> Chosen:

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import typer
 
-from llm_planning.cli import cache, doctor, index, minecraft, models, report, roles, run, sweep
+from llm_planning.cli import (
+    cache,
+    distill,
+    doctor,
+    index,
+    minecraft,
+    models,
+    report,
+    roles,
+    run,
+    sweep,
+)
 from llm_planning.endings import TRACEBACK
 
 app = typer.Typer(
@@ -19,6 +30,7 @@ app = typer.Typer(
 )
 app.command()(run.run)
 app.command()(doctor.doctor)
+app.command()(distill.distill)
 app.add_typer(models.app, name="models")
 app.add_typer(cache.app, name="cache")
 app.add_typer(sweep.app, name="sweep")

@@ -81,7 +81,7 @@ def distill(
     )
     if export is not None:
         return partial(
-            commands.export, domain, model=model, lessons=lessons, file=export, questions=questions
+            commands.export, domain, lessons=lessons, file=export, questions=questions
         )
     return partial(
         commands.distill,
@@ -89,10 +89,8 @@ def distill(
         model=model,
         out=out,
         lessons=lessons,
-        minutes=minutes,
-        rank=rank,
-        rate=rate,
+        learning=commands.LearningOptions(minutes=minutes, rank=rank, rate=rate),
         resume=resume,
-        merge=merge,
+        merged=merge,
         as_json=as_json,
     )

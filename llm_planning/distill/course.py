@@ -6,7 +6,7 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from llm_planning.distill.tokens import Lesson, LessonTokenizer
     from llm_planning.roles.exercises import Exercise, ExerciseMaker
@@ -25,7 +25,6 @@ class Course:
 
     Args:
         makers: make the exercises, each of its roles that are taught.
-        tokenizer: of the model that is taught.
         states: in one batch; of each, all roles of a maker are asked about.
         seed: of all draws.
     """
@@ -33,13 +32,11 @@ class Course:
     def __init__(
         self,
         makers: Sequence[tuple[ExerciseMaker, Sequence[str]]],
-        tokenizer: LessonTokenizer,
         *,
         states: int,
         seed: int,
     ) -> None:
         self._makers = tuple(makers)
-        self._tokenizer = tokenizer
         self._states = states
         self._seed = seed
 
@@ -52,10 +49,6 @@ class Course:
             for maker, roles in self._makers
             for exercise in maker.about_one_state(rng, roles=roles, held_out=False)
         ]
-
-    def lessons(self, batch: int) -> list[Lesson]:
-        """The exercises of a batch, as tokens."""
-        return [self.lesson(exercise) for exercise in self.exercises(batch)]
 
     def exam(self, questions: int) -> list[Exercise]:
         """Held-out exercises, the same for every course.
@@ -70,15 +63,6 @@ class Course:
             for exercise in self._held_out(maker, role, questions)
         ]
 
-    def lesson(self, exercise: Exercise) -> Lesson:
-        """An exercise as tokens."""
-        return self._tokenizer.lesson(
-            exercise.role,
-            exercise.prompt,
-            exercise.answer,
-            importance=IMPORTANCE.get(exercise.role, 1.0),
-        )
-
     def _held_out(self, maker: ExerciseMaker, role: str, questions: int) -> list[Exercise]:
         drawn: list[Exercise] = []
         for number in range(_STATES_A_QUESTION * questions):
@@ -89,3 +73,13 @@ class Course:
             rng.shuffle(made)
             drawn += made[: min(PER_STATE, questions - len(drawn))]
         return drawn
+
+
+def lessons_of(exercises: Iterable[Exercise], tokenizer: LessonTokenizer) -> list[Lesson]:
+    """Exercises as tokens of one model, with the importance of their roles."""
+    return [
+        tokenizer.lesson(
+            one.role, one.prompt, one.answer, importance=IMPORTANCE.get(one.role, 1.0)
+        )
+        for one in exercises
+    ]

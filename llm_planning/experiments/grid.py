@@ -292,7 +292,7 @@ class _Product:
         names = {*row.spec.names}
         clauses = [one for one in self.clauses if not one.planner or names & {*one.planner}]
         clauses = [one for one in clauses if _has(one.domain, row.domain_name)]
-        defaults = choose(row.spec, row.domain, {}).to_json() if clauses else {}
+        defaults = choose(row.spec, row.domain, {}).every_value() if clauses else {}
         for given in row.combinations():
             covering = [one for one in clauses if _covers(one, {**defaults, **given}, row.spec)]
             whole = any(

@@ -61,7 +61,7 @@ class Row:
             yield dict(zip(self.settings, values, strict=True))
 
     def read(self, given: Mapping[str, Json]) -> tuple[dict[str, Json], dict[str, str]]:
-        """All settings of a combination, with defaults, and the models that they give to roles."""
+        """The settings of a combination, with defaults, and the models that they give to roles."""
         try:
             chosen = choose(self.spec, self.domain, given)
             models = models_of_roles(self.spec, chosen)
@@ -69,7 +69,8 @@ class Row:
             raise self._impossible(given, error) from error
         full: dict[str, Json] = to_jsonable_python(chosen.to_json())
         for key, value in given.items():
-            if kind_of(value) != kind_of(full[key]):
+            # A default that is left out of a trial is of the right kind.
+            if key in full and kind_of(value) != kind_of(full[key]):
                 raise SweepConfigError(
                     f"{self.settings[key].where}: {shown(value)} is {kind_of(value)}, but {key} of "
                     f"{self.spec.name} is {kind_of(full[key])}: write {shown(full[key])}"

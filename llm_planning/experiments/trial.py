@@ -32,7 +32,8 @@ class Trial:
         role_models: role -> model, for roles with their own model.
         seed: of every draw.
         settings: all settings of planner and domain, defaults included, so that a default makes the
-            same trial whether or not it was written down.
+            same trial whether or not it was written down. Only the defaults of settings that were
+            added after trials had been recorded are left out (`Settings.added`).
         engines: model -> its configuration when the sweep was read, as JSON, so that other settings
             of an engine make another trial. "none" has no configuration.
         source: hash of the user's own files; see `running.source_of`.

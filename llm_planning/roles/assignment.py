@@ -18,7 +18,7 @@ from llm_planning.settings import Settings, SettingsError
 from llm_serving.yaml_file import MOST_BYTES, YamlError, read_mapping
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
 SHAPES = (
     "llm, rules, {rate: 0.9, kind: systematic, unit: answer}, {rate: 0.7, rates: {feasible: 0.6}}, "
@@ -133,6 +133,7 @@ class RoleSettings(Settings):
     """
 
     known_roles: ClassVar[tuple[str, ...]] = ()
+    added: ClassVar[tuple[str, ...]] = ("roles", "roles_sha256")
 
     roles: str = "llm"
     roles_sha256: str = ""
@@ -145,6 +146,24 @@ class RoleSettings(Settings):
             SettingsError: see `read_roles`.
         """
         return read_roles(self.roles, known=self.known_roles)
+
+    def errors_of(self, role: str, *, opened: Collection[str]) -> Errors | None:
+        """How the domain's rules err in a role; None if a model answers it.
+
+        Args:
+            role: of `known_roles`.
+            opened: the roles whose own models are open.
+
+        Raises:
+            SettingsError: see `read_roles`; or the role has a model of its own that is not open.
+        """
+        who = self.assignment.of(role)
+        if isinstance(who, OwnModel) and role not in opened:
+            raise SettingsError(
+                f"roles={self.roles}: the model {who.model} of role {role!r} is not open: give the "
+                "planner Engines(engine, {role: another engine})"
+            )
+        return who if isinstance(who, Errors) else None
 
     @model_validator(mode="before")
     @classmethod

@@ -73,6 +73,11 @@ class ExerciseMaker(Protocol):
         """The roles of which it makes exercises."""
         ...
 
+    @property
+    def taught_words(self) -> str:
+        """SHA-256 of the words in which a taught model is asked; "" for the general ones."""
+        ...
+
     def about_one_state(
         self, rng: Random, *, roles: Sequence[str], held_out: bool
     ) -> Sequence[Exercise]:
@@ -94,6 +99,7 @@ class _NoExercises:
     """The maker of a domain without a teacher."""
 
     roles: tuple[str, ...] = ()
+    taught_words = ""
 
     def about_one_state(
         self,

@@ -357,3 +357,18 @@ def test_anchors_may_be_repeated(load):
         ("tot-mcts", 1),
         ("tot-mcts", 2),
     ]
+
+
+def test_settings_that_were_added_later_are_swept_and_excluded_like_others(load):
+    """A trial that does not say `roles` is the one with its default."""
+    plain = load(plain="{planners: puct, tasks: cook-meat}")
+    said = load(said="{planners: puct, tasks: cook-meat, settings: {roles: llm}}")
+    assert said.trials == plain.trials
+    assert "roles" not in plain.trials[0].settings
+    both = load(both="{planners: puct, tasks: cook-meat, settings: {roles: [llm, rules]}}")
+    assert [trial.settings.get("roles") for trial in both.trials] == [None, "rules"]
+    left = load(
+        left="{planners: puct, tasks: cook-meat, settings: {roles: [llm, rules]}, "
+        "exclude: {settings: {roles: llm}}}"
+    )
+    assert left.trials == both.trials[1:]

@@ -17,10 +17,6 @@ INVENTORY_SLOTS = 36
 EQUIPMENT_SLOTS = ("head", "torso", "legs", "feet", "hand", "off-hand")
 
 _FAR = (0, inf)
-
-_COUNTED = 64
-"""The brief text leaves larger numbers of what is near out: an option takes at most a stack."""
-
 _ARMOUR_SLOTS = {"helmet": 0, "chestplate": 1, "leggings": 2, "boots": 3, "shield": 5}
 _HAND = 4
 
@@ -126,19 +122,6 @@ class State:
             f"Equipment: {list(self.equipment)}\nInventory ({len(held)}/{INVENTORY_SLOTS}): {held}"
         )
 
-    @property
-    def brief(self) -> str:
-        """What options depend on, in few words, for a model that was taught to read it."""
-        worn = ", ".join(filter(None, self.equipment))
-        held = ", ".join(f"{count} {item}" for item, count in self.inventory.items())
-        near = ", ".join(map(self._counted, (*self.nearby_blocks, *self.nearby_entities)))
-        return (
-            f"At: {self.biome}, height {self.position[1]:.0f}, {self.time}\n"
-            f"Near: {near or 'nothing'}\n"
-            + (f"Worn: {worn}\n" if worn else "")
-            + f"Has: {held or 'nothing'}"
-        )
-
     def __str__(self) -> str:
         return f"{self.surroundings}\n{self.belongings}"
 
@@ -214,10 +197,6 @@ class State:
 
     def _listed(self, kinds: Iterable[str]) -> str:
         return ", ".join(map(self._told, kinds)) or "None"
-
-    def _counted(self, kind: str) -> str:
-        number = self.near[kind].number if kind in self.near else 0
-        return f"{number} {kind}" if 0 < number <= _COUNTED else kind
 
     def _told(self, kind: str) -> str:
         if kind not in self.near:

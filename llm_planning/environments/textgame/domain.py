@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from llm_planning.domain import Domain, Step
-from llm_planning.environments.textgame.game import Ending, Transition
+from llm_planning.environments.textgame.game import Ending, TextGameError, Transition
 from llm_planning.environments.textgame.open_games import GAME_TASKS, GameSettings, open_game
 from llm_planning.specs import DomainSpec
 
@@ -15,6 +16,15 @@ if TYPE_CHECKING:
     from random import Random
 
     from llm_planning.environments.textgame.game import TextGame
+
+SHORT_WAY = 40
+"""The most moves of a walkthrough for which a player who strayed is led back from far (our choice).
+
+Games with longer ones are story files. They hardly ever return to a state, so searching is vain.
+"""
+
+SEARCHED, SEARCHED_NEAR = 2000, 100
+"""The most steps that are played to find the way back: of a game with a short way, of another."""
 
 
 class TextGameDomain(Domain[Transition, str]):
@@ -47,6 +57,8 @@ class TextGameDomain(Domain[Transition, str]):
         self.seconds = game.seconds
         self.goal = game.objective or self.goal
         self._game = game
+        self._way: dict[str, int] = {}
+        self._advised: dict[str, tuple[str, ...]] = {}
 
     async def start(self, seed: int) -> Transition:  # noqa: ARG002
         """The beginning, with the game's first words and, as reward, its first score."""
@@ -78,6 +90,62 @@ class TextGameDomain(Domain[Transition, str]):
     def success(self, state: Transition) -> bool:
         """Whether the game ended in victory."""
         return state.ending is Ending.VICTORY
+
+    async def advise(self, state: Transition) -> tuple[str, ...]:
+        """The remaining actions to the end of the walkthrough.
+
+        Beside the walkthrough they begin with a shortest way back to it, or to victory.
+
+        Returns:
+            The actions; none after the end, and none if no way back was found (`SEARCHED`).
+
+        Raises:
+            TextGameError: the game has no walkthrough, or failed.
+        """
+        if not self.walkthrough:
+            raise TextGameError(
+                f"{self.name} comes without a walkthrough, so no rule knows what leads to its goal:"
+                " let a model answer, or play another game"
+            )
+        if not self._way:
+            self._way = await self._walked()
+        here: str = state.state
+        if here not in self._advised:
+            self._advised[here] = await self._way_from(here)
+        return self._advised[here]
+
+    async def _walked(self) -> dict[str, int]:
+        """The states of the walkthrough: name -> moves before its last visit."""
+        here = await self._game.start()
+        way = {here.state: 0}
+        for number, action in enumerate(self.walkthrough, start=1):
+            if here.ending is not None:
+                break
+            here = await self._game.step(here.state, action)
+            way[here.state] = number
+        return way
+
+    async def _way_from(self, here: str) -> tuple[str, ...]:
+        """The first of the shortest ways to a later state of the walkthrough, and on from there."""
+        passed = self._way.get(here, -1)
+        left = SEARCHED if len(self.walkthrough) <= SHORT_WAY else SEARCHED_NEAR
+        known, waiting = {here}, deque([(here, tuple[str, ...]())])
+        while waiting:
+            state, way = waiting.popleft()
+            for action in await self._game.actions(state):
+                made = await self._game.step(state, action)
+                there = self._way.get(made.state, -1)
+                if there > passed:
+                    return (*way, action, *self.walkthrough[there:])
+                if made.ending is Ending.VICTORY:
+                    return (*way, action)
+                left -= 1
+                if not left:
+                    return ()
+                if made.ending is None and made.state not in known:
+                    known.add(made.state)
+                    waiting.append((made.state, (*way, action)))
+        return ()
 
     async def look(self, state: Transition) -> tuple[str, str]:
         """The answers to `look` and to `inventory`, no turn taken; empty after the end."""

@@ -78,6 +78,7 @@ async def episode_outcome(
     settings: Settings,
     seed: int,
     metrics: Mapping[str, Any],
+    oracles: Sequence[Mapping[str, object]],
 ) -> Outcome:
     """The outcome of an episode of which each move was chosen when its turn came.
 
@@ -88,6 +89,7 @@ async def episode_outcome(
         settings: of the planner.
         seed: of the trial.
         metrics: the planner's own, in addition to those of the execution.
+        oracles: descriptions of the roles that rules answered.
     """
     execution = await episode.recorded()
     moves = [
@@ -109,6 +111,7 @@ async def episode_outcome(
             "goal": problem.world.goal,
             "seed": seed,
             "settings": settings.to_json(),
+            **({"oracles": list(oracles)} if oracles else {}),
             **execution.to_json(),
             "moves": moves,
         },

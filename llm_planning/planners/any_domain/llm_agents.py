@@ -21,11 +21,13 @@ from llm_planning.planners.any_domain.roles import (
     seen,
     write_thought,
 )
+from llm_planning.planners.any_domain.rules import INSIGHT, RuleAnswers, choice_of
 from llm_planning.priors import ROLE, make_prior, prior_as_set
+from llm_planning.roles.domain_rules import adviser
 from llm_planning.search import argmax
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from llm_planning.execution import Episode
     from llm_planning.outcome import Outcome
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
         PolicySettings,
         ReactSettings,
     )
-    from llm_planning.priors import Policy
+    from llm_planning.priors import Policy, PriorKind
     from llm_planning.roles import Engines
     from llm_planning.specs import Problem
 
@@ -46,14 +48,23 @@ async def llm_policy(
 
     Args:
         problem: what to plan.
-        engines: answer the role `prior`.
+        engines: answer the role `prior`, unless rules do.
         settings: of the policy.
         seed: of all draws.
     """
-    prior = make_prior(
-        "sample" if settings.choice == "majority" else settings.prior,
+    wording = ActWording(problem.world)
+    kind: PriorKind = "sample" if settings.choice == "majority" else settings.prior
+    answers = RuleAnswers(settings, engines, advise=partial(adviser, problem.world), seed=seed)
+    prior = answers.prior(
+        choice_of,
+        kind=kind,
+        wording=wording,
+        temperature=settings.prior_temperature,
+        mixture=settings.prior_mixture,
+    ) or make_prior(
+        kind,
         engines.of(ROLE),
-        wording=ActWording(problem.world),
+        wording=wording,
         temperature=settings.prior_temperature,
         mixture=settings.prior_mixture,
         seed=seed,
@@ -65,7 +76,7 @@ async def llm_policy(
         return draws.choices(range(len(pi)), pi)[0]
 
     pick = drawn if settings.choice == "sample" else argmax
-    return await _act(problem, prior, pick, settings=settings, seed=seed)
+    return await _act(problem, prior, pick, settings=settings, seed=seed, oracles=answers.oracles)
 
 
 async def react(
@@ -77,21 +88,35 @@ async def react(
 
     Args:
         problem: what to plan.
-        engines: answer the roles `think` and `prior`.
+        engines: answer the roles `think` and `prior`, unless rules do.
         settings: of the thoughts and the actions.
         seed: of all draws.
     """
     wording = ActWording(problem.world)
-    prior = prior_as_set(settings, engines.of(ROLE), wording=wording, seed=seed)
-
-    think = partial(
+    answers = RuleAnswers(settings, engines, advise=partial(adviser, problem.world), seed=seed)
+    prior = answers.prior(
+        choice_of,
+        kind=settings.prior,
+        wording=wording,
+        temperature=settings.prior_temperature,
+        mixture=settings.prior_mixture,
+    ) or prior_as_set(settings, engines.of(ROLE), wording=wording, seed=seed)
+    think = answers.about_choices(THINK, INSIGHT, choice_of) or partial(
         write_thought,
         engine=engines.of(THINK),
         wording=wording,
         temperature=settings.temperature,
         seed=seed,
     )
-    return await _act(problem, prior, argmax, think=think, settings=settings, seed=seed)
+    return await _act(
+        problem,
+        prior,
+        argmax,
+        think=think,
+        settings=settings,
+        seed=seed,
+        oracles=answers.oracles,
+    )
 
 
 async def _act(
@@ -102,6 +127,7 @@ async def _act(
     think: Callable[[Situation], Awaitable[str]] | None = None,
     settings: ActingSettings,
     seed: int,
+    oracles: Sequence[Mapping[str, object]] = (),
 ) -> Outcome:
     """Plays an episode: asks for π before every move, and picks the action from it.
 
@@ -112,6 +138,7 @@ async def _act(
         think: writes the thought before an action; None for no thoughts.
         settings: of the planner.
         seed: of the trial.
+        oracles: descriptions of the roles that rules answer.
     """
     domain = problem.world
     decisions: list[Decision] = []
@@ -124,7 +151,7 @@ async def _act(
             Turn(move.seen, str(move.action), decision.thought)
             for move, decision in zip(episode.moves, decisions, strict=True)
         )
-        situation = Situation(past, episode.now, tuple(map(str, actions)))
+        situation = Situation(past, episode.now, tuple(map(str, actions)), state=episode.state)
         if think is not None:
             situation = replace(situation, thought=await think(situation))
         pi = await prior(situation)
@@ -134,5 +161,5 @@ async def _act(
 
     episode = await play(domain, choose, see=partial(seen, domain), moves=settings.moves, seed=seed)
     return await episode_outcome(
-        problem, episode, decisions, settings=settings, seed=seed, metrics={}
+        problem, episode, decisions, settings=settings, seed=seed, metrics={}, oracles=oracles
     )

@@ -7,7 +7,7 @@ replace each of these blocks by its own text: `Domain.wording["act"]`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -71,12 +71,14 @@ class Situation:
         now: what the agent sees; empty if it sees nothing at present.
         actions: the possible actions as they are written, at least one.
         thought: about this decision; empty for none.
+        state: what is seen now. Rules read it; no prompt shows it.
     """
 
     past: tuple[Turn, ...]
     now: str
     actions: tuple[str, ...]
     thought: str = ""
+    state: Any = field(default=None, compare=False, repr=False)
 
 
 class ActWording:

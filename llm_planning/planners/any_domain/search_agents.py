@@ -20,7 +20,9 @@ from llm_planning.planners.any_domain.decisions import (
     visited,
 )
 from llm_planning.planners.any_domain.roles import ActWording, Situation, Turn, seen
+from llm_planning.planners.any_domain.rules import RuleAnswers, choice_of
 from llm_planning.priors import ROLE, prior_as_set
+from llm_planning.roles.domain_rules import adviser
 from llm_planning.search import (
     Edge,
     Evaluation,
@@ -34,7 +36,7 @@ from llm_planning.search import (
 from llm_planning.trace import tracing
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Sequence
+    from collections.abc import Awaitable, Mapping, Sequence
 
     from llm_planning.domain import Domain, History, Step
     from llm_planning.execution import Episode
@@ -62,15 +64,24 @@ async def puct(
 
     Args:
         problem: what to plan.
-        engines: answer the role `prior`, unless the prior is uniform.
+        engines: answer the role `prior`, unless the prior is uniform or rules answer it.
         settings: of the search and of the prior.
         seed: of all draws.
     """
     wording = ActWording(problem.world)
-    prior = prior_as_set(settings, engines.of(ROLE), wording=wording, seed=seed)
+    answers = RuleAnswers(settings, engines, advise=partial(adviser, problem.world), seed=seed)
+    prior = answers.prior(
+        choice_of,
+        kind=settings.prior,
+        wording=wording,
+        temperature=settings.prior_temperature,
+        mixture=settings.prior_mixture,
+    ) or prior_as_set(settings, engines.of(ROLE), wording=wording, seed=seed)
     asked = None if settings.prior == "uniform" else prior
     select: Select[Any, Any] = select_by_puct(c=settings.c)
-    return await _search_and_act(problem, asked, select, settings=settings, seed=seed)
+    return await _search_and_act(
+        problem, asked, select, settings=settings, seed=seed, oracles=answers.oracles
+    )
 
 
 async def uct(
@@ -99,6 +110,7 @@ async def _search_and_act(
     *,
     settings: UctSettings,
     seed: int,
+    oracles: Sequence[Mapping[str, object]] = (),
 ) -> Outcome:
     """Before every move, searches, takes the best action and keeps the tree below it."""
     domain = problem.world
@@ -149,6 +161,7 @@ async def _search_and_act(
         settings=settings,
         seed=seed,
         metrics={"simulations": settings.simulations * len(decisions)},
+        oracles=oracles,
     )
 
 
@@ -284,7 +297,7 @@ class DomainModel(Generic[S, A]):
         names = tuple(map(str, actions))
         if self._belief is None:
             shown = await observed(self._domain, walk.state)
-            return await self._prior(Situation((), shown, names))
+            return await self._prior(Situation((), shown, names, state=walk.state))
         turns = list(self._past)
         now = self._now
         for edge, step in zip(walk.edges, walk.steps, strict=True):

@@ -6,8 +6,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from llm_planning.priors import PriorSettings
+from llm_planning.priors import ROLE, PriorSettings
 from llm_planning.settings import EpisodeSettings
+
+ROLES = ("think", ROLE)
+"""The roles that one of these planners asks."""
 
 
 class ActingSettings(PriorSettings, EpisodeSettings):
@@ -17,6 +20,8 @@ class ActingSettings(PriorSettings, EpisodeSettings):
         prior_temperature: of the softmax that makes π; 1 keeps the model's own distribution.
     """
 
+    known_roles = ROLES
+
     prior_temperature: float | None = Field(1.0, gt=0.0, allow_inf_nan=False)
 
 
@@ -25,7 +30,8 @@ class PolicySettings(ActingSettings):
 
     Attributes:
         choice: `argmax` takes the likeliest action, `sample` draws one from π, `majority` takes
-            the most frequent of several answers, whatever `prior` says.
+            the most frequent of several answers, whatever `prior` says. Rules give π as a whole,
+            so `majority` is `argmax` there.
         samples: answers of `majority`.
     """
 
@@ -64,3 +70,5 @@ class UctSettings(EpisodeSettings):
 
 class PuctSettings(PriorSettings, UctSettings):
     """Settings of a search with a prior."""
+
+    known_roles = ROLES

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from llm_planning.planners.any_domain.exercises import PriorExercises
 from llm_planning.planners.any_domain.llm_agents import llm_policy, react
 from llm_planning.planners.any_domain.roles import THINK
 from llm_planning.planners.any_domain.search_agents import puct, uct
@@ -17,6 +18,16 @@ from llm_planning.planners.any_domain.settings import (
 from llm_planning.priors import ROLE
 from llm_planning.specs import PlannerSpec
 
+if TYPE_CHECKING:
+    from llm_planning.roles.exercises import ExerciseMaker
+    from llm_planning.specs import DomainSpec
+
+
+def _exercises(domain: DomainSpec, words: str) -> ExerciseMaker:  # noqa: ARG001 - one wording
+    """Exercises of the prior; its questions have the same words for every model."""
+    return PriorExercises(domain)
+
+
 _Spec = partial(PlannerSpec, paper="Every domain")
 
 SPECS: Final[tuple[PlannerSpec, ...]] = (
@@ -26,6 +37,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=PuctSettings,
         run=puct,
         roles=(ROLE,),
+        exercises=_exercises,
     ),
     _Spec(
         name="uct",
@@ -39,6 +51,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=PolicySettings,
         run=llm_policy,
         roles=(ROLE,),
+        exercises=_exercises,
     ),
     _Spec(
         name="react",
@@ -46,5 +59,6 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=ReactSettings,
         run=react,
         roles=(THINK, ROLE),
+        exercises=_exercises,
     ),
 )

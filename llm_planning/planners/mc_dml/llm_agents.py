@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from llm_planning import execution
 from llm_planning.environments.textgame.game import Ending
+from llm_planning.planners.any_domain.rules import RuleAnswers
 from llm_planning.planners.mc_dml.outcome import ending_of, game_outcome, timed
 from llm_planning.planners.mc_dml.prompts import GameWording
 from llm_planning.planners.mc_dml.roles import (
-    REFLECTION,
     GameSituation,
     Trajectory,
-    reflect,
     trajectory_of,
 )
+from llm_planning.planners.mc_dml.rules import choice_of, reflection
 from llm_planning.planners.mc_dml.search import observe, trace_reflection
-from llm_planning.planners.mc_dml.worlds import as_text_game
+from llm_planning.planners.mc_dml.worlds import as_text_game, game_adviser
 from llm_planning.priors import ROLE, make_prior, softmax
 from llm_planning.stopwatch import Stopwatch
 
@@ -72,7 +72,7 @@ async def llm_agent(
 
     Args:
         problem: a text game, or any domain that can be told as a text game.
-        engines: answer the role `prior`.
+        engines: answer the role `prior`, unless rules do.
         settings: of the agent.
         seed: of the draws.
 
@@ -82,7 +82,8 @@ async def llm_agent(
         ServingError: the engine failed.
     """
     world, waiting = as_text_game(problem), Stopwatch()
-    prior = _prior(engines, settings, seed)
+    answers = RuleAnswers(settings, engines, advise=partial(game_adviser, world), seed=seed)
+    prior = _prior(answers, engines, settings, seed)
     played = await play_round(world, timed(prior.logprobs, waiting), settings=settings, seed=seed)
     return await game_outcome(
         problem,
@@ -94,6 +95,7 @@ async def llm_agent(
         seconds_engine=waiting.seconds,
         priors=prior.questions,
         text=_moves(played),
+        oracles=answers.oracles,
     )
 
 
@@ -106,7 +108,7 @@ async def reflection_agent(
 
     Args:
         problem: as for `llm_agent`.
-        engines: answer the roles `prior` and `reflection`.
+        engines: answer the roles `prior` and `reflection`, unless rules do.
         settings: of the agent.
         seed: of the draws.
 
@@ -114,8 +116,9 @@ async def reflection_agent(
         DomainError, TextGameError, ServingError: see `llm_agent`.
     """
     world, waiting = as_text_game(problem), Stopwatch()
-    prior = _prior(engines, settings, seed)
-    reflecting = timed(partial(reflect, engine=engines.of(REFLECTION)), waiting)
+    answers = RuleAnswers(settings, engines, advise=partial(game_adviser, world), seed=seed)
+    prior = _prior(answers, engines, settings, seed)
+    reflecting = timed(reflection(world, answers, engines), waiting)
     rounds = await play_rounds(
         world, timed(prior.logprobs, waiting), reflecting, settings=settings, seed=seed
     )
@@ -132,6 +135,7 @@ async def reflection_agent(
         priors=prior.questions,
         best_score=max(one.trajectory.best_score for one in rounds),
         text="\n".join((_scores(rounds), _moves(last))),
+        oracles=answers.oracles,
     )
     return replace(
         outcome,
@@ -202,7 +206,7 @@ async def play_round(
             weights = [1.0 / len(actions)] * len(actions)
         else:
             past = turns[-settings.history :] if settings.history else ()
-            situation = GameSituation(past, observation, actions, reflections)
+            situation = GameSituation(past, observation, actions, reflections, episode.state)
             weights = softmax(await logprobs(situation), temperature=settings.temperature)
         (action,) = draw.choices(actions, weights)
         choices.append(Choice(tuple(zip(actions, weights, strict=True)), by))
@@ -270,8 +274,13 @@ async def play_rounds(
     return rounds
 
 
-def _prior(engines: Engines, settings: LlmAgentSettings, seed: int) -> Prior[GameSituation]:
-    return make_prior(settings.prior, engines.of(ROLE), wording=GameWording(), seed=seed)
+def _prior(
+    answers: RuleAnswers, engines: Engines, settings: LlmAgentSettings, seed: int
+) -> Prior[GameSituation]:
+    wording = GameWording()
+    return answers.prior(choice_of, kind=settings.prior, wording=wording) or make_prior(
+        settings.prior, engines.of(ROLE), wording=wording, seed=seed
+    )
 
 
 def _moves(played: Round) -> str:

@@ -48,6 +48,7 @@ async def game_outcome(
     priors: int = 0,
     best_score: float | None = None,
     text: str = "",
+    oracles: Sequence[Mapping[str, object]] = (),
 ) -> Outcome:
     """The outcome of a game.
 
@@ -67,6 +68,7 @@ async def game_outcome(
         priors: number of questions to the LLM policy.
         best_score: the highest score of all rounds; by default that of this episode.
         text: about the decisions, for people.
+        oracles: descriptions of the roles that rules answered.
     """
     trajectory, execution = trajectory_of(episode), await episode.recorded()
     ending = ending_of(trajectory)
@@ -113,6 +115,7 @@ async def game_outcome(
             "task": problem.task,
             "seed": seed,
             "settings": settings.to_json(),
+            **({"oracles": list(oracles)} if oracles else {}),
             "game": world.name,
             "moves": moves,
             "last": observed(trajectory.last),

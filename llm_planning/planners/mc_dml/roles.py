@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from llm_planning.planners.mc_dml.prompts import ask_reflection
@@ -57,12 +57,14 @@ class GameSituation:
         observation: o_t.
         actions: 𝒜(s), at least one.
         reflections: ℳ_c, oldest first.
+        state: s. Rules read it; no prompt shows it.
     """
 
     memory: tuple[GameTurn, ...]
     observation: Observation
     actions: tuple[str, ...]
     reflections: tuple[str, ...] = ()
+    state: Transition | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +76,14 @@ class Trajectory:
         last: what the agent sees after the last move.
         ending: how the game ended; None if it goes on.
         start: the score before the first move.
+        states: the state before each move. Rules read them; no prompt shows them.
     """
 
     turns: tuple[GameTurn, ...]
     last: Observation
     ending: Ending | None = None
     start: float = 0.0
+    states: tuple[Transition, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def score(self) -> float:
@@ -96,10 +100,13 @@ def trajectory_of(episode: Episode[Transition, str]) -> Trajectory:
     """The trajectory of an episode so far."""
     score = episode.start.reward
     turns = []
+    reached = (episode.start, *(move.step.state for move in episode.moves))
     for move in episode.moves:
         score += move.step.reward
         turns.append(GameTurn(move.seen, move.action, move.step.reward, score))
-    return Trajectory(tuple(turns), episode.now, episode.state.ending, episode.start.reward)
+    return Trajectory(
+        tuple(turns), episode.now, episode.state.ending, episode.start.reward, reached[:-1]
+    )
 
 
 GamePolicy: TypeAlias = "Policy[GameSituation]"

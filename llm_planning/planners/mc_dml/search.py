@@ -258,7 +258,8 @@ class _GameModel:
         if actions in walk.memory.failed:
             return None
         turns, last = await self._turns(steps)
-        return Lesson(actions, await self.parts.reflect(Trajectory(turns, last)))
+        states = (self.position.here, *(made for _, made in steps))[: len(steps)]
+        return Lesson(actions, await self.parts.reflect(Trajectory(turns, last, states=states)))
 
     def on_backup(self, walk: GameWalk) -> None:
         """Adds a walk's lesson to ℳ_c, for the simulations that are launched from now on."""
@@ -287,7 +288,9 @@ class _GameModel:
         turns, observation = await self._turns(_steps(walk))
         memory = (*self.position.turns, *turns)[-past:] if past else ()
         known = walk.memory.reflections
-        return await self.parts.prior(GameSituation(memory, observation, actions, known))
+        return await self.parts.prior(
+            GameSituation(memory, observation, actions, known, walk.state)
+        )
 
     async def _turns(
         self, steps: Iterable[tuple[str, Transition]]

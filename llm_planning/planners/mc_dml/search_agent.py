@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from llm_planning import execution
 from llm_planning.planners.any_domain.decisions import ActionStatistics, statistics_of
+from llm_planning.planners.any_domain.rules import RuleAnswers
 from llm_planning.planners.mc_dml.outcome import game_outcome, timed
 from llm_planning.planners.mc_dml.prompts import GameWording
-from llm_planning.planners.mc_dml.roles import REFLECTION, reflect, trajectory_of
+from llm_planning.planners.mc_dml.roles import trajectory_of
+from llm_planning.planners.mc_dml.rules import choice_of, reflection
 from llm_planning.planners.mc_dml.search import (
     Position,
     SearchParts,
@@ -24,7 +26,7 @@ from llm_planning.planners.mc_dml.search import (
     search_move,
 )
 from llm_planning.planners.mc_dml.settings import ReflectionSettings
-from llm_planning.planners.mc_dml.worlds import as_text_game
+from llm_planning.planners.mc_dml.worlds import as_text_game, game_adviser
 from llm_planning.priors import ROLE, PriorSettings, prior_as_set
 from llm_planning.stopwatch import Stopwatch
 
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from llm_planning.environments.textgame.domain import TextGameDomain
     from llm_planning.environments.textgame.game import Transition
     from llm_planning.outcome import Outcome
-    from llm_planning.planners.mc_dml.roles import GameTurn
+    from llm_planning.planners.mc_dml.roles import GameTurn, Trajectory
     from llm_planning.planners.mc_dml.settings import FixedDepthSettings, PrunedSettings
     from llm_planning.roles import Engines
     from llm_planning.search import Select
@@ -60,7 +62,7 @@ async def search_agent(
 
     Args:
         problem: a text game, or any domain that can be told as a text game.
-        engines: answer the roles `prior` and `reflection`.
+        engines: answer the roles `prior` and `reflection`, unless rules do.
         settings: of the search.
         seed: of the rollouts and of draws between equal actions.
         past: turns of ℳ_i before o_t.
@@ -74,12 +76,22 @@ async def search_agent(
     world = as_text_game(problem)
     waiting = Stopwatch()
     asked = settings if isinstance(settings, PriorSettings) else UNIFORM
-    prior = prior_as_set(asked, engines.of(ROLE), wording=GameWording(), seed=seed)
+    answers = RuleAnswers(asked, engines, advise=partial(game_adviser, world), seed=seed)
+    prior = answers.prior(
+        choice_of,
+        kind=asked.prior,
+        wording=GameWording(),
+        temperature=asked.prior_temperature,
+        mixture=asked.prior_mixture,
+    ) or prior_as_set(asked, engines.of(ROLE), wording=GameWording(), seed=seed)
+    k = settings.k if isinstance(settings, ReflectionSettings) else 0
+    # Without ℳ_c the role is never asked, so it needs no answerer.
+    reflecting = reflection(world, answers, engines) if k else _never
     parts = SearchParts(
         prior=prior if asked.prior == "uniform" else timed(prior, waiting),
         past=past,
-        reflect=timed(partial(reflect, engine=engines.of(REFLECTION)), waiting),
-        k=settings.k if isinstance(settings, ReflectionSettings) else 0,
+        reflect=timed(reflecting, waiting),
+        k=k,
         select=select(c=settings.exploration(world.name)),
         depths=settings.depths,
         gamma=settings.gamma,
@@ -100,11 +112,16 @@ async def search_agent(
         reflections=sum(len(one.reflections) for one in searches),
         priors=prior.questions,
         text=format_searches(turns, searches),
+        oracles=answers.oracles,
     )
     if not searches:
         return outcome
     first = await first_move_metrics(world, searches[0].root, executed=turns[0].action, seed=seed)
     return replace(outcome, metrics={**outcome.metrics, **first})
+
+
+async def _never(_: Trajectory, /) -> str:
+    raise AssertionError("an agent without ℳ_c does not reflect")
 
 
 @dataclass(frozen=True, slots=True)

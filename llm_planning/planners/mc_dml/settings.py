@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Self
 
 from pydantic import Field, model_validator
 
-from llm_planning.priors import PriorKind, PriorSettings
+from llm_planning.priors import ROLE, PriorKind, PriorSettings
+from llm_planning.roles import RoleSettings
 from llm_planning.settings import EpisodeSettings, Settings
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ EXPLORATION: Mapping[str, float] = {"deephome": 20.0, "library": 20.0, "detectiv
 
 USUAL_EXPLORATION = 50.0
 """C of the other games."""
+
+ROLES = (ROLE, "reflection")
+"""The roles that one of the agents asks."""
 
 
 class GameSearchSettings(EpisodeSettings):
@@ -76,6 +80,8 @@ class FixedDepthSettings(PriorSettings, GameSearchSettings):
         depth: H; 15 is the value in the authors' published code.
     """
 
+    known_roles = ROLES
+
     depth: int = Field(15, ge=1)
 
     @property
@@ -101,15 +107,19 @@ class ReflectiveFixedSettings(ReflectionSettings, FixedDepthSettings):
 class McDmlSettings(ReflectionSettings, PriorSettings, PrunedSettings):
     """Settings of MC-DML."""
 
+    known_roles = ROLES
 
-class LlmAgentSettings(EpisodeSettings):
+
+class LlmAgentSettings(RoleSettings, EpisodeSettings):
     """Settings of the LLM agent.
 
     Attributes:
-        prior: how the model is asked for π(·|s).
+        prior: how a model is asked for π(·|s); `uniform` asks nobody, not even rules.
         history: turns of the current trajectory before o_t in the prompt.
         temperature: of the draw: the probabilities are π to the power of its inverse.
     """
+
+    known_roles = ROLES
 
     prior: PriorKind = "exact"
     history: int = Field(3, ge=0, le=20)

@@ -13,6 +13,7 @@ What counts as right:
 from __future__ import annotations
 
 from functools import partial
+from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from llm_planning.planners.tree_of_options.answers import (
@@ -28,6 +29,7 @@ from llm_planning.planners.tree_of_options.prompts import (
     PROPOSED,
     compose,
     compose_taught,
+    taught_words,
     told,
 )
 from llm_planning.planners.tree_of_options.roles import PROPOSER_TEMPERATURE
@@ -39,7 +41,6 @@ from llm_serving.request import Request, Sampling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from random import Random
 
     from pydantic import BaseModel
 
@@ -82,6 +83,11 @@ class OptionExercises:
         self._words = words
         self._count = count
         self._prompts: dict[str, Prompt] = {}
+
+    @property
+    def taught_words(self) -> str:
+        """SHA-256 of the words in which a taught model is asked."""
+        return taught_words(self._teacher.situation(Random(0), held_out=False).domains[0])
 
     def about_one_state(
         self, rng: Random, *, roles: Sequence[str], held_out: bool

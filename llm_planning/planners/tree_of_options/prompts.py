@@ -23,7 +23,6 @@ import hashlib
 import re
 from functools import cache
 from importlib.resources import files
-from random import Random
 from typing import TYPE_CHECKING, Any
 
 from llm_planning.planners.tree_of_options.answers import (
@@ -33,14 +32,12 @@ from llm_planning.planners.tree_of_options.answers import (
     one_option,
     several_options,
 )
-from llm_planning.planners.tree_of_options.states import OptionQuestion, OptionState
+from llm_planning.planners.tree_of_options.states import OptionQuestion
 from llm_planning.roles import Prompt
 from llm_serving.answers import constraint_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-
-    from pydantic import BaseModel
 
     from llm_planning.planners.tree_of_options.settings import Layout
     from llm_planning.planners.tree_of_options.states import OptionDomain
@@ -152,45 +149,43 @@ def compose_taught(name: str, domain: OptionDomain[Any, Any], *, count: int = 1)
         domain: its `wording["taught"]` replaces blocks of `templates/taught.j2`.
         count: the number of options to ask for.
     """
-    worded: Mapping[str, str] = getattr(domain, "wording", {})
     return Prompt(
-        [_template("taught"), worded.get("taught", "")],
+        _taught_sources(domain),
         system=("role",),
         user=TAUGHT_ORDER[name],
         constants={"count": count},
     )
 
 
-def taught_words(domain: Any) -> str:  # noqa: ANN401 - a domain with rules
+def taught_words(domain: OptionDomain[Any, Any]) -> str:
     """SHA-256 of the words in which a taught model is asked, in hexadecimal.
 
-    It covers the prompts of every role in some states on the way to the goal, and the languages of
-    their answers. A model that was taught other words has to be taught again.
+    It covers the templates and the languages of the answers. A model that was taught other words
+    has to be taught again.
 
     Args:
-        domain: as it is planned in.
+        domain: as it is planned in; its goal and its state play no part.
     """
     digest = hashlib.sha256()
-    answers: Mapping[str, type[BaseModel]] = {
-        "dynamics": domain.state_model.answer,
-        "propose": several_options(domain.grammar, PROPOSED, PROPOSED),
-        "feasibility": FeasibilityAnswer,
-        "repair": one_option(domain.grammar),
-        "reward": RewardAnswer,
-        "termination": TerminationAnswer,
-    }
-    prompts = {role: compose_taught(role, domain, count=PROPOSED) for role in TAUGHT_ORDER}
-    for model in answers.values():
-        digest.update(constraint_of(model).regex.encode())
-    state, draws = domain.start(0), Random(0)
-    for option in domain.advise(state):
-        tau: OptionState[Any, Any] = OptionState(domain.goal, state, domain.describe(state))
-        question = OptionQuestion(tau, option, "something is missing")
-        for prompt in prompts.values():
-            for message in prompt.messages(told(question)):
-                digest.update(message.content.encode())
-        state = domain.step(state, option, draws).state
+    for text in _taught_sources(domain):
+        digest.update(text.encode())
+    answers = (
+        domain.state_model.answer,
+        several_options(domain.grammar, PROPOSED, PROPOSED),
+        one_option(domain.grammar),
+        FeasibilityAnswer,
+        RewardAnswer,
+        TerminationAnswer,
+    )
+    for answer in answers:
+        digest.update(constraint_of(answer).regex.encode())
+    digest.update(repr(TAUGHT_ORDER).encode())
     return digest.hexdigest()
+
+
+def _taught_sources(domain: OptionDomain[Any, Any]) -> tuple[str, str]:
+    worded: Mapping[str, str] = getattr(domain, "wording", {})
+    return _template("taught"), worded.get("taught", "")
 
 
 def told(question: Any) -> dict[str, object]:  # noqa: ANN401 - an `OptionState` or about an option

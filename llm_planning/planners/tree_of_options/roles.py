@@ -23,14 +23,14 @@ from llm_planning.planners.tree_of_options.prompts import (
     taught_words,
     told,
 )
-from llm_planning.planners.tree_of_options.rules import missing_for_rules, rules_of
+from llm_planning.planners.tree_of_options.rules import rules_of
 from llm_planning.planners.tree_of_options.states import (
     Candidate,
     Feasibility,
     OptionQuestion,
     PredictedState,
 )
-from llm_planning.roles import Errors, LlmRole, Oracle, OwnModel
+from llm_planning.roles import LlmRole, Oracle, missing_for_rules
 from llm_planning.settings import SettingsError
 from llm_serving.request import Sampling
 
@@ -89,7 +89,6 @@ class OptionRoles(Generic[S, A]):
         self.settings = settings
         self.seed = seed
         self._drawn = Sampling(temperature=PROPOSER_TEMPERATURE, seed=seed)
-        self._who = settings.assignment
         self._rules = rules_of(domain, seed=seed)
         self.oracles: list[dict[str, object]] = []
 
@@ -179,13 +178,8 @@ class OptionRoles(Generic[S, A]):
     ) -> Role[QuestionT, AnswerT]:
         """Makes a role with the answerer that the setting `roles` says."""
         role = name.partition("-")[0]
-        who = self._who.of(role)
-        if isinstance(who, OwnModel) and role not in self._engines.by_role:
-            raise SettingsError(
-                f"roles={self.settings.roles}: the model {who.name} of role {role!r} is not open: "
-                "give the planner Engines(engine, {role: another engine})"
-            )
-        if isinstance(who, Errors):
+        errors = self.settings.errors_of(role, opened=self._engines.by_role)
+        if errors is not None:
             if role not in self._rules:
                 raise SettingsError(
                     f"roles={self.settings.roles}: this domain has no rules that answer {role!r}: "
@@ -193,7 +187,7 @@ class OptionRoles(Generic[S, A]):
                     "model answer it"
                 )
             oracle: Oracle[QuestionT, AnswerT] = Oracle(
-                role, self._rules[role], errors=who, seed=self.seed
+                role, self._rules[role], errors=errors, seed=self.seed
             )
             self.oracles.append(oracle.describe())
             return oracle

@@ -7,11 +7,10 @@ useless option, the opposite verdict, the outcome of another option, or the reve
 
 from __future__ import annotations
 
-import inspect
 from random import Random
-from typing import TYPE_CHECKING, Any, Generic, Protocol
+from typing import TYPE_CHECKING, Any, Generic
 
-from llm_planning.domain import A, S, Step
+from llm_planning.domain import A, S
 from llm_planning.planners.tree_of_options.states import (
     Candidate,
     Feasibility,
@@ -19,10 +18,12 @@ from llm_planning.planners.tree_of_options.states import (
     OptionState,
     PredictedState,
 )
-from llm_planning.roles import Kinds, Rule
+from llm_planning.roles import Kinds, Rule, missing_for_rules, on_the_way
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
+
+    from llm_planning.roles import DomainWithRules
 
 FEASIBLE, INFEASIBLE = "feasible", "infeasible"
 """The kinds of questions about an option: whether it can be carried out."""
@@ -32,52 +33,6 @@ DONE, NOT_DONE = "done", "not done"
 
 PROPOSED = 8
 """The most options of a right proposal. The planner takes the first k."""
-
-
-class DomainWithRules(Protocol[S, A]):
-    """A domain that knows a way to its goal. All of its methods are plain functions."""
-
-    def actions(self, state: S) -> Sequence[A]:
-        """The possible actions."""
-        ...
-
-    def step(self, state: S, action: A, rng: Random) -> Step[S]:
-        """Takes an action."""
-        ...
-
-    def feasible(self, state: S, action: A) -> str | None:
-        """Why an action cannot be carried out; None if it can."""
-        ...
-
-    def advise(self, state: S) -> Sequence[A]:
-        """The remaining actions to the goal, in an order that works."""
-        ...
-
-    def describe(self, state: S) -> str:
-        """The state in words."""
-        ...
-
-    def success(self, state: S) -> bool:
-        """Whether the goal is reached."""
-        ...
-
-    def score(self, state: S) -> float:
-        """How far the goal is reached, from 0 to 1."""
-        ...
-
-
-MEMBERS = ("actions", "step", "feasible", "advise", "describe", "success", "score")
-"""The members of `DomainWithRules`."""
-
-
-def missing_for_rules(domain: object) -> list[str]:
-    """The members of `DomainWithRules` that a domain lacks or has as coroutine functions."""
-    members = {name: getattr(domain, name, None) for name in MEMBERS}
-    return [
-        f"`{name}`"
-        for name, member in members.items()
-        if member is None or inspect.iscoroutinefunction(member)
-    ]
 
 
 def rules_of(domain: Any, *, seed: int) -> Mapping[str, Rule[Any, Any]]:  # noqa: ANN401
@@ -144,7 +99,7 @@ class _Answers(Generic[S, A]):
     def propose(self, question: OptionState[S, A]) -> list[Candidate[A]] | None:
         """The advised and feasible options, in order; None if there are none."""
         state = self._state(question)
-        advised = [one for one in self._advised(state) if self._domain.feasible(state, one) is None]
+        advised = on_the_way(self._domain, state)
         return [Candidate(one, one, "the rules ask for it") for one in advised[:PROPOSED]] or None
 
     def decompose(self, question: OptionState[S, A]) -> list[Candidate[A]]:

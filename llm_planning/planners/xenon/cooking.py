@@ -24,7 +24,8 @@ from llm_planning.planners.xenon.cooking_agent import (
 )
 from llm_planning.planners.xenon.fam import ActionMemory
 from llm_planning.planners.xenon.prompts import cooking_llm_roles
-from llm_planning.planners.xenon.rules import cooking_oracle_roles
+from llm_planning.planners.xenon.role_rules import answered_by_rules
+from llm_planning.planners.xenon.rules import cooking_oracle_roles, cooking_rules
 from llm_planning.planners.xenon.saved import Record, run_of
 from llm_planning.planners.xenon.settings import XenonCookingSettings
 from llm_planning.planners.xenon.similarity import Similar
@@ -130,11 +131,17 @@ async def cook_meals(
         for number in game_order(settings.games, settings.episodes, seed)
     ]
     kitchens = await kitchens_of(specs)
-    roles = (
-        cooking_llm_roles(engines)
-        if settings.prior == "model"
-        else cooking_oracle_roles(accuracy=settings.accuracy, seed=seed)
-    )
+    if settings.prior == "model":
+        answered = answered_by_rules(settings, engines, cooking_rules(), seed=seed)
+        roles = cooking_llm_roles(engines)
+        roles = replace(
+            roles,
+            predict=answered.roles.get("tool", roles.predict),
+            choose=answered.roles.get("action", roles.choose),
+            oracles=answered.oracles,
+        )
+    else:
+        roles = cooking_oracle_roles(accuracy=settings.accuracy, seed=seed)
     asked = Counted(roles.predict), Counted(roles.choose)
     # Only XENON counts failures against an action.
     x0 = settings.x0 if isinstance(settings, XenonCookingSettings) else 1

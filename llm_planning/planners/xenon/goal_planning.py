@@ -47,6 +47,7 @@ from llm_planning.planners.xenon.graph_initialization import (
 from llm_planning.planners.xenon.knowledge import Knowledge
 from llm_planning.planners.xenon.parts import prior_asking
 from llm_planning.planners.xenon.prompts import GREEDY, Description, Intervention, compose
+from llm_planning.planners.xenon.role_rules import ESCAPE, INTERVENTION, answered_by_rules
 from llm_planning.planners.xenon.roles import StuckQuestion
 from llm_planning.planners.xenon.saved import Saved
 from llm_planning.planners.xenon.settings import FIRST, TRUTH
@@ -184,7 +185,7 @@ def reprompting(world: SimulatedWorld, reprompter: Reprompter[str]) -> Reprompt:
 
 
 async def _always_intervene(_: StuckQuestion, /) -> str:
-    return "get out of here"
+    return ESCAPE
 
 
 ALWAYS = Reprompter(text_caption, _always_intervene)
@@ -219,8 +220,11 @@ async def plan_and_act(
     world = _simulated(text, problem.task, settings, seed, patience=patience)
     asking = prior_asking(settings, text, engines, seed=seed)
     reprompter = text_reprompter(engines) if settings.prior == "model" else ALWAYS
+    stuck = answered_by_rules(settings, engines, {"intervene": INTERVENTION}, seed=seed)
+    if "intervene" in stuck.roles:
+        reprompter = Reprompter(text_caption, stuck.roles["intervene"])
     believed = await _believed(settings, asking, text, problem.task)
-    return await play(
+    outcome = await play(
         problem.task,
         world,
         book=text.book,
@@ -233,6 +237,8 @@ async def plan_and_act(
         seed=seed,
         oracles=asking.roles.oracles,
     )
+    described = [*asking.roles.oracles, *stuck.oracles]
+    return replace(outcome, trace={**outcome.trace, "oracles": described})
 
 
 async def plan_with_true_actions(

@@ -80,9 +80,7 @@ async def learn(
     )
     unperturbed = TextWorld(game, goals=wanted, verbs=action_set(settings.verbs))
     told = unperturbed.items if settings.names == "all" else wanted
-    roles = prior_roles(
-        settings.prior, unperturbed, engines, seed=seed, names=told if closed else None
-    )
+    roles = prior_roles(settings, unperturbed, engines, seed=seed, names=told if closed else None)
     learner = Learner(
         memory=ActionMemory(unperturbed.verbs, x0=settings.x0),
         similar=Similar(engines.default),

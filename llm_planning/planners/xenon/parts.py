@@ -34,6 +34,7 @@ from llm_planning.planners.xenon.revision import (
     gathering,
     ranking,
 )
+from llm_planning.planners.xenon.role_rules import answered_by_rules, rules_of
 from llm_planning.planners.xenon.roles import Roles
 from llm_planning.planners.xenon.rules import oracle_roles
 from llm_planning.planners.xenon.similarity import Similar
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
         AskingSettings,
         LearningSettings,
         PlanningSettings,
-        Prior,
     )
     from llm_planning.roles import Engines
 
@@ -185,25 +185,35 @@ async def nothing_predicted(_: Learner) -> Initial:
 
 
 def prior_roles(
-    prior: Prior,
+    settings: LearningSettings | AskingSettings | PlanningSettings,
     world: TextWorld,
     engines: Engines,
     *,
     seed: int,
     names: Sequence[str] | None = None,
 ) -> Roles:
-    """Returns the roles that the setting `prior` names.
+    """Returns the roles with the answerers that the settings `prior` and `roles` say.
 
     Args:
-        prior: `model` or `table12`.
+        settings: of the run.
         world: of the unperturbed rules.
         engines: the models.
         seed: of draws and errors.
         names: the item names that an answer may use; None allows any name.
+
+    Raises:
+        SettingsError: the setting `roles` is not possible.
     """
-    if prior == "model":
-        return llm_roles(engines, names=names, actions=world.verbs, seed=seed)
-    roles = oracle_roles(world.book, items=world.items, seed=seed)
+    if settings.prior == "model":
+        roles = llm_roles(engines, names=names, actions=world.verbs, seed=seed)
+        answered = answered_by_rules(
+            settings, engines, rules_of(world.book, items=world.items, seed=seed), seed=seed
+        )
+        roles = replace(roles, **answered.roles, oracles=answered.oracles)
+        if "predict" not in answered.roles:
+            return roles
+    else:
+        roles = oracle_roles(world.book, items=world.items, seed=seed)
     return roles if names is None else replace(roles, predict=_closed(names, roles.predict))
 
 
@@ -221,7 +231,7 @@ def prior_asking(
     return Asking(
         memory=ActionMemory(world.verbs, x0=settings.x0),
         similar=Similar(engines.default),
-        roles=prior_roles(settings.prior, world, engines, seed=seed),
+        roles=prior_roles(settings, world, engines, seed=seed),
         k=settings.k,
     )
 

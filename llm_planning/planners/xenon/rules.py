@@ -28,10 +28,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from llm_planning.environments.cooking import recipes
 from llm_planning.planners.xenon.roles import MOST, CookingRoles, Roles
+from llm_planning.roles.domain_rules import spread
 from llm_planning.roles.oracles import Errors, Oracle, Rule, describe, draw
 
 if TYPE_CHECKING:
@@ -48,9 +49,6 @@ if TYPE_CHECKING:
         Requirements,
         ToolQuestion,
     )
-
-RANKED_SHARE = 0.9
-"""Probability that a ranking gives to the items believed to be required; our choice."""
 
 MOST_UNDER = 0.9
 """Largest share of wrong quantities that are too low, for books with few quantities above 1."""
@@ -172,6 +170,15 @@ def chooser(actions: Mapping[str, str], *, rate: float, seed: int) -> Oracle[Act
         rate: probability of the right action, if it is an option.
         seed: of the errors.
     """
+    return Oracle("action", chosen(actions), errors=Errors(rate=rate, kind="sticky"), seed=seed)
+
+
+def chosen(actions: Mapping[str, str]) -> Rule[ActionQuestion, str]:
+    """The right action, and any other.
+
+    Args:
+        actions: item -> its right action; for an item that is not listed, every action is wrong.
+    """
 
     def right(question: ActionQuestion) -> str | None:
         action = actions.get(question.item)
@@ -184,8 +191,7 @@ def chooser(actions: Mapping[str, str], *, rate: float, seed: int) -> Oracle[Act
     def situation(question: ActionQuestion) -> tuple[str | int, ...]:
         return (question.item, *sorted({*question.options}), len(question.analyses))
 
-    rule = Rule(right=right, wrong=wrong, situation=situation)
-    return Oracle("action", rule, errors=Errors(rate=rate, kind="sticky"), seed=seed)
+    return Rule(right=right, wrong=wrong, situation=situation)
 
 
 async def analyse(failure: Failure, /) -> str:
@@ -221,12 +227,7 @@ class Beliefs:
     async def rank(self, question: RankingQuestion, /) -> Sequence[float]:
         """Gives 0.9 to the items believed to be required and the rest to the others, evenly."""
         believed = self.belief(question.item, asking=0)
-        first = sum(u in believed for u in question.candidates)
-        others = len(question.candidates) - first
-        share = RANKED_SHARE if first and others else float(first > 0)
-        likely = math.log(share / first) if first else 0.0
-        unlikely = math.log((1 - share) / others) if others else 0.0
-        return [likely if u in believed else unlikely for u in question.candidates]
+        return spread(question.candidates, believed)
 
     def describe(self) -> dict[str, object]:
         """Returns a description of this oracle as JSON values, for the record of a run."""
@@ -241,8 +242,22 @@ class Beliefs:
         """
         if item not in self._book.rules:
             return {}
+        return self._drawn(item, draw(self._seed, "requirements", item, asking))
+
+    def mistaken(self, item: str, rng: Random) -> dict[str, int]:
+        """Returns requirements with at least one mistake, drawn by a generator.
+
+        Args:
+            item: v; something is added to a name that does not exist.
+            rng: of the mistakes.
+        """
+        known = item in self._book.rules
+        truth = self._book.requirements(item) if known else {}
+        believed = self._drawn(item, rng) if known else {}
+        return believed if believed != truth else {**truth, **self._unnecessary(item, truth, rng)}
+
+    def _drawn(self, item: str, rng: Random) -> dict[str, int]:
         rates, truth = self._rates, self._book.requirements(item)
-        rng = draw(self._seed, "requirements", item, asking)
         adds, omits = _mistakes(rates, rng.random())
         believed = self._quantities.predicted(truth, rng)
         if omits and believed:
@@ -344,6 +359,17 @@ def cooking_oracle_roles(*, accuracy: float, seed: int) -> CookingRoles:
         accuracy: probability of a right answer; a wrong one is uniform among the others.
         seed: of every draw.
     """
+    errors = Errors(rate=accuracy, kind="sticky")
+    rules = cooking_rules()
+    predict = Oracle("tool", rules["tool"], errors=errors, seed=seed)
+    choose = Oracle("action", rules["action"], errors=errors, seed=seed)
+    return CookingRoles(
+        predict=predict, choose=choose, oracles=(predict.describe(), choose.describe())
+    )
+
+
+def cooking_rules() -> dict[str, Rule[Any, Any]]:
+    """Maps the roles of an agent in the kitchen to right and wrong answers."""
 
     def wrong(question: ToolQuestion, rng: Random) -> str | None:
         fitting = recipes.RULES[question.item].tools
@@ -356,8 +382,4 @@ def cooking_oracle_roles(*, accuracy: float, seed: int) -> CookingRoles:
         situation=lambda question: (question.item, len(question.failures)),
     )
     actions = {v: rule.action for v, rule in recipes.RULES.items()}
-    predict = Oracle("tool", tools, errors=Errors(rate=accuracy, kind="sticky"), seed=seed)
-    choose = chooser(actions, rate=accuracy, seed=seed)
-    return CookingRoles(
-        predict=predict, choose=choose, oracles=(predict.describe(), choose.describe())
-    )
+    return {"tool": tools, "action": chosen(actions)}

@@ -9,14 +9,37 @@ from pydantic import AfterValidator, Field, model_validator
 
 from llm_planning.environments.minecraft.perturbation import Pool  # noqa: TC001 (pydantic)
 from llm_planning.environments.minecraft.text_world import action_set
+from llm_planning.roles import RoleSettings
 from llm_planning.settings import Settings
+
+ROLES = ("predict", "correct", "choose", "analyse", "rank", "intervene", "tool", "action")
+"""The roles that one of XENON's planners asks; the last two in the kitchen."""
 
 Prior: TypeAlias = Literal["model", "table12"]
 Names: TypeAlias = Literal["goals", "all"]
 ActionSetSize: TypeAlias = Annotated[int, AfterValidator(lambda size: len(action_set(size)))]
 
 
-class LearningSettings(Settings):
+class AskedSettings(RoleSettings):
+    """Settings of a planner of XENON's that asks questions.
+
+    By the setting `roles` rules answer some questions, with the errors that it states. A `prior`
+    other than `model` has rules answer all of them, with the errors of the paper.
+    """
+
+    known_roles = ROLES
+
+    @model_validator(mode="after")
+    def _one_says_who_answers(self) -> AskedSettings:
+        prior = getattr(self, "prior", "model")
+        if self.roles != "llm" and prior != "model":
+            raise ValueError(
+                f"prior={prior} and roles={self.roles} both say who answers: leave one of them out"
+            )
+        return self
+
+
+class LearningSettings(AskedSettings):
     """Settings of every agent that learns dependencies and actions.
 
     Attributes:
@@ -101,7 +124,7 @@ class ControllerSettings(Settings):
     controller: Literal["minerl", "minerl-standard", "mineflayer"] = "minerl"
 
 
-class PlanningSettings(ControllerSettings):
+class PlanningSettings(AskedSettings, ControllerSettings):
     """Settings of XENON and its ablations for a given goal.
 
     Attributes:
@@ -153,7 +176,7 @@ class MemorySettings(SelectionSettings):
     x0: int = Field(2, ge=1)
 
 
-class AskingSettings(MemorySettings):
+class AskingSettings(AskedSettings, MemorySettings):
     """Settings of the planners that ask a model for actions (Figure 25).
 
     Attributes:
@@ -165,7 +188,7 @@ class AskingSettings(MemorySettings):
     prior: Prior = "model"
 
 
-class CookingSettings(Settings):
+class CookingSettings(AskedSettings):
     """Settings of a run of cooking episodes.
 
     Attributes:

@@ -1,0 +1,178 @@
+"""Domains whose rules answer questions in a model's place."""
+
+from __future__ import annotations
+
+import inspect
+from math import log
+from random import Random
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from llm_planning.domain import A, DomainError, S, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection, Sequence
+
+    from llm_planning.domain import Domain
+
+
+class DomainWithRules(Protocol[S, A]):
+    """A domain that knows a way to its goal. All of its methods are plain functions."""
+
+    def start(self, seed: int) -> S:
+        """s_0."""
+        ...
+
+    def actions(self, state: S) -> Sequence[A]:
+        """The possible actions."""
+        ...
+
+    def step(self, state: S, action: A, rng: Random) -> Step[S]:
+        """Takes an action."""
+        ...
+
+    def feasible(self, state: S, action: A) -> str | None:
+        """Why an action cannot be carried out; None if it can."""
+        ...
+
+    def advise(self, state: S) -> Sequence[A]:
+        """The remaining actions to the goal, in an order that works."""
+        ...
+
+    def describe(self, state: S) -> str:
+        """The state in words."""
+        ...
+
+    def success(self, state: S) -> bool:
+        """Whether the goal is reached."""
+        ...
+
+    def score(self, state: S) -> float:
+        """How far the goal is reached, from 0 to 1."""
+        ...
+
+
+MEMBERS = ("actions", "step", "feasible", "advise", "describe", "success", "score")
+"""The members of `DomainWithRules` that rules need to answer every question."""
+
+ADVICE = ("actions", "step", "feasible", "advise")
+"""The members that rules need to say which actions lead to the goal."""
+
+WALKED = ("start", *ADVICE, "success")
+"""The members that a walk over states needs."""
+
+
+def missing_for_rules(domain: object, members: Sequence[str] = MEMBERS) -> list[str]:
+    """The members that a domain lacks or has as coroutine functions, each in backquotes."""
+    found = {name: getattr(domain, name, None) for name in members}
+    return [
+        f"`{name}`"
+        for name, member in found.items()
+        if member is None or inspect.iscoroutinefunction(member)
+    ]
+
+
+def on_the_way(domain: DomainWithRules[S, A], state: S) -> list[A]:
+    """The advised actions that can be carried out now, in the order of the advice."""
+    return [action for action in domain.advise(state) if domain.feasible(state, action) is None]
+
+
+Advise: TypeAlias = "Callable[[Any, Sequence[str]], Awaitable[tuple[str, ...]]]"
+"""Maps a state and some of its actions in words to those among them that lead to the goal."""
+
+
+def adviser(domain: Domain[Any, Any], *, seed: int) -> Advise:
+    """Makes a function that says by a domain's rules which actions lead to the goal.
+
+    If the domain's `advise` is a coroutine function, as in a text game, only the first action of
+    its advice does. Otherwise those of `leading` do.
+
+    Args:
+        domain: a domain with `advise`, and without a belief.
+        seed: of what happens after an action.
+
+    Raises:
+        DomainError: the domain lacks `advise` or the members that go with it, or hides its state.
+    """
+    if getattr(domain, "belief", None) is not None:
+        raise DomainError("it hides its state (it has a belief), which its rules would give away")
+    told: Any = getattr(domain, "advise", None)
+    if inspect.iscoroutinefunction(told):
+
+        async def first(state: Any, actions: Sequence[str]) -> tuple[str, ...]:  # noqa: ANN401
+            return tuple(str(one) for one in (await told(state))[:1] if str(one) in actions)
+
+        return first
+    if missing := missing_for_rules(domain, ADVICE):
+        raise DomainError(f"add {', '.join(missing)} as plain methods")
+    rules: Any = domain
+
+    async def all_leading(state: Any, actions: Sequence[str]) -> tuple[str, ...]:  # noqa: ANN401
+        return leading(rules, state, actions, seed=seed)
+
+    return all_leading
+
+
+def leading(
+    domain: DomainWithRules[S, A], state: S, actions: Sequence[str], *, seed: int
+) -> tuple[str, ...]:
+    """The actions that lead to the goal: the advised ones that can be carried out now.
+
+    If none of these is among the actions, as where the advice wants other quantities, they are the
+    actions after which the advice is shorter.
+
+    Args:
+        domain: with the members `ADVICE`.
+        state: the present state.
+        actions: the texts of some of its actions.
+        seed: of what happens after an action.
+
+    Example:
+        >>> from llm_planning.environments.minecraft.domain import Minecraft
+        >>> from llm_planning.roles.domain_rules import leading
+        >>> world = Minecraft(task="obtain-leather")
+        >>> leading(world, world.start(0), ["mine 3 oak_log", "find 1 cow"], seed=0)
+        ('find 1 cow',)
+    """
+    advised = {str(action) for action in on_the_way(domain, state)}
+    if found := tuple(action for action in actions if action in advised):
+        return found
+    way = len(domain.advise(state))
+
+    def shortens(action: A) -> bool:
+        step = domain.step(state, action, Random(f"{seed} advised {action}"))
+        return step.obstacle is None and len(domain.advise(step.state)) < way
+
+    named = [action for action in domain.actions(state) if str(action) in actions]
+    return tuple(str(action) for action in named if shortens(action))
+
+
+ADVISED_SHARE = 0.9
+"""Probability that rules give to what they hold right, if it is one of several choices.
+
+It is our choice, which began with XENON's ranking of required items.
+"""
+
+
+def spread(choices: Sequence[str], right: Collection[str]) -> list[float]:
+    """Log-probabilities of choices of which some are right, in nats, shape [choices].
+
+    With n choices of which m are right, 0 < m < n, a right one has log(s / m) and any other
+    log((1 - s) / (n - m)), where s is `ADVISED_SHARE`. If none or all are right, all have
+    log(1 / n).
+
+    Args:
+        choices: what is chosen from, at least one.
+        right: those held right; others than `choices` do not matter.
+
+    Example:
+        >>> from math import exp
+        >>> from llm_planning.roles.domain_rules import spread
+        >>> [round(exp(one), 3) for one in spread(["a", "b", "c"], {"b"})]
+        [0.05, 0.9, 0.05]
+    """
+    first = sum(choice in right for choice in choices)
+    others = len(choices) - first
+    share = ADVISED_SHARE if first and others else float(first > 0)
+    likely = log(share / first) if first else 0.0
+    unlikely = log((1 - share) / others) if others else 0.0
+    return [likely if choice in right else unlikely for choice in choices]

@@ -1,0 +1,372 @@
+"""Rules that answer what every planner asks about actions: π by hand, errors, and every planner."""
+
+import hashlib
+import json
+import re
+from collections import Counter
+from math import exp, log
+from random import Random
+
+import pytest
+from any_domain_worlds import Corridor, Tiger, run
+
+from llm_planning.domain import DomainError
+from llm_planning.environments.minecraft.domain import Minecraft
+from llm_planning.environments.minecraft.option_language import Option
+from llm_planning.environments.textgame.domain import TextGameDomain
+from llm_planning.environments.textgame.snapshot_game import SnapshotGame
+from llm_planning.environments.textgame.trapdoor import TrapDoor
+from llm_planning.experiments.trial import Trial
+from llm_planning.planners.any_domain.roles import THOUGHT, ActWording, Situation
+from llm_planning.planners.any_domain.rules import (
+    INSIGHT,
+    POLICY,
+    KnownChoice,
+    RuleAnswers,
+    choice_of,
+)
+from llm_planning.planners.any_domain.settings import PuctSettings
+from llm_planning.planners.catalogue import PLANNERS
+from llm_planning.planners.mc_dml.roles import SENTENCE
+from llm_planning.planners.mc_dml.rules import GENERAL, Lapse
+from llm_planning.roles import Engines, missing_for_rules
+from llm_planning.roles.domain_rules import ADVICE, adviser, leading, spread
+from llm_planning.running import prepare
+from llm_planning.settings import SettingsError
+from llm_planning.specs import choose
+from llm_serving.encoder_engine import EncoderEngine
+from llm_serving.scripted import ScriptedEngine
+
+ASKING = {name: spec for name, spec in PLANNERS.items() if spec.roles}
+QUICK = {
+    "simulations_per_action": 5,
+    "simulations": 20,
+    "steps": 200,
+    "iter": 4,
+    "games": 1,
+    "episodes": 1,
+}
+
+
+class Rooms(Corridor):
+    """A corridor that knows its way; a jump is advised in the middle, and never among actions."""
+
+    def feasible(self, state, action):
+        return "too far" if action == "fly" else None
+
+    def advise(self, state):
+        left = self.rooms - 1 - state
+        return ["fly", *["forward"] * left][: 2 * left]
+
+    def success(self, state):
+        return state == self.rooms - 1
+
+
+class Leaps(Rooms):
+    """The same, where the advice names a step that is not listed: two rooms at once."""
+
+    def advise(self, state):
+        return ["forward 2"] * ((self.rooms - state) // 2)
+
+
+def test_shares_by_hand():
+    """0.9 to the two right ones of five, 0.1 to the three others."""
+    found = [exp(one) for one in spread(list("abcde"), {"a", "e", "z"})]
+    assert found == pytest.approx([0.45, 0.1 / 3, 0.1 / 3, 0.1 / 3, 0.45])
+    assert spread(["a", "b"], {"a", "b"}) == [log(1 / 2)] * 2
+    assert spread(["a", "b"], ()) == [log(1 / 2)] * 2
+
+
+def test_leading_actions_are_advised_and_feasible():
+    world = Minecraft(task="obtain-leather")
+    start = world.start(0)
+    names = [str(action) for action in world.actions(start)]
+    advised = [str(one) for one in world.advise(start)]
+    assert advised == ["find 1 cow", "kill 1 cow"]
+    # No cow is in sight yet.
+    assert leading(world, start, names, seed=0) == ("find 1 cow",)
+    assert leading(Rooms(4), 1, ("back", "forward", "fly"), seed=0) == ("forward",)
+
+
+def test_where_the_advice_names_other_quantities_shorter_ways_count():
+    world = Minecraft(task="craft-a-golden-sword")
+    state = world.start(0)
+    draws = Random(1)
+    while Option("mine", 2, "gold_ore") not in world.advise(state)[:1]:
+        state = world.step(state, world.advise(state)[0], draws).state
+    names = [str(action) for action in world.actions(state)]
+    assert "mine 2 gold_ore" not in names
+    found = leading(world, state, names, seed=0)
+    assert {"mine 3 gold_ore", "mine 8 gold_ore"} >= set(found) != set()
+    # Of 5 rooms, room 1 is two leaps from the end, rooms 2 and 3 are one.
+    assert leading(Leaps(5), 1, ("forward", "back"), seed=0) == ("forward",)
+    assert leading(Leaps(5), 2, ("forward", "back"), seed=0) == ()
+
+
+@pytest.mark.parametrize(
+    ("world", "message"),
+    [
+        (Corridor(), "add `feasible`, `advise` as plain methods"),
+        (Tiger(), "hides its state"),
+    ],
+)
+def test_domains_without_advice(world, message):
+    with pytest.raises(DomainError, match=message):
+        adviser(world, seed=0)
+
+
+def test_members_are_named():
+    assert missing_for_rules(Corridor, ADVICE) == ["`feasible`", "`advise`"]
+    assert missing_for_rules(Rooms, ADVICE) == []
+
+
+CHOICE = KnownChoice(("a", "b", "c"), ("here",), ("b",))
+
+
+def test_right_and_wrong_policies():
+    assert POLICY.right(CHOICE) == spread("abc", {"b"})
+    drawn = Counter(tuple(POLICY.wrong(CHOICE, Random(n))) for n in range(200))
+    assert set(drawn) == {tuple(spread("abc", {"a"})), tuple(spread("abc", {"c"}))}
+    # 100 ± 4 standard deviations of √50.
+    assert 70 <= min(drawn.values()) <= 100
+    assert POLICY.wrong(KnownChoice(("a",), (), ("a",)), Random(0)) is None
+
+
+def test_thoughts_and_reflections_are_of_the_languages_of_their_roles():
+    for answer in (INSIGHT.right(CHOICE), INSIGHT.wrong(CHOICE, Random(0))):
+        assert re.fullmatch(THOUGHT.regex, answer)
+    assert INSIGHT.right(CHOICE).endswith("now: b.")
+    strange = KnownChoice(("Inspect No. 9!",), (), ("Inspect No. 9!",))
+    assert re.fullmatch(THOUGHT.regex, INSIGHT.right(strange))
+    lapse = Lapse("told", 2, "c", CHOICE)
+    assert lapse.right() == "Next time, at move 2, b is better than c."
+    assert lapse.wrong(Random(0)) in {
+        f"Next time, at move 2, {one} is better than c." for one in "ac"
+    }
+    assert Lapse("told", 1, "No!", CHOICE).right() == GENERAL
+    for sentence in (lapse.right(), GENERAL):
+        assert re.fullmatch(SENTENCE.regex, sentence)
+
+
+def rule_prior(world, *, roles, seed=0, mixture=0.0, temperature=None):
+    answers = RuleAnswers(
+        PuctSettings.read({"roles": str(roles)}),
+        Engines(EncoderEngine()),
+        advise=lambda seed: adviser(world, seed=seed),
+        seed=seed,
+    )
+    return answers.prior(
+        choice_of,
+        kind="exact",
+        wording=ActWording(world),
+        temperature=temperature,
+        mixture=mixture,
+    )
+
+
+def situation(room):
+    return Situation((), f"room {room}", ("forward", "back"), state=room)
+
+
+async def test_the_prior_of_rules_by_hand():
+    prior = rule_prior(Rooms(), roles="rules")
+    assert await prior(situation(3)) == pytest.approx([0.9, 0.1])
+    # ε = 0.2: 0.8 · 0.9 + 0.2 / 2.
+    mixed = rule_prior(Rooms(), roles="rules", mixture=0.2)
+    assert await mixed(situation(3)) == pytest.approx([0.82, 0.18])
+    # Temperature 2 takes roots: 3 : 1.
+    soft = rule_prior(Rooms(), roles="rules", temperature=2.0)
+    assert await soft(situation(3)) == pytest.approx([0.75, 0.25])
+    # At the end nothing is advised.
+    assert await prior(situation(9)) == [0.5, 0.5]
+
+
+async def test_a_stated_rate_is_the_share_of_right_priors(tmp_path):
+    file = tmp_path / "roles.yaml"
+    file.write_text("prior: {rate: 0.7}\n")
+    right = 0
+    for seed in range(60):
+        prior = rule_prior(Rooms(12), roles=file, seed=seed)
+        for room in range(10):
+            forward, back = await prior(situation(room))
+            assert sorted([forward, back]) == pytest.approx([0.1, 0.9])
+            right += forward > back
+    # 420 of 600, ± 4 standard deviations of √(600 · 0.7 · 0.3) = 11.2.
+    assert 375 <= right <= 465
+
+
+async def test_the_uniform_prior_asks_nobody():
+    outcome = await run("llm-policy", Corridor(3), roles="rules", prior="uniform", moves=2)
+    assert "oracles" not in outcome.trace
+
+
+@pytest.mark.parametrize("name", ["puct", "llm-policy", "react"])
+async def test_rules_win_where_a_uniform_prior_does_not(name):
+    world = Minecraft(task="cook-meat")
+    quick = {"simulations": 20, "depth": 5} if name == "puct" else {}
+    by_rules = await run(name, world, engine=EncoderEngine(), roles="rules", moves=12, **quick)
+    assert by_rules.success is True
+    assert len(by_rules.plan) == 6
+    assert by_rules.trace["settings"]["roles"] == "rules"
+    assert {one["role"] for one in by_rules.trace["oracles"]} == {*PLANNERS[name].roles}
+    if name != "react":
+        blind = await run(name, world, prior="uniform", moves=12, **quick)
+        assert blind.success is False
+
+
+async def test_rules_that_are_always_wrong_do_not_win(tmp_path):
+    file = tmp_path / "roles.yaml"
+    file.write_text("prior: {rate: 0.0, kind: systematic}\n")
+    outcome = await run("llm-policy", Minecraft(task="obtain-leather"), roles=str(file), moves=12)
+    assert outcome.success is False
+    assert outcome.trace["oracles"][0]["oracle"]["rate"] == 0.0
+
+
+async def test_a_thought_of_rules_before_a_model_s_action(tmp_path):
+    """Roles are assigned one by one: the rules think, the model acts on the thought."""
+    file = tmp_path / "roles.yaml"
+    file.write_text("think: rules\n")
+
+    def obey(text, choices):
+        (said,) = re.findall(r"leads to the goal now: ([a-z]+)\.", text.rpartition("Now:")[2])
+        return [log(0.9 if choice == said else 0.1) for choice in choices]
+
+    engine = ScriptedEngine({}, score=obey)
+    outcome = await run("react", Rooms(4), engine=engine, roles=str(file))
+    assert outcome.plan == ("forward",) * 3
+    assert [one["role"] for one in outcome.trace["oracles"]] == ["think"]
+
+
+@pytest.mark.parametrize(
+    ("roles", "message"),
+    [
+        (
+            "rules",
+            "no rules that answer 'prior': add `feasible`, `advise` as plain methods, or let a",
+        ),
+        ("prior: {model: other}", "the model other of role 'prior' is not open"),
+        ("priors: rules", "unknown role 'priors'; did you mean prior"),
+    ],
+)
+async def test_refusals_are_one_line(tmp_path, roles, message):
+    if roles != "rules":
+        file = tmp_path / "roles.yaml"
+        file.write_text(f"{roles}\n")
+        roles = str(file)
+    with pytest.raises(ValueError, match=message):
+        await run("llm-policy", Corridor(), engine=EncoderEngine(), roles=roles)
+
+
+async def test_a_policy_has_no_items_that_could_err(tmp_path):
+    file = tmp_path / "roles.yaml"
+    file.write_text("prior: {rate: 0.5, unit: item}\n")
+    with pytest.raises(ValueError, match="role prior has no items"):
+        await run("puct", Rooms(), engine=EncoderEngine(), roles=str(file))
+
+
+async def test_a_hidden_state_stays_hidden():
+    with pytest.raises(SettingsError, match=r"it hides its state .* or let a model answer it"):
+        await run("puct", Tiger(), engine=EncoderEngine(), roles="rules")
+
+
+@pytest.mark.parametrize("name", ASKING)
+async def test_every_planner_that_asks_has_rules_in_its_own_world(name, text_encoder):
+    spec = ASKING[name]
+    quick = {key: QUICK[key] for key in spec.settings.known_keys() if key in QUICK}
+    # The options of Tree of Options are carried out once: this task does not need luck.
+    task = "cook-meat" if "d" in spec.settings.known_keys() else None
+    prepared = prepare(name, task=task, settings={"roles": "rules", **quick})
+    outcome = await prepared.run(Engines(EncoderEngine(text_encoder)), 0)
+    asked = {one["role"] for one in outcome.trace["oracles"]}
+    assert asked <= {*spec.roles}
+    if prepared.domain is not None:
+        assert outcome.success is True
+        assert asked
+
+
+@pytest.mark.parametrize("name", ASKING)
+async def test_a_file_of_rates_is_taken_by_every_planner(name, tmp_path):
+    file = tmp_path / "roles.yaml"
+    file.write_text(
+        "".join(f"{role}: {{rate: 0.9, kind: sticky}}\n" for role in ASKING[name].roles)
+    )
+    prepared = prepare(name, settings={"roles": str(file)})
+    assert (
+        prepared.chosen.to_json()["roles_sha256"] == hashlib.sha256(file.read_bytes()).hexdigest()
+    )
+    assert all(
+        prepared.chosen.planner.assignment.of(role).rate == 0.9 for role in ASKING[name].roles
+    )
+
+
+@pytest.mark.parametrize("planner", ["puct", "llm-agent", "xenon", "xenon-cooking"])
+def test_trials_without_the_setting_keep_their_keys(planner):
+    spec = PLANNERS[planner]
+
+    def trial(**settings):
+        chosen = choose(spec, None, settings)
+        return Trial(planner=planner, domain="d", task="t", model="none", settings=chosen.to_json())
+
+    assert "roles" not in trial().settings
+    assert trial().key == trial(roles="llm").key != trial(roles="rules").key
+    assert choose(spec, None, {}).every_value()["roles"] == "llm"
+    assert spec.settings.read(trial(roles="rules").settings).roles == "rules"
+
+
+def test_tree_of_options_goes_on_to_say_who_answers():
+    said = choose(PLANNERS["too"], None, {}).to_json()
+    assert (said["roles"], said["roles_sha256"]) == ("llm", "")
+
+
+# Text games ---------------------------------------------------------------------------------------
+
+
+async def after(world, *actions):
+    here = await world.start(0)
+    for action in actions:
+        here = await world.play(here, action, Random(0))
+    return here
+
+
+@pytest.mark.parametrize(
+    ("done", "advised"),
+    [
+        ((), TrapDoor.walkthrough),
+        (("take lantern",), TrapDoor.walkthrough[1:]),
+        (("open case",), ("close case", *TrapDoor.walkthrough)),
+        # What cannot be undone: the way to victory is found anew.
+        (("wind clock",), TrapDoor.walkthrough),
+        # Under the ground without the lantern all is lost.
+        (("open trap door",), ()),
+        (TrapDoor.walkthrough, ()),
+    ],
+)
+async def test_a_game_advises_its_walkthrough_and_the_way_back_to_it(done, advised):
+    world = TextGameDomain(SnapshotGame(TrapDoor()))
+    assert await world.advise(await after(world, *done)) == advised
+
+
+async def test_a_game_without_a_walkthrough_says_so():
+    outcome = prepare("llm-agent", settings={"roles": "rules"})
+    assert outcome.domain_name == "textgame"
+    game = SnapshotGame(TrapDoor())
+    game.walkthrough = ()
+    with pytest.raises(Exception, match="trap-door comes without a walkthrough, so no rule knows"):
+        await run("llm-policy", TextGameDomain(game), engine=EncoderEngine(), roles="rules")
+
+
+async def test_reflections_of_rules_name_the_first_wrong_move(tmp_path):
+    """A wrong prior takes the bait; the reflection says what was right at that move."""
+    file = tmp_path / "roles.yaml"
+    file.write_text("prior: {rate: 0.0}\nreflection: rules\n")
+    prepared = prepare(
+        "reflection-agent",
+        task="trap-door",
+        settings={"roles": str(file), "k": 1, "moves": 6, "remember": "off"},
+    )
+    outcome = await prepared.run(Engines(EncoderEngine()), 0)
+    first, second = outcome.trace["rounds"]
+    (said,) = second["reflections"]
+    number = int(re.search(r"at move (\d+),", said)[1])
+    assert first["actions"][number - 1] in said
+    assert json.dumps(outcome.trace["oracles"]).count('"role"') == 2

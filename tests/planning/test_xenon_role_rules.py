@@ -1,0 +1,115 @@
+"""XENON's roles by the setting `roles`: the rule book's answers, and errors of a stated rate."""
+
+from math import exp
+from random import Random
+
+import pytest
+
+from llm_planning.environments.minecraft.rulebook import game_rules
+from llm_planning.environments.minecraft.text_world import TextWorld
+from llm_planning.planners.catalogue import PLANNERS
+from llm_planning.planners.xenon.role_rules import INTERVENTION, answered_by_rules, rules_of
+from llm_planning.planners.xenon.roles import (
+    ActionQuestion,
+    CorrectionQuestion,
+    Failure,
+    NeedsQuestion,
+    RankingQuestion,
+    StuckQuestion,
+)
+from llm_planning.planners.xenon.settings import AskingSettings, LearningSettings
+from llm_planning.roles import Engines
+from llm_planning.settings import SettingsError
+from llm_serving.encoder_engine import EncoderEngine
+
+BOOK = game_rules()
+WORLD = TextWorld(BOOK)
+RULES = rules_of(BOOK, items=WORLD.items, seed=0)
+
+
+def answered(file, text):
+    file.write_text(text)
+    settings = LearningSettings.read({"roles": str(file)})
+    return answered_by_rules(settings, Engines(EncoderEngine()), RULES, seed=3)
+
+
+def test_requirements_are_the_books():
+    asked = NeedsQuestion("furnace")
+    assert RULES["predict"].right(asked) == {"cobblestone": 8, "crafting_table": 1}
+    assert RULES["predict"].right(NeedsQuestion("no_such_thing")) == {}
+    assert RULES["correct"].right(CorrectionQuestion("stick", asking=2)) == {"planks": 2}
+
+
+@pytest.mark.parametrize("item", ["furnace", "stick", "log", "no_such_thing"])
+def test_wrong_requirements_are_never_right(item):
+    """Also of an item that requires nothing: then something is added."""
+    asked = NeedsQuestion(item)
+    wrong = [RULES["predict"].wrong(asked, Random(seed)) for seed in range(200)]
+    assert RULES["predict"].right(asked) not in wrong
+    assert len({tuple(one.items()) for one in wrong}) > 20
+
+
+def test_analyses_blame_the_action_or_what_is_missing():
+    failure = Failure(item="furnace", action="mine", believed={}, inventory={"cobblestone": 3})
+    rule = RULES["analyse"]
+    assert rule.right(failure) == "mine furnace: mine never obtains it; craft does"
+    lacking = "it requires 8 cobblestone and 1 crafting_table"
+    assert rule.wrong(failure, Random(0)) == f"mine furnace: {lacking}"
+    tried = Failure(item="furnace", action="craft", believed={}, inventory={"cobblestone": 8})
+    assert rule.right(tried) == "craft furnace: it requires 1 crafting_table"
+
+
+def test_rankings_by_hand():
+    asked = RankingQuestion("furnace", ("stick", "cobblestone", "crafting_table", "log"))
+    found = [exp(one) for one in RULES["rank"].right(asked)]
+    assert found == pytest.approx([0.05, 0.45, 0.45, 0.05])
+    wrong = [exp(one) for one in RULES["rank"].wrong(asked, Random(0))]
+    assert max(wrong) == pytest.approx(0.9)
+    assert wrong.index(max(wrong)) in {0, 3}
+
+
+def test_a_stuck_controller_is_freed_or_not():
+    asked = StuckQuestion("dark", "mine log", "log")
+    assert INTERVENTION.right(asked)
+    assert INTERVENTION.wrong(asked, Random(0)) == ""
+
+
+async def test_a_stated_rate_is_the_share_of_right_answers(tmp_path):
+    by = answered(tmp_path / "roles.yaml", "predict: {rate: 0.7}\nchoose: {rate: 0.4}\n")
+    assert set(by.roles) == {"predict", "choose"}
+    assert by.oracles == []
+    right = {"predict": 0, "choose": 0}
+    items = [item for item in WORLD.items if item in BOOK.rules] * 5
+    for item in items:
+        truth = BOOK.rule(item)
+        needs = await by.roles["predict"](NeedsQuestion(item))
+        right["predict"] += needs == truth.requirements
+        action = await by.roles["choose"](ActionQuestion(item, WORLD.verbs))
+        right["choose"] += action == truth.action
+    n = len(items)
+    assert n > 300
+    # Four standard deviations of a share are 2 / √n at most.
+    assert abs(right["predict"] / n - 0.7) < 2 / n**0.5
+    assert abs(right["choose"] / n - 0.4) < 2 / n**0.5
+    assert [one["role"] for one in by.oracles] == ["predict", "choose"]
+
+
+async def test_a_model_that_is_not_open_is_not_replaced(tmp_path):
+    by = answered(tmp_path / "roles.yaml", "rank: {model: other}\n")
+    with pytest.raises(SettingsError, match="the model other of role 'rank' is not open"):
+        await by.roles["rank"](RankingQuestion("stick", ("planks",)))
+
+
+@pytest.mark.parametrize("name", ["xenon", "plan-xenon", "select-sc", "xenon-cooking"])
+def test_two_settings_that_say_who_answers_exclude_each_other(name):
+    settings = PLANNERS[name].settings
+    other = "oracle" if name == "xenon-cooking" else "table12"
+    with pytest.raises(SettingsError, match=f"prior={other} and roles=rules both say who answers"):
+        settings.read({"prior": other, "roles": "rules"})
+    assert settings.read({"prior": other}).roles == "llm"
+
+
+def test_the_roles_of_a_planner_may_be_in_the_file_of_another(tmp_path):
+    file = tmp_path / "roles.yaml"
+    file.write_text("choose: rules\ntool: rules\n")
+    assert AskingSettings.read({"roles": str(file)}).assignment.of("choose").rate == 1.0
