@@ -110,6 +110,9 @@ class Domain(ABC, Generic[S, A]):
             planners in a model's place (`--set roles=rules`). All methods must then be plain
             functions. If `advise` is a coroutine function, rules know the next action only.
         feasible(state, action) -> str | None: why an action cannot be carried out; None if it can.
+        teacher(held_out) -> Teacher: static; makes what `llm-planning distill` teaches with, a
+            `roles.exercises.Teacher`. `held_out` has the names that are left out; None leaves out
+            what the domain leaves out by default.
 
     Attributes:
         tasks: names that the constructor takes as `task`; empty for a domain with one task.

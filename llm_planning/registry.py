@@ -225,6 +225,7 @@ def spec_of(
         settings=settings,
         open=open_,
         source=source,
+        teacher=getattr(kind, "teacher", None),
     )
 
 

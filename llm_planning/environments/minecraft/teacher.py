@@ -232,7 +232,7 @@ class MinecraftTeacher:
         return self._answer.model_validate(change.model_dump())
 
     def can_follow(self, state: State, option: Option, prediction: BaseModel) -> bool:
-        """Whether one of some outcomes has this change of inventory, equipment and height.
+        """Whether equipment, height, and the count of every item are within some outcomes.
 
         What comes into view by chance beside what was looked for does not count, nor do time,
         biome, health and hunger.
@@ -245,12 +245,11 @@ class MinecraftTeacher:
             return False
         if [one for one in prediction.conditions if one.startswith("height")] != _height(outcomes):
             return False
-        # More than four kinds of item cannot be written, and more than 64 of one neither.
-        return any(
-            said.gained == _writable(one.change.gained)
-            and said.lost == _writable(one.change.lost)
-            and said.equipped == one.change.equipped
-            for one in outcomes
+        changes = [one.change for one in outcomes]
+        return (
+            {said.equipped} <= {one.equipped for one in changes}
+            and _within(said.gained, [_writable(one.gained) for one in changes])
+            and _within(said.lost, [_writable(one.lost) for one in changes])
         )
 
     def _obtainable(self) -> list[str]:
@@ -392,7 +391,15 @@ def _middle(changes: Sequence[Mapping[str, int]]) -> dict[str, int]:
     return {item: count for item, count in counts.items() if count}
 
 
+def _within(said: Mapping[str, int], changes: Sequence[Mapping[str, int]]) -> bool:
+    """Whether the count of every item lies between the least and the most of all changes."""
+    items = {*said, *(item for change in changes for item in change)}
+    counts = {item: [change.get(item, 0) for change in changes] for item in items}
+    return all(min(counts[item]) <= said.get(item, 0) <= max(counts[item]) for item in items)
+
+
 def _writable(change: Mapping[str, int]) -> Mapping[str, int]:
+    """What an answer can say of a change: four kinds of item, at most a stack of each."""
     fitting = [(item, min(count, 64)) for item, count in change.items() if item in ITEMS]
     return dict(fitting[:4])
 

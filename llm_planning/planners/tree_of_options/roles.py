@@ -16,6 +16,7 @@ from llm_planning.planners.tree_of_options.answers import (
 )
 from llm_planning.planners.tree_of_options.prompts import (
     NOW,
+    PROPOSED,
     START,
     TAUGHT_ORDER,
     compose,
@@ -94,11 +95,13 @@ class OptionRoles(Generic[S, A]):
 
     def propose(self, k: int, moment: str) -> Role[OptionState[S, A], Sequence[Candidate[A]]]:
         """The role that proposes k candidates ω̃ after τ (eq. 2). Sees goal, state and history."""
-        return self._options("propose", moment, least=k, most=k)
+        # A taught model learned to name so many; the first are the best.
+        asked = max(k, PROPOSED) if self._is_taught("propose", moment) else k
+        return self._options("propose", moment, least=asked, most=asked, kept=k)
 
     def decompose(self) -> Role[OptionState[S, A], Sequence[Candidate[A]]]:
         """The role that writes a plan of at most d options from s_0. Sees goal and state."""
-        return self._options("decompose", NOW, least=1, most=self.settings.d)
+        return self._options("decompose", NOW, least=1, most=self.settings.d, kept=self.settings.d)
 
     def feasibility(self, moment: str) -> Role[OptionQuestion[S, A], Feasibility]:
         """The role that judges whether ω̃ is feasible. Sees goal, state, history and option."""
@@ -148,7 +151,7 @@ class OptionRoles(Generic[S, A]):
         return self._role(name, moment, TerminationAnswer, read)
 
     def _options(
-        self, name: str, moment: str, *, least: int, most: int
+        self, name: str, moment: str, *, least: int, most: int, kept: int
     ) -> Role[OptionState[S, A], Sequence[Candidate[A]]]:
         grammar = self.domain.grammar
 
@@ -162,7 +165,7 @@ class OptionRoles(Generic[S, A]):
 
         async def ask(question: OptionState[S, A], /) -> Sequence[Candidate[A]]:
             # Rules may propose more than `most`.
-            return (await role(question))[:most]
+            return (await role(question))[:kept]
 
         return ask
 
@@ -203,10 +206,16 @@ class OptionRoles(Generic[S, A]):
 
     def _prompt(self, name: str, moment: str, count: int) -> Prompt:
         """The prompt of a role, in the words that its model was taught, if it was."""
-        layout = self.settings.layout
-        askable = layout == "cached" and name in TAUGHT_ORDER and moment != START
-        if askable and (taught := self._engines.of(name).identity.taught):
-            if taught == taught_words(self.domain):
-                return compose_taught(name, self.domain, count=count)
-            logger.warning("the model of role %s was taught other words: it may do badly", name)
-        return compose(name, self.domain, layout, moment=moment, count=count)
+        if self._is_taught(name, moment):
+            return compose_taught(name, self.domain, count=count)
+        return compose(name, self.domain, self.settings.layout, moment=moment, count=count)
+
+    def _is_taught(self, name: str, moment: str) -> bool:
+        """Whether the model of a role was taught this question in today's words."""
+        if self.settings.layout != "cached" or name not in TAUGHT_ORDER or moment == START:
+            return False
+        taught = self._engines.of(name).identity.taught
+        if taught not in {"", taught_words(self.domain)}:
+            logger.warning("the model of role %s was taught other words: teach it again", name)
+            return False
+        return bool(taught)
