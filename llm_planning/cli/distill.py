@@ -80,9 +80,7 @@ def distill(
         roles=tuple(role), hold_out=tuple(hold_out) or None, states=states, seed=seed
     )
     if export is not None:
-        return partial(
-            commands.export, domain, lessons=lessons, file=export, questions=questions
-        )
+        return partial(commands.export, domain, lessons=lessons, file=export, questions=questions)
     return partial(
         commands.distill,
         domain,

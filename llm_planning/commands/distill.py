@@ -24,6 +24,7 @@ from llm_planning.endings import UsageError, refusing
 from llm_planning.interrupts import heard_while_loading
 from llm_planning.names import remedy
 from llm_planning.registry import exercise_makers, find_domain
+from llm_planning.running import REFUSALS
 from llm_serving.models import Card, merge, resolve
 from llm_serving.terminal import SafeConsole, complain, say
 
@@ -174,7 +175,8 @@ def export(domain: str, *, lessons: LessonOptions, file: Path, questions: int) -
 
 def _makers(domain: str, lessons: LessonOptions) -> Makers:
     """The makers of the exercises, each with its roles that are taught."""
-    spec = find_domain(domain)
+    with refusing(*REFUSALS):
+        spec = find_domain(domain)
     if spec.teacher is None:
         raise UsageError(f"{domain} has no teacher, so nothing can be taught; minecraft has one")
     held_out = None if lessons.hold_out is None else tuple(lessons.hold_out)

@@ -15,7 +15,7 @@ IMPORTANCE: Final[Mapping[str, float]] = {"propose": 1.5, "termination": 0.5}
 """Role -> weight of its questions in the loss; 1 for others. Proposing is learned last."""
 
 PER_STATE: Final = 2
-"""The most questions of an exam about one state and role."""
+"""The most questions of an exam about one drawn state and role."""
 
 _STATES_A_QUESTION = 20
 
@@ -51,7 +51,7 @@ class Course:
         ]
 
     def exam(self, questions: int) -> list[Exercise]:
-        """Held-out exercises, the same for every course.
+        """Different held-out exercises, the same for every course.
 
         Args:
             questions: of each role, as far as its maker has so many.
@@ -64,15 +64,15 @@ class Course:
         ]
 
     def _held_out(self, maker: ExerciseMaker, role: str, questions: int) -> list[Exercise]:
-        drawn: list[Exercise] = []
+        drawn: dict[object, Exercise] = {}
         for number in range(_STATES_A_QUESTION * questions):
-            if len(drawn) == questions:
-                break
             rng = Random(f"exam {role} {number}")
             made = list(maker.about_one_state(rng, roles=(role,), held_out=True))
             rng.shuffle(made)
-            drawn += made[: min(PER_STATE, questions - len(drawn))]
-        return drawn
+            for one in made[:PER_STATE]:
+                if len(drawn) < questions:
+                    drawn.setdefault(one.prompt, one)
+        return list(drawn.values())
 
 
 def lessons_of(exercises: Iterable[Exercise], tokenizer: LessonTokenizer) -> list[Lesson]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from llm_planning.distill.adapters import Learned
-    from llm_planning.distill.architecture import Layer, Model
+    from llm_planning.distill.architecture import Model
     from llm_planning.distill.attention import Block
     from llm_planning.distill.trie import Row
 

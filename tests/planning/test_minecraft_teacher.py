@@ -95,7 +95,11 @@ CRAFTER = replace(PLAINS, inventory={"oak_log": 3, "cobblestone": 11, "wooden_pi
         # A cow may also not be found.
         (Option("find", 1, "cow"), {}, True),
         (Option("find", 1, "cow"), {"entities": ["sheep"]}, False),
-        (Option("find", 1, "iron_ore"), {"blocks": ["iron_ore"], "conditions": ["height 40"]}, True),
+        (
+            Option("find", 1, "iron_ore"),
+            {"blocks": ["iron_ore"], "conditions": ["height 40"]},
+            True,
+        ),
         (Option("find", 1, "iron_ore"), {"blocks": ["iron_ore"]}, False),
         (Option("equip", 1, "wooden_pickaxe"), {"equipped": ["wooden_pickaxe"]}, True),
     ],

@@ -24,9 +24,7 @@ STATES = 40
 def by_role():
     drawn = defaultdict(list)
     for number in range(STATES):
-        for one in MAKER.about_one_state(
-            Random(number), roles=ROLES, held_out=bool(number % 2)
-        ):
+        for one in MAKER.about_one_state(Random(number), roles=ROLES, held_out=bool(number % 2)):
             drawn[one.role].append(one)
     return drawn
 
@@ -105,9 +103,7 @@ def test_exercises_of_one_role_have_the_same_aspects(by_role):
 
 def test_questions_about_one_state_begin_alike():
     drawn = MAKER.about_one_state(Random(1), roles=ROLES, held_out=False)
-    states = {
-        one.prompt[1].content.partition("\n\n")[0] for one in drawn if one.role != "reward"
-    }
+    states = {one.prompt[1].content.partition("\n\n")[0] for one in drawn if one.role != "reward"}
     assert len(states) == 1
     assert len({one.prompt[0] for one in drawn}) == 1
 
@@ -115,7 +111,9 @@ def test_questions_about_one_state_begin_alike():
 def test_the_general_words_are_those_of_the_planner():
     general = OptionExercises(MinecraftTeacher(), words="general")
     one = general.about_one_state(Random(1), roles=["feasibility"], held_out=False)[0]
-    assert "You check whether a player of Minecraft can carry out an option" in one.prompt[0].content
+    assert (
+        "You check whether a player of Minecraft can carry out an option" in one.prompt[0].content
+    )
 
 
 def test_the_words_do_not_depend_on_goal_or_layout():

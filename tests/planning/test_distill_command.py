@@ -1,0 +1,160 @@
+"""`llm-planning distill`: what it writes, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+
+import pytest
+from command_line import invoke
+
+from llm_planning.distill.course import IMPORTANCE, Course, lessons_of
+from llm_planning.distill.tokens import LessonTokenizer
+from llm_planning.environments.minecraft.domain import MINECRAFT, Minecraft
+from llm_planning.planners.tree_of_options.exercises import ROLES
+from llm_planning.planners.tree_of_options.prompts import taught_words
+from llm_planning.registry import exercise_makers
+from llm_serving.models import read_card, resolve
+
+MODEL = "smollm2-135m-instruct"
+
+
+@pytest.fixture(scope="module")
+def maker():
+    return exercise_makers(MINECRAFT, words="taught")["propose"]
+
+
+@pytest.fixture(scope="module")
+def course(maker):
+    return Course([(maker, ROLES)], states=2, seed=3)
+
+
+def told(exercises):
+    return [(one.role, one.prompt, one.answer) for one in exercises]
+
+
+def test_a_batch_depends_on_its_number_and_the_seed_alone(maker, course):
+    again = Course([(maker, ROLES)], states=2, seed=3)
+    again.exercises(7)
+    assert told(course.exercises(4)) == told(again.exercises(4))
+    assert told(course.exercises(4)) != told(course.exercises(5))
+    other = Course([(maker, ROLES)], states=2, seed=4)
+    assert told(course.exercises(4)) != told(other.exercises(4))
+
+
+def test_a_batch_asks_every_role_about_its_states(course):
+    assert {one.role for one in course.exercises(0)} == set(ROLES)
+    states = {
+        one.prompt[1].content.partition("\n\n")[0]
+        for one in course.exercises(0)
+        if one.role != "reward"
+    }
+    assert len(states) == 2
+
+
+def test_the_exam_has_so_many_different_questions_of_every_role(course):
+    exam = course.exam(9)
+    for role in ROLES:
+        assert len({one.prompt for one in exam if one.role == role}) == 9
+    assert told(exam) == told(Course(course._makers, states=1, seed=99).exam(9))
+
+
+def test_lessons_weigh_roles(course):
+    tokenizer = LessonTokenizer(resolve(MODEL).path)
+    exercises = course.exercises(0)
+    lessons = lessons_of(exercises, tokenizer)
+    assert [one.role for one in lessons] == [one.role for one in exercises]
+    assert {one.role: one.importance for one in lessons} == {
+        role: IMPORTANCE.get(role, 1.0) for role in ROLES
+    }
+
+
+def test_exports_are_chats(tmp_path):
+    file = tmp_path / "chats.jsonl"
+    ended = invoke("distill", "minecraft", "--export", str(file), "--questions", "50")
+    assert ended.exit_code == 0, ended.stderr
+    lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    assert len(lines) == 50
+    for line in lines:
+        assert [turn["role"] for turn in line["messages"]] == ["system", "user", "assistant"]
+        assert line["role"] in ROLES
+        json.loads(line["messages"][-1]["content"])
+
+
+def test_one_role_is_exported_if_it_is_asked_for(tmp_path):
+    file = tmp_path / "chats.jsonl"
+    ended = invoke(
+        "distill", "minecraft", "--export", str(file), "--questions", "20", "--role", "prior"
+    )
+    assert ended.exit_code == 0, ended.stderr
+    assert {json.loads(line)["role"] for line in file.read_text("utf-8").splitlines()} == {"prior"}
+
+
+def test_what_is_held_out_is_in_no_chat(tmp_path):
+    file = tmp_path / "chats.jsonl"
+    items = [f"iron_{tool}" for tool in ("axe", "sword", "shovel")]
+    held_out = [part for item in items for part in ("--hold-out", item)]
+    ended = invoke("distill", "minecraft", "--export", str(file), "--questions", "400", *held_out)
+    assert ended.exit_code == 0, ended.stderr
+    asked = file.read_text("utf-8")
+    assert not any(f"Obtain 1 {item}." in asked for item in items)
+    assert not any(f"craft {count} {item}" in asked for item in items for count in (1, 2, 3))
+    assert "_hoe" in asked
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["minecraft"], "--out is missing"),
+        (["textgame", "--out", "out"], "textgame has no teacher"),
+        (["minecarft", "--out", "out"], "minecraft"),
+        (["minecraft", "--out", "out", "--role", "propse"], "propose"),
+        (["minecraft", "--out", "out", "--hold-out", "comPass"], "cannot hold out 'comPass'"),
+        (["minecraft", "--out", "out", "--resume"], "out holds no training"),
+    ],
+)
+def test_what_is_not_possible_is_refused_in_one_line(arguments, says, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ended = invoke("distill", *arguments)
+    assert ended.exit_code == 2
+    assert says in ended.stderr
+    assert len(ended.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow  # it trains the bundled model for two batches, and merges it
+def test_a_short_training_writes_an_adapter_that_is_a_model(tmp_path, monkeypatch):
+    monkeypatch.setattr("llm_planning.commands.distill.EXAM", 2)
+    monkeypatch.setenv("LLM_PLANNING_CACHE", str(tmp_path / "cache"))
+    out = tmp_path / "taught"
+    options = ("--states", "1", "--rank", "4", "--json")
+    ended = invoke("distill", "minecraft", "--out", str(out), "--minutes", "0.1", *options)
+    assert ended.exit_code == 0, ended.stderr
+    made = json.loads(ended.stdout)
+    card = read_card(out / "adapter")
+    assert made["card"] == card.to_json()
+    assert card.words_sha256 == taught_words(Minecraft())
+    assert (card.base, card.domain, card.roles) == (MODEL, "minecraft", ROLES)
+    assert card.recipe["questions"] > 0
+    assert made["curve"][-1]["questions"] == card.recipe["questions"]
+    assert set(made["curve"][-1]["figures"]) == set(ROLES)
+    assert resolve(str(out / "adapter")).taught == card.words_sha256
+    again = invoke("distill", "minecraft", "--out", str(out), "--minutes", "0.1", *options)
+    assert again.exit_code == 2
+    assert "go on with --resume" in again.stderr
+    over = invoke(
+        "distill", "minecraft", "--out", str(out), "--minutes", "0.1", "--resume", *options
+    )
+    assert over.exit_code == 0, over.stderr
+    assert json.loads(over.stdout)["card"]["recipe"]["questions"] == card.recipe["questions"]
+    other = invoke(
+        "distill", "minecraft", "--out", str(out), "--minutes", "9", "--resume", *options
+    )
+    assert other.exit_code == 2
+    assert "minutes" in other.stderr
+
+
+def test_seeds_of_exams_are_no_seeds_of_batches(course):
+    batches = {one.prompt for number in range(20) for one in course.exercises(number)}
+    assert not batches & {one.prompt for one in course.exam(9)}
+    assert Random("exam propose 0").random() != Random("3 0").random()
