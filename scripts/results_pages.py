@@ -9,10 +9,13 @@ asks for its tables by name, so that no table is typed:
     {{ runs.table }}
     {{ runs.figure("XENON", "(0,0) (here)") }}   one figure of it, without its interval
 
+    {% set measured = roles("roles-minecraft") %}
+    {{ measured.shares.table }}
+
 `exported` measures a table anew from `docs/results/exports/NAME.parquet`, which `llm-planning sweep
-export` wrote. `printed` reads `docs/results/exports/printed/NAME.csv`: the figures of a report
-whose ledger was not kept. With --check nothing is written; a page that differs from its template
-and data is an error.
+export` wrote. `roles` reads such an export of what `llm-planning roles measure` recorded. `printed`
+reads `docs/results/exports/printed/NAME.csv`: the figures of a report whose ledger was not kept.
+With --check nothing is written; a page that differs from its template and data is an error.
 """
 
 from __future__ import annotations
@@ -30,7 +33,14 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from llm_planning.experiments.export import read_export
 from llm_planning.experiments.paper_report import report
 from llm_planning.experiments.papers import find_paper
-from llm_planning.experiments.report_text import NOTHING, header, text_line, write_difference
+from llm_planning.experiments.report_text import (
+    NOTHING,
+    header,
+    text_line,
+    write_difference,
+    write_estimate,
+)
+from llm_planning.experiments.role_measures import read_measures
 from llm_planning.experiments.runs import runs_of
 
 if TYPE_CHECKING:
@@ -38,6 +48,7 @@ if TYPE_CHECKING:
 
     from llm_planning.experiments.paper_report import PaperReport
     from llm_planning.experiments.runs import Runs
+    from llm_planning.experiments.statistics import Estimate
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 TEMPLATES = RESULTS / "templates"
@@ -129,6 +140,82 @@ def exported(name: str, *, paper: str, table: str) -> Source:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleSources:
+    """How good models are at their roles.
+
+    Attributes:
+        shares: role x model: the share of right answers.
+        kinds: the same for every kind of question.
+        confusions: the most frequent wrong answers of each role and model.
+        costs: questions, tokens and seconds of each role and model.
+    """
+
+    shares: Source
+    kinds: Source
+    confusions: Source
+    costs: Source
+
+
+CONFUSIONS = 3
+"""Wrong answers of a role that a page shows."""
+
+
+@cache
+def roles(*names: str) -> RoleSources:
+    """Reads measurements of roles from exports, of one model or of several."""
+    found = [
+        one for name in names for one in read_measures(read_runs(EXPORTS / f"{name}.parquet").done)
+    ]
+    models = list(dict.fromkeys(one.model for one in found))
+    links = " and ".join(_link(f"{name}.parquet") for name in names)
+    source = f"Measured from {links}: {sum(one.share.n for one in found)} questions."
+
+    def by_model(shares: Mapping[tuple[str, ...], Mapping[str, Estimate]]) -> list[list[str]]:
+        return [
+            [
+                *what,
+                # Every model is asked the same questions.
+                str(max(share.n for share in of.values())),
+                *(write_estimate(of[one], "percent") if one in of else NOTHING for one in models),
+            ]
+            for what, of in shares.items()
+        ]
+
+    shares: dict[tuple[str, ...], dict[str, Estimate]] = {}
+    kinds: dict[tuple[str, ...], dict[str, Estimate]] = {}
+    for one in found:
+        shares.setdefault((one.role,), {})[one.model] = one.share
+        for aspect, values in one.splits.items():
+            for value, share in values.items():
+                kinds.setdefault((one.role, aspect, value), {})[one.model] = share
+    return RoleSources(
+        shares=Source(source=source, heads=["role", "questions", *models], rows=by_model(shares)),
+        kinds=Source(
+            source=source,
+            heads=["role", "aspect", "value", "questions", *models],
+            rows=by_model(kinds),
+        ),
+        confusions=Source(
+            source=source,
+            heads=["role", "model", "right", "said", "times"],
+            rows=[
+                [one.role, one.model, expected, said, str(count)]
+                for one in found
+                for expected, said, count in one.confusions[:CONFUSIONS]
+            ],
+        ),
+        costs=Source(
+            source=source,
+            heads=["role", "model", "questions", "tokens", "seconds"],
+            rows=[
+                [one.role, one.model, str(one.share.n), f"{one.tokens:,}", f"{one.seconds:.0f}"]
+                for one in found
+            ],
+        ),
+    )
+
+
 @cache
 def printed(name: str) -> Source:
     """Reads the figures of a printed report; the first line of its file says what they are."""
@@ -173,7 +260,7 @@ def pages() -> Mapping[Path, str]:
         page = RESULTS / name.removesuffix(".j2")
         depth = len(Path(name).parts) - 1
         template = environment.get_template(
-            name, globals={"exported": exported, "printed": printed}
+            name, globals={"exported": exported, "printed": printed, "roles": roles}
         )
         made[page] = template.render().replace(_ROOT, "../" * depth)
     return made

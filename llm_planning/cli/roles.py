@@ -39,8 +39,11 @@ SeedOption = Annotated[
     int, typer.Option(min=0, max=MOST, help="Seed of the questions, the same for every model.")
 ]
 WordsOption = Annotated[
-    Words,
-    typer.Option(help="How it is asked: as any model, or as one that a simulator taught."),
+    Words | None,
+    typer.Option(
+        help="How it is asked: as any model, or as one that a simulator taught.  [default: as the "
+        "model was taught]"
+    ),
 ]
 OutOption = Annotated[
     Path | None,
@@ -73,7 +76,7 @@ def measure(
     role: RoleOption = [],  # noqa: B006 - typer reads the default, nobody changes it
     questions: QuestionsOption = 200,
     seed: SeedOption = 0,
-    words: WordsOption = Words.GENERAL,
+    words: WordsOption = None,
     out: OutOption = None,
     ledger: LedgerOption = None,
     cache: CacheOption = True,
@@ -85,8 +88,8 @@ def measure(
     questions are about what teaching leaves out, where a role has that. The same command goes on
     where it was interrupted, and every answer that the cache has is free.
 
-    Exits with 0 when every role was measured; with 1 when the model or the engine failed; with 2
-    for a domain, a role or a model that does not exist; with 130 when interrupted.
+    Exits with 0 when every role was measured; with 1 when the model cannot be found or failed; with
+    2 for a domain or a role that does not exist; with 130 when interrupted.
     """
     from llm_planning.commands import roles as commands
 
@@ -97,7 +100,7 @@ def measure(
         roles=role,
         questions=questions,
         seed=seed,
-        words=words.value,
+        words=None if words is None else words.value,
         out=out,
         folder=ledger,
         cache=cache,

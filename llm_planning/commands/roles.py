@@ -27,19 +27,22 @@ from llm_planning.experiments.role_measures import (
 )
 from llm_planning.experiments.runs import result_record
 from llm_planning.experiments.trial import Trial
-from llm_planning.model_configs import configuration
+from llm_planning.interrupts import heard_while_loading
+from llm_planning.model_configs import configuration, split_adapter
 from llm_planning.names import remedy
 from llm_planning.planners.measure.specs import MeasureSettings, exercises_of
 from llm_planning.registry import exercise_makers, find_domain
 from llm_planning.roles.measuring import digest
 from llm_planning.running import REFUSALS, prepare, source_of
 from llm_serving.errors import EngineConfigError
+from llm_serving.models import read_adapter, resolve
 from llm_serving.terminal import SafeConsole, literal, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from llm_planning.experiments.statistics import Estimate
+    from llm_planning.roles.exercises import Words
     from llm_planning.specs import DomainSpec
 
 _SHOWN_CONFUSIONS = 5
@@ -57,7 +60,7 @@ def measure(
     roles: Sequence[str],
     questions: int,
     seed: int,
-    words: str,
+    words: Words | None,
     out: Path | None,
     folder: Path | None,
     cache: bool,
@@ -66,6 +69,7 @@ def measure(
     """Measures roles and prints how often each was right; the arguments are the command line's."""
     with (
         refusing(*REFUSALS, TargetError, EngineConfigError),
+        heard_while_loading(),
         SafeConsole(stderr=True).waiting("making questions"),
     ):
         if out is not None:
@@ -75,7 +79,7 @@ def measure(
             model=model,
             roles=roles,
             seed=seed,
-            settings={"questions": questions, "words": words},
+            settings={"questions": questions, "words": words or _words_for(model)},
         )
     sweep = _sweep_of(trials)
     folder = folder or Path("sweeps") / sweep["name"]
@@ -94,9 +98,9 @@ def measure(
     found = read_measures(
         result_record(one, attempts=attempts) for one, attempts in results if one.status == "done"
     )
-    if as_json:
+    if found and as_json:
         say(json.dumps(_report(folder, trials[0], found)))
-    else:
+    elif found:
         _show(folder, found)
     if failed:
         role = failed[0].trial.settings["role"]
@@ -106,6 +110,23 @@ def measure(
     if out is not None:
         about = _about(trials[0], revision=revisions.get(model, "none"))
         write_durably(out, rates_file(found, about=tuple(about)).encode())
+
+
+def _words_for(model: str) -> Words:
+    """The words in which a planner asks a model: others if a simulator taught it.
+
+    Raises:
+        EngineConfigError: its configuration is missing or impossible.
+        ServingError: there is no such model.
+    """
+    config = configuration(model)
+    if config is None:
+        return "general"
+    adapter = split_adapter(model)[1]
+    found = (
+        resolve(config.model) if adapter is None else read_adapter(Path(config.adapters[adapter]))
+    )
+    return "taught" if found.taught else "general"
 
 
 def _trials(

@@ -44,6 +44,11 @@ PARAMETERS: dict[tuple[str, str], str] = {
     ("index search", "model"): "model",
     ("index bench", "folder"): "index",
     ("minecraft requirements", "items"): "name",
+    ("roles measure", "domain"): "domain",
+    ("roles measure", "model"): "model",
+    ("roles measure", "role"): "name",
+    ("roles measure", "out"): "output file",
+    ("roles measure", "ledger"): "output folder",
     ("*", "ray_address"): "address",
     ("*", "device"): "device",
     ("*", "seed"): "seed",
@@ -95,6 +100,7 @@ CALLS: tuple[str, ...] = (
     "index bench --rows 60 --queries 1 -k 2",
     "index bench index --queries 1 -k 1 --json",
     "minecraft requirements torch piston --json",
+    "roles measure minecraft --model none --role prior --questions 2 --ledger out --json",
 )
 """Good calls, with names of `ground`'s good files; quick, and without a language model."""
 

@@ -2,11 +2,12 @@
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from pydantic import BaseModel
 
+from llm_planning.planners.catalogue import PLANNERS
 from llm_planning.roles.exercises import Exercise, Grade
 from llm_serving.answers import constraint_of
 from llm_serving.request import Message, Request, Sampling
@@ -104,3 +105,10 @@ def exercises(domain, words):
     """`PlannerSpec.exercises` of all roles of Tree of Options."""
     assert (domain.name, words) == ("minecraft", "general")
     return ParityMaker(("propose", "feasibility", "repair", "dynamics", "reward", "termination"))
+
+
+def only(monkeypatch, **makers):
+    """Leaves these planners alone with exercises: name, with _ for -, -> function."""
+    for name, spec in PLANNERS.items():
+        make = makers.get(name.replace("-", "_"))
+        monkeypatch.setitem(PLANNERS, name, replace(spec, exercises=make))

@@ -2,18 +2,18 @@
 
 import contextlib
 import json
-from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
 from command_line import invoke as command
-from parity_exercises import ParityMaker, exercises, number_in, parity, written
+from parity_exercises import ParityMaker, exercises, number_in, only, parity, written
 
+import llm_planning.commands.roles as roles_module
 import llm_planning.commands.sweep as sweep_module
 from llm_planning.experiments import executors
 from llm_planning.experiments.ledger import Ledger
-from llm_planning.planners.catalogue import PLANNERS
 from llm_planning.roles.measuring import draw_exercises
 from llm_serving.errors import ServingError
 from llm_serving.request import ModelIdentity
@@ -45,14 +45,23 @@ def identify(name, config):
     return ModelIdentity(name=name, revision="r1", dtype=config.dtype)
 
 
+def resolve(name):
+    return SimpleNamespace(taught="c0ffee" if "taught" in name else "")
+
+
 @pytest.fixture
 def served(monkeypatch, tmp_path):
     stand_in = Served()
     monkeypatch.setattr(executors, "serve", stand_in)
     monkeypatch.setattr(sweep_module, "identify", identify)
+    monkeypatch.setattr(
+        roles_module,
+        "resolve",
+        lambda name: SimpleNamespace(taught="a1" if "taught" in name else ""),
+    )
     monkeypatch.setenv("LLM_PLANNING_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(PLANNERS, "too", replace(PLANNERS["too"], exercises=exercises))
+    only(monkeypatch, too=exercises)
     return stand_in
 
 
@@ -121,6 +130,19 @@ def test_two_models_get_the_same_questions(served):
             hashes.append(ledger.trials[0].settings["exercises_sha256"])
     assert hashes[0] == hashes[1]
     assert one["folder"] != other["folder"]
+
+
+def test_a_model_that_was_taught_is_asked_in_its_words(served, monkeypatch):
+    asked = []
+
+    def make(domain, words):
+        asked.append(words)
+        return ParityMaker(("reward",))
+
+    only(monkeypatch, too=make)
+    for more in ((), ("--words", "general")):
+        said = invoke("minecraft", "--questions", "2", "--model", "a-taught-one", "--json", *more)
+        assert json.loads(said.stdout)["words"] == asked[-1] == ("general" if more else "taught")
 
 
 def test_what_is_printed(served):
@@ -203,7 +225,7 @@ def test_a_role_that_fails_leaves_no_rates(served, tmp_path):
     file = tmp_path / "rates.yaml"
     arguments = ("minecraft", "--role", "reward", "--questions", "4", "--out", file)
     ended = invoke(*arguments, "--ledger", "kept")
-    assert (ended.exit_code, file.exists()) == (1, False)
+    assert (ended.exit_code, ended.stdout, file.exists()) == (1, "", False)
     assert ended.stderr.splitlines()[-1] == (
         "error: the role reward was not measured: ServingError: the prompt is too long; to ask it "
         "again, remove kept"

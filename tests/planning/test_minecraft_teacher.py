@@ -80,6 +80,7 @@ def test_what_is_predicted_can_follow():
             assert TEACHER.can_follow(here.state, option, prediction), option
 
 
+ORE = Option("find", 1, "iron_ore")
 CRAFTER = replace(PLAINS, inventory={"oak_log": 3, "cobblestone": 11, "wooden_pickaxe": 1})
 
 
@@ -95,12 +96,8 @@ CRAFTER = replace(PLAINS, inventory={"oak_log": 3, "cobblestone": 11, "wooden_pi
         # A cow may also not be found.
         (Option("find", 1, "cow"), {}, True),
         (Option("find", 1, "cow"), {"entities": ["sheep"]}, False),
-        (
-            Option("find", 1, "iron_ore"),
-            {"blocks": ["iron_ore"], "conditions": ["height 40"]},
-            True,
-        ),
-        (Option("find", 1, "iron_ore"), {"blocks": ["iron_ore"]}, False),
+        (ORE, {"blocks": ["iron_ore"], "conditions": ["height 40"]}, True),
+        (ORE, {"blocks": ["iron_ore"]}, False),
         (Option("equip", 1, "wooden_pickaxe"), {"equipped": ["wooden_pickaxe"]}, True),
     ],
 )

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import replace
 
 import pytest
-from parity_exercises import ParityMaker, exercise, exercises, parity, written
+from parity_exercises import ParityMaker, exercise, exercises, only, parity, written
 
 from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.experiments.local_pool import run_trial
@@ -16,10 +16,11 @@ from llm_planning.experiments.role_measures import rates, rates_file, read_measu
 from llm_planning.experiments.runs import result_record, runs_of
 from llm_planning.experiments.summary import summary
 from llm_planning.experiments.trial import Trial
-from llm_planning.planners.catalogue import PLANNERS
 from llm_planning.planners.measure.specs import MeasureSettings, exercises_of
+from llm_planning.planners.tree_of_options.rules import rules_of
 from llm_planning.registry import every_role, exercise_makers
 from llm_planning.roles import Engines, Errors, read_roles
+from llm_planning.roles.exercises import VERDICT
 from llm_planning.roles.measuring import (
     PER_STATE,
     Answered,
@@ -137,10 +138,6 @@ def test_confusions_are_counted():
 # --- the makers of planners ----------------------------------------------------------------------
 
 
-def give(monkeypatch, name, make):
-    monkeypatch.setitem(PLANNERS, name, replace(PLANNERS[name], exercises=make))
-
-
 def test_planners_of_a_family_share_a_maker_and_the_first_planner_counts(monkeypatch):
     asked = []
 
@@ -149,9 +146,7 @@ def test_planners_of_a_family_share_a_maker_and_the_first_planner_counts(monkeyp
         return ParityMaker(("prior", "act"))
 
     late = ParityMaker(("prior", "reflect"))
-    for name in ("puct", "llm-policy"):
-        give(monkeypatch, name, make)
-    give(monkeypatch, "mc-dml", lambda *_: late)
+    only(monkeypatch, puct=make, llm_policy=make, mc_dml=lambda *_: late)
     makers = exercise_makers(DOMAINS["textgame"], words="taught")
     assert asked == [("textgame", "taught")]
     assert list(makers) == ["prior", "act", "reflect"]
@@ -159,7 +154,7 @@ def test_planners_of_a_family_share_a_maker_and_the_first_planner_counts(monkeyp
 
 
 def test_only_planners_that_fit_the_domain_bring_exercises(monkeypatch):
-    give(monkeypatch, "too", exercises)
+    only(monkeypatch, too=exercises)
     assert "propose" not in exercise_makers(DOMAINS["textgame"], words="general")
     assert "propose" in exercise_makers(DOMAINS["minecraft"], words="general")
 
@@ -169,7 +164,7 @@ def test_every_role_is_that_of_some_planner():
 
 
 def test_a_measurement_of_other_exercises_is_refused(monkeypatch):
-    give(monkeypatch, "too", exercises)
+    only(monkeypatch, too=exercises)
     settings = MeasureSettings(role="propose", questions=4)
     drawn = exercises_of(DOMAINS["minecraft"], settings, seed=0)
     same = settings.model_copy(update={"exercises_sha256": digest(drawn)})
@@ -186,7 +181,7 @@ def test_a_measurement_of_other_exercises_is_refused(monkeypatch):
 
 @pytest.fixture
 def trial(monkeypatch):
-    give(monkeypatch, "too", exercises)
+    only(monkeypatch, too=exercises)
     settings = MeasureSettings(role="feasibility", questions=20)
     return Trial(
         planner="measure",
@@ -365,3 +360,14 @@ async def test_hashes_do_not_split_a_report(trial):
 
 def test_parity_by_hand():
     assert [parity(number) for number in (0, 1, 7, 10)] == ["even", "odd", "odd", "even"]
+
+
+def test_the_verdicts_of_exercises_are_the_kinds_of_the_rules():
+    rules = rules_of(DOMAINS["minecraft"].kind(), seed=0)
+    makers = exercise_makers(DOMAINS["minecraft"], words="general")
+    for role, rule in rules.items():
+        if role not in makers:
+            continue
+        drawn = draw_exercises(makers[role], role, count=20, seed=0)
+        verdicts = {one.kinds[VERDICT] for one in drawn if VERDICT in one.kinds}
+        assert verdicts == set(rule.kinds.names if rule.kinds else ())

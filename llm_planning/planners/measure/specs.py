@@ -7,13 +7,14 @@ measurement as any other run. `llm-planning roles measure` makes such trials.
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import Field
 
 from llm_planning.names import remedy
 from llm_planning.outcome import Outcome
 from llm_planning.registry import exercise_makers, find_domain
+from llm_planning.roles.exercises import Words  # noqa: TC001 (a setting's type)
 from llm_planning.roles.measuring import (
     ask_all,
     by_kind,
@@ -37,8 +38,6 @@ MOST_QUESTIONS: Final = 10_000
 
 MOST_CONFUSIONS: Final = 10
 """Different wrong answers that a measurement reports, the most frequent ones."""
-
-Words = Literal["general", "taught"]
 
 
 class MeasureSettings(Settings):

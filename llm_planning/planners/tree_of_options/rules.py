@@ -31,6 +31,12 @@ FEASIBLE, INFEASIBLE = "feasible", "infeasible"
 DONE, NOT_DONE = "done", "not done"
 """The kinds of questions about the end: whether the goal is reached."""
 
+FEASIBLE, INFEASIBLE = "feasible", "infeasible"
+"""The kinds of questions about an option: whether it can be carried out."""
+
+DONE, NOT_DONE = "done", "not done"
+"""The kinds of questions about the end: whether the goal is reached."""
+
 PROPOSED = 8
 """The most options of a right proposal. The planner takes the first k."""
 
