@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.table import Table
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from llm_planning.distill.tokens import Lesson
     from llm_planning.distill.training import Progress
     from llm_planning.roles.exercises import ExerciseMaker
 
@@ -119,7 +119,7 @@ def distill(
         **asdict(lessons),
         "roles": roles,
     }
-    exam = lessons_of(course.exam(EXAM), tokenizer)
+    report = _Report(lessons_of(course.exam(EXAM), tokenizer))
     make_folder(out)
     with refusing(TrainingError):
         done = train(
@@ -129,8 +129,8 @@ def distill(
             folder=out,
             # As the checkpoint's JSON has it.
             identity=json.loads(json.dumps(identity)),
-            report=_Report(),
-            examine=partial(shares_right, lessons=exam),
+            report=report,
+            examine=report.examine,
         )
     card = Card(
         base=model,
@@ -194,21 +194,36 @@ def _makers(domain: str, lessons: LessonOptions) -> Makers:
 
 
 class _Report:
-    """Writes a line of progress now and then to standard error."""
+    """Writes a line of progress now and then to standard error.
 
-    def __init__(self) -> None:
+    Args:
+        exam: held-out questions.
+    """
+
+    def __init__(self, exam: Sequence[Lesson]) -> None:
+        self._exam = exam
+        self._shares: Mapping[str, float] = {}
         self._last = -_LINE_EVERY
+
+    def examine(self, network: Network) -> Mapping[str, float]:
+        """Role -> share of held-out questions that the network gets right."""
+        self._shares = shares_right(network, self._exam)
+        return self._shares
 
     def __call__(self, now: Progress) -> None:
         if now.seconds - self._last < _LINE_EVERY:
             return
         self._last = now.seconds
-        shares = ", ".join(f"{role} {share:.0%}" for role, share in sorted(now.right.items()))
         left = time.strftime("%H:%M:%S", time.gmtime(now.seconds_left))
         complain(
             f"{now.questions} questions, {now.questions_per_second:.1f}/s, loss {now.loss:.3f}, "
-            f"right at once: {shares}; {left} left"
+            f"{left} left; right when first seen: {_told(now.right)}"
+            + (f"; of the held-out ones: {_told(self._shares)}" if self._shares else "")
         )
+
+
+def _told(shares: Mapping[str, float]) -> str:
+    return ", ".join(f"{role} {share:.0%}" for role, share in sorted(shares.items()))
 
 
 def _print_curve(curve: Sequence[Mapping[str, Any]], roles: Sequence[str]) -> None:

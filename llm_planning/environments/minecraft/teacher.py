@@ -68,11 +68,13 @@ _DRAWS = 9
 _DRAWS_OF_FIND = 30
 _HOPE = 0.1
 _OPTIONS = 48
+_OTHER_GOALS = 2
 _LONGEST_WAY = 16
 _DETOUR = 0.2
 _PREDICTED = 0.5
 _CHANGED_INVENTORY = 0.3
 _TASKS = 0.6
+_HELD_OUT = 0.4
 _QUANTITIES = (1, 1, 1, 2, 3, 4, 8, 11)
 _VERBS = {
     "craft": 8,
@@ -265,23 +267,21 @@ class MinecraftTeacher:
 
     def _goal(self, rng: Random, *, held_out: bool) -> Minecraft:
         kind = TASK if rng.random() < _TASKS else OTHER
-        if held_out and rng.random() < 0.3:
+        if held_out and rng.random() < _HELD_OUT:
             kind = HELD_OUT
         return rng.choice(self._goals[kind])
 
     def _other_goals(
         self, domain: Minecraft, state: State, rng: Random, *, held_out: bool
     ) -> list[Minecraft]:
-        """A goal that is reached, if there is one, and two others."""
-        known = [
-            *self._goals[TASK],
-            *self._goals[OTHER],
-            *(self._goals[HELD_OUT] if held_out else ()),
-        ]
-        reached = [one for one in known if one is not domain and one.success(state)]
+        """A goal that is reached, if there is one, and others that are not."""
+        kinds = (TASK, OTHER, HELD_OUT) if held_out else (TASK, OTHER)
+        known = [one for kind in kinds for one in self._goals[kind] if one is not domain]
+        reached = [one for one in known if one.success(state)]
+        drawn = dict.fromkeys(self._goal(rng, held_out=held_out) for _ in range(_OTHER_GOALS))
         return [
             *([rng.choice(reached)] if reached else []),
-            *rng.sample([one for one in known if one not in (domain, *reached)], 2),
+            *(one for one in drawn if one is not domain and one not in reached),
         ]
 
     def _walked(self, domain: Minecraft, rng: Random) -> State:
@@ -321,9 +321,9 @@ class MinecraftTeacher:
             *(replace(one, quantity=one.quantity + rng.randint(1, 3)) for one in counted),
             *(self._any_option(state, rng) for _ in range(_OPTIONS)),
         ]
-        if held_out:
+        if held_out and rng.random() < _HELD_OUT:
             family = sorted(self.held_out & {*self._rules.crafts, *self._rules.smelts})
-            pool += [self._making(item, rng) for item in rng.sample(family, min(4, len(family)))]
+            pool = [*(self._making(one, rng) for one in rng.sample(family, len(family))), *pool]
         split: tuple[list[Option], list[Option]] = ([], [])
         for option in dict.fromkeys(pool):
             if held_out or option.item not in self.held_out:

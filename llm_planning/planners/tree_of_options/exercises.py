@@ -188,20 +188,50 @@ class OptionExercises:
             )
 
     def _repairs(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:
+        """Asks about advised options that fail, and about one that nobody advised."""
         domain, state = here.domains[0], here.state
-        failing = [one for one in domain.advise(state) if domain.feasible(state, one) is not None]
-        possible = self._next(domain, here)
-        for option in rng.sample(failing, min(_REPAIRS, len(failing))) if possible else ():
+        advised = domain.advise(state)
+        failing = [one for one in advised if domain.feasible(state, one) is not None]
+        useless = [one for one in here.infeasible if one not in advised]
+        asked = [*rng.sample(failing, min(_REPAIRS, len(failing))), *useless[:1]]
+        for option in asked if self._next(domain, here) else ():
             obstacle = _said(domain.feasible(state, option))
+            right = self._prerequisite(domain, here, option, obstacle)
             yield self._exercise(
                 "repair",
                 OptionQuestion(_tau(domain, state), option, obstacle),
-                one_option(domain.grammar).model_validate(domain.grammar.write(possible[0])),
-                said=str(possible[0]),
-                kinds=self._goal(domain),
+                one_option(domain.grammar).model_validate(domain.grammar.write(right)),
+                said=str(right),
+                kinds={
+                    "failing": "advised" if option in advised else "useless",
+                    **self._goal(domain),
+                },
                 grade=partial(self._grade_repair, domain, state),
                 domain=domain,
             )
+
+    def _prerequisite(
+        self,
+        domain: Any,  # noqa: ANN401
+        here: Situation[Any, Any],
+        option: Any,  # noqa: ANN401
+        obstacle: str,
+    ) -> Any:  # noqa: ANN401
+        """The option that the obstacle names, else the last one before the option that fails.
+
+        An option that is not advised is replaced by the first that is.
+        """
+        advised = list(domain.advise(here.state))
+        if option not in advised:
+            return self._next(domain, here)[0]
+        before = [
+            one
+            for one in advised[: advised.index(option)]
+            if self._shortens(domain, here.state, one)
+        ]
+        words = set(obstacle.replace(",", " ").split())
+        named = [one for one in before if words & set(str(one).split()[-1:])]
+        return (named or before or self._next(domain, here))[-1 if before else 0]
 
     def _rewards(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:
         domain, before = here.domains[0], here.state
