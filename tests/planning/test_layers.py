@@ -59,7 +59,8 @@ INSIDE = {
     "search": {"environments", "planners", "roles", "experiments", "commands", "cli"},
     "environments": {"planners", "experiments", "commands", "cli"},
     "roles": {"environments", "planners", "experiments", "commands", "cli"},
-    "planners": {"experiments", "commands", "cli"},
+    "planners": {"distill", "experiments", "commands", "cli"},
+    "distill": {"environments", "planners", "experiments", "commands", "cli"},
     "experiments": {"commands", "cli"},
 }
 """Package of llm_planning -> packages that it never imports."""
