@@ -14,11 +14,12 @@ from llm_planning.cli.options import check_writable_folder
 from llm_planning.distill.adapters import LowRank
 from llm_planning.distill.architecture import read_model
 from llm_planning.distill.checkpoint import FILE as CHECKPOINT
+from llm_planning.distill.checkpoint import TrainingError
 from llm_planning.distill.course import Course, lessons_of
 from llm_planning.distill.network import Network
 from llm_planning.distill.peft_format import write_adapter
 from llm_planning.distill.tokens import LessonTokenizer
-from llm_planning.distill.training import Recipe, TrainingError, shares_right, train
+from llm_planning.distill.training import Recipe, shares_right, train
 from llm_planning.endings import UsageError, refusing
 from llm_planning.interrupts import heard_while_loading
 from llm_planning.names import remedy

@@ -22,27 +22,17 @@ if TYPE_CHECKING:
     from llm_planning.distill.architecture import Model
 
 
-class Learned(Protocol):
-    """What a training changes.
+class Gradient(Protocol):
+    """The gradient of what is learned, that rows add to.
 
     Attributes:
         flat: all of it in float32.
-        gradient: of the loss, of the same shape.
     """
 
     flat: Tensor
-    gradient: Tensor
-
-    def refresh(self) -> None:
-        """Makes the matrices anew after `flat` was changed."""
-        ...
-
-    def matrix(self, layer: int, name: str) -> Tensor:
-        """Returns a matrix of `PARTS` to multiply with, [outputs, inputs]."""
-        ...
 
     def learn(self, layer: int, name: str, inputs: Tensor, gradient: Tensor) -> None:
-        """Adds to the gradient what a matrix's inputs and the gradient of its outputs say.
+        """Adds what a matrix's inputs and the gradient of its outputs say.
 
         Args:
             layer: of the matrix.
@@ -52,6 +42,28 @@ class Learned(Protocol):
         """
         ...
 
+
+class Learned(Protocol):
+    """What a training changes.
+
+    Attributes:
+        flat: all of it in float32.
+    """
+
+    flat: Tensor
+
+    def refresh(self) -> None:
+        """Makes the matrices anew after `flat` was changed."""
+        ...
+
+    def matrix(self, layer: int, name: str) -> Tensor:
+        """Returns a matrix of `PARTS` to multiply with, [outputs, inputs]."""
+        ...
+
+    def gradient(self) -> Gradient:
+        """Makes a gradient of zeros."""
+        ...
+
     def tensors(self) -> dict[str, Tensor]:
         """What is learned, by the names of the file that it is written to."""
         ...
@@ -59,14 +71,16 @@ class Learned(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """The low-rank change of one matrix; views of the flat tensors, and copies to compute with."""
+    """The low-rank change of one matrix, copies to compute with.
+
+    Attributes:
+        down: A of its parts, one below the other.
+        up: B of its parts, one below the other.
+        merged: the matrix with the change in it.
+    """
 
     down: Tensor
     up: Tensor
-    down_gradient: Tensor
-    up_gradient: Tensor
-    low_down: Tensor
-    low_up: Tensor
     merged: Tensor
 
 
@@ -82,84 +96,73 @@ class LowRank:
 
     def __init__(self, model: Model, *, rank: int, alpha: float, seed: int) -> None:
         self.rank, self.alpha = rank, alpha
-        self._scale = alpha / rank
+        self.scale = alpha / rank
         self._model = model
-        shapes = {
-            name: (len(outputs) * rank, sum(outputs), inputs)
-            for name in PARTS
-            for outputs, inputs in [model.architecture.sizes(name)]
-        }
-        per_layer = sum(down * inputs + up * rank for down, up, inputs in shapes.values())
-        self.flat = torch.zeros(per_layer * model.architecture.layers, device=model.device)
-        self.gradient = torch.zeros_like(self.flat)
-        self._changes: dict[tuple[int, str], _Change] = {}
+        sizes = {name: model.architecture.sizes(name) for name in PARTS}
+        self._shapes = [
+            ((layer, name), shape)
+            for layer in range(model.architecture.layers)
+            for name, (outputs, inputs) in sizes.items()
+            for shape in ((len(outputs) * rank, inputs), (sum(outputs), rank))
+        ]
+        self.flat = torch.zeros(
+            sum(rows * columns for _, (rows, columns) in self._shapes), device=model.device
+        )
         drawn = torch.Generator().manual_seed(seed)
-        place = 0
-
-        def views(rows: int, columns: int) -> tuple[Tensor, Tensor]:
-            nonlocal place
-            here = slice(place, place + rows * columns)
-            place += rows * columns
-            return self.flat[here].view(rows, columns), self.gradient[here].view(rows, columns)
-
-        for layer in range(model.architecture.layers):
-            for name, (down_rows, up_rows, inputs) in shapes.items():
-                down, down_gradient = views(down_rows, inputs)
-                up, up_gradient = views(up_rows, rank)
-                bound = 1 / math.sqrt(inputs)
-                down.copy_((torch.rand(down.shape, generator=drawn) * 2 - 1) * bound)
-                self._changes[layer, name] = _Change(
-                    down=down,
-                    up=up,
-                    down_gradient=down_gradient,
-                    up_gradient=up_gradient,
-                    low_down=torch.empty_like(down, dtype=model.dtype),
-                    low_up=torch.empty_like(up, dtype=model.dtype),
-                    merged=torch.empty_like(model.layers[layer].matrices[name]),
-                )
+        self._masters = self.views(self.flat)
+        self.changes: dict[tuple[int, str], _Change] = {}
+        for (layer, name), (down, up) in self._masters.items():
+            bound = 1 / math.sqrt(down.shape[1])
+            down.copy_((torch.rand(down.shape, generator=drawn) * 2 - 1) * bound)
+            self.changes[layer, name] = _Change(
+                down=torch.empty_like(down, dtype=model.dtype),
+                up=torch.empty_like(up, dtype=model.dtype),
+                merged=torch.empty_like(model.layers[layer].matrices[name]),
+            )
         self.refresh()
+
+    def views(self, flat: Tensor) -> dict[tuple[int, str], tuple[Tensor, Tensor]]:
+        """Cuts a tensor like `flat` into A and B of each matrix."""
+        cut = flat.split([rows * columns for _, (rows, columns) in self._shapes])
+        shaped = [part.view(shape) for part, (_, shape) in zip(cut, self._shapes, strict=True)]
+        keys = [key for key, _ in self._shapes[::2]]
+        return dict(zip(keys, zip(shaped[::2], shaped[1::2], strict=True), strict=True))
 
     def refresh(self) -> None:
         """Makes the matrices anew after `flat` was changed."""
-        for (layer, name), change in self._changes.items():
-            change.low_down.copy_(change.down)
-            change.low_up.copy_(change.up)
+        for (layer, name), (down, up) in self._masters.items():
+            change = self.changes[layer, name]
+            change.down.copy_(down)
+            change.up.copy_(up)
             frozen = self._model.layers[layer].matrices[name]
-            for rows, ranks in self._places(name):
+            for rows, ranks in self.places(name):
                 torch.addmm(
                     frozen[rows],
-                    change.low_up[rows],
-                    change.low_down[ranks],
-                    alpha=self._scale,
+                    change.up[rows],
+                    change.down[ranks],
+                    alpha=self.scale,
                     out=change.merged[rows],
                 )
 
     def matrix(self, layer: int, name: str) -> Tensor:
         """Returns a matrix of `PARTS` to multiply with, [outputs, inputs]."""
-        return self._changes[layer, name].merged
+        return self.changes[layer, name].merged
 
-    def learn(self, layer: int, name: str, inputs: Tensor, gradient: Tensor) -> None:
-        """Adds to the gradient what a matrix's inputs and the gradient of its outputs say."""
-        change = self._changes[layer, name]
-        narrow = inputs @ change.low_down.T
-        back = torch.empty_like(narrow)
-        for rows, ranks in self._places(name):
-            part = gradient[:, rows]
-            torch.mm(part, change.low_up[rows], out=back[:, ranks])
-            change.up_gradient[rows].add_(part.T @ narrow[:, ranks], alpha=self._scale)
-        change.down_gradient.add_(back.T @ inputs, alpha=self._scale)
+    def gradient(self) -> Gradient:
+        """Makes a gradient of zeros."""
+        return _LowRankGradient(self)
 
     def tensors(self) -> dict[str, Tensor]:
         """A and B of each published matrix, by PEFT's names."""
         named = {}
-        for (layer, name), change in self._changes.items():
-            for part, (rows, ranks) in zip(PARTS[name], self._places(name), strict=True):
+        for (layer, name), (down, up) in self._masters.items():
+            for part, (rows, ranks) in zip(PARTS[name], self.places(name), strict=True):
                 start = f"base_model.model.model.layers.{layer}.{part}"
-                named[f"{start}.lora_A.weight"] = change.down[ranks]
-                named[f"{start}.lora_B.weight"] = change.up[rows]
+                named[f"{start}.lora_A.weight"] = down[ranks]
+                named[f"{start}.lora_B.weight"] = up[rows]
         return named
 
-    def _places(self, name: str) -> list[tuple[slice, slice]]:
+    def places(self, name: str) -> list[tuple[slice, slice]]:
         """Of each part of a matrix: its rows in B, and in A."""
         outputs, _ = self._model.architecture.sizes(name)
         places, start = [], 0
@@ -168,6 +171,26 @@ class LowRank:
             places.append((slice(start, start + count), ranks))
             start += count
         return places
+
+
+class _LowRankGradient:
+    """The gradient of A and B: the products go through the narrow side."""
+
+    def __init__(self, learned: LowRank) -> None:
+        self.flat = torch.zeros_like(learned.flat)
+        self._learned = learned
+        self._views = learned.views(self.flat)
+
+    def learn(self, layer: int, name: str, inputs: Tensor, gradient: Tensor) -> None:
+        change, scale = self._learned.changes[layer, name], self._learned.scale
+        of_down, of_up = self._views[layer, name]
+        narrow = inputs @ change.down.T
+        back = torch.empty_like(narrow)
+        for rows, ranks in self._learned.places(name):
+            part = gradient[:, rows]
+            torch.mm(part, change.up[rows], out=back[:, ranks])
+            of_up[rows].add_(part.T @ narrow[:, ranks], alpha=scale)
+        of_down.add_(back.T @ inputs, alpha=scale)
 
 
 class AllMatrices:
@@ -179,39 +202,57 @@ class AllMatrices:
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        frozen = [layer.matrices[name] for layer in model.layers for name in PARTS]
-        self.flat = torch.cat([matrix.flatten().float() for matrix in frozen])
-        self.gradient = torch.zeros_like(self.flat)
-        self._views: dict[tuple[int, str], tuple[Tensor, Tensor, Tensor]] = {}
-        place = 0
-        for number, layer in enumerate(model.layers):
-            for name in PARTS:
-                shape = layer.matrices[name].shape
-                here = slice(place, place + shape.numel())
-                master, gradient = self.flat[here].view(shape), self.gradient[here].view(shape)
-                low = master if model.dtype == torch.float32 else layer.matrices[name].clone()
-                self._views[number, name] = (master, gradient, low)
-                place += shape.numel()
+        frozen = {
+            (number, name): layer.matrices[name]
+            for number, layer in enumerate(model.layers)
+            for name in PARTS
+        }
+        self._shapes = {key: matrix.shape for key, matrix in frozen.items()}
+        self.flat = torch.cat([matrix.flatten().float() for matrix in frozen.values()])
+        self._masters = self.views(self.flat)
+        self._low = {
+            key: master if model.dtype == torch.float32 else frozen[key].clone()
+            for key, master in self._masters.items()
+        }
+
+    def views(self, flat: Tensor) -> dict[tuple[int, str], Tensor]:
+        """Cuts a tensor like `flat` into the matrices."""
+        cut = flat.split([shape.numel() for shape in self._shapes.values()])
+        return {
+            key: part.view(shape)
+            for part, (key, shape) in zip(cut, self._shapes.items(), strict=True)
+        }
 
     def refresh(self) -> None:
         """Makes the matrices anew after `flat` was changed."""
-        for master, _, low in self._views.values():
-            if low is not master:
-                low.copy_(master)
+        for key, master in self._masters.items():
+            if self._low[key] is not master:
+                self._low[key].copy_(master)
 
     def matrix(self, layer: int, name: str) -> Tensor:
         """Returns a matrix of `PARTS` to multiply with, [outputs, inputs]."""
-        return self._views[layer, name][2]
+        return self._low[layer, name]
 
-    def learn(self, layer: int, name: str, inputs: Tensor, gradient: Tensor) -> None:
-        """Adds to the gradient what a matrix's inputs and the gradient of its outputs say."""
-        self._views[layer, name][1].add_(gradient.T @ inputs)
+    def gradient(self) -> Gradient:
+        """Makes a gradient of zeros."""
+        return _Products(self)
 
     def tensors(self) -> dict[str, Tensor]:
         """Each published matrix, by its own name."""
         named = {}
-        for (layer, name), (master, _, _) in self._views.items():
+        for (layer, name), master in self._masters.items():
             outputs, _ = self._model.architecture.sizes(name)
             for part, rows in zip(PARTS[name], master.split(list(outputs)), strict=True):
                 named[f"model.layers.{layer}.{part}.weight"] = rows
         return named
+
+
+class _Products:
+    """The gradient of whole matrices."""
+
+    def __init__(self, learned: AllMatrices) -> None:
+        self.flat = torch.zeros_like(learned.flat)
+        self._views = learned.views(self.flat)
+
+    def learn(self, layer: int, name: str, inputs: Tensor, gradient: Tensor) -> None:
+        self._views[layer, name].add_(gradient.T @ inputs)

@@ -210,12 +210,13 @@ def _frequencies(rope: dict[str, Any], head_width: int) -> tuple[float, ...]:
     plain = [rope["rope_theta"] ** (-pair / head_width) for pair in range(0, head_width, 2)]
     if rope["rope_type"] == "default":
         return tuple(plain)
-    low, high = rope["low_freq_factor"], rope["high_freq_factor"]
+    low, high = float(rope["low_freq_factor"]), float(rope["high_freq_factor"])
+    span = float(rope["original_max_position_embeddings"])
 
     def slowed(frequency: float) -> float:
-        waves = rope["original_max_position_embeddings"] * frequency / (2 * math.pi)
+        waves = span * frequency / (2 * math.pi)
         kept = min(max((waves - low) / (high - low), 0.0), 1.0)
-        return kept * frequency + (1 - kept) * frequency / float(rope["factor"])
+        return frequency * (kept + (1 - kept) / float(rope["factor"]))
 
     return tuple(map(slowed, plain))
 

@@ -115,13 +115,12 @@ def attend(
 
 
 def attend_back(
-    gradient: Tensor, taken: Tensor, *, attended: Attended, cut: list[Block]
+    gradient: Tensor, *, attended: Attended, cut: list[Block]
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Computes the gradients of an attention.
 
     Args:
-        gradient: of the loss with respect to `taken`.
-        taken: what `attend` returned.
+        gradient: of the loss with respect to what was taken.
         attended: what `attend` returned.
         cut: the row's blocks.
 
@@ -136,11 +135,10 @@ def attend_back(
         count = block.stop - block.start
         here = slice(block.start, block.stop)
         wanted = gradient[here].permute(1, 2, 0, 3).reshape(kv_heads, group * count, width)
-        had = taken[here].permute(1, 2, 0, 3).reshape(kv_heads, group * count, width)
         asked = attended.queries[:, :, here].reshape(kv_heads, group * count, width)
         _scatter(of_values, block, torch.bmm(share.transpose(1, 2), wanted))
-        of_scores = torch.bmm(wanted, _gather(attended.values, block).transpose(1, 2))
-        of_scores.sub_((wanted * had).sum(-1, keepdim=True)).mul_(share)
+        of_shares = torch.bmm(wanted, _gather(attended.values, block).transpose(1, 2))
+        of_scores = torch._softmax_backward_data(of_shares, share, -1, share.dtype)
         of_queries[:, :, here] = torch.bmm(of_scores, _gather(attended.keys, block)).view(
             kv_heads, group, count, width
         )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,6 +13,7 @@ from llm_kernels.files import sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from torch import Tensor
 
@@ -21,8 +22,8 @@ FILE = "checkpoint.safetensors"
 _TENSORS = ("flat", "mean", "square")
 
 
-class CheckpointError(Exception):
-    """A checkpoint is damaged; the message says what to do."""
+class TrainingError(Exception):
+    """A training cannot go on; the message says why and what to do."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -94,7 +95,7 @@ def write_checkpoint(folder: Path, state: Checkpoint) -> None:
     counts = {name: getattr(state, name) for name in _COUNTS}
     save_file(tensors, part, metadata={"state": json.dumps(counts)})
     with part.open("rb") as file:
-        _sync(file.fileno())
+        os.fsync(file.fileno())
     part.replace(folder / FILE)
     sync_folder(folder)
 
@@ -103,7 +104,7 @@ def read_checkpoint(folder: Path, device: torch.device) -> Checkpoint | None:
     """The checkpoint of a folder; None if there is none.
 
     Raises:
-        CheckpointError: it cannot be read.
+        TrainingError: it cannot be read.
     """
     from safetensors import safe_open
 
@@ -115,12 +116,6 @@ def read_checkpoint(folder: Path, device: torch.device) -> Checkpoint | None:
             counts = json.loads(file.metadata()["state"])
             return Checkpoint(**{name: file.get_tensor(name) for name in _TENSORS}, **counts)
     except Exception as error:
-        raise CheckpointError(
+        raise TrainingError(
             f"{path} cannot be read ({type(error).__name__}): remove it to train from the beginning"
         ) from error
-
-
-def _sync(descriptor: int) -> None:
-    import os
-
-    os.fsync(descriptor)

@@ -78,8 +78,6 @@ class Course:
 def lessons_of(exercises: Iterable[Exercise], tokenizer: LessonTokenizer) -> list[Lesson]:
     """Exercises as tokens of one model, with the importance of their roles."""
     return [
-        tokenizer.lesson(
-            one.role, one.prompt, one.answer, importance=IMPORTANCE.get(one.role, 1.0)
-        )
+        tokenizer.lesson(one.role, one.prompt, one.answer, importance=IMPORTANCE.get(one.role, 1.0))
         for one in exercises
     ]

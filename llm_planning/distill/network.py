@@ -12,18 +12,20 @@ from typing import TYPE_CHECKING
 import torch
 from torch.nn.functional import linear, silu
 
-from llm_planning.distill.attention import Attended, attend, attend_back, blocks
+from llm_planning.distill.attention import attend, attend_back, blocks
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torch import Tensor
 
-    from llm_planning.distill.adapters import Learned
+    from llm_planning.distill.adapters import Gradient, Learned
     from llm_planning.distill.architecture import Model
-    from llm_planning.distill.attention import Block
+    from llm_planning.distill.attention import Attended, Block
     from llm_planning.distill.trie import Row
 
-WORDS_AT_ONCE = 1 << 24
-"""Scores of words computed at once: 64 MiB in float32."""
+WORDS_AT_ONCE = 1 << 23
+"""Scores of words computed at once: 32 MiB in float32."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,23 +70,24 @@ class Network:
         self._scale = sizes.head_width**-0.5
         self._groups = (sizes.kv_heads, sizes.heads // sizes.kv_heads)
 
-    def teach(self, row: Row, *, scale: float) -> Judged:
-        """Adds the gradient of a row's loss to that of what is learned.
+    def teach(self, row: Row, *, gradient: Gradient, scale: float) -> Judged:
+        """Adds the gradient of a row's loss; several threads may do it, each with its own gradient.
 
         Args:
             row: lessons.
+            gradient: of what is learned.
             scale: multiplies the gradient, not the loss that is returned.
         """
         with torch.no_grad():
-            return self._pass(row, scale=scale)
+            return self._pass(row, gradient=gradient, scale=scale)
 
     def judge(self, row: Row) -> Judged:
         """Computes the loss of a row, and which targets the network gets right."""
         with torch.no_grad():
-            return self._pass(row, scale=None)
+            return self._pass(row, gradient=None, scale=0.0)
 
-    def _pass(self, row: Row, *, scale: float | None) -> Judged:
-        """Passes forward and, with a scale, back."""
+    def _pass(self, row: Row, *, gradient: Gradient | None, scale: float) -> Judged:
+        """Passes forward and, for a gradient, back."""
         device = self._model.device
         cut = blocks(row, dtype=self._model.dtype, device=device)
         turns = self._turns(row)
@@ -95,17 +98,22 @@ class Network:
         for number in range(last + 1):
             chosen = sources if number == last else None
             stream, keep = self._forward(number, stream, cut=cut, turns=turns, chosen=chosen)
-            if scale is not None:
+            if gradient is not None:
                 kept.append(keep)
-        normed = self._norm(stream, self._model.norm)
-        judged, of_normed = self._loss(row, normed, numbers, scale=scale)
-        if of_normed is None:
+        judged, of_normed = self._loss(row, self._norm(stream, self._model.norm), numbers)
+        if gradient is None:
             return judged
-        gradient = self._norm_back(of_normed, stream, self._model.norm)
+        back = self._norm_back(of_normed.mul_(scale), stream, self._model.norm)
         for number in range(last, -1, -1):
             chosen = sources if number == last else None
-            gradient = self._backward(
-                number, gradient, keep=kept.pop(), cut=cut, turns=turns, chosen=chosen
+            back = self._backward(
+                number,
+                back,
+                keep=kept.pop(),
+                cut=cut,
+                turns=turns,
+                chosen=chosen,
+                learn=gradient.learn,
             )
         return judged
 
@@ -113,7 +121,7 @@ class Network:
         """Cosine and sine of each node's rotary angles, [nodes, half a head's width]."""
         depths = torch.tensor(row.depths, device=self._model.device)
         angles = depths[:, None].float() * self._frequencies
-        return angles.cos(), angles.sin()
+        return angles.cos().to(self._model.dtype), angles.sin().to(self._model.dtype)
 
     def _norm(self, stream: Tensor, weight: Tensor) -> Tensor:
         """RMSNorm."""
@@ -176,12 +184,13 @@ class Network:
         cut: list[Block],
         turns: tuple[Tensor, Tensor],
         chosen: Tensor | None,
+        learn: Callable[[int, str, Tensor, Tensor], None],
     ) -> Tensor:
         """Passes a layer back: from the gradient of what left it to that of what entered."""
         layer, dtype = self._model.layers[number], self._model.dtype
-        matrix, learn = self.learned.matrix, self.learned.learn
+        matrix = self.learned.matrix
         low = gradient.to(dtype)
-        inner, of_gate_up = self._gated_back(low @ matrix(number, "down"), keep.gate_up)
+        inner, of_gate_up = _gated_back(low @ matrix(number, "down"), keep.gate_up)
         learn(number, "down", inner, low)
         learn(number, "gate_up", keep.inner_normed, of_gate_up)
         gradient = gradient + self._norm_back(
@@ -194,22 +203,12 @@ class Network:
         if chosen is not None:
             of_taken = torch.zeros_like(flat).index_copy_(0, chosen, of_taken)
             gradient = torch.zeros_like(keep.entered).index_copy_(0, chosen, gradient)
-        found = attend_back(
-            of_taken.view(keep.taken.shape), keep.taken, attended=keep.attended, cut=cut
-        )
+        found = attend_back(of_taken.view(keep.taken.shape), attended=keep.attended, cut=cut)
         of_qkv = self._heads_back(*found, turns)
         learn(number, "qkv", keep.normed, of_qkv)
         return gradient.add_(
             self._norm_back(of_qkv @ matrix(number, "qkv"), keep.entered, layer.norm)
         )
-
-    def _gated_back(self, gradient: Tensor, gate_up: Tensor) -> tuple[Tensor, Tensor]:
-        """What went into `down`, and the gradient of what came from `gate_up`."""
-        gate, up = gate_up.chunk(2, dim=-1)
-        sigmoid = gate.sigmoid()
-        opened = gate * sigmoid
-        slope = sigmoid.add_(opened * (1 - sigmoid)).mul_(up)
-        return opened * up, torch.cat([slope.mul_(gradient), gradient * opened], dim=-1)
 
     def _heads(self, qkv: Tensor, turns: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """Cuts into heads, turns queries and keys by their positions and scales the queries."""
@@ -217,7 +216,9 @@ class Network:
         outputs, _ = sizes.sizes("qkv")
         queries, keys, values = qkv.split(list(outputs), dim=-1)
         width = sizes.head_width
-        turned = _turn(queries.view(nodes, -1, width), turns[0] * self._scale, turns[1] * self._scale)
+        turned = _turn(
+            queries.view(nodes, -1, width), turns[0] * self._scale, turns[1] * self._scale
+        )
         return (
             turned.view(*self._groups, nodes, width),
             _turn(keys.view(nodes, -1, width), *turns),
@@ -228,58 +229,68 @@ class Network:
         self, queries: Tensor, keys: Tensor, values: Tensor, turns: tuple[Tensor, Tensor]
     ) -> Tensor:
         """The gradient of what `_heads` got, from those of what it returned."""
-        nodes, width = queries.shape[-2:]
+        nodes = queries.shape[-2]
         cosine, sine = turns
+        dtype = self._model.dtype
         back = (
             _turn(queries.flatten(0, 1).transpose(0, 1), cosine * self._scale, -sine * self._scale),
-            _turn(keys.transpose(0, 1), cosine, -sine),
-            values,
+            _turn(keys.to(dtype).transpose(0, 1), cosine, -sine),
+            values.to(dtype),
         )
-        dtype = self._model.dtype
-        return torch.cat(
-            [part.transpose(0, 1).reshape(nodes, -1).to(dtype) for part in back], dim=-1
-        )
+        return torch.cat([part.transpose(0, 1).reshape(nodes, -1) for part in back], dim=-1)
 
-    def _loss(
-        self, row: Row, normed: Tensor, numbers: Tensor, *, scale: float | None
-    ) -> tuple[Judged, Tensor | None]:
-        """The loss of a row and, with a scale, its gradient where targets are predicted.
+    def _loss(self, row: Row, normed: Tensor, numbers: Tensor) -> tuple[Judged, Tensor]:
+        """The loss of a row, and its gradient where targets are predicted.
 
         Args:
             row: lessons.
             normed: of the nodes that predict, [nodes, width].
             numbers: of each target, the place of its node in `normed`.
-            scale: of the gradient.
         """
         device, head = self._model.device, self._model.head
         targets = torch.tensor(row.targets, device=device)
         weights = torch.tensor(row.weights, device=device)
         weighed = torch.zeros(len(normed), device=device).index_add_(0, numbers, weights)
-        gradient = None if scale is None else torch.empty_like(normed)
+        wanted = torch.zeros(normed.shape, device=device).index_add_(
+            0, numbers, head[targets] * weights[:, None]
+        )
+        gradient = torch.empty_like(wanted)
         chances = torch.empty(len(targets), device=device)
         best = torch.empty(len(normed), dtype=torch.long, device=device)
         step = max(WORDS_AT_ONCE // len(head), 1)
         for start in range(0, len(normed), step):
             here = slice(start, min(start + step, len(normed)))
+            scores = linear(normed[here], head)
+            highest, best[here] = scores.max(-1)
+            shares = torch.softmax(scores, dim=-1)
+            total = highest.float() - shares.gather(1, best[here, None])[:, 0].float().log()
             inside = ((numbers >= here.start) & (numbers < here.stop)).nonzero()[:, 0]
             nodes = numbers[inside] - start
-            scores = linear(normed[here], head).float()
-            best[here] = scores.argmax(-1)
-            total = scores.logsumexp(-1, keepdim=True)
-            chances[inside] = (scores[nodes, targets[inside]] - total[nodes, 0])
-            if gradient is not None and scale is not None:
-                likely = scores.sub_(total).exp_().mul_(weighed[here, None])
-                likely.index_put_((nodes, targets[inside]), -weights[inside], accumulate=True)
-                gradient[here] = likely.mul_(scale).to(normed.dtype) @ head
-        right = best[numbers] == targets
-        return Judged(loss=float(-(weights * chances).sum()), right=right.tolist()), gradient
+            chances[inside] = scores[nodes, targets[inside]].float() - total[nodes]
+            gradient[here] = (shares @ head).float().mul_(weighed[here, None])
+        judged = Judged(
+            loss=float(-(weights * chances).sum()), right=(best[numbers] == targets).tolist()
+        )
+        return judged, gradient.sub_(wanted)
+
+
+def _gated_back(gradient: Tensor, gate_up: Tensor) -> tuple[Tensor, Tensor]:
+    """What went into `down`, and the gradient of what came from `gate_up`."""
+    gate, up = gate_up.chunk(2, dim=-1)
+    found = torch.empty_like(gate_up)
+    of_gate, of_up = found.chunk(2, dim=-1)
+    opened = silu(gate)
+    torch.mul(gradient, opened, out=of_up)
+    torch.ops.aten.silu_backward.grad_input(gradient * up, gate, grad_input=of_gate)
+    return opened.mul_(up), found
 
 
 def _turn(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     """Turns the halves of each head against each other, [nodes, heads, width] to heads first."""
-    turned = heads.new_empty(heads.shape[1], heads.shape[0], heads.shape[2])
+    nodes, count, width = heads.shape
+    turned = heads.new_empty(count, nodes, width)
     one, two = heads.transpose(0, 1).chunk(2, dim=-1)
-    half = heads.shape[-1] // 2
-    turned[..., :half] = one * cosine - two * sine
-    turned[..., half:] = two * cosine + one * sine
+    first, second = turned.chunk(2, dim=-1)
+    torch.mul(one, cosine, out=first).addcmul_(two, sine, value=-1)
+    torch.mul(two, cosine, out=second).addcmul_(one, sine)
     return turned

@@ -1,4 +1,4 @@
-"""PEFT's format: an adapter that `peft` and vLLM read, beside a card that says how it was taught."""
+"""PEFT's format: an adapter that `peft` and vLLM read, and a card that says how it was taught."""
 
 from __future__ import annotations
 
@@ -46,9 +46,7 @@ def write_adapter(
         name: tensor.detach().to("cpu", dtype).contiguous()
         for name, tensor in learned.tensors().items()
     }
-    write_durably(
-        folder / "adapter_model.safetensors", save(tensors, metadata={"format": "pt"})
-    )
+    write_durably(folder / "adapter_model.safetensors", save(tensors, metadata={"format": "pt"}))
     write_durably(folder / CARD, json.dumps(card, indent=2).encode())
     write_json(
         folder / "adapter_config.json",
@@ -64,6 +62,8 @@ def write_adapter(
             "use_dora": False,
             "fan_in_fan_out": False,
             "inference_mode": True,
-            "target_modules": [part.rpartition(".")[2] for parts in PARTS.values() for part in parts],
+            "target_modules": [
+                part.rpartition(".")[2] for parts in PARTS.values() for part in parts
+            ],
         },
     )

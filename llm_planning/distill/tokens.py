@@ -72,6 +72,11 @@ class LessonTokenizer:
             raise failed("it does not say which characters a token covers (no tokenizer.json)")
         self._terminator: int = self._tokenizer.eos_token_id
 
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The text of tokens, special ones included."""
+        text: str = self._tokenizer.decode(list(tokens))
+        return text
+
     def lesson(
         self, role: str, prompt: Sequence[Message], answer: str, *, importance: float = 1.0
     ) -> Lesson:

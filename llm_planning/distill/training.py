@@ -8,15 +8,23 @@ what was spent before as well.
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from llm_planning.distill.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from llm_planning.distill.checkpoint import (
+    Checkpoint,
+    TrainingError,
+    read_checkpoint,
+    write_checkpoint,
+)
+from llm_planning.distill.crew import Crew
 from llm_planning.distill.tokens import FORCED
 from llm_planning.distill.trie import LONGEST_ROW, pack
 
@@ -30,10 +38,6 @@ if TYPE_CHECKING:
 
 MEMORY = 400
 """Questions of a role over which its share of right answers is averaged."""
-
-
-class TrainingError(Exception):
-    """A training cannot go on; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +54,7 @@ class Recipe:
         memory: of AdamW's mean squared gradient.
         decay: of the weights, AdamW's.
         clip: the longest gradient; a longer one is scaled down.
-        longest_row: tokens computed at once.
+        longest_row: tokens that one worker computes at once.
         save_every: seconds between checkpoints.
         examine_every: seconds between evaluations.
     """
@@ -146,6 +150,7 @@ def train(
     identity: Mapping[str, Any],
     report: Callable[[Progress], None],
     examine: Callable[[Network], Mapping[str, float]],
+    workers: int | None = None,
 ) -> Checkpoint:
     """Trains a network, or goes on where a training of this folder was broken off.
 
@@ -157,6 +162,7 @@ def train(
         identity: of the model and the questions, JSON-able; a checkpoint of others is refused.
         report: is told of every batch.
         examine: says how good the network is, name -> figure; called now and then and at the end.
+        workers: see `Crew`.
 
     Returns:
         The last checkpoint, with the curve of what `examine` said.
@@ -166,7 +172,8 @@ def train(
             not a number.
     """
     learned = network.learned
-    meant = {"identity": dict(identity), "recipe": asdict(recipe)}
+    # As a checkpoint gives it back: tuples are lists there.
+    meant = json.loads(json.dumps({"identity": dict(identity), "recipe": asdict(recipe)}))
     state = read_checkpoint(folder, learned.flat.device) or Checkpoint.new(learned.flat, meant)
     _check_same(state.meant, meant, folder)
     learned.flat.copy_(state.flat)
@@ -175,6 +182,7 @@ def train(
     shares = _Shares(dict(state.right), Counter(state.seen))
     before = state.seconds
     begun = saved = perf_counter()
+    crew = Crew(network, workers)
 
     def elapsed() -> float:
         return before + perf_counter() - begun
@@ -183,23 +191,24 @@ def train(
         state.right, state.seen, state.seconds = shares.right, dict(shares.seen), elapsed()
         write_checkpoint(folder, state)
 
-    while (share := recipe.spent(state.batch, elapsed())) < 1.0:
-        batch = lessons(state.batch)
-        rate = recipe.rate_at(share)
-        loss, computed = _batch(network, batch, recipe, shares)
-        _step(state, learned.gradient, recipe, rate=rate)
-        learned.refresh()
-        state.batch += 1
-        state.questions += len(batch)
-        state.computed += computed
-        state.one_by_one += sum(lesson.length for lesson in batch)
-        now = elapsed()
-        report(_progress(state, recipe, loss=loss, rate=rate, right=shares.right, seconds=now))
-        if now - state.examined >= recipe.examine_every:
-            _examine(state, network, examine, elapsed)
-        if perf_counter() - saved >= recipe.save_every:
-            save()
-            saved = perf_counter()
+    with closing(crew):
+        while (share := recipe.spent(state.batch, elapsed())) < 1.0:
+            batch = lessons(state.batch)
+            rate = recipe.rate_at(share)
+            loss, computed = _batch(crew, batch, recipe, shares)
+            _step(state, crew.gradient, recipe, rate=rate)
+            learned.refresh()
+            state.batch += 1
+            state.questions += len(batch)
+            state.computed += computed
+            state.one_by_one += sum(lesson.length for lesson in batch)
+            now = elapsed()
+            report(_progress(state, recipe, loss=loss, rate=rate, right=shares.right, seconds=now))
+            if now - state.examined >= recipe.examine_every:
+                _examine(state, network, examine, elapsed)
+            if perf_counter() - saved >= recipe.save_every:
+                save()
+                saved = perf_counter()
     if not state.curve or state.curve[-1]["questions"] != state.questions:
         _examine(state, network, examine, elapsed)
     save()
@@ -207,7 +216,11 @@ def train(
 
 
 def shares_right(
-    network: Network, lessons: Sequence[Lesson], *, longest_row: int = LONGEST_ROW
+    network: Network,
+    lessons: Sequence[Lesson],
+    *,
+    longest_row: int = LONGEST_ROW,
+    workers: int | None = None,
 ) -> dict[str, float]:
     """Role -> share of lessons whose deciding tokens are all the most likely ones.
 
@@ -216,31 +229,32 @@ def shares_right(
     what the answers are worth.
     """
     right: Counter[str] = Counter()
-    for row in pack(lessons, longest_row=longest_row):
-        whole = _whole_answers(row, network.judge(row), lessons)
+    with closing(Crew(network, workers)) as crew:
+        rows = pack(lessons, longest_row=longest_row, multiple=crew.size)
+        judged = crew.judge(rows)
+    for row, said in zip(rows, judged, strict=True):
+        whole = _whole_answers(row, said, lessons)
         right.update(lessons[number].role for number, good in whole.items() if good)
     total = Counter(lesson.role for lesson in lessons)
     return {role: right[role] / count for role, count in total.items()}
 
 
 def _batch(
-    network: Network, batch: Sequence[Lesson], recipe: Recipe, shares: _Shares
+    crew: Crew, batch: Sequence[Lesson], recipe: Recipe, shares: _Shares
 ) -> tuple[float, int]:
     """Computes the gradient of a batch; returns its loss and the tokens computed."""
     if not batch:
         raise TrainingError("a batch has no questions: check the maker of the exercises")
-    network.learned.gradient.zero_()
     total = sum(lesson.importance * sum(lesson.weights) for lesson in batch)
-    loss, computed = 0.0, 0
-    for row in pack(batch, longest_row=recipe.longest_row):
-        judged = network.teach(row, scale=1 / total)
-        loss += judged.loss / total
-        computed += len(row.tokens)
-        for number, right in _whole_answers(row, judged, batch).items():
+    rows = pack(batch, longest_row=recipe.longest_row, multiple=crew.size)
+    judged = crew.teach(rows, scale=1 / total)
+    for row, said in zip(rows, judged, strict=True):
+        for number, right in _whole_answers(row, said, batch).items():
             shares.add(batch[number].role, right)
+    loss = sum(said.loss for said in judged) / total
     if not math.isfinite(loss):
         raise TrainingError("the loss is not a number: lower the learning rate")
-    return loss, computed
+    return loss, sum(len(row.tokens) for row in rows)
 
 
 def _whole_answers(row: Row, judged: Judged, lessons: Sequence[Lesson]) -> dict[int, bool]:

@@ -8,7 +8,9 @@ node follow it without a gap.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,8 +18,8 @@ if TYPE_CHECKING:
 
     from llm_planning.distill.tokens import Lesson
 
-LONGEST_ROW = 4096
-"""Tokens of a row. Memory grows with it: about 0.8 MB a token for a model of 135M parameters."""
+LONGEST_ROW = 2048
+"""Tokens of a row. Memory grows with it: about 0.7 MB a token for a model of 135M parameters."""
 
 
 @dataclass(slots=True)
@@ -45,17 +47,16 @@ class Row:
     lessons: list[int] = field(default_factory=list)
     places: list[int] = field(default_factory=list)
 
-    def path(self, node: int) -> list[int]:
-        """The ancestors of a node, the first token first."""
-        return [other for other in range(node) if node < self.ends[other]]
 
-
-def pack(lessons: Sequence[Lesson], *, longest_row: int = LONGEST_ROW) -> list[Row]:
-    """Lays lessons out in as few rows as their sizes ask for.
+def pack(
+    lessons: Sequence[Lesson], *, longest_row: int = LONGEST_ROW, multiple: int = 1
+) -> list[Row]:
+    """Lays lessons out in as few rows as their sizes ask for, all of about one size.
 
     Args:
         lessons: in any order.
-        longest_row: tokens that a row may have; a longer lesson gets a row of its own.
+        longest_row: tokens that a row has at most; each may have one lesson more.
+        multiple: the number of rows is a multiple of it, if there are lessons enough.
 
     Returns:
         Rows in which every answer token of every lesson is a target once.
@@ -68,25 +69,28 @@ def pack(lessons: Sequence[Lesson], *, longest_row: int = LONGEST_ROW) -> list[R
         [[1, 2, 3, 4, 5]]
     """
     read = [(*lesson.prompt, *lesson.answer[:-1]) for lesson in lessons]
+    order = sorted(range(len(lessons)), key=read.__getitem__)
+    shared = [_shared(read[one], read[two]) for one, two in pairwise(order)]
+    fresh = [len(read[number]) - same for number, same in zip(order, (0, *shared), strict=True)]
+    total = sum(fresh)
+    count = multiple * max(math.ceil(total / (longest_row * multiple)), 1)
     rows: list[Row] = []
     path: list[int] = []  # the nodes of the lesson before, in the row that is being filled
-    before: tuple[int, ...] = ()
-    for number in sorted(range(len(lessons)), key=read.__getitem__):
-        sequence = read[number]
-        shared = _shared(before, sequence)
-        if not rows or len(rows[-1].tokens) + len(sequence) - shared > longest_row:
+    passed = 0
+    for number, same, added in zip(order, (0, *shared), fresh, strict=True):
+        # A row ends behind the lesson with which it reaches its part of all tokens.
+        if not rows or passed * count >= total * len(rows):
             _close(rows, path, 0)
             rows.append(Row())
-            shared = 0
-        row = rows[-1]
-        _close(rows, path, shared)
+        passed += added
+        row, kept = rows[-1], min(same, len(path))
+        _close(rows, path, kept)
         first = len(row.tokens)
-        path += range(first, first + len(sequence) - shared)
-        row.tokens += sequence[shared:]
-        row.depths += range(shared, len(sequence))
-        row.ends += [0] * (len(sequence) - shared)
+        path += range(first, first + len(read[number]) - kept)
+        row.tokens += read[number][kept:]
+        row.depths += range(kept, len(read[number]))
+        row.ends += [0] * (len(read[number]) - kept)
         _add_targets(row, lessons[number], number, path)
-        before = sequence
     _close(rows, path, 0)
     return rows
 
