@@ -203,18 +203,31 @@ class Scores:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Taught:
+    """What a simulator taught a model.
+
+    Attributes:
+        roles: the questions that it was taught.
+        words_sha256: hash of the words in which it was asked, in hexadecimal.
+    """
+
+    roles: tuple[str, ...]
+    words_sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AdapterIdentity:
     """An adapter that an engine serves.
 
     Attributes:
         name: that requests call it by.
         revision: of the base model's weights with the adapter.
-        taught: hash of the words in which it was taught; "" if nobody knows.
+        taught: by a simulator; None if it was not, or nobody knows.
     """
 
     name: str
     revision: str
-    taught: str = ""
+    taught: Taught | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,8 +238,7 @@ class ModelIdentity:
         name: as the user asked for it.
         revision: content hash of the weights or the hub's commit.
         dtype: of the weights as served.
-        taught: hash of the words in which this project's worlds taught the model; "" if they did
-            not.
+        taught: by a simulator; None if it was not.
         adapters: what else requests may ask for by name.
 
     Example:
@@ -240,7 +252,7 @@ class ModelIdentity:
     name: str
     revision: str
     dtype: str
-    taught: str = ""
+    taught: Taught | None = None
     adapters: tuple[AdapterIdentity, ...] = ()
 
     def answering(self, adapter: str | None) -> ModelIdentity:

@@ -138,7 +138,7 @@ def test_a_short_training_writes_an_adapter_that_is_a_model(tmp_path, monkeypatc
     assert card.recipe["questions"] > 0
     assert made["curve"][-1]["questions"] == card.recipe["questions"]
     assert set(made["curve"][-1]["figures"]) == set(ROLES)
-    assert resolve(str(out / "adapter")).taught == card.words_sha256
+    assert resolve(str(out / "adapter")).taught == card.taught
     again = invoke("distill", "minecraft", "--out", str(out), "--minutes", "0.1", *options)
     assert again.exit_code == 2
     assert "go on with --resume" in again.stderr

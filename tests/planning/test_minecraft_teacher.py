@@ -46,6 +46,20 @@ def test_lessons_are_about_nothing_that_is_held_out():
         assert all(one.item not in HELD_OUT_ITEMS for one in (*here.feasible, *here.infeasible))
 
 
+@pytest.mark.parametrize(
+    "option",
+    [
+        Option("craft", 1, "shield"),
+        Option("cook", 1, "mutton"),
+        Option("collect", 1, "water"),
+        Option("smelt", 2, "mutton"),
+    ],
+)
+def test_an_option_is_held_out_if_it_makes_what_is(option):
+    assert TEACHER.option_kind(option) == "held out"
+    assert TEACHER.option_kind(Option("cook", 1, "beef")) == "seen"
+
+
 def test_exams_are_about_new_states_and_also_about_what_is_held_out():
     drawn = situations(60, held_out=True)
     taught = {str(here.state) for here in situations(300, held_out=False)}
@@ -95,7 +109,9 @@ CRAFTER = replace(PLAINS, inventory={"oak_log": 3, "cobblestone": 11, "wooden_pi
         (Option("find", 1, "cow"), {"entities": ["cow"]}, True),
         # A cow may also not be found.
         (Option("find", 1, "cow"), {}, True),
-        (Option("find", 1, "cow"), {"entities": ["sheep"]}, False),
+        # Sheep come into view at times, and monsters never by day.
+        (Option("find", 1, "cow"), {"entities": ["cow", "sheep"]}, True),
+        (Option("find", 1, "cow"), {"entities": ["zombie"]}, False),
         (ORE, {"blocks": ["iron_ore"], "conditions": ["height 40"]}, True),
         (ORE, {"blocks": ["iron_ore"]}, False),
         (Option("equip", 1, "wooden_pickaxe"), {"equipped": ["wooden_pickaxe"]}, True),

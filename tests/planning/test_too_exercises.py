@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from llm_planning.environments.minecraft.domain import MINECRAFT, Minecraft
-from llm_planning.environments.minecraft.teacher import MinecraftTeacher
+from llm_planning.environments.minecraft.teacher import HELD_OUT_ITEMS, MinecraftTeacher
 from llm_planning.planners.tree_of_options.exercises import ROLES, OptionExercises
 from llm_planning.planners.tree_of_options.prompts import TAUGHT_ORDER, taught_words
 from llm_planning.registry import exercise_makers
@@ -18,6 +18,7 @@ from llm_serving import ScriptedEngine
 
 MAKER = OptionExercises(MinecraftTeacher(), words="taught")
 STATES = 40
+HELD = {*HELD_OUT_ITEMS}
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +83,14 @@ def test_reversed_scores_are_wrong(by_role):
     for one in by_role["reward"]:
         said = {question: round(1 - score, 1) for question, score in json.loads(one.answer).items()}
         assert not one.grade(json.dumps(said, separators=(",", ":"))).right
+
+
+def test_no_lesson_asks_for_or_names_what_makes_a_held_out_item():
+    for number in range(60):
+        for one in MAKER.about_one_state(Random(number), roles=ROLES, held_out=False):
+            asked = one.prompt[1].content.partition("\n\n")[2] + one.answer
+            made = re.findall(r'(?:"item":"|Obtain 1 |Option: \w+ \d+ )(\w+)', asked)
+            assert not HELD.intersection(made), (one.prompt, one.answer)
 
 
 def test_only_measuring_asks_what_an_infeasible_option_changes():

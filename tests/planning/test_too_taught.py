@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import pytest
 
 from llm_planning.environments.minecraft.domain import Minecraft
-from llm_planning.planners.tree_of_options.prompts import NOW, START, taught_words
+from llm_planning.planners.tree_of_options.answers import RewardAnswer
+from llm_planning.planners.tree_of_options.exercises import ROLES
+from llm_planning.planners.tree_of_options.prompts import NOW, PREDICTED, START, taught_words
 from llm_planning.planners.tree_of_options.roles import OptionRoles
 from llm_planning.planners.tree_of_options.settings import OptionSearchSettings
 from llm_planning.planners.tree_of_options.states import OptionQuestion, OptionState
 from llm_planning.roles import Engines
 from llm_serving import ScriptedEngine
 from llm_serving.models import CATALOGUE, read_card, resolve
-from llm_serving.request import ModelIdentity
+from llm_serving.request import ModelIdentity, Taught
 
 DOMAIN = Minecraft(task="cook-meat")
 STATE = DOMAIN.start(0)
 TAU = OptionState(DOMAIN.goal, STATE, DOMAIN.describe(STATE))
 QUESTION = OptionQuestion(TAU, DOMAIN.advise(STATE)[0])
 OPTION = '{"reasoning":"no meat","verb":"kill","quantity":1,"item":"pig"}'
+SCORES = RewardAnswer(**dict.fromkeys(RewardAnswer.model_fields, 0.5)).model_dump_json()
 PLANNER = "smollm2-135m-planner"
 
 
-def roles(taught, answer, **settings):
+def roles(words, answer, *, taught=ROLES, **settings):
+    taught = Taught(roles=taught, words_sha256=words) if words else None
     identity = ModelIdentity(name="student", revision="1", dtype="float32", taught=taught)
     engine = ScriptedEngine(lambda request: answer, identity=identity)
     return engine, OptionRoles(DOMAIN, Engines(engine), OptionSearchSettings.read(settings), seed=0)
@@ -56,17 +61,41 @@ async def test_it_names_at_least_as_many_options_as_it_learned(k, named, kept):
 
 
 @pytest.mark.parametrize(
-    ("taught", "settings"), [("", {}), ("of another world", {}), ("today's", {"layout": "paper"})]
+    ("words", "options"),
+    [
+        ("", {}),
+        ("of another world", {}),
+        ("today's", {"layout": "paper"}),
+        ("today's", {"taught": ("dynamics",)}),
+    ],
 )
-async def test_others_are_asked_in_the_general_words(taught, settings, caplog):
-    taught = taught_words(DOMAIN) if taught == "today's" else taught
+async def test_others_are_asked_in_the_general_words(words, options, caplog):
+    words = taught_words(DOMAIN) if words == "today's" else words
     with caplog.at_level(logging.WARNING):
-        engine, ask = roles(taught, '{"done":false}', **settings)
+        engine, ask = roles(words, '{"done":false}', **options)
         assert await ask.termination(NOW)(TAU) is False
     assert "You decide whether a goal in Minecraft is reached" in "\n".join(asked(engine))
     warned = [record.getMessage() for record in caplog.records]
-    expected = ["the model of role termination was taught other words: teach it again"]
-    assert warned == (expected if taught == "of another world" else [])
+    expected = ["student was taught in other words, so it is asked as any model: teach it again"]
+    assert warned == (expected if words == "of another world" else [])
+
+
+async def test_to_judge_an_option_it_sees_the_state_before_and_the_change():
+    engine, ask = roles(taught_words(DOMAIN), SCORES)
+    after = replace(STATE, inventory={"porkchop": 2})
+    judged = replace(TAU, state=after, described=DOMAIN.describe(after))
+    await ask.reward(PREDICTED)(OptionQuestion(judged, QUESTION.option, before=TAU))
+    asked_last = asked(engine)[1].split("\n\n")[1:]
+    assert asked_last == [
+        f"Goal: {DOMAIN.goal}",
+        "Option: kill 1 pig",
+        "Then: +2 porkchop",
+        "Scores?",
+    ]
+
+
+def test_crafts_of_another_mode_are_other_words():
+    assert taught_words(DOMAIN) != taught_words(Minecraft(options="single"))
 
 
 async def test_questions_without_a_world_model_are_not_taught():
@@ -78,5 +107,5 @@ async def test_questions_without_a_world_model_are_not_taught():
 @pytest.mark.skipif(PLANNER not in CATALOGUE, reason="no adapter is shipped")
 def test_the_shipped_adapter_was_taught_in_todays_words():
     """If this fails, words changed: make the adapter again (docs/distillation.md)."""
-    assert resolve(PLANNER).taught == taught_words(DOMAIN)
+    assert resolve(PLANNER).taught.words_sha256 == taught_words(DOMAIN)
     assert read_card(CATALOGUE[PLANNER].adapter).words_sha256 == taught_words(DOMAIN)

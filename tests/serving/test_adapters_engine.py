@@ -27,7 +27,8 @@ from llm_serving.vllm_adapter import engine_arguments, lora_requests, on_gpu
 from llm_serving.vllm_engine import VllmEngine
 
 BASE = "smollm2-135m-instruct"
-ONE = AdapterIdentity(name="one", revision="r1+a1", taught="words")
+TAUGHT = Taught(roles=("propose",), words_sha256="ab" * 32)
+ONE = AdapterIdentity(name="one", revision="r1+a1", taught=TAUGHT)
 TWO = AdapterIdentity(name="two", revision="r1+a2")
 PLAIN = ModelIdentity(name="base", revision="r1", dtype="none")
 ADAPTED = replace(PLAIN, adapters=(ONE, TWO))
@@ -44,7 +45,7 @@ def test_an_adapter_s_identity():
         "base+one",
         "r1+a1",
         "none",
-        "words",
+        TAUGHT,
     )
     for identity, message in ((ADAPTED, "only one, two"), (PLAIN, "only none"), (told, "none")):
         with pytest.raises(AdapterError, match=message):
@@ -301,7 +302,7 @@ async def test_an_engine_answers_as_the_adapter_beside_the_weights_does(adapters
                 await mixed
         told = opened.identity.answering("one")
         assert told.revision == resolve(str(adapters[0])).revision
-        assert (opened.identity.taught, told.taught) == ("", "ab" * 32)
+        assert (opened.identity.taught, told.taught.words_sha256) == (None, "ab" * 32)
     finally:
         await opened.aclose()
 

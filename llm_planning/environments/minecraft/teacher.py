@@ -18,6 +18,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 from llm_planning.environments.minecraft.domain import EVERY_TASK, Minecraft
+from llm_planning.environments.minecraft.option_crafting import smelted
 from llm_planning.environments.minecraft.option_language import (
     Amount,
     ChangeModel,
@@ -112,9 +113,10 @@ class MinecraftTeacher:
         for item in sorted(self.held_out):
             if item not in ITEMS:
                 raise ValueError(f"cannot hold out {item!r}: {remedy(item, ITEMS)}")
-        wanted = {kind for task in EVERY_TASK.values() for kinds in task.wanted for kind in kinds}
-        if taken := sorted(self.held_out & wanted - {"cooked_mutton"}):
-            raise ValueError(f"cannot hold out {taken[0]!r}: it is the goal of a task")
+        for task in EVERY_TASK.values():
+            for kinds in task.wanted:
+                if self.held_out.issuperset(kinds):
+                    raise ValueError(f"cannot hold out {kinds[0]!r}: it is the goal of {task.name}")
         self._answer = ChangeModel("closed").answer
         self.nothing = self._answer(
             gained=[], lost=[], blocks=[], entities=[], equipped=[], conditions=[]
@@ -150,15 +152,22 @@ class MinecraftTeacher:
             state = self._walked(domain, rng)
             if rng.random() < _CHANGED_INVENTORY:
                 state = _meddled(state, rng)
-            if _is_new(state) == held_out:
+            domains = (domain, *self._other_goals(domain, state, rng, held_out=held_out))
+            if _is_new(state) == held_out and (held_out or self._can_be_taught(domains, state)):
                 break
         feasible, infeasible = self._options(domain, state, rng, held_out=held_out)
         return Situation(
-            domains=(domain, *self._other_goals(domain, state, rng, held_out=held_out)),
+            domains=domains,
             state=state,
             feasible=feasible,
             infeasible=infeasible,
             new=held_out,
+        )
+
+    def _can_be_taught(self, domains: Iterable[Minecraft], state: State) -> bool:
+        """Whether the way to each goal makes nothing that is held out."""
+        return all(
+            self.option_kind(one) == SEEN for domain in domains for one in domain.advise(state)
         )
 
     def goal_kind(self, domain: Minecraft) -> str:
@@ -167,8 +176,11 @@ class MinecraftTeacher:
         return TASK if name in EVERY_TASK else HELD_OUT if name in self.held_out else OTHER
 
     def option_kind(self, option: Option) -> str:
-        """`held out` if the option is about a held-out item, otherwise `seen`."""
-        return HELD_OUT if option.item in self.held_out else SEEN
+        """`held out` if the option names or makes a held-out item, otherwise `seen`."""
+        made = {option.item, FLUIDS.get(option.item)}
+        if option.verb in {"smelt", "cook"} and (recipe := smelted(self._rules, option.item)):
+            made.add(recipe.item)
+        return SEEN if made.isdisjoint(self.held_out) else HELD_OUT
 
     def aim(self, state: State, option: Option) -> str:
         """How much of what the option gives is needed and held."""
@@ -181,13 +193,15 @@ class MinecraftTeacher:
 
     def fillers(self, state: State) -> list[Option]:
         """More of what is at hand."""
-        candidates = [Option("mine", 3, item) for item in _FILLERS]
-        return [one for one in candidates if self._world.feasible(state, one) is None]
+        return [
+            one
+            for one in (Option("mine", 3, item) for item in _FILLERS if item not in self.held_out)
+            if self._world.feasible(state, one) is None
+        ]
 
     def evidence(self, state: State, option: Option) -> str:
         """What a feasible option takes, or where it finds what it is about."""
-        outcome = self._world.step(state, option)
-        if lost := outcome.change.lost:
+        if lost := _middle([one.change.lost for one in self._outcomes(state, option)]):
             held = state.inventory
             said = [f"{count} of {held.get(item, 0)} {item}" for item, count in lost.items()]
             while len(text := f"takes {', '.join(said)}") > EVIDENCE and len(said) > 1:
@@ -204,9 +218,7 @@ class MinecraftTeacher:
             worn = [*state.inventory, *filter(None, state.equipment)]
             tool = next((item for item in worn if item in tools), "")
             return f"{block} near, {tool} held"[:EVIDENCE] if tool else f"{block} near"
-        if option.verb in {"kill", "shear", "milk", "collect"}:
-            return f"{option.item} near"
-        return "nothing is missing"
+        return f"{option.item} near" if option.verb == "kill" else "nothing is missing"
 
     def prediction(self, state: State, option: Option) -> BaseModel:
         """The middle of some outcomes; of what a `find` shows, only what was looked for.
@@ -237,14 +249,15 @@ class MinecraftTeacher:
     def can_follow(self, state: State, option: Option, prediction: BaseModel) -> bool:
         """Whether equipment, height, and the count of every item are within some outcomes.
 
-        What comes into view by chance beside what was looked for does not count, nor do time,
-        biome, health and hunger.
+        What came into view in one of them may be named, and what was looked for must be, if it
+        came in all. Time, biome, health and hunger do not count.
         """
         assert isinstance(prediction, Prediction)
         said = prediction.change()
         outcomes = self._outcomes(state, option)
         sights, seen = _sights(option, state, outcomes), {*said.blocks, *said.entities}
-        if seen != {option.item} if sights == 1 else seen - ({option.item} if sights else set()):
+        possible = {kind for one in outcomes for kind in (*one.change.blocks, *one.change.entities)}
+        if not seen <= possible or (sights == 1 and option.item not in seen):
             return False
         if [one for one in prediction.conditions if one.startswith("height")] != _height(outcomes):
             return False
@@ -256,11 +269,13 @@ class MinecraftTeacher:
         )
 
     def _obtainable(self) -> list[str]:
-        """The items that the rules know a way to from bare hands."""
+        """The items that the rules know a way to from bare hands, without the goals of tasks."""
+        tasks = {kinds[0] for task in EVERY_TASK.values() for kinds in task.wanted}
         return [
             item
             for item in ITEMS
-            if (way := needed(self._rules, PLAINS, [(item,)]))
+            if item not in tasks
+            and (way := needed(self._rules, PLAINS, [(item,)]))
             and len(way) <= _LONGEST_WAY
             and all(one.item in (*ITEMS, *BLOCKS, *ENTITIES, *FLUIDS) for one in way)
         ]
@@ -326,7 +341,7 @@ class MinecraftTeacher:
             pool = [*(self._making(one, rng) for one in rng.sample(family, len(family))), *pool]
         split: tuple[list[Option], list[Option]] = ([], [])
         for option in dict.fromkeys(pool):
-            if held_out or option.item not in self.held_out:
+            if held_out or self.option_kind(option) == SEEN:
                 split[domain.feasible(state, option) is not None].append(option)
         # The rare verbs must not drown in the frequent ones.
         return _by_turns(split[0]), _by_turns(split[1])
@@ -379,10 +394,12 @@ def _is_new(state: State) -> bool:
     if state == PLAINS:
         return False
     # What a lesson does not show must not tell two states apart.
-    shown = replace(state, health=0.0, hunger=0.0, position=(0.0, round(state.position[1]), 0.0))
-    near = {kind: seen.number for kind, seen in state.near.items() if seen.number <= _COUNTED}
-    text = f"{replace(shown, near={})} {near}"
-    digest = blake2b(text.encode(), digest_size=8).digest()
+    numbers = {kind: seen.number for kind, seen in state.near.items() if seen.number <= _COUNTED}
+    near = [(kind, numbers.get(kind)) for kind in (*state.nearby_blocks, *state.nearby_entities)]
+    worn = [item for item in state.equipment if item]
+    height, held = round(state.position[1]), list(state.inventory.items())
+    shown = (state.biome, height, state.time, near, worn, held)
+    digest = blake2b(repr(shown).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") % NEW_STATES == 0
 
 

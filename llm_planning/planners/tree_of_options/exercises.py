@@ -31,19 +31,28 @@ from llm_planning.planners.tree_of_options.prompts import (
     compose_taught,
     taught_words,
     told,
+    told_to_taught,
 )
 from llm_planning.planners.tree_of_options.roles import PROPOSER_TEMPERATURE
-from llm_planning.planners.tree_of_options.rules import rules_of
+from llm_planning.planners.tree_of_options.rules import (
+    DONE,
+    FEASIBLE,
+    INFEASIBLE,
+    NOT_DONE,
+    rules_of,
+)
 from llm_planning.planners.tree_of_options.states import OptionQuestion, OptionState
+from llm_planning.roles import LlmRole
 from llm_planning.roles.exercises import VERDICT, Exercise, Grade
-from llm_serving.answers import compact, constraint_of, parse
-from llm_serving.request import Request, Sampling
+from llm_serving.answers import compact, parse
+from llm_serving.request import Sampling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pydantic import BaseModel
 
+    from llm_planning.domain import A
     from llm_planning.roles import Prompt
     from llm_planning.roles.exercises import Situation, Teacher, Words
     from llm_serving.engine import Engine
@@ -52,6 +61,9 @@ ROLES: Final = ("propose", "feasibility", "repair", "dynamics", "reward", "termi
 
 TOLERANCE: Final = 0.2
 """A score of the reward predictor may be so far from the rules' score."""
+
+UNNEEDED: Final = "possible, not needed now"
+"""The reason of an option that fills up a proposal."""
 
 REASON: Final = 60
 """The most characters of a reason."""
@@ -111,8 +123,8 @@ class OptionExercises:
                 "termination",
                 _tau(domain, here.state),
                 TerminationAnswer(done=done),
-                said="done" if done else "not done",
-                kinds={VERDICT: "done" if done else "not done", **self._goal(domain)},
+                said=_end(done),
+                kinds={VERDICT: _end(done), **self._goal(domain)},
                 grade=partial(_grade_termination, done),
                 domain=domain,
             )
@@ -128,7 +140,7 @@ class OptionExercises:
                     OptionQuestion(_tau(domain, here.state), option),
                     FeasibilityAnswer(reason=_said(reason), action_valid=feasible),
                     said=_verdict(feasible),
-                    kinds={VERDICT: _verdict(feasible), **self._option(option)},
+                    kinds={VERDICT: _verdict(feasible), **self._recipe(option)},
                     grade=partial(_grade_feasibility, feasible),
                     domain=domain,
                 )
@@ -142,7 +154,7 @@ class OptionExercises:
                 OptionQuestion(_tau(domain, state), option),
                 answer,
                 said="its change",
-                kinds={VERDICT: _verdict(True), **self._option(option)},
+                kinds={VERDICT: _verdict(True), **self._recipe(option)},
                 grade=partial(self._grade_dynamics, domain, state, option),
                 domain=domain,
             )
@@ -155,25 +167,23 @@ class OptionExercises:
                 OptionQuestion(_tau(domain, state), option),
                 answer,
                 said="nothing",
-                kinds={VERDICT: _verdict(False), **self._option(option)},
+                kinds={VERDICT: _verdict(False), **self._recipe(option)},
                 grade=partial(_grade_nothing, compact(answer)),
                 domain=domain,
             )
 
     def _proposals(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:  # noqa: ARG002
         for domain in here.domains:
-            chosen = self._next(domain, here)
+            chosen = self._proposed(domain, here)
             if not chosen:
                 continue
+            first = next(iter(chosen))
             model = several_options(domain.grammar, self._count, self._count)
             answer = model.model_validate(
                 {
                     "options": [
-                        {
-                            "reasoning": _said(self._teacher.aim(here.state, one)),
-                            **domain.grammar.write(one),
-                        }
-                        for one in chosen
+                        {"reasoning": _said(reason), **domain.grammar.write(one)}
+                        for one, reason in chosen.items()
                     ]
                 }
             )
@@ -181,8 +191,8 @@ class OptionExercises:
                 "propose",
                 _tau(domain, here.state),
                 answer,
-                said=str(chosen[0]),
-                kinds=self._goal(domain),
+                said=str(first),
+                kinds={**self._goal(domain), **self._recipe(first)},
                 grade=partial(self._grade_proposal, domain, here.state),
                 domain=domain,
             )
@@ -194,9 +204,10 @@ class OptionExercises:
         failing = [one for one in advised if domain.feasible(state, one) is not None]
         useless = [one for one in here.infeasible if one not in advised]
         asked = [*rng.sample(failing, min(_REPAIRS, len(failing))), *useless[:1]]
-        for option in asked if self._next(domain, here) else ():
+        useful = [one for one in advised if self._shortens(domain, state, one)]
+        for option in asked if useful else ():
             obstacle = _said(domain.feasible(state, option))
-            right = self._prerequisite(domain, here, option, obstacle)
+            right = _prerequisite(advised, useful, option, obstacle)
             yield self._exercise(
                 "repair",
                 OptionQuestion(_tau(domain, state), option, obstacle),
@@ -205,68 +216,54 @@ class OptionExercises:
                 kinds={
                     "failing": "advised" if option in advised else "useless",
                     **self._goal(domain),
+                    **self._recipe(right),
                 },
                 grade=partial(self._grade_repair, domain, state),
                 domain=domain,
             )
 
-    def _prerequisite(
-        self,
-        domain: Any,  # noqa: ANN401
-        here: Situation[Any, Any],
-        option: Any,  # noqa: ANN401
-        obstacle: str,
-    ) -> Any:  # noqa: ANN401
-        """The option that the obstacle names, else the last one before the option that fails.
-
-        An option that is not advised is replaced by the first that is.
-        """
-        advised = list(domain.advise(here.state))
-        if option not in advised:
-            return self._next(domain, here)[0]
-        before = [
-            one
-            for one in advised[: advised.index(option)]
-            if self._shortens(domain, here.state, one)
-        ]
-        words = set(obstacle.replace(",", " ").split())
-        named = [one for one in before if words & set(str(one).split()[-1:])]
-        return (named or before or self._next(domain, here))[-1 if before else 0]
-
     def _rewards(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:
-        domain, before = here.domains[0], here.state
-        if not here.feasible or domain.success(before):
+        """Asks about a useful or any other feasible option, and about an infeasible one."""
+        domain, state = here.domains[0], here.state
+        if domain.success(state):
             return
-        advised = [one for one in domain.advise(before) if one in here.feasible]
-        option = rng.choice(advised if advised and rng.random() < 0.5 else here.feasible)
-        tau = _tau(domain, before)
-        judged = OptionQuestion(
-            _tau(domain, self._after(domain, before, option)), option, before=tau
-        )
-        scores: Mapping[str, float] = rules_of(domain, seed=0)["reward"].right(judged) or {}
-        answer = RewardAnswer.model_validate({q: round(r, 1) for q, r in scores.items()})
-        useful = scores["relativity"] > 0
-        yield self._exercise(
-            "reward",
-            judged,
-            answer,
-            said=_scores(answer),
-            kinds={"option": "useful" if useful else "useless", **self._goal(domain)},
-            grade=partial(_grade_reward, answer),
-            domain=domain,
-        )
+        useful = [one for one in domain.advise(state) if self._shortens(domain, state, one)]
+        others = [one for one in here.feasible if one not in useful]
+        feasible = useful if useful and (not others or rng.random() < 0.5) else others
+        for option in (*feasible[:1], *here.infeasible[:1]):
+            possible = domain.feasible(state, option) is None
+            after = self._after(domain, state, option) if possible else state
+            judged = OptionQuestion(_tau(domain, after), option, before=_tau(domain, state))
+            scores: Mapping[str, float] = rules_of(domain, seed=0)["reward"].right(judged) or {}
+            answer = RewardAnswer.model_validate({q: round(r, 1) for q, r in scores.items()})
+            worth = "useful" if scores["relativity"] > 0 else "useless"
+            yield self._exercise(
+                "reward",
+                judged,
+                answer,
+                said=_scores(answer),
+                kinds={"worth": worth if possible else INFEASIBLE, **self._goal(domain)},
+                grade=partial(_grade_reward, answer),
+                domain=domain,
+            )
 
-    def _next(self, domain: Any, here: Situation[Any, Any]) -> list[Any]:  # noqa: ANN401
-        """Advised and feasible options, filled up with other feasible ones; none at the goal."""
+    def _proposed(self, domain: Any, here: Situation[Any, Any]) -> dict[Any, str]:  # noqa: ANN401
+        """Advised options first, then other feasible ones, each with its reason; none at the goal.
+
+        No two of them differ in the quantity alone.
+        """
         advised = [
             one for one in domain.advise(here.state) if domain.feasible(here.state, one) is None
         ]
-        first = [one for one in advised if self._shortens(domain, here.state, one)]
-        if not first:
-            return []
-        others = [*advised, *self._teacher.fillers(here.state), *here.feasible]
-        chosen = list(dict.fromkeys((*first, *others)))[: self._count]
-        return chosen if len(chosen) == self._count else []
+        useful = [one for one in advised if self._shortens(domain, here.state, one)]
+        others = [*self._teacher.fillers(here.state), *here.feasible]
+        chosen: dict[Any, str] = {}
+        for option in (*useful, *advised, *others) if useful else ():
+            alike = [one for one in chosen if str(one).split()[::2] == str(option).split()[::2]]
+            if not alike and len(chosen) < self._count:
+                needed = option in advised
+                chosen[option] = self._teacher.aim(here.state, option) if needed else UNNEEDED
+        return chosen if len(chosen) == self._count else {}
 
     def _shortens(self, domain: Any, state: Any, option: Any) -> bool:  # noqa: ANN401
         """Whether an option is feasible, and what it most likely does shortens the way."""
@@ -282,8 +279,8 @@ class OptionExercises:
     def _goal(self, domain: Any) -> dict[str, str]:  # noqa: ANN401
         return {"goal": self._teacher.goal_kind(domain)}
 
-    def _option(self, option: Any) -> dict[str, str]:  # noqa: ANN401
-        return {"option": self._teacher.option_kind(option)}
+    def _recipe(self, option: Any) -> dict[str, str]:  # noqa: ANN401
+        return {"recipe": self._teacher.option_kind(option)}
 
     def _exercise(
         self,
@@ -296,17 +293,24 @@ class OptionExercises:
         grade: Callable[[str], Grade],
         domain: Any,  # noqa: ANN401
     ) -> Exercise:
-        messages = self._prompt(role, domain).messages(told(question))
-        constraint = constraint_of(type(answer))
+        prompt = self._prompt(role, domain)
+        tell = told_to_taught if self._words == "taught" else told
         sampling = Sampling(temperature=PROPOSER_TEMPERATURE if role == "propose" else 0.0, seed=0)
 
         async def ask(engine: Engine) -> str:
-            request = Request(prompt=messages, constraint=constraint, role=role, sampling=sampling)
-            return (await engine.generate(request)).text
+            asked: LlmRole[Any, BaseModel] = LlmRole(
+                role,
+                prompt=prompt,
+                answer=type(answer),
+                engine=engine,
+                sampling=sampling,
+                tell=tell,
+            )
+            return compact(await asked(question))
 
         return Exercise(
             role=role,
-            prompt=messages,
+            prompt=prompt.messages(tell(question)),
             answer=compact(answer),
             said=said,
             kinds=kinds,
@@ -350,7 +354,7 @@ def _grade_nothing(nothing: str, text: str) -> Grade:
 
 def _grade_termination(done: bool, text: str) -> Grade:
     said = parse(TerminationAnswer, text).done
-    return Grade(said is done, "done" if said else "not done")
+    return Grade(said is done, _end(said))
 
 
 def _grade_feasibility(feasible: bool, text: str) -> Grade:
@@ -370,7 +374,11 @@ def _scores(answer: RewardAnswer) -> str:
 
 
 def _verdict(feasible: bool) -> str:
-    return "feasible" if feasible else "infeasible"
+    return FEASIBLE if feasible else INFEASIBLE
+
+
+def _end(done: bool) -> str:
+    return DONE if done else NOT_DONE
 
 
 def _tau(domain: Any, state: Any) -> OptionState[Any, Any]:  # noqa: ANN401
@@ -381,3 +389,16 @@ def _said(reason: str) -> str:
     """A reason that fits into an answer: plain characters, and not too many."""
     plain = "".join(one for one in reason if " " <= one <= "~" and one not in '"\\')
     return plain[:REASON].rstrip()
+
+
+def _prerequisite(advised: Sequence[A], useful: Sequence[A], failing: A, obstacle: str) -> A:
+    """The useful option that the obstacle names, else the last one before the option that fails.
+
+    An option that is not advised is replaced by the first useful one.
+    """
+    if failing not in advised:
+        return useful[0]
+    before = [one for one in useful if advised.index(one) < advised.index(failing)]
+    words = set(obstacle.replace(",", " ").split())
+    named = [one for one in before if str(one).split()[-1] in words]
+    return (named or before or useful[:1])[-1]

@@ -11,7 +11,7 @@ Appendix A: who speaks, the state, the goal and the history first, the rules and
 A model that a simulator taught its roles knows the rules and the form of its answers, so one line
 of `templates/taught.j2` asks. The state comes first: all questions about one state share it, in
 teaching and in the prefix cache. It says all that the options done have led to, so the history is
-left out.
+left out. To judge an option, a taught model sees the state before it and what the option changed.
 
 Minecraft's blocks, in `environments/minecraft/option_prompts`, replace most of those in the
 templates of the same names, so an edit here may change nothing in Minecraft.
@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -76,7 +77,7 @@ TAUGHT_ORDER = {
     "propose": ("state", "goal", "propose"),
     "feasibility": ("state", "goal", "option", "feasibility"),
     "repair": ("state", "goal", "option", "obstacle", "repair"),
-    "reward": ("state", "goal", "option", "reward"),
+    "reward": ("state", "goal", "option", "after", "reward"),
     "termination": ("state", "goal", "termination"),
 }
 """Role -> the blocks of its user message.
@@ -179,7 +180,8 @@ def taught_words(domain: OptionDomain[Any, Any]) -> str:
     )
     for answer in answers:
         digest.update(constraint_of(answer).regex.encode())
-    digest.update(repr(TAUGHT_ORDER).encode())
+    # What an option does is part of what was taught, such as Minecraft's folded crafts.
+    digest.update(repr((TAUGHT_ORDER, getattr(domain, "options", None))).encode())
     return digest.hexdigest()
 
 
@@ -199,6 +201,15 @@ def told(question: Any) -> dict[str, object]:  # noqa: ANN401 - an `OptionState`
         "option": getattr(question, "option", None),
         "reason": getattr(question, "obstacle", ""),
     }
+
+
+def told_to_taught(question: Any) -> dict[str, object]:  # noqa: ANN401 - likewise
+    """The values of a template for a taught model: the state is the one before the option."""
+    before = getattr(question, "before", None)
+    if before is None:
+        return told(question)
+    after = {"after": question.tau.state, "described_after": question.tau.described}
+    return {**told(replace(question, tau=before)), **after}
 
 
 @cache

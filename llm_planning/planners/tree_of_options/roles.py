@@ -23,6 +23,7 @@ from llm_planning.planners.tree_of_options.prompts import (
     compose_taught,
     taught_words,
     told,
+    told_to_taught,
 )
 from llm_planning.planners.tree_of_options.rules import rules_of
 from llm_planning.planners.tree_of_options.states import (
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
     from llm_planning.planners.tree_of_options.settings import PromptSettings
     from llm_planning.planners.tree_of_options.states import OptionDomain, OptionState
-    from llm_planning.roles import Engines, Prompt, Role
+    from llm_planning.roles import Engines, Role
 
 logger = logging.getLogger(__name__)
 
@@ -92,6 +93,7 @@ class OptionRoles(Generic[S, A]):
         self._drawn = Sampling(temperature=PROPOSER_TEMPERATURE, seed=seed)
         self._rules = rules_of(domain, seed=seed)
         self.oracles: list[dict[str, object]] = []
+        _warn_of_other_words(engines, domain)
 
     def propose(self, k: int, moment: str) -> Role[OptionState[S, A], Sequence[Candidate[A]]]:
         """The role that proposes k candidates ω̃ after τ (eq. 2). Sees goal, state and history."""
@@ -194,28 +196,42 @@ class OptionRoles(Generic[S, A]):
             )
             self.oracles.append(oracle.describe())
             return oracle
+        tell: Callable[[Any], Mapping[str, object]]
+        if self._is_taught(name, moment):
+            prompt, tell = compose_taught(name, self.domain, count=count), told_to_taught
+        else:
+            layout = self.settings.layout
+            prompt = compose(name, self.domain, layout, moment=moment, count=count)
+            tell = told
         asked: LlmRole[QuestionT, Any] = LlmRole(
             role,
-            prompt=self._prompt(name, moment, count),
+            prompt=prompt,
             answer=answer,
             engine=self._engines.of(role),
             sampling=sampling,
-            tell=told,
+            tell=tell,
         )
         return asked.read(read)
 
-    def _prompt(self, name: str, moment: str, count: int) -> Prompt:
-        """The prompt of a role, in the words that its model was taught, if it was."""
-        if self._is_taught(name, moment):
-            return compose_taught(name, self.domain, count=count)
-        return compose(name, self.domain, self.settings.layout, moment=moment, count=count)
-
     def _is_taught(self, name: str, moment: str) -> bool:
         """Whether the model of a role was taught this question in today's words."""
-        if self.settings.layout != "cached" or name not in TAUGHT_ORDER or moment == START:
-            return False
         taught = self._engines.of(name).identity.taught
-        if taught not in {"", taught_words(self.domain)}:
-            logger.warning("the model of role %s was taught other words: teach it again", name)
-            return False
-        return bool(taught)
+        return (
+            taught is not None
+            and name in taught.roles
+            and name in TAUGHT_ORDER
+            and moment != START
+            and self.settings.layout == "cached"
+            and taught.words_sha256 == taught_words(self.domain)
+        )
+
+
+def _warn_of_other_words(engines: Engines, domain: OptionDomain[Any, Any]) -> None:
+    """Says which models are asked as any other although a simulator taught them."""
+    for engine in engines.different:
+        taught = engine.identity.taught
+        if taught is not None and taught.words_sha256 != taught_words(domain):
+            logger.warning(
+                "%s was taught in other words, so it is asked as any model: teach it again",
+                engine.identity.name,
+            )

@@ -53,7 +53,7 @@ class OptionQuestion(Generic[S, A]):
         option: ω̃ or ω.
         obstacle: why the option is infeasible; empty if that is unknown.
         before: the unchanged τ before the option, if `tau` has the predicted state. Rules compare
-            the two; no prompt shows it.
+            the two; only the prompt of a taught model shows it.
     """
 
     tau: OptionState[S, A]

