@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from llm_planning.cli.options import MOST, JsonOption, Work, name, named_path
+from llm_planning.endings import UsageError
 from llm_planning.model_configs import DEFAULT_MODEL
 
 DomainArgument = Annotated[
@@ -21,7 +22,7 @@ OutOption = Annotated[
     Path | None,
     typer.Option(metavar="DIR", parser=named_path, help="Gets the adapter and its progress."),
 ]
-MinutesOption = Annotated[float, typer.Option(min=0.0, help="Time to teach, in minutes.")]
+MinutesOption = Annotated[float, typer.Option(help="Time to teach, in minutes.")]
 RoleOption = Annotated[
     list[str], typer.Option("--role", metavar="ROLE", help="Teach this role; may be repeated.")
 ]
@@ -30,7 +31,7 @@ HoldOutOption = Annotated[
     typer.Option(metavar="NAME", help="Leave this out of the lessons; may be repeated."),
 ]
 RankOption = Annotated[int, typer.Option(min=1, max=512, help="Rank of the adapter.")]
-RateOption = Annotated[float, typer.Option(min=0.0, help="The highest learning rate.")]
+RateOption = Annotated[float, typer.Option(help="The highest learning rate.")]
 StatesOption = Annotated[int, typer.Option(min=1, max=1000, help="States asked about in a batch.")]
 SeedOption = Annotated[int, typer.Option(min=0, max=MOST, help="Seed of the lessons.")]
 ResumeOption = Annotated[
@@ -80,6 +81,8 @@ def distill(
         roles=tuple(role), hold_out=tuple(hold_out) or None, states=states, seed=seed
     )
     if export is not None:
+        if out is not None or resume or merge:
+            raise UsageError("--export teaches nothing: leave --out, --resume and --merge out")
         return partial(commands.export, domain, lessons=lessons, file=export, questions=questions)
     return partial(
         commands.distill,

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-import time
+import math
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from filelock import FileLock, Timeout
 from rich.table import Table
 
-from llm_kernels.files import make_folder, write_durably
+from llm_kernels.files import at_home, make_folder, write_durably
 from llm_planning.cli.options import check_writable_folder
 from llm_planning.distill.adapters import LowRank
 from llm_planning.distill.architecture import read_model
@@ -21,20 +25,26 @@ from llm_planning.distill.peft_format import write_adapter
 from llm_planning.distill.tokens import LessonTokenizer
 from llm_planning.distill.training import Recipe, shares_right, train
 from llm_planning.endings import UsageError, refusing
+from llm_planning.environments.minecraft.teacher import HELD_OUT
 from llm_planning.interrupts import heard_while_loading
 from llm_planning.names import remedy
+from llm_planning.planners.tree_of_options.rules import INFEASIBLE
 from llm_planning.registry import exercise_makers, find_domain
+from llm_planning.roles.exercises import VERDICT
+from llm_planning.roles.measuring import digest
 from llm_planning.running import REFUSALS
 from llm_serving.models import Card, merge, resolve
 from llm_serving.terminal import SafeConsole, complain, say
+from llm_serving.vllm_adapter import emulates_bfloat16
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from llm_planning.distill.architecture import Model
     from llm_planning.distill.tokens import Lesson
     from llm_planning.distill.training import Progress
     from llm_planning.roles.exercises import ExerciseMaker
+    from llm_serving.models import ResolvedModel
 
 EXAM: Final = 60
 """Held-out questions of each role that the curve is drawn from."""
@@ -45,7 +55,7 @@ MERGED: Final = "merged"
 
 _LINE_EVERY = 15.0
 
-Makers = list[tuple["ExerciseMaker", tuple[str, ...]]]
+Makers: TypeAlias = "list[tuple[ExerciseMaker, tuple[str, ...]]]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,69 +104,125 @@ def distill(
     """Teaches a model, writes its adapter and prints the curve."""
     if out is None:
         raise UsageError("--out is missing: name the folder of the adapter")
-    check_writable_folder(out)
-    if resume and not (out / CHECKPOINT).exists():
-        raise UsageError(f"--resume: {out} holds no training to go on with; leave --resume out")
-    if not resume and (out / CHECKPOINT).exists():
-        raise UsageError(f"--out {out} holds a training: go on with --resume, or name another")
+    _check_out(out, resume=resume, merged=merged)
+    for option, value in (("--minutes", learning.minutes), ("--rate", learning.rate)):
+        if not (math.isfinite(value) and value > 0):
+            raise UsageError(f"{option} {value}: give a number above 0")
     makers = _makers(domain, lessons)
+    roles = tuple(role for _, those in makers for role in those)
     with heard_while_loading():
-        import torch
-
-        base = resolve(model)
-        tokenizer = LessonTokenizer(base.path)
+        base = _base(model)
         course = Course(makers, states=lessons.states, seed=lessons.seed)
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        student = read_model(base.path, dtype=torch.bfloat16, device=device)
+        tokenizer = LessonTokenizer(base.path)
+        student, dtype = _student(base.path)
         learned = LowRank(student, rank=learning.rank, alpha=2.0 * learning.rank, seed=0)
-    roles = [role for _, those in makers for role in those]
-    words = next(words for maker, _ in makers if (words := maker.taught_words))
-    identity = {
-        "base": model,
-        "base_revision": base.revision,
-        "domain": domain,
-        "words_sha256": words,
+    taught = {
         "rank": learning.rank,
-        **asdict(lessons),
-        "roles": roles,
+        "dtype": dtype,
+        "states": lessons.states,
+        "seed": lessons.seed,
+        "hold_out": lessons.hold_out,
+        "lessons_sha256": digest(course.exercises(0)),
     }
-    report = _Report(lessons_of(course.exam(EXAM), tokenizer))
+    report = _Report(exam_of(course, tokenizer))
     make_folder(out)
-    with refusing(TrainingError):
+    with refusing(TrainingError), _alone(out):
         done = train(
             Network(student, learned),
             lambda batch: lessons_of(course.exercises(batch), tokenizer),
             Recipe(minutes=learning.minutes, rate=learning.rate),
             folder=out,
-            # As the checkpoint's JSON has it.
-            identity=json.loads(json.dumps(identity)),
+            identity={"base": base.revision, "domain": domain, "roles": roles, **taught},
             report=report,
             examine=report.examine,
         )
-    card = Card(
-        base=model,
-        base_revision=base.revision,
-        domain=domain,
-        roles=tuple(roles),
-        words_sha256=words,
-        recipe={
-            **{key: identity[key] for key in ("rank", "states", "seed", "hold_out")},
-            **asdict(learning),
-            "questions": done.questions,
-            "tokens": done.computed,
-            "tokens_one_by_one": done.one_by_one,
-            "seconds": round(done.seconds),
-        },
-    )
-    write_adapter(out / ADAPTER, learned, base=model, card=card.to_json())
-    if merged:
-        merge(base.path, out / ADAPTER, out / MERGED, base_revision=base.revision)
+        card = Card(
+            base=base.name,
+            base_revision=base.revision,
+            domain=domain,
+            roles=roles,
+            words_sha256=_words(makers),
+            recipe={
+                **taught,
+                **asdict(learning),
+                "questions": done.questions,
+                "tokens": done.computed,
+                "tokens_one_by_one": done.one_by_one,
+            },
+        )
+        write_adapter(out / ADAPTER, learned, base=base.name, card=card.to_json())
+        if merged:
+            merge(base.path, out / ADAPTER, out / MERGED, base_revision=base.revision)
     if as_json:
         made = {"adapter": str(out / ADAPTER), "card": card.to_json(), "curve": done.curve}
         say(json.dumps(made))
         return
-    _print_curve(done.curve, roles)
+    _print_curve(done.curve)
     say(f"plan with it: llm-planning run too --model {out / ADAPTER}")
+
+
+def _check_out(out: Path, *, resume: bool, merged: bool) -> None:
+    check_writable_folder(out)
+    if resume and not (out / CHECKPOINT).exists():
+        raise UsageError(f"--resume: {out} holds no training to go on with; leave --resume out")
+    if not resume and (out / CHECKPOINT).exists():
+        raise UsageError(f"--out {out} holds a training: go on with --resume, or name another")
+    if merged and (out / MERGED).exists():
+        raise UsageError(f"--merge: {out / MERGED} exists already; remove it or leave --merge out")
+
+
+@contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    """Makes sure that nobody else teaches in this folder."""
+    try:
+        with FileLock(out / ".lock", timeout=0):
+            yield
+    except Timeout:
+        raise TrainingError(f"another training runs in {out}: wait, or name another") from None
+
+
+def _base(model: str) -> ResolvedModel:
+    """The model to teach, by a name that means the same in every folder."""
+    found = resolve(model)
+    if found.taught is not None:
+        raise UsageError(f"--model {model} was taught already: name the model that it was made of")
+    return replace(found, name=str(found.path)) if Path(at_home(model)).is_dir() else found
+
+
+def _student(folder: Path) -> tuple[Model, str]:
+    """The model, in the type that this machine multiplies fastest, and the type's name."""
+    import torch
+
+    if torch.cuda.is_available():
+        return read_model(folder, dtype=torch.bfloat16, device="cuda"), "bfloat16"
+    if emulates_bfloat16():
+        return read_model(folder, dtype=torch.float32, device="cpu"), "float32"
+    return read_model(folder, dtype=torch.bfloat16, device="cpu"), "bfloat16"
+
+
+def _words(makers: Makers) -> str:
+    """The hash of the words of a taught model; a role without such words is asked as ever."""
+    words = [maker.taught_words for maker, _ in makers if maker.taught_words]
+    return words[0] if words else hashlib.sha256(b"").hexdigest()
+
+
+def exam_of(course: Course, tokenizer: LessonTokenizer) -> list[Lesson]:
+    """Held-out questions; the role of each says also whether goal and recipe were taught.
+
+    What infeasible options change is not taught, so it is not asked.
+    """
+    asked = [
+        one
+        for one in course.exam(EXAM)
+        if one.role != "dynamics" or one.kinds.get(VERDICT) != INFEASIBLE
+    ]
+    named = [
+        f"{one.role}, held out" if HELD_OUT in one.kinds.values() else one.role for one in asked
+    ]
+    return [
+        replace(lesson, role=name)
+        for name, lesson in zip(named, lessons_of(asked, tokenizer), strict=True)
+    ]
 
 
 def export(domain: str, *, lessons: LessonOptions, file: Path, questions: int) -> None:
@@ -207,7 +273,7 @@ class _Report:
         self._last = -_LINE_EVERY
 
     def examine(self, network: Network) -> Mapping[str, float]:
-        """Role -> share of held-out questions that the network gets right."""
+        """Role -> share of held-out questions whose right answer is the likeliest in each token."""
         self._shares = shares_right(network, self._exam)
         return self._shares
 
@@ -215,11 +281,11 @@ class _Report:
         if now.seconds - self._last < _LINE_EVERY:
             return
         self._last = now.seconds
-        left = time.strftime("%H:%M:%S", time.gmtime(now.seconds_left))
+        minutes, seconds = divmod(round(now.seconds_left), 60)
         complain(
             f"{now.questions} questions, {now.questions_per_second:.1f}/s, loss {now.loss:.3f}, "
-            f"{left} left; right when first seen: {_told(now.right)}"
-            + (f"; of the held-out ones: {_told(self._shares)}" if self._shares else "")
+            f"{minutes}:{seconds:02} left; right when first seen: {_told(now.right)}"
+            + (f"; of new states: {_told(self._shares)}" if self._shares else "")
         )
 
 
@@ -227,10 +293,11 @@ def _told(shares: Mapping[str, float]) -> str:
     return ", ".join(f"{role} {share:.0%}" for role, share in sorted(shares.items()))
 
 
-def _print_curve(curve: Sequence[Mapping[str, Any]], roles: Sequence[str]) -> None:
-    """A table of the share right by role on held-out questions, by questions learned."""
-    table = Table("questions", *roles, title="Held-out questions whose answers are all right")
+def _print_curve(curve: Sequence[Mapping[str, Any]]) -> None:
+    """A table of the shares by questions learned."""
+    names = sorted({name for point in curve for name in point["figures"]})
+    title = "New states: share of right answers that are the likeliest in every token"
+    table = Table("questions", *names, title=title)
     for point in curve:
-        shares = [f"{point['figures'].get(role, 0.0):.0%}" for role in roles]
-        table.add_row(str(point["questions"]), *shares)
+        table.add_row(str(point["questions"]), *(f"{point['figures'][name]:.0%}" for name in names))
     SafeConsole().print(table)

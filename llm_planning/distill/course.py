@@ -18,6 +18,7 @@ PER_STATE: Final = 2
 """The most questions of an exam about one drawn state and role."""
 
 _STATES_A_QUESTION = 20
+_IDLE_STATES = 1000
 
 
 class Course:
@@ -43,12 +44,11 @@ class Course:
     def exercises(self, batch: int) -> list[Exercise]:
         """The exercises of a batch; those about one state come together."""
         rng = Random(f"{self._seed} {batch}")
-        return [
-            exercise
-            for _ in range(self._states)
-            for maker, roles in self._makers
-            for exercise in maker.about_one_state(rng, roles=roles, held_out=False)
-        ]
+        drawn: list[Exercise] = []
+        for maker, roles in self._makers:
+            for _ in range(self._states):
+                drawn += _about_one_state(maker, roles, rng)
+        return drawn
 
     def exam(self, questions: int) -> list[Exercise]:
         """Different held-out exercises, the same for every course.
@@ -66,6 +66,8 @@ class Course:
     def _held_out(self, maker: ExerciseMaker, role: str, questions: int) -> list[Exercise]:
         drawn: dict[object, Exercise] = {}
         for number in range(_STATES_A_QUESTION * questions):
+            if len(drawn) == questions:
+                break
             rng = Random(f"exam {role} {number}")
             made = list(maker.about_one_state(rng, roles=(role,), held_out=True))
             rng.shuffle(made)
@@ -73,6 +75,18 @@ class Course:
                 if len(drawn) < questions:
                     drawn.setdefault(one.prompt, one)
         return list(drawn.values())
+
+
+def _about_one_state(maker: ExerciseMaker, roles: Sequence[str], rng: Random) -> Sequence[Exercise]:
+    """Draws states until there is something to ask; some have nothing to ask of some roles.
+
+    Raises:
+        ValueError: the maker makes nothing.
+    """
+    for _ in range(_IDLE_STATES):
+        if made := maker.about_one_state(rng, roles=roles, held_out=False):
+            return made
+    raise ValueError(f"no lesson of {', '.join(roles)} in {_IDLE_STATES} states: check the teacher")
 
 
 def lessons_of(exercises: Iterable[Exercise], tokenizer: LessonTokenizer) -> list[Lesson]:

@@ -192,6 +192,8 @@ def train(
         write_checkpoint(folder, state)
 
     with closing(crew):
+        if not state.curve:
+            _examine(state, network, examine, elapsed)
         while (share := recipe.spent(state.batch, elapsed())) < 1.0:
             batch = lessons(state.batch)
             rate = recipe.rate_at(share)

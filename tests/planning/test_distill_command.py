@@ -111,6 +111,10 @@ def test_what_is_held_out_is_in_no_chat(tmp_path):
         (["minecraft", "--out", "out", "--role", "propse"], "propose"),
         (["minecraft", "--out", "out", "--hold-out", "comPass"], "cannot hold out 'comPass'"),
         (["minecraft", "--out", "out", "--resume"], "out holds no training"),
+        (["minecraft", "--out", "out", "--minutes", "0"], "--minutes 0.0: give a number above 0"),
+        (["minecraft", "--out", "out", "--minutes", "nan"], "--minutes nan"),
+        (["minecraft", "--out", "out", "--rate", "inf"], "--rate inf"),
+        (["minecraft", "--out", "out", "--export", "x.jsonl"], "leave --out"),
     ],
 )
 def test_what_is_not_possible_is_refused_in_one_line(arguments, says, tmp_path, monkeypatch):
@@ -137,7 +141,8 @@ def test_a_short_training_writes_an_adapter_that_is_a_model(tmp_path, monkeypatc
     assert (card.base, card.domain, card.roles) == (MODEL, "minecraft", ROLES)
     assert card.recipe["questions"] > 0
     assert made["curve"][-1]["questions"] == card.recipe["questions"]
-    assert set(made["curve"][-1]["figures"]) == set(ROLES)
+    assert {name.partition(",")[0] for name in made["curve"][-1]["figures"]} == set(ROLES)
+    assert made["curve"][0]["questions"] == 0
     assert resolve(str(out / "adapter")).taught == card.taught
     again = invoke("distill", "minecraft", "--out", str(out), "--minutes", "0.1", *options)
     assert again.exit_code == 2
@@ -152,6 +157,36 @@ def test_a_short_training_writes_an_adapter_that_is_a_model(tmp_path, monkeypatc
     )
     assert other.exit_code == 2
     assert "minutes" in other.stderr
+
+
+class Seldom:
+    """A maker that has something to ask in every third state alone."""
+
+    roles = ("seldom",)
+    taught_words = ""
+
+    def __init__(self):
+        self.drawn = 0
+
+    def about_one_state(self, rng, *, roles, held_out):
+        self.drawn += 1
+        return [] if self.drawn % 3 else [rng.random()]
+
+
+class Never(Seldom):
+    def about_one_state(self, rng, *, roles, held_out):
+        return []
+
+
+def test_a_batch_has_as_many_states_with_questions_as_it_should():
+    maker = Seldom()
+    assert len(Course([(maker, ("seldom",))], states=4, seed=0).exercises(0)) == 4
+    assert maker.drawn == 12
+
+
+def test_a_maker_that_makes_nothing_is_refused():
+    with pytest.raises(ValueError, match="no lesson of seldom in 1000 states"):
+        Course([(Never(), ("seldom",))], states=1, seed=0).exercises(0)
 
 
 def test_seeds_of_exams_are_no_seeds_of_batches(course):

@@ -20,6 +20,7 @@ from llm_serving.request import (
     ModelIdentity,
     Request,
     Sampling,
+    Taught,
 )
 from llm_serving.response_store import ResponseCache
 from llm_serving.scripted import ScriptedEngine
