@@ -7,6 +7,7 @@ asks for, and every product is a dense one.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING
 import torch
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torch import Tensor
 
     from llm_planning.distill.trie import Row
@@ -69,81 +72,72 @@ def _runs(nodes: list[int]) -> tuple[tuple[int, int], ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attended:
-    """What the gradient of an attention needs to know.
+    """An attention's inputs and shares, or their gradients.
 
     Attributes:
         queries: [kv heads, queries of one kv head, nodes, head width], scaled.
         keys: [kv heads, nodes, head width].
         values: [kv heads, nodes, head width].
-        shares: of each block, what each query takes of each key.
+        shares: what each query takes of each key, one block after the other, flat.
     """
 
     queries: Tensor
     keys: Tensor
     values: Tensor
-    shares: list[Tensor]
+    shares: Tensor
+
+    def of_blocks(self, cut: list[Block]) -> Iterator[tuple[Block, Tensor, Tensor]]:
+        """Each block with its queries, [kv heads, queries, head width], and its shares."""
+        kv_heads, group, _, width = self.queries.shape
+        place = 0
+        for block in cut:
+            count, keys = block.mask.shape
+            asked = self.queries[:, :, block.start : block.stop]
+            shape = (kv_heads, group * count, keys)
+            size = math.prod(shape)
+            share = self.shares[place : place + size].view(shape)
+            yield block, asked.reshape(kv_heads, group * count, width), share
+            place += size
 
 
-def attend(
-    queries: Tensor, keys: Tensor, values: Tensor, *, cut: list[Block]
-) -> tuple[Tensor, Attended]:
+def attend(attended: Attended, cut: list[Block], *, taken: Tensor) -> None:
     """Computes the attention of a row.
 
     Args:
-        queries: [kv heads, queries of one kv head, nodes, head width], scaled.
-        keys: [kv heads, nodes, head width].
-        values: [kv heads, nodes, head width].
+        attended: queries, keys and values; gets the shares.
         cut: the row's blocks.
-
-    Returns:
-        What each node takes from its values, [nodes, kv heads, queries, head width], and what
-        `attend_back` needs.
+        taken: gets what each node takes of the values, [nodes, kv heads, queries, head width].
     """
-    kv_heads, group, nodes, width = queries.shape
-    taken = queries.new_empty(nodes, kv_heads, group, width)
-    shares = []
-    for block in cut:
-        count = block.stop - block.start
-        asked = queries[:, :, block.start : block.stop].reshape(kv_heads, group * count, width)
-        scores = torch.bmm(asked, _gather(keys, block).transpose(1, 2))
-        scores.view(kv_heads, group, count, -1).add_(block.mask)
-        share = torch.softmax(scores, dim=-1)
-        found = torch.bmm(share, _gather(values, block)).view(kv_heads, group, count, width)
-        taken[block.start : block.stop] = found.permute(2, 0, 1, 3)
-        shares.append(share)
-    return taken, Attended(queries=queries, keys=keys, values=values, shares=shares)
+    for block, asked, share in attended.of_blocks(cut):
+        scores = torch.bmm(asked, _gather(attended.keys, block).transpose(1, 2))
+        count, keys = block.mask.shape
+        scores.view(len(scores), -1, count, keys).add_(block.mask)
+        torch.softmax(scores, dim=-1, out=share)
+        found = torch.bmm(share, _gather(attended.values, block))
+        taken[block.start : block.stop] = found.unflatten(1, (-1, count)).permute(2, 0, 1, 3)
 
 
-def attend_back(
-    gradient: Tensor, *, attended: Attended, cut: list[Block]
-) -> tuple[Tensor, Tensor, Tensor]:
+def attend_back(gradient: Tensor, attended: Attended, cut: list[Block], *, found: Attended) -> None:
     """Computes the gradients of an attention.
 
     Args:
         gradient: of the loss with respect to what was taken.
-        attended: what `attend` returned.
+        attended: with the shares.
         cut: the row's blocks.
-
-    Returns:
-        The gradients of queries, keys and values.
+        found: gets the gradient of the queries, and that of keys and values added, in float32.
     """
     kv_heads, group, _, width = attended.queries.shape
-    of_queries = torch.empty_like(attended.queries)
-    of_keys = torch.zeros_like(attended.keys, dtype=torch.float32)
-    of_values = torch.zeros_like(attended.values, dtype=torch.float32)
-    for block, share in zip(cut, attended.shares, strict=True):
+    for block, asked, share in attended.of_blocks(cut):
         count = block.stop - block.start
         here = slice(block.start, block.stop)
         wanted = gradient[here].permute(1, 2, 0, 3).reshape(kv_heads, group * count, width)
-        asked = attended.queries[:, :, here].reshape(kv_heads, group * count, width)
-        _scatter(of_values, block, torch.bmm(share.transpose(1, 2), wanted))
+        _scatter(found.values, block, torch.bmm(share.transpose(1, 2), wanted))
         of_shares = torch.bmm(wanted, _gather(attended.values, block).transpose(1, 2))
         of_scores = torch._softmax_backward_data(of_shares, share, -1, share.dtype)
-        of_queries[:, :, here] = torch.bmm(of_scores, _gather(attended.keys, block)).view(
-            kv_heads, group, count, width
+        found.queries[:, :, here] = torch.bmm(of_scores, _gather(attended.keys, block)).unflatten(
+            1, (group, count)
         )
-        _scatter(of_keys, block, torch.bmm(of_scores.transpose(1, 2), asked))
-    return of_queries, of_keys, of_values
+        _scatter(found.keys, block, torch.bmm(of_scores.transpose(1, 2), asked))
 
 
 def _gather(rows: Tensor, block: Block) -> Tensor:

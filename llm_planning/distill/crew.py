@@ -44,6 +44,7 @@ class Crew:
         self.size = workers
         self._network = network
         self._gradients = [network.learned.gradient() for _ in range(workers)]
+        self._rooms = [network.room() for _ in range(workers)]
         # The number of threads inside a product is a worker's own.
         self._pool = ThreadPoolExecutor(
             workers, "teach", initializer=torch.set_num_threads, initargs=(threads // workers or 1,)
@@ -60,7 +61,9 @@ class Crew:
             gradient.flat.zero_()
 
         def teach(worker: int, row: Row) -> Judged:
-            return self._network.teach(row, gradient=self._gradients[worker], scale=scale)
+            return self._network.teach(
+                row, room=self._rooms[worker], gradient=self._gradients[worker], scale=scale
+            )
 
         judged = self._share(rows, teach)
         for other in self._gradients[1:]:
@@ -69,7 +72,10 @@ class Crew:
 
     def judge(self, rows: Sequence[Row]) -> list[Judged]:
         """Judges rows, in their order; see `Network.judge`."""
-        return self._share(rows, lambda _, row: self._network.judge(row))
+        return self._share(rows, self._judge)
+
+    def _judge(self, worker: int, row: Row) -> Judged:
+        return self._network.judge(row, room=self._rooms[worker])
 
     def _share(self, rows: Sequence[Row], done_by: Callable[[int, Row], Judged]) -> list[Judged]:
         """Deals the rows out in turn."""

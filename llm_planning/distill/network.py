@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
-from torch.nn.functional import linear, silu
 
-from llm_planning.distill.attention import attend, attend_back, blocks
+from llm_planning.distill.attention import Attended, attend, attend_back, blocks
+from llm_planning.distill.room import Room
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,24 +21,10 @@ if TYPE_CHECKING:
 
     from llm_planning.distill.adapters import Gradient, Learned
     from llm_planning.distill.architecture import Model
-    from llm_planning.distill.attention import Attended, Block
     from llm_planning.distill.trie import Row
 
 WORDS_AT_ONCE = 1 << 23
 """Scores of words computed at once: 32 MiB in float32."""
-
-
-@dataclass(slots=True, kw_only=True)
-class _Kept:
-    """What the backward pass of one layer needs."""
-
-    entered: Tensor
-    normed: Tensor
-    attended: Attended
-    taken: Tensor
-    middle: Tensor
-    inner_normed: Tensor
-    gate_up: Tensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,190 +49,270 @@ class Network:
     """
 
     def __init__(self, model: Model, learned: Learned) -> None:
-        self._model = model
+        self.model = model
         self.learned = learned
-        sizes = model.architecture
-        self._frequencies = torch.tensor(sizes.frequencies, device=model.device)
-        self._scale = sizes.head_width**-0.5
-        self._groups = (sizes.kv_heads, sizes.heads // sizes.kv_heads)
 
-    def teach(self, row: Row, *, gradient: Gradient, scale: float) -> Judged:
-        """Adds the gradient of a row's loss; several threads may do it, each with its own gradient.
+    def room(self) -> Room:
+        """Makes the memory of one worker."""
+        return Room(dtype=self.model.dtype, device=self.model.device)
+
+    def teach(self, row: Row, *, room: Room, gradient: Gradient, scale: float) -> Judged:
+        """Adds the gradient of a row's loss; workers may do it side by side.
 
         Args:
             row: lessons.
-            gradient: of what is learned.
+            room: of this worker alone.
+            gradient: of what is learned, of this worker alone.
             scale: multiplies the gradient, not the loss that is returned.
         """
         with torch.no_grad():
-            return self._pass(row, gradient=gradient, scale=scale)
+            return _Pass(self, row, room, keeps=True).teach(gradient, scale)
 
-    def judge(self, row: Row) -> Judged:
+    def judge(self, row: Row, *, room: Room) -> Judged:
         """Computes the loss of a row, and which targets the network gets right."""
         with torch.no_grad():
-            return self._pass(row, gradient=None, scale=0.0)
+            return _Pass(self, row, room, keeps=False).judge()[0]
 
-    def _pass(self, row: Row, *, gradient: Gradient | None, scale: float) -> Judged:
-        """Passes forward and, for a gradient, back."""
-        device = self._model.device
-        cut = blocks(row, dtype=self._model.dtype, device=device)
-        turns = self._turns(row)
-        sources, numbers = torch.tensor(row.sources, device=device).unique(return_inverse=True)
-        stream = self._model.embedding[torch.tensor(row.tokens, device=device)].float()
-        kept: list[_Kept] = []
-        last = len(self._model.layers) - 1
-        for number in range(last + 1):
-            chosen = sources if number == last else None
-            stream, keep = self._forward(number, stream, cut=cut, turns=turns, chosen=chosen)
-            if gradient is not None:
-                kept.append(keep)
-        judged, of_normed = self._loss(row, self._norm(stream, self._model.norm), numbers)
-        if gradient is None:
-            return judged
-        back = self._norm_back(of_normed.mul_(scale), stream, self._model.norm)
-        for number in range(last, -1, -1):
-            chosen = sources if number == last else None
-            back = self._backward(
-                number,
-                back,
-                keep=kept.pop(),
-                cut=cut,
-                turns=turns,
-                chosen=chosen,
-                learn=gradient.learn,
-            )
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kept:
+    """What the backward pass of one layer needs."""
+
+    entered: Tensor
+    normed: Tensor
+    attended: Attended
+    taken: Tensor
+    middle: Tensor
+    inner_normed: Tensor
+    gate_up: Tensor
+
+
+class _Pass:
+    """One row on its way through the network.
+
+    Args:
+        network: which.
+        row: lessons.
+        room: for all that is large.
+        keeps: whether a backward pass follows.
+    """
+
+    def __init__(self, network: Network, row: Row, room: Room, *, keeps: bool) -> None:
+        self._model, self._learned = network.model, network.learned
+        self._row, self._take, self._keeps = row, room.take, keeps
+        sizes, device = self._model.architecture, self._model.device
+        self._nodes = len(row.tokens)
+        self._cut = blocks(row, dtype=self._model.dtype, device=device)
+        # The nodes that predict: behind the last attention only they go on.
+        self._sources, self._numbers = torch.tensor(row.sources, device=device).unique(
+            return_inverse=True
+        )
+        self._last = sizes.layers - 1
+        self._kept: list[_Kept] = []
+        depths = torch.tensor(row.depths, device=device)[:, None]
+        angles = depths * torch.tensor(sizes.frequencies, device=device)
+        self._turns = tuple(part.to(self._model.dtype) for part in (angles.cos(), angles.sin()))
+        scale = sizes.head_width**-0.5
+        self._scaled_turns = tuple(part * scale for part in self._turns)
+
+    def judge(self) -> tuple[Judged, Tensor, Tensor]:
+        """Passes forward: what the network says, the loss's gradient, and what it belongs to."""
+        embedded = self._model.embedding[torch.tensor(self._row.tokens, device=self._model.device)]
+        stream = self._take_wide("stream", self._nodes, self._layer(0)).copy_(embedded)
+        for number in range(self._last + 1):
+            stream = self._forward(number, stream)
+        normed = self._norm(stream, self._model.norm, self._take("last normed", *stream.shape))
+        return *self._loss(normed), stream
+
+    def teach(self, gradient: Gradient, scale: float) -> Judged:
+        """Passes forward and back."""
+        judged, of_normed, stream = self.judge()
+        back = self._take_wide("gradient", len(stream)).copy_(
+            self._norm_back(of_normed.mul_(scale), stream, self._model.norm)
+        )
+        for number in range(self._last, -1, -1):
+            back = self._backward(number, back, gradient.learn)
         return judged
 
-    def _turns(self, row: Row) -> tuple[Tensor, Tensor]:
-        """Cosine and sine of each node's rotary angles, [nodes, half a head's width]."""
-        depths = torch.tensor(row.depths, device=self._model.device)
-        angles = depths[:, None].float() * self._frequencies
-        return angles.cos().to(self._model.dtype), angles.sin().to(self._model.dtype)
+    def _layer(self, number: int) -> int:
+        """Where a layer's tensors are; without a backward pass each is in the place of the last."""
+        return number if self._keeps else 0
 
-    def _norm(self, stream: Tensor, weight: Tensor) -> Tensor:
-        """RMSNorm."""
-        return (stream * self._inverse_size(stream) * weight).to(self._model.dtype)
+    def _take_wide(self, name: str, nodes: int, layer: int = 0) -> Tensor:
+        """A tensor like the residual stream."""
+        width = self._model.architecture.width
+        return self._take(name, nodes, width, layer=layer, dtype=torch.float32)
 
-    def _inverse_size(self, stream: Tensor) -> Tensor:
-        return torch.rsqrt(
-            stream.square().mean(-1, keepdim=True) + self._model.architecture.epsilon
+    def _forward(self, number: int, stream: Tensor) -> Tensor:
+        """Passes a layer."""
+        sizes, layer, here = (
+            self._model.architecture,
+            self._model.layers[number],
+            self._layer(number),
         )
-
-    def _norm_back(self, gradient: Tensor, stream: Tensor, weight: Tensor) -> Tensor:
-        """The gradient of what went into `_norm`, in float32."""
-        size = self._inverse_size(stream)
-        direction = stream * size
-        scaled = gradient.float() * weight
-        along = (scaled * direction).mean(-1, keepdim=True)
-        return scaled.sub_(direction.mul_(along)).mul_(size)
-
-    def _forward(
-        self,
-        number: int,
-        stream: Tensor,
-        *,
-        cut: list[Block],
-        turns: tuple[Tensor, Tensor],
-        chosen: Tensor | None,
-    ) -> tuple[Tensor, _Kept]:
-        """Passes a layer; behind the last attention only the chosen nodes go on."""
-        layer, matrix = self._model.layers[number], self.learned.matrix
-        normed = self._norm(stream, layer.norm)
-        queries, keys, values = self._heads(
-            linear(normed, matrix(number, "qkv"), layer.bias), turns
+        normed = self._norm(stream, layer.norm, self._take("normed", *stream.shape, layer=here))
+        qkv = self._times(normed, number, "qkv", "qkv")
+        if layer.bias is not None:
+            qkv += layer.bias
+        taken = self._take("taken", self._nodes, sizes.heads * sizes.head_width, layer=here)
+        attended = self._attended(qkv, here)
+        attend(attended, self._cut, taken=taken.view(self._nodes, *attended.queries.shape[:2], -1))
+        entered, out = stream, taken
+        if number == self._last:
+            stream, out = stream[self._sources], taken[self._sources]
+        middle = torch.add(
+            stream,
+            self._times(out, number, "out", "projected"),
+            out=self._take_wide("middle", len(out), here),
         )
-        taken, attended = attend(queries, keys, values, cut=cut)
-        out = taken.view(len(stream), -1)
-        middle = stream
-        if chosen is not None:
-            out, middle = out[chosen], stream[chosen]
-        middle = middle + linear(out, matrix(number, "out"))
-        inner_normed = self._norm(middle, layer.inner_norm)
-        gate_up = linear(inner_normed, matrix(number, "gate_up"))
+        inner_normed = self._norm(
+            middle, layer.inner_norm, self._take("inner_normed", *middle.shape, layer=here)
+        )
+        gate_up = self._times(inner_normed, number, "gate_up", "gate_up", here)
         gate, up = gate_up.chunk(2, dim=-1)
-        left = middle + linear(silu(gate).mul_(up), matrix(number, "down"))
-        return left, _Kept(
-            entered=stream,
-            normed=normed,
-            attended=attended,
-            taken=taken,
-            middle=middle,
-            inner_normed=inner_normed,
-            gate_up=gate_up,
+        opened = torch.ops.aten.silu.out(gate, out=self._take("opened", *gate.shape)).mul_(up)
+        if self._keeps:
+            self._kept.append(
+                _Kept(
+                    entered=entered,
+                    normed=normed,
+                    attended=attended,
+                    taken=taken,
+                    middle=middle,
+                    inner_normed=inner_normed,
+                    gate_up=gate_up,
+                )
+            )
+        return torch.add(
+            middle,
+            self._times(opened, number, "down", "projected"),
+            out=self._take_wide("stream", len(out), self._layer(number + 1)),
         )
 
     def _backward(
-        self,
-        number: int,
-        gradient: Tensor,
-        *,
-        keep: _Kept,
-        cut: list[Block],
-        turns: tuple[Tensor, Tensor],
-        chosen: Tensor | None,
-        learn: Callable[[int, str, Tensor, Tensor], None],
+        self, number: int, gradient: Tensor, learn: Callable[[int, str, Tensor, Tensor], None]
     ) -> Tensor:
         """Passes a layer back: from the gradient of what left it to that of what entered."""
-        layer, dtype = self._model.layers[number], self._model.dtype
-        matrix = self.learned.matrix
-        low = gradient.to(dtype)
-        inner, of_gate_up = _gated_back(low @ matrix(number, "down"), keep.gate_up)
-        learn(number, "down", inner, low)
-        learn(number, "gate_up", keep.inner_normed, of_gate_up)
-        gradient = gradient + self._norm_back(
-            of_gate_up @ matrix(number, "gate_up"), keep.middle, layer.inner_norm
+        layer, kept = self._model.layers[number], self._kept.pop()
+        low = self._take("low", *gradient.shape).copy_(gradient)
+        opened, of_gate_up = self._gated_back(
+            self._back(low, number, "down", "of_opened"), kept.gate_up
         )
-        low = gradient.to(dtype)
-        flat = keep.taken.view(len(keep.entered), -1)
-        learn(number, "out", flat if chosen is None else flat[chosen], low)
-        of_taken = low @ matrix(number, "out")
-        if chosen is not None:
-            of_taken = torch.zeros_like(flat).index_copy_(0, chosen, of_taken)
-            gradient = torch.zeros_like(keep.entered).index_copy_(0, chosen, gradient)
-        found = attend_back(of_taken.view(keep.taken.shape), attended=keep.attended, cut=cut)
-        of_qkv = self._heads_back(*found, turns)
-        learn(number, "qkv", keep.normed, of_qkv)
-        return gradient.add_(
-            self._norm_back(of_qkv @ matrix(number, "qkv"), keep.entered, layer.norm)
-        )
+        learn(number, "down", opened, low)
+        learn(number, "gate_up", kept.inner_normed, of_gate_up)
+        of_normed = self._back(of_gate_up, number, "gate_up", "of_normed")
+        gradient += self._norm_back(of_normed, kept.middle, layer.inner_norm)
+        low.copy_(gradient)
+        of_taken = self._back(low, number, "out", "of_taken")
+        if number == self._last:
+            learn(number, "out", kept.taken[self._sources], low)
+            of_taken = torch.zeros_like(kept.taken).index_copy_(0, self._sources, of_taken)
+            wide = self._take_wide("whole gradient", self._nodes).zero_()
+            gradient = wide.index_copy_(0, self._sources, gradient)
+        else:
+            learn(number, "out", kept.taken, low)
+        of_qkv = self._attended_back(of_taken, kept.attended)
+        learn(number, "qkv", kept.normed, of_qkv)
+        of_normed = self._back(of_qkv, number, "qkv", "of_normed")
+        gradient += self._norm_back(of_normed, kept.entered, layer.norm)
+        return gradient
 
-    def _heads(self, qkv: Tensor, turns: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+    def _times(self, inputs: Tensor, number: int, matrix: str, name: str, here: int = 0) -> Tensor:
+        """Multiplies with a matrix."""
+        weights = self._learned.matrix(number, matrix)
+        out = self._take(name, len(inputs), len(weights), layer=here)
+        return torch.mm(inputs, weights.T, out=out)
+
+    def _back(self, gradient: Tensor, number: int, matrix: str, name: str) -> Tensor:
+        """The gradient of what was multiplied with a matrix."""
+        weights = self._learned.matrix(number, matrix)
+        return torch.mm(gradient, weights, out=self._take(name, len(gradient), weights.shape[1]))
+
+    def _norm(self, stream: Tensor, weight: Tensor, out: Tensor) -> Tensor:
+        """RMSNorm."""
+        scaled = torch.mul(
+            stream, self._inverse_size(stream), out=self._take_wide("scaled", len(stream))
+        )
+        return out.copy_(scaled.mul_(weight))
+
+    def _inverse_size(self, stream: Tensor) -> Tensor:
+        squares = torch.linalg.vector_norm(stream, dim=-1, keepdim=True).square_()
+        return squares.div_(stream.shape[1]).add_(self._model.architecture.epsilon).rsqrt_()
+
+    def _norm_back(self, gradient: Tensor, stream: Tensor, weight: Tensor) -> Tensor:
+        """The gradient of what went into `_norm`, until it is asked again."""
+        size = self._inverse_size(stream)
+        direction = torch.mul(stream, size, out=self._take_wide("direction", len(stream)))
+        scaled = torch.mul(gradient, weight, out=self._take_wide("scaled", len(stream)))
+        along = torch.linalg.vecdot(scaled, direction)[:, None].div_(stream.shape[1])
+        return scaled.sub_(direction.mul_(along)).mul_(size)
+
+    def _gated_back(self, gradient: Tensor, gate_up: Tensor) -> tuple[Tensor, Tensor]:
+        """What went into `down`, and the gradient of what came from `gate_up`."""
+        gate, up = gate_up.chunk(2, dim=-1)
+        found = self._take("of_gate_up", *gate_up.shape)
+        of_gate, of_up = found.chunk(2, dim=-1)
+        opened = torch.ops.aten.silu.out(gate, out=self._take("opened", *gate.shape))
+        torch.mul(gradient, opened, out=of_up)
+        gradient *= up
+        torch.ops.aten.silu_backward.grad_input(gradient, gate, grad_input=of_gate)
+        return opened.mul_(up), found
+
+    def _attended(self, qkv: Tensor, here: int) -> Attended:
         """Cuts into heads, turns queries and keys by their positions and scales the queries."""
-        sizes, nodes = self._model.architecture, len(qkv)
-        outputs, _ = sizes.sizes("qkv")
-        queries, keys, values = qkv.split(list(outputs), dim=-1)
-        width = sizes.head_width
-        turned = _turn(
-            queries.view(nodes, -1, width), turns[0] * self._scale, turns[1] * self._scale
+        sizes, nodes = self._model.architecture, self._nodes
+        width, kv_heads = sizes.head_width, sizes.kv_heads
+        queries, keys, values = self._cut_heads(qkv)
+        attended = Attended(
+            queries=self._take("queries", sizes.heads, nodes, width, layer=here).view(
+                kv_heads, -1, nodes, width
+            ),
+            keys=self._take("keys", kv_heads, nodes, width, layer=here),
+            values=self._take("values", kv_heads, nodes, width, layer=here),
+            shares=self._take(
+                "shares", sizes.heads * sum(block.mask.numel() for block in self._cut), layer=here
+            ),
         )
-        return (
-            turned.view(*self._groups, nodes, width),
-            _turn(keys.view(nodes, -1, width), *turns),
-            values.view(nodes, -1, width).transpose(0, 1).contiguous(),
-        )
+        _turn(queries, self._scaled_turns, out=attended.queries.flatten(0, 1))
+        _turn(keys, self._turns, out=attended.keys)
+        attended.values.copy_(values)
+        return attended
 
-    def _heads_back(
-        self, queries: Tensor, keys: Tensor, values: Tensor, turns: tuple[Tensor, Tensor]
-    ) -> Tensor:
-        """The gradient of what `_heads` got, from those of what it returned."""
-        nodes = queries.shape[-2]
-        cosine, sine = turns
-        dtype = self._model.dtype
-        back = (
-            _turn(queries.flatten(0, 1).transpose(0, 1), cosine * self._scale, -sine * self._scale),
-            _turn(keys.to(dtype).transpose(0, 1), cosine, -sine),
-            values.to(dtype),
+    def _attended_back(self, of_taken: Tensor, attended: Attended) -> Tensor:
+        """The gradient of the queries, keys and values before they were turned."""
+        kv_heads, group, nodes, width = attended.queries.shape
+        shape, wide = attended.keys.shape, torch.float32
+        gradients = Attended(
+            queries=self._take("of_queries", kv_heads, group, nodes, width),
+            keys=self._take("of_keys", *shape, dtype=wide).zero_(),
+            values=self._take("of_values", *shape, dtype=wide).zero_(),
+            shares=attended.shares,
         )
-        return torch.cat([part.transpose(0, 1).reshape(nodes, -1) for part in back], dim=-1)
+        attend_back(
+            of_taken.view(nodes, kv_heads, group, width), attended, self._cut, found=gradients
+        )
+        of_qkv = self._take("qkv", nodes, (kv_heads * group + 2 * kv_heads) * width)
+        queries, keys, values = self._cut_heads(of_qkv)
+        (cosine, sine), (scaled_cosine, scaled_sine) = self._turns, self._scaled_turns
+        _turn(gradients.queries.flatten(0, 1), (scaled_cosine, -scaled_sine), out=queries)
+        _turn(gradients.keys.to(of_qkv.dtype), (cosine, -sine), out=keys)
+        values.copy_(gradients.values)
+        return of_qkv
 
-    def _loss(self, row: Row, normed: Tensor, numbers: Tensor) -> tuple[Judged, Tensor]:
-        """The loss of a row, and its gradient where targets are predicted.
+    def _cut_heads(self, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values as [heads, nodes, head width]; views."""
+        sizes = self._model.architecture
+        heads = qkv.view(len(qkv), -1, sizes.head_width).transpose(0, 1)
+        queries, keys, values = heads.split([sizes.heads, sizes.kv_heads, sizes.kv_heads])
+        return queries, keys, values
+
+    def _loss(self, normed: Tensor) -> tuple[Judged, Tensor]:
+        """The loss, and its gradient where targets are predicted.
 
         Args:
-            row: lessons.
             normed: of the nodes that predict, [nodes, width].
-            numbers: of each target, the place of its node in `normed`.
         """
+        row, numbers = self._row, self._numbers
         device, head = self._model.device, self._model.head
         targets = torch.tensor(row.targets, device=device)
         weights = torch.tensor(row.weights, device=device)
@@ -260,9 +326,10 @@ class Network:
         step = max(WORDS_AT_ONCE // len(head), 1)
         for start in range(0, len(normed), step):
             here = slice(start, min(start + step, len(normed)))
-            scores = linear(normed[here], head)
+            count = here.stop - start
+            scores = torch.mm(normed[here], head.T, out=self._take("scores", count, len(head)))
             highest, best[here] = scores.max(-1)
-            shares = torch.softmax(scores, dim=-1)
+            shares = torch.softmax(scores, dim=-1, out=self._take("shares of words", *scores.shape))
             total = highest.float() - shares.gather(1, best[here, None])[:, 0].float().log()
             inside = ((numbers >= here.start) & (numbers < here.stop)).nonzero()[:, 0]
             nodes = numbers[inside] - start
@@ -274,23 +341,16 @@ class Network:
         return judged, gradient.sub_(wanted)
 
 
-def _gated_back(gradient: Tensor, gate_up: Tensor) -> tuple[Tensor, Tensor]:
-    """What went into `down`, and the gradient of what came from `gate_up`."""
-    gate, up = gate_up.chunk(2, dim=-1)
-    found = torch.empty_like(gate_up)
-    of_gate, of_up = found.chunk(2, dim=-1)
-    opened = silu(gate)
-    torch.mul(gradient, opened, out=of_up)
-    torch.ops.aten.silu_backward.grad_input(gradient * up, gate, grad_input=of_gate)
-    return opened.mul_(up), found
+def _turn(heads: Tensor, turns: tuple[Tensor, ...], *, out: Tensor) -> None:
+    """Turns the halves of each head against each other; all are [heads, nodes, head width].
 
-
-def _turn(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    """Turns the halves of each head against each other, [nodes, heads, width] to heads first."""
-    nodes, count, width = heads.shape
-    turned = heads.new_empty(count, nodes, width)
-    one, two = heads.transpose(0, 1).chunk(2, dim=-1)
-    first, second = turned.chunk(2, dim=-1)
+    Args:
+        heads: what is turned.
+        turns: cosine and sine of each node's angles, [nodes, half a head's width].
+        out: gets it.
+    """
+    cosine, sine = turns
+    one, two = heads.chunk(2, dim=-1)
+    first, second = out.chunk(2, dim=-1)
     torch.mul(one, cosine, out=first).addcmul_(two, sine, value=-1)
     torch.mul(two, cosine, out=second).addcmul_(one, sine)
-    return turned

@@ -187,9 +187,9 @@ def test_loss_and_gradients_are_those_of_transformers(model):
     expected.backward()
     network = opened(folder)
     gradient = network.learned.gradient()
-    rows = pack(made, longest_row=200)
+    rows, room = pack(made, longest_row=200), network.room()
     assert len(rows) > 1
-    loss = sum(network.teach(row, gradient=gradient, scale=0.5).loss for row in rows)
+    loss = sum(network.teach(row, room=room, gradient=gradient, scale=0.5).loss for row in rows)
     assert loss == pytest.approx(expected.item(), rel=2e-5)
     named = network.learned.tensors()
     largest = max(float(p.grad.abs().max()) for p in peer.parameters() if p.grad is not None)
@@ -207,7 +207,7 @@ def test_a_row_judges_like_single_questions(model):
     network = opened(folder)
     made = lessons()
     for row in pack(made):
-        judged = network.judge(row)
+        judged = network.judge(row, room=network.room())
         for number, place, right in zip(row.lessons, row.places, judged.right, strict=True):
             one = made[number]
             read = torch.tensor([one.prompt + one.answer[:place]])
@@ -226,8 +226,11 @@ def test_low_rank_gradients_are_those_of_whole_matrices(small):
         matrix.copy_(low.matrix(layer, name))
     [row] = pack(lessons())
     ours, theirs = low.gradient(), whole.gradient()
-    loss = Network(read, low).teach(row, gradient=ours, scale=1.0).loss
-    assert loss == pytest.approx(Network(read, whole).teach(row, gradient=theirs, scale=1.0).loss)
+    losses = [
+        network.teach(row, room=network.room(), gradient=gradient, scale=1.0).loss
+        for network, gradient in ((Network(read, low), ours), (Network(read, whole), theirs))
+    ]
+    assert losses[0] == pytest.approx(losses[1])
     for (layer, name), gradient in whole.views(theirs.flat).items():
         down, up = low.views(low.flat)[layer, name]
         of_down, of_up = low.views(ours.flat)[layer, name]
@@ -242,7 +245,7 @@ def test_bfloat16_is_near_float32(small):
     for dtype in (torch.float32, torch.bfloat16):
         network = opened(small, dtype=dtype)
         gradient = network.learned.gradient()
-        losses.append(network.teach(row, gradient=gradient, scale=1.0).loss)
+        losses.append(network.teach(row, room=network.room(), gradient=gradient, scale=1.0).loss)
         gradients.append(gradient.flat)
     assert losses[1] == pytest.approx(losses[0], rel=0.01)
     assert torch.nn.functional.cosine_similarity(*gradients, dim=0) > 0.99
@@ -264,11 +267,11 @@ def test_peft_reads_what_is_written(model, tmp_path):
         AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32), tmp_path / "adapter"
     )
     made = lessons()
-    loss = sum(network.judge(row).loss for row in pack(made))
+    loss = sum(network.judge(row, room=network.room()).loss for row in pack(made))
     assert loss == pytest.approx(peer_loss(theirs, made).item(), rel=2e-5)
-    assert loss != pytest.approx(
-        sum(opened(folder).judge(row).loss for row in pack(made)), rel=0.01
-    )
+    plain = opened(folder)
+    unchanged = sum(plain.judge(row, room=plain.room()).loss for row in pack(made))
+    assert loss != pytest.approx(unchanged, rel=0.01)
 
 
 def test_an_adapter_is_written_in_bfloat16(small, tmp_path):
