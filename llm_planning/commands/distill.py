@@ -126,7 +126,7 @@ def distill(
     }
     report = _Report(exam_of(course, tokenizer))
     make_folder(out)
-    with refusing(TrainingError), _alone(out):
+    with _alone(out):
         done = train(
             Network(student, learned),
             lambda batch: lessons_of(course.exercises(batch), tokenizer),

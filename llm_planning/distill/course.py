@@ -5,6 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from llm_planning.distill.checkpoint import TrainingError
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -81,12 +83,14 @@ def _about_one_state(maker: ExerciseMaker, roles: Sequence[str], rng: Random) ->
     """Draws states until there is something to ask; some have nothing to ask of some roles.
 
     Raises:
-        ValueError: the maker makes nothing.
+        TrainingError: the maker makes nothing.
     """
     for _ in range(_IDLE_STATES):
         if made := maker.about_one_state(rng, roles=roles, held_out=False):
             return made
-    raise ValueError(f"no lesson of {', '.join(roles)} in {_IDLE_STATES} states: check the teacher")
+    raise TrainingError(
+        f"no lesson of {', '.join(roles)} in {_IDLE_STATES} states: check the teacher"
+    )
 
 
 def lessons_of(exercises: Iterable[Exercise], tokenizer: LessonTokenizer) -> list[Lesson]:

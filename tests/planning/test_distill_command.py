@@ -8,6 +8,7 @@ from random import Random
 import pytest
 from command_line import invoke
 
+from llm_planning.distill.checkpoint import TrainingError
 from llm_planning.distill.course import IMPORTANCE, Course, lessons_of
 from llm_planning.distill.tokens import LessonTokenizer
 from llm_planning.environments.minecraft.domain import MINECRAFT, Minecraft
@@ -185,7 +186,7 @@ def test_a_batch_has_as_many_states_with_questions_as_it_should():
 
 
 def test_a_maker_that_makes_nothing_is_refused():
-    with pytest.raises(ValueError, match="no lesson of seldom in 1000 states"):
+    with pytest.raises(TrainingError, match="no lesson of seldom in 1000 states"):
         Course([(Never(), ("seldom",))], states=1, seed=0).exercises(0)
 
 
