@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from llm_kernels.files import sync_folder
+from llm_kernels.files import open_regular, write_durably
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,16 +87,11 @@ def write_checkpoint(folder: Path, state: Checkpoint) -> None:
     Raises:
         OSError: it cannot be written; the old one is still there.
     """
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
-    part = folder / f".{FILE}.part"
     tensors = {name: getattr(state, name) for name in _TENSORS}
     counts = {name: getattr(state, name) for name in _COUNTS}
-    save_file(tensors, part, metadata={"state": json.dumps(counts)})
-    with part.open("rb") as file:
-        os.fsync(file.fileno())
-    part.replace(folder / FILE)
-    sync_folder(folder)
+    write_durably(folder / FILE, save(tensors, metadata={"state": json.dumps(counts)}))
 
 
 def read_checkpoint(folder: Path, device: torch.device) -> Checkpoint | None:
@@ -112,10 +106,15 @@ def read_checkpoint(folder: Path, device: torch.device) -> Checkpoint | None:
     if not path.exists():
         return None
     try:
+        # A pipe would let the reader wait for ever.
+        open_regular(path).close()
         with safe_open(path, framework="pt", device=str(device)) as file:
             counts = json.loads(file.metadata()["state"])
-            return Checkpoint(**{name: file.get_tensor(name) for name in _TENSORS}, **counts)
+            state = Checkpoint(**{name: file.get_tensor(name) for name in _TENSORS}, **counts)
+        if {"identity", "recipe"} - state.meant.keys():
+            raise ValueError("it does not say what was trained")
     except Exception as error:
         raise TrainingError(
             f"{path} cannot be read ({type(error).__name__}): remove it to train from the beginning"
         ) from error
+    return state

@@ -176,6 +176,8 @@ def train(
     meant = json.loads(json.dumps({"identity": dict(identity), "recipe": asdict(recipe)}))
     state = read_checkpoint(folder, learned.flat.device) or Checkpoint.new(learned.flat, meant)
     _check_same(state.meant, meant, folder)
+    if state.flat.shape != learned.flat.shape:
+        raise TrainingError(f"{folder} holds a training of another size: train in another folder")
     learned.flat.copy_(state.flat)
     state.flat = learned.flat
     learned.refresh()

@@ -109,6 +109,8 @@ CRAFTER = replace(PLAINS, inventory={"oak_log": 3, "cobblestone": 11, "wooden_pi
         (Option("find", 1, "cow"), {"entities": ["cow"]}, True),
         # A cow may also not be found.
         (Option("find", 1, "cow"), {}, True),
+        # What is in view already, or the present height, changes nothing.
+        (Option("find", 1, "pig"), {"entities": ["pig"], "conditions": ["height 64"]}, True),
         # Sheep come into view at times, and monsters never by day.
         (Option("find", 1, "cow"), {"entities": ["cow", "sheep"]}, True),
         (Option("find", 1, "cow"), {"entities": ["zombie"]}, False),

@@ -74,9 +74,10 @@ _LONGEST_WAY = 16
 _DETOUR = 0.2
 _PREDICTED = 0.5
 _CHANGED_INVENTORY = 0.3
-_TASKS = 0.6
+_TASKS = 0.7
 _HELD_OUT = 0.4
 _QUANTITIES = (1, 1, 1, 2, 3, 4, 8, 11)
+_FEW = (1, 1, 1, 2, 3, 4)
 _VERBS = {
     "craft": 8,
     "mine": 7,
@@ -247,19 +248,23 @@ class MinecraftTeacher:
         return self._answer.model_validate(change.model_dump())
 
     def can_follow(self, state: State, option: Option, prediction: BaseModel) -> bool:
-        """Whether equipment, height, and the count of every item are within some outcomes.
+        """Whether a predicted change has the effect of some outcome.
 
-        What came into view in one of them may be named, and what was looked for must be, if it
-        came in all. Time, biome, health and hunger do not count.
+        Equipment, height and the count of every item must be within the outcomes. What came into
+        view in one of them may be named, and what was looked for must be, if it came in all. What
+        is in view already, or the present height, changes nothing. Time, biome, health and hunger
+        do not count.
         """
         assert isinstance(prediction, Prediction)
         said = prediction.change()
         outcomes = self._outcomes(state, option)
-        sights, seen = _sights(option, state, outcomes), {*said.blocks, *said.entities}
+        seen = {*said.blocks, *said.entities} - {*state.nearby_blocks, *state.nearby_entities}
         possible = {kind for one in outcomes for kind in (*one.change.blocks, *one.change.entities)}
-        if not seen <= possible or (sights == 1 and option.item not in seen):
+        found_always = _sights(option, state, outcomes) == 1
+        if not seen <= possible or (found_always and option.item not in seen):
             return False
-        if [one for one in prediction.conditions if one.startswith("height")] != _height(outcomes):
+        height = None if said.height == round(state.position[1]) else said.height
+        if ([] if height is None else [f"height {height:.0f}"]) != _height(outcomes):
             return False
         changes = [one.change for one in outcomes]
         return (
@@ -340,15 +345,17 @@ class MinecraftTeacher:
             family = sorted(self.held_out & {*self._rules.crafts, *self._rules.smelts})
             pool = [*(self._making(one, rng) for one in rng.sample(family, len(family))), *pool]
         split: tuple[list[Option], list[Option]] = ([], [])
+        near = {*state.nearby_blocks, *state.nearby_entities}
         for option in dict.fromkeys(pool):
-            if held_out or self.option_kind(option) == SEEN:
+            found = option.verb == "find" and option.item in near
+            if not found and (held_out or self.option_kind(option) == SEEN):
                 split[domain.feasible(state, option) is not None].append(option)
         # The rare verbs must not drown in the frequent ones.
         return _by_turns(split[0]), _by_turns(split[1])
 
     def _making(self, item: str, rng: Random) -> Option:
         verb = "craft" if item in self._rules.crafts else "cook" if item in COOKED else "smelt"
-        return Option(verb, rng.choice(_QUANTITIES[:4]), item)
+        return Option(verb, rng.choice(_FEW), item)
 
     def _any_option(self, state: State, rng: Random) -> Option:
         """An option of any verb, mostly about a thing that the verb can be used on."""
@@ -358,7 +365,8 @@ class MinecraftTeacher:
         possible = self._things[verb]
         close = [one for one in (*held, *near) if one in possible]
         item = rng.choice(close if close and rng.random() < 0.5 else possible)
-        return Option(verb, 1 if verb in _SINGLE else rng.choice(_QUANTITIES), item)
+        quantities = (1,) if verb in _SINGLE else _QUANTITIES if verb == "mine" else _FEW
+        return Option(verb, rng.choice(quantities), item)
 
     def _outcomes(self, state: State, option: Option) -> list[OptionOutcome]:
         draws = _DRAWS_OF_FIND if option.verb == "find" else _DRAWS
