@@ -61,8 +61,8 @@ def test_an_option_is_held_out_if_it_makes_what_is(option):
 
 
 def test_exams_are_about_new_states_and_also_about_what_is_held_out():
-    drawn = situations(60, held_out=True)
-    taught = {str(here.state) for here in situations(300, held_out=False)}
+    drawn = situations(20, held_out=True)
+    taught = {str(here.state) for here in situations(100, held_out=False)}
     assert all(here.new and str(here.state) not in taught for here in drawn)
     kinds = Counter(TEACHER.goal_kind(domain) for here in drawn for domain in here.domains)
     assert set(kinds) == {"task", "other", "held out"}

@@ -153,8 +153,10 @@ class MinecraftTeacher:
             state = self._walked(domain, rng)
             if rng.random() < _CHANGED_INVENTORY:
                 state = _meddled(state, rng)
+            if _is_new(state) != held_out:
+                continue
             domains = (domain, *self._other_goals(domain, state, rng, held_out=held_out))
-            if _is_new(state) == held_out and (held_out or self._can_be_taught(domains, state)):
+            if held_out or self._can_be_taught(domains, state):
                 break
         feasible, infeasible = self._options(domain, state, rng, held_out=held_out)
         return Situation(
