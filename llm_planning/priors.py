@@ -32,7 +32,7 @@ from typing import (
 
 from pydantic import BaseModel, Field, create_model
 
-from llm_planning.roles import RoleSettings
+from llm_planning.roles import ROLE_SETTINGS, RoleSettings
 from llm_serving.answers import Constraint, constraint_of, parse
 from llm_serving.engine import draw, filled
 from llm_serving.patterns import words
@@ -88,6 +88,7 @@ class PriorSettings(RoleSettings):
     """
 
     known_roles: ClassVar[tuple[str, ...]] = (ROLE,)
+    added: ClassVar[tuple[str, ...]] = ROLE_SETTINGS
 
     prior: PriorKind = "exact"
     prior_temperature: float | None = Field(None, gt=0.0, allow_inf_nan=False)
@@ -139,6 +140,8 @@ class Prior(Generic[Q]):
         wording: of the questions.
         temperature: of the softmax.
         mixture: ε of π ← (1 - ε) π + ε / |𝒜|.
+        beside: what an estimate depends on beside the prompts; by default nothing. Questions with
+            equal prompts are the same only if they agree in that.
 
     Attributes:
         questions: number of questions to the model.
@@ -151,8 +154,10 @@ class Prior(Generic[Q]):
         wording: Wording[Q],
         temperature: float,
         mixture: float,
+        beside: Callable[[Q], Awaitable[Hashable]] | None = None,
     ) -> None:
         self._estimate = estimate
+        self._beside = beside
         self._wording = wording
         self._temperature = temperature
         self._mixture = mixture
@@ -180,7 +185,7 @@ class Prior(Generic[Q]):
         count = len(self._wording.actions(question))
         if self._estimate is None or count == 1:
             return (0.0,) * count
-        key = self._wording.key(question)
+        key = (self._wording.key(question), self._beside and await self._beside(question))
         async with self._asking[key]:
             if key not in self._known:
                 self.questions += 1
@@ -227,27 +232,6 @@ def make_prior(
         wording=wording,
         temperature=TEMPERATURE[kind] if temperature is None else temperature,
         mixture=mixture,
-    )
-
-
-def prior_as_set(
-    settings: PriorSettings, engine: Engine, *, wording: Wording[Q], seed: int
-) -> Prior[Q]:
-    """Makes the prior that a planner's settings ask for.
-
-    Args:
-        settings: of the planner.
-        engine: answers the questions.
-        wording: of the questions.
-        seed: of the draws of `sample`.
-    """
-    return make_prior(
-        settings.prior,
-        engine,
-        wording=wording,
-        temperature=settings.prior_temperature,
-        mixture=settings.prior_mixture,
-        seed=seed,
     )
 
 

@@ -22,7 +22,7 @@ from llm_planning.domain import Domain, DomainError
 from llm_planning.names import remedy
 from llm_planning.own_code import CodeSource, is_own, load_own, own_source
 from llm_planning.settings import Settings
-from llm_planning.specs import DomainSpec, PlannerSpec
+from llm_planning.specs import DomainSpec, PlannerSpec, added_defaults
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,9 +50,7 @@ def find_planner(name: str) -> PlannerSpec:
             the message proposes the nearest names, or says what is wrong with it.
         OwnCodeError: the user's file cannot be run or has no such planner.
     """
-    from llm_planning.planners.catalogue import ALIASES, PLANNERS
-
-    if spec := PLANNERS.get(name) or ALIASES.get(name):
+    if spec := _our_planner(name):
         return spec
     found, said, source = _foreign(PLANNER_GROUP, name, UnknownPlannerError)
     if not isinstance(found, PlannerSpec):
@@ -63,10 +61,22 @@ def find_planner(name: str) -> PlannerSpec:
 
 def recorded_as(name: object) -> object:
     """A planner's oldest name, which ledgers use; any other value stays as it is."""
-    from llm_planning.planners.catalogue import ALIASES, PLANNERS
-
-    spec = PLANNERS.get(str(name)) or ALIASES.get(str(name))
+    spec = _our_planner(str(name))
     return spec.recorded_as if spec else name
+
+
+def left_out(planner: str, domain: str) -> dict[str, object]:
+    """Key -> value of the settings that trials leave out while they have their defaults.
+
+    Args:
+        planner: its name in trials. If it is not of this project, nothing is known, as its code is
+            not loaded for that.
+        domain: its name in trials.
+    """
+    from llm_planning.environments.catalogue import DOMAINS
+
+    spec = _our_planner(planner)
+    return added_defaults(spec, DOMAINS.get(domain)) if spec else {}
 
 
 def every_role() -> frozenset[str]:
@@ -93,9 +103,9 @@ def exercise_makers(domain: DomainSpec, *, words: Words) -> dict[str, ExerciseMa
     functions = dict.fromkeys(one.exercises for one in fitting if one.exercises)
     makers: dict[str, ExerciseMaker] = {}
     for make in functions:
-        maker = make(domain, words)
-        for role in maker.roles:
-            makers.setdefault(role, maker)
+        if maker := make(domain, words):
+            for role in maker.roles:
+                makers.setdefault(role, maker)
     return makers
 
 
@@ -142,6 +152,12 @@ def source_named(group: str, name: str) -> CodeSource | None:
         return own_source(name)
     entry = _announced(group).get(name)
     return _package(entry) if entry and name not in _ours(group) else None
+
+
+def _our_planner(name: str) -> PlannerSpec | None:
+    from llm_planning.planners.catalogue import ALIASES, PLANNERS
+
+    return PLANNERS.get(name) or ALIASES.get(name)
 
 
 def _ours(group: str) -> Mapping[str, object]:

@@ -24,8 +24,9 @@ class Settings(BaseModel):
     one, its name elsewhere.
 
     Attributes:
-        added: keys that planners got after trials had been recorded without them. `to_json` leaves
-            such a key out while it has its default, so those trials keep their keys.
+        added: settings that this planner did not have when its first trials were recorded.
+            `to_json` leaves such a setting out while it has its default, so that the keys of those
+            trials stay the same.
 
     Example:
         >>> from pydantic import Field
@@ -50,6 +51,12 @@ class Settings(BaseModel):
         return tuple(
             str(field.validation_alias or name) for name, field in cls.model_fields.items()
         )
+
+    @classmethod
+    def added_defaults(cls) -> dict[str, object]:
+        """Key -> default of the settings in `added`: what a trial that leaves them out has."""
+        fields = zip(cls.known_keys(), cls.model_fields.values(), strict=True)
+        return {key: field.default for key, field in fields if key in cls.added}
 
     @classmethod
     def read(cls, values: Mapping[str, object]) -> Self:
@@ -77,11 +84,7 @@ class Settings(BaseModel):
 
     def to_json(self) -> dict[str, object]:
         """Key -> value, as `read` takes them, without the defaults of `added`."""
-        unsaid = {
-            key: field.default
-            for key, field in zip(self.known_keys(), type(self).model_fields.values(), strict=True)
-            if key in self.added
-        }
+        unsaid = self.added_defaults()
         said = self.every_value().items()
         return {k: value for k, value in said if k not in unsaid or value != unsaid[k]}
 

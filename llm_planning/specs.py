@@ -90,8 +90,9 @@ class PlannerSpec:
         source: its origin; None for this project's planners.
         aliases: earlier names, oldest first; each still finds it.
         exercises: makes exercises of its roles in a domain, in the words that a model is asked in:
-            `general`, or `taught` for a model that a simulator taught. None if there are none.
-            Planners of one family share one function.
+            `general`, or `taught` for a model that a simulator taught. It returns None for a domain
+            that has none, and is None if no domain has any. Planners of one family share one
+            function.
     """
 
     name: str
@@ -104,7 +105,7 @@ class PlannerSpec:
     benchmark: Benchmark | None = None
     source: CodeSource | None = None
     aliases: tuple[str, ...] = ()
-    exercises: Callable[[DomainSpec, Words], ExerciseMaker] | None = None
+    exercises: Callable[[DomainSpec, Words], ExerciseMaker | None] | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -233,6 +234,16 @@ def known_keys(spec: PlannerSpec, domain: DomainSpec | None) -> tuple[str, ...]:
     own = spec.settings.known_keys()
     theirs = domain.settings.known_keys() if domain else ()
     return (*own, *(_domain_key(key, own) for key in theirs))
+
+
+def added_defaults(spec: PlannerSpec, domain: DomainSpec | None) -> dict[str, object]:
+    """Key -> default of the settings that trials leave out; see `Settings.added`."""
+    own = spec.settings.known_keys()
+    theirs = domain.settings.added_defaults() if domain else {}
+    return {
+        **spec.settings.added_defaults(),
+        **{_domain_key(key, own): default for key, default in theirs.items()},
+    }
 
 
 def _domain_key(key: str, own: Collection[str]) -> str:

@@ -25,12 +25,11 @@ from llm_planning.distill.peft_format import write_adapter
 from llm_planning.distill.tokens import LessonTokenizer
 from llm_planning.distill.training import Recipe, shares_right, train
 from llm_planning.endings import UsageError, refusing
-from llm_planning.environments.minecraft.teacher import HELD_OUT
 from llm_planning.interrupts import heard_while_loading
 from llm_planning.names import remedy
 from llm_planning.planners.tree_of_options.rules import INFEASIBLE
 from llm_planning.registry import exercise_makers, find_domain
-from llm_planning.roles.exercises import VERDICT
+from llm_planning.roles.exercises import HELD_OUT, VERDICT
 from llm_planning.roles.measuring import digest
 from llm_planning.running import REFUSALS
 from llm_serving.models import Card, merge, resolve

@@ -35,8 +35,8 @@ from llm_planning.registry import exercise_makers, find_domain
 from llm_planning.roles.measuring import digest
 from llm_planning.running import REFUSALS, prepare, source_of
 from llm_serving.errors import EngineConfigError
-from llm_serving.models import read_adapter, resolve
-from llm_serving.terminal import SafeConsole, literal, say
+from llm_serving.models import adapter_folder, read_adapter, resolve
+from llm_serving.terminal import SafeConsole, complain, literal, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -74,12 +74,14 @@ def measure(
     ):
         if out is not None:
             check_target(out)
+        where = find_domain(domain)
         trials = _trials(
-            find_domain(domain),
+            where,
             model=model,
             roles=roles,
             seed=seed,
-            settings={"questions": questions, "words": words or _words_for(model)},
+            questions=questions,
+            words=words,
         )
     sweep = _sweep_of(trials)
     folder = folder or Path("sweeps") / sweep["name"]
@@ -112,8 +114,12 @@ def measure(
         write_durably(out, rates_file(found, about=tuple(about)).encode())
 
 
-def _words_for(model: str) -> Words:
-    """The words in which a planner asks a model: others if a simulator taught it.
+def _taught_roles(model: str, domain: DomainSpec) -> Sequence[str]:
+    """The roles that a simulator taught a model, if it did so in the words of today.
+
+    Args:
+        model: its name.
+        domain: where it is asked.
 
     Raises:
         EngineConfigError: its configuration is missing or impossible.
@@ -121,24 +127,42 @@ def _words_for(model: str) -> Words:
     """
     config = configuration(model)
     if config is None:
-        return "general"
+        return ()
     adapter = split_adapter(model)[1]
-    found = (
-        resolve(config.model) if adapter is None else read_adapter(Path(config.adapters[adapter]))
+    taught = (
+        resolve(config.model).taught
+        if adapter is None
+        else read_adapter(adapter_folder(config.adapters[adapter])).taught
     )
-    return "taught" if found.taught else "general"
+    if taught is None:
+        return ()
+    makers = exercise_makers(domain, words="taught").values()
+    if taught.words_sha256 in {maker.taught_words for maker in makers}:
+        return taught.roles
+    complain(
+        f"{model} was taught other words than those of {domain.name}: it is asked as any model"
+    )
+    return ()
 
 
 def _trials(
-    domain: DomainSpec, *, model: str, roles: Sequence[str], seed: int, settings: dict[str, Any]
+    domain: DomainSpec,
+    *,
+    model: str,
+    roles: Sequence[str],
+    seed: int,
+    questions: int,
+    words: Words | None,
 ) -> list[Trial]:
     """A trial for each role, which names the exercises that it asks by their hash.
+
+    Without `words`, a role is asked in those that the model was taught for it, if it was.
 
     Raises:
         UsageError: there are no exercises of a role in this domain.
         EngineConfigError: the model's configuration is missing or impossible.
     """
-    makers = exercise_makers(domain, words=settings["words"])
+    makers = exercise_makers(domain, words="general")
     if not makers:
         raise UsageError(f"no planner has exercises in {domain.name}: nothing can be measured")
     for role in roles:
@@ -149,9 +173,11 @@ def _trials(
             )
     config = configuration(model)
     engines = {} if config is None else {model: config.model_dump(mode="json")}
+    taught = () if words else _taught_roles(model, domain)
     trials = []
     for role in dict.fromkeys(roles or makers):
-        one = MeasureSettings.read({**settings, "role": role})
+        asked = words or ("taught" if role in taught else "general")
+        one = MeasureSettings.read({"questions": questions, "words": asked, "role": role})
         exercises = digest(exercises_of(domain, one, seed=seed))
         prepared = prepare(
             PLANNER,
@@ -197,8 +223,7 @@ def _sweep_of(trials: Sequence[Trial]) -> dict[str, Any]:
 
 def _about(trial: Trial, *, revision: str) -> Iterator[str]:
     yield f"How often {trial.model} (revision {revision}) is right in {trial.domain}:"
-    yield f"questions of seed {trial.seed} in {trial.settings['words']} words, measured by"
-    yield "`llm-planning roles measure`."
+    yield f"questions of seed {trial.seed}, measured by `llm-planning roles measure`."
 
 
 def _report(folder: Path, trial: Trial, found: Sequence[RoleMeasure]) -> dict[str, Any]:
@@ -207,7 +232,6 @@ def _report(folder: Path, trial: Trial, found: Sequence[RoleMeasure]) -> dict[st
         "domain": trial.domain,
         "model": trial.model,
         "seed": trial.seed,
-        "words": trial.settings["words"],
         "roles": {one.role: one.to_json() for one in found},
         "rates": rates(found),
     }

@@ -6,6 +6,7 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from llm_planning.distill.checkpoint import TrainingError
+from llm_planning.roles.measuring import draw_held_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -16,10 +17,9 @@ if TYPE_CHECKING:
 IMPORTANCE: Final[Mapping[str, float]] = {"propose": 1.5, "termination": 0.5}
 """Role -> weight of its questions in the loss; 1 for others. Proposing is learned last."""
 
-PER_STATE: Final = 2
-"""The most questions of an exam about one drawn state and role."""
+EXAM_SEED: Final = -1
+"""The seed of exams. Those of measurements are not negative, so they ask other questions."""
 
-_STATES_A_QUESTION = 20
 _IDLE_STATES = 1000
 
 
@@ -62,21 +62,8 @@ class Course:
             exercise
             for maker, roles in self._makers
             for role in roles
-            for exercise in self._held_out(maker, role, questions)
+            for exercise in draw_held_out(maker, role, count=questions, seed=EXAM_SEED)
         ]
-
-    def _held_out(self, maker: ExerciseMaker, role: str, questions: int) -> list[Exercise]:
-        drawn: dict[object, Exercise] = {}
-        for number in range(_STATES_A_QUESTION * questions):
-            if len(drawn) == questions:
-                break
-            rng = Random(f"exam {role} {number}")
-            made = list(maker.about_one_state(rng, roles=(role,), held_out=True))
-            rng.shuffle(made)
-            for one in made[:PER_STATE]:
-                if len(drawn) < questions:
-                    drawn.setdefault(one.prompt, one)
-        return list(drawn.values())
 
 
 def _about_one_state(maker: ExerciseMaker, roles: Sequence[str], rng: Random) -> Sequence[Exercise]:

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError
 from llm_kernels.quoting import printable
 from llm_planning.experiments.measures import MeasureError
 from llm_planning.experiments.statistics import proportion
-from llm_planning.roles.exercises import VERDICT
+from llm_planning.roles.exercises import USUAL_WAY, VERDICT, WAY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -39,6 +39,7 @@ class _Metrics(BaseModel):
     questions: NonNegativeInt
     kinds: dict[str, dict[str, tuple[NonNegativeInt, NonNegativeInt]]]
     confusions: list[tuple[str, str, NonNegativeInt]]
+    items: tuple[NonNegativeInt, NonNegativeInt] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +53,8 @@ class RoleMeasure:
         share: of right answers among all questions.
         kinds: aspect -> value -> the share among the questions of this kind.
         confusions: (right answer, answer, count) of the most frequent wrong answers.
+        items: the right ones among the items of all answers, and all of them; None for a role whose
+            answers have no items.
         tokens: read and written.
         seconds: that the questions took.
     """
@@ -62,8 +65,14 @@ class RoleMeasure:
     share: Estimate
     kinds: Mapping[str, Mapping[str, Estimate]]
     confusions: Sequence[tuple[str, str, int]]
+    items: tuple[int, int] | None
     tokens: int
     seconds: float
+
+    @property
+    def usual(self) -> Estimate:
+        """The share right where the role is asked as planners ask it by default."""
+        return self.kinds.get(WAY, {}).get(USUAL_WAY, self.share)
 
     @property
     def splits(self) -> dict[str, Mapping[str, Estimate]]:
@@ -87,6 +96,7 @@ class RoleMeasure:
                 {"expected": expected, "said": said, "count": count}
                 for expected, said, count in self.confusions
             ],
+            "items": self.items and {"right": self.items[0], "all": self.items[1]},
             "tokens": self.tokens,
             "seconds": round(self.seconds, 3),
         }
@@ -107,12 +117,17 @@ def read_measures(records: Iterable[RunRecord]) -> list[RoleMeasure]:
 def rates(measures: Iterable[RoleMeasure]) -> dict[str, dict[str, Any]]:
     """Role -> the errors of an oracle that is right as often as the model was.
 
-    Kinds of questions have rates of their own where the role's rule distinguishes them.
+    If answers have items, such as scores, each errs on its own. Else kinds of questions have rates
+    of their own where the role's rule distinguishes them. Where a role is asked in several ways,
+    only the one counts that is a planner's default.
     """
     found: dict[str, dict[str, Any]] = {}
     for one in measures:
-        found[one.role] = {"rate": _rate(one.share), "kind": "sticky"}
-        if by_kind := one.kinds.get(VERDICT):
+        found[one.role] = {"rate": _rate(one.usual), "kind": "sticky"}
+        if one.items is not None:
+            share = proportion(*one.items)
+            found[one.role] = {"rate": _rate(share), "unit": "item", "kind": "sticky"}
+        elif by_kind := one.kinds.get(VERDICT):
             found[one.role]["rates"] = {kind: _rate(share) for kind, share in by_kind.items()}
     return found
 
@@ -125,13 +140,21 @@ def rates_file(measures: Sequence[RoleMeasure], *, about: Sequence[str]) -> str:
         about: lines of a comment that say where the rates come from.
     """
     comments = [f"# {printable(line)}\n" for line in about]
-    questions = {one.role: one.share.n for one in measures}
+    told = {one.role: _counted(one) for one in measures}
     parts = [
-        f"# {questions[role]} questions\n"
+        f"# {told[role]}\n"
         + yaml.safe_dump({role: errors}, sort_keys=False, default_flow_style=None, width=100)
         for role, errors in rates(measures).items()
     ]
     return "".join((*comments, *parts))
+
+
+def _counted(one: RoleMeasure) -> str:
+    """What the rates of a role rest on, for a comment."""
+    said = f"{one.usual.n} questions"
+    if one.items is not None:
+        return f"{said}, {one.items[1]} items of their answers"
+    return said if one.usual is one.share else f"{said}, asked by default: {USUAL_WAY}"
 
 
 def _read(record: RunRecord) -> RoleMeasure:
@@ -144,6 +167,8 @@ def _read(record: RunRecord) -> RoleMeasure:
             aspect: {value: proportion(*count) for value, count in values.items()}
             for aspect, values in counts.kinds.items()
         }
+        if counts.items is not None:
+            proportion(*counts.items)
     except (ValidationError, ValueError) as error:
         reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
         raise MeasureError(
@@ -157,6 +182,7 @@ def _read(record: RunRecord) -> RoleMeasure:
         share=share,
         kinds=kinds,
         confusions=counts.confusions,
+        items=counts.items,
         tokens=record["tokens"],
         seconds=record["seconds"],
     )

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llm_planning.names import remedy
+from llm_planning.registry import left_out
 from llm_serving.request import Usage
 
 if TYPE_CHECKING:
@@ -176,10 +177,11 @@ def runs_of(records: Iterable[RunRecord]) -> Runs:
 
 
 def trial_record(trial: Trial) -> dict[str, Any]:
-    """The fields of a trial."""
+    """The fields of a trial. A setting that it leaves out (`Settings.added`) has its default."""
     named = {field: getattr(trial, field) for field in TRIAL_FIELDS}
     roles = {f"role_models.{role}": name for role, name in trial.role_models.items()}
-    return named | roles | {f"settings.{key}": value for key, value in trial.settings.items()}
+    settings = {**left_out(trial.planner, trial.domain), **trial.settings}
+    return named | roles | {f"settings.{key}": value for key, value in settings.items()}
 
 
 def result_record(result: TrialResult, *, attempts: int) -> dict[str, Any]:

@@ -1,6 +1,12 @@
 """Roles: the typed questions that planners ask, and the models and rules that answer them."""
 
-from llm_planning.roles.assignment import OwnModel, RoleAssignment, RoleSettings, read_roles
+from llm_planning.roles.assignment import (
+    ROLE_SETTINGS,
+    OwnModel,
+    RoleAssignment,
+    RoleSettings,
+    read_roles,
+)
 from llm_planning.roles.domain_rules import DomainWithRules, missing_for_rules, on_the_way
 from llm_planning.roles.engines import Engines, metered, usage_by_role
 from llm_planning.roles.llm import LlmRole, Prompt, PromptError, Role, ScoringRole, gather
@@ -8,6 +14,7 @@ from llm_planning.roles.oracles import Errors, Items, Kinds, Oracle, Rule
 from llm_planning.roles.walks import RuleWalks
 
 __all__ = [
+    "ROLE_SETTINGS",
     "DomainWithRules",
     "Engines",
     "Errors",

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping  # noqa: TC003 (a dataclass's field)
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias
 
 from pydantic import model_validator
 
@@ -25,6 +25,9 @@ SHAPES = (
     "{model: NAME} or {model: NAME, adapter: FOLDER}"
 )
 """The values of a roles file."""
+
+ROLE_SETTINGS: Final = ("roles", "roles_sha256")
+"""The keys of `RoleSettings`, for the `added` of planners that got them later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +136,6 @@ class RoleSettings(Settings):
     """
 
     known_roles: ClassVar[tuple[str, ...]] = ()
-    added: ClassVar[tuple[str, ...]] = ("roles", "roles_sha256")
 
     roles: str = "llm"
     roles_sha256: str = ""

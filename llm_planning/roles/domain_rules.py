@@ -147,18 +147,19 @@ def leading(
 
 
 ADVISED_SHARE = 0.9
-"""Probability that rules give to what they hold right, if it is one of several choices.
+"""The least probability that rules give to all right choices together (our choice)."""
 
-It is our choice, which began with XENON's ranking of required items.
-"""
+TIMES_LIKELIER = 2
+"""A right choice is at least so many times as likely as one that is not right (our choice)."""
 
 
 def spread(choices: Sequence[str], right: Collection[str]) -> list[float]:
     """Log-probabilities of choices of which some are right, in nats, shape [choices].
 
     With n choices of which m are right, 0 < m < n, a right one has log(s / m) and any other
-    log((1 - s) / (n - m)), where s is `ADVISED_SHARE`. If none or all are right, all have
-    log(1 / n).
+    log((1 - s) / (n - m)). Here s is `ADVISED_SHARE`, or t m / (t m + n - m) if that is more, where
+    t is `TIMES_LIKELIER`: then a right one is t times as likely as any other. If none or all are
+    right, all have log(1 / n).
 
     Args:
         choices: what is chosen from, at least one.
@@ -172,7 +173,9 @@ def spread(choices: Sequence[str], right: Collection[str]) -> list[float]:
     """
     first = sum(choice in right for choice in choices)
     others = len(choices) - first
-    share = ADVISED_SHARE if first and others else float(first > 0)
-    likely = log(share / first) if first else 0.0
-    unlikely = log((1 - share) / others) if others else 0.0
+    if not (first and others):
+        return [log(1 / len(choices))] * len(choices)
+    weight = TIMES_LIKELIER * first
+    share = max(ADVISED_SHARE, weight / (weight + others))
+    likely, unlikely = log(share / first), log((1 - share) / others)
     return [likely if choice in right else unlikely for choice in choices]

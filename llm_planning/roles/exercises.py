@@ -27,6 +27,14 @@ Words: TypeAlias = Literal["general", "taught"]
 VERDICT = "verdict"
 """The aspect of `Exercise.kinds` that says what is right, if an oracle errs by that."""
 
+WAY: Final = "asked"
+USUAL_WAY: Final = "exact"
+"""The aspect that says how a role is asked, if there are several ways, and what planners do."""
+
+SEEN: Final = "seen"
+HELD_OUT: Final = "held out"
+"""Kinds of goals, options and states: whether teaching may use them or leaves them out."""
+
 
 @dataclass(frozen=True, slots=True)
 class Grade:
@@ -35,10 +43,13 @@ class Grade:
     Attributes:
         right: whether it is right.
         said: the answer in a few words, such as a verdict or an option, to count confusions.
+        items: the right ones among its items, and all of them, if each is right or wrong on its
+            own; None for an answer without items.
     """
 
     right: bool
     said: str
+    items: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,27 +104,6 @@ class ExerciseMaker(Protocol):
             Any number of exercises of each role, also none.
         """
         ...
-
-
-class _NoExercises:
-    """The maker of a domain without a teacher."""
-
-    roles: tuple[str, ...] = ()
-    taught_words = ""
-
-    def about_one_state(
-        self,
-        rng: Random,  # noqa: ARG002
-        *,
-        roles: Sequence[str],  # noqa: ARG002
-        held_out: bool,  # noqa: ARG002
-    ) -> Sequence[Exercise]:
-        """Makes nothing."""
-        return ()
-
-
-NO_EXERCISES: Final[ExerciseMaker] = _NoExercises()
-"""Makes no exercises of no role."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from llm_planning.roles.exercises import HELD_OUT, SEEN
 from llm_planning.roles.llm import gather
 from llm_planning.roles.oracles import draw
 
@@ -20,12 +21,14 @@ if TYPE_CHECKING:
     from llm_serving.engine import Engine
 
 PER_STATE: Final = 2
-"""Questions about one state, at most, so that answers are nearly independent."""
+"""Questions of a role about one state, at most, so that answers are nearly independent.
+
+Two questions about a state are about different options or goals: a maker asks the same thing of a
+state in one way only.
+"""
 
 MATERIAL: Final = "material"
-SEEN: Final = "seen"
-HELD_OUT: Final = "held out"
-"""The aspect of what a model may have been taught, and its values."""
+"""The aspect of what a model may have been taught: `SEEN` or `HELD_OUT`."""
 
 IDLE_STATES: Final = 200
 """States in a row without a new question after which a maker counts as exhausted."""
@@ -40,12 +43,14 @@ class Answered:
         expected: the right answer in a few words.
         said: the model's answer in a few words.
         right: whether it is right.
+        items: as in `Grade`.
     """
 
     kinds: Mapping[str, str]
     expected: str
     said: str
     right: bool
+    items: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +99,8 @@ def draw_exercises(
     Returns:
         The exercises; fewer than `count` if the maker has no more different ones.
     """
-    asked: set[object] = set()
-    held_out = tuple(islice(_new(maker, role, asked, seed=seed, held_out=True), count // 2))
+    held_out = draw_held_out(maker, role, count=count // 2, seed=seed)
+    asked: set[object] = {one.prompt for one in held_out}
     rest = count - len(held_out)
     seen = tuple(islice(_new(maker, role, asked, seed=seed, held_out=False), rest))
     if not held_out:
@@ -105,6 +110,23 @@ def draw_exercises(
         for name, half in ((SEEN, seen), (HELD_OUT, held_out))
         for one in half
     )
+
+
+def draw_held_out(
+    maker: ExerciseMaker, role: str, *, count: int, seed: int
+) -> tuple[Exercise, ...]:
+    """Draws different exercises of a role that are about what teaching leaves out.
+
+    Args:
+        maker: makes exercises of the role.
+        role: one of the maker's.
+        count: of exercises.
+        seed: of the draws.
+
+    Returns:
+        The exercises; fewer than `count` if the maker has no more different ones.
+    """
+    return tuple(islice(_new(maker, role, set(), seed=seed, held_out=True), count))
 
 
 def digest(exercises: Iterable[Exercise]) -> str:
@@ -133,7 +155,11 @@ async def ask_all(exercises: Iterable[Exercise], engine: Engine) -> list[Answere
     async def ask(one: Exercise) -> Answered:
         grade = one.grade(await one.ask(engine))
         return Answered(
-            kinds=dict(one.kinds), expected=one.said, said=grade.said, right=grade.right
+            kinds=dict(one.kinds),
+            expected=one.said,
+            said=grade.said,
+            right=grade.right,
+            items=grade.items,
         )
 
     return await gather(map(ask, exercises))
@@ -143,6 +169,12 @@ def counted(answers: Iterable[Answered]) -> Count:
     """Counts the right answers."""
     rights = [one.right for one in answers]
     return Count(sum(rights), len(rights))
+
+
+def counted_items(answers: Iterable[Answered]) -> tuple[int, int] | None:
+    """The right items of all answers, and all of them; None if answers have no items."""
+    items = [one.items for one in answers if one.items is not None]
+    return (sum(right for right, _ in items), sum(count for _, count in items)) if items else None
 
 
 def by_kind(answers: Sequence[Answered]) -> dict[str, dict[str, Count]]:

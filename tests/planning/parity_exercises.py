@@ -85,6 +85,7 @@ class ParityMaker:
     roles: tuple = ("parity",)
     seen: int = FIRST_HELD_OUT
     held_out: int = FIRST_HELD_OUT
+    taught_words: str = ""
     states: Counter = field(default_factory=Counter)
 
     def about_one_state(self, rng, *, roles, held_out):

@@ -106,16 +106,18 @@ def test_an_own_world_by_hand():
     maker = PriorExercises(spec_of(Rooms))
     found = asked(maker)
     assert {one.said for one in found} == {"forward"}
-    assert Counter(one.kinds["asked"] for one in found) == {
-        "exact": len(found) // 2,
-        "index": len(found) // 2,
-    }
+    ways = Counter(one.kinds["asked"] for one in found)
+    assert set(ways) == {"exact", "index"}
+    # Half of at most 100 states, ± 4 standard deviations of √(100 / 4).
+    assert min(ways.values()) >= len(found) / 2 - 20
     assert {one.kinds["left"] for one in found} == {
         "1 to 3 actions",
         "4 to 7 actions",
         "8 actions or more",
     }
-    exact, index = found[:2]
+    exact, index = (
+        next(one for one in found if one.kinds["asked"] == way) for way in ("exact", "index")
+    )
     assert (exact.answer, index.answer) == ("forward", "1")
     assert exact.grade("forward").right
     assert not exact.grade("back").right
@@ -135,7 +137,7 @@ def test_exercises_are_the_same_in_every_process():
 
 def test_right_answers_shorten_the_way_in_minecraft():
     found = asked(PriorExercises(find_domain("minecraft")), 40)
-    assert len(found) > 40
+    assert len(found) > 20
     assert len({one.kinds["task"] for one in found}) > 4
     for one in found:
         assert one.grade(one.answer).right
@@ -151,7 +153,9 @@ async def test_the_likeliest_action_is_the_answer(wanted):
         return [log(0.9 if one == wanted or one in lines else 0.1) for one in choices]
 
     engine = ScriptedEngine({}, score=score)
-    for one in asked(PriorExercises(spec_of(Rooms)), 2):
+    found = asked(PriorExercises(spec_of(Rooms)), 8)
+    assert {one.kinds["asked"] for one in found} == {"exact", "index"}
+    for one in found:
         grade = one.grade(await one.ask(engine))
         assert (grade.said, grade.right) == (wanted, wanted == "forward")
 
@@ -159,7 +163,8 @@ async def test_the_likeliest_action_is_the_answer(wanted):
 async def test_a_model_is_asked_as_puct_asks_it():
     """What the engine scores is the exercise's own prompt, but for its line of dashes."""
     engine = ScriptedEngine({}, score=lambda _, choices: [0.0] * len(choices))
-    (exact, _) = asked(PriorExercises(spec_of(Rooms)), 1)
+    found = asked(PriorExercises(spec_of(Rooms)), 8)
+    exact = next(one for one in found if one.kinds["asked"] == "exact")
     assert await exact.ask(engine) == "forward"
     ((prompt, choices),) = engine.scored
     assert tuple(choices) == ("forward", "back")

@@ -16,9 +16,10 @@ from llm_planning.experiments import executors
 from llm_planning.experiments.ledger import Ledger
 from llm_planning.roles.measuring import draw_exercises
 from llm_serving.errors import ServingError
-from llm_serving.request import ModelIdentity
+from llm_serving.request import ModelIdentity, Taught
 from llm_serving.scripted import ScriptedEngine
 
+TAUGHT = Taught(roles=("reward",), words_sha256="a1")
 ROLES = ("propose", "feasibility", "repair", "dynamics", "reward", "termination")
 
 
@@ -46,7 +47,7 @@ def identify(name, config):
 
 
 def resolve(name):
-    return SimpleNamespace(taught="c0ffee" if "taught" in name else "")
+    return SimpleNamespace(taught=TAUGHT if "taught" in name else None)
 
 
 @pytest.fixture
@@ -57,7 +58,7 @@ def served(monkeypatch, tmp_path):
     monkeypatch.setattr(
         roles_module,
         "resolve",
-        lambda name: SimpleNamespace(taught="a1" if "taught" in name else ""),
+        resolve,
     )
     monkeypatch.setenv("LLM_PLANNING_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
@@ -79,11 +80,10 @@ def test_every_role_is_measured_and_kept(served, tmp_path):
     ended = invoke("minecraft", "--questions", "40", "--json")
     assert (ended.exit_code, served.asked) == (0, 40 * len(ROLES)), ended.stderr
     said = json.loads(ended.stdout)
-    assert {key: said[key] for key in ("domain", "model", "seed", "words")} == {
+    assert {key: said[key] for key in ("domain", "model", "seed")} == {
         "domain": "minecraft",
         "model": "smollm2-135m-instruct",
         "seed": 0,
-        "words": "general",
     }
     assert list(said["roles"]) == list(ROLES)
     for role, one in said["roles"].items():
@@ -132,17 +132,22 @@ def test_two_models_get_the_same_questions(served):
     assert one["folder"] != other["folder"]
 
 
-def test_a_model_that_was_taught_is_asked_in_its_words(served, monkeypatch):
-    asked = []
+def words_of(ended):
+    with Ledger.open(Path(json.loads(ended.stdout)["folder"])) as ledger:
+        return {one.settings["role"]: one.settings["words"] for one in ledger.trials}
 
-    def make(domain, words):
-        asked.append(words)
-        return ParityMaker(("reward",))
 
-    only(monkeypatch, too=make)
-    for more in ((), ("--words", "general")):
-        said = invoke("minecraft", "--questions", "2", "--model", "a-taught-one", "--json", *more)
-        assert json.loads(said.stdout)["words"] == asked[-1] == ("general" if more else "taught")
+def test_a_model_is_asked_in_the_words_that_it_was_taught(served, monkeypatch):
+    maker = ParityMaker(("reward", "propose"), taught_words=TAUGHT.words_sha256)
+    only(monkeypatch, too=lambda domain, words: maker)
+    asked = ("minecraft", "--questions", "2", "--model", "a-taught-one", "--json")
+    # It was taught rewards alone.
+    assert words_of(invoke(*asked)) == {"reward": "taught", "propose": "general"}
+    assert set(words_of(invoke(*asked, "--words", "general")).values()) == {"general"}
+    maker.taught_words = "other words today"
+    said = invoke(*asked)
+    assert set(words_of(said).values()) == {"general"}
+    assert "was taught other words" in said.stderr
 
 
 def test_what_is_printed(served):
@@ -240,13 +245,16 @@ def test_a_folder_of_another_measurement_is_refused(served):
     assert "belongs to another sweep" in ended.stderr
 
 
-def test_measuring_is_a_planner_that_sweeps_can_name(served, tmp_path):
+def test_only_roles_measure_measures(served, tmp_path):
+    """Elsewhere nothing would tell a resumed run that its questions are others now."""
     file = tmp_path / "compare.yaml"
     file.write_text(
-        "name: compare\nplanners: measure\ndomain: minecraft\ntasks: [cook-meat]\n"
+        "name: compare\nplanners: measure\ndomain: minecraft\ntasks: [cook-meat]\nretries: 0\n"
         "settings: {role: [reward, repair], questions: 6}\n"
     )
     ended = command("sweep", "run", file, "--json")
-    assert ended.exit_code == 0, ended.stderr
-    assert (json.loads(ended.stdout)["done"], served.asked) == (2, 12)
+    said = json.loads(ended.stdout)
+    assert (said["done"], said["failed"], served.asked) == (0, 2, 0)
+    status = json.loads(command("sweep", "status", "sweeps/compare", "--json").stdout)
+    assert all("measure with `llm-planning roles measure`" in one for one in status["errors"])
     assert command("run", "measure", "--domain", "minecraft", "--model", "none").exit_code == 2

@@ -20,6 +20,7 @@ import llm_planning.experiments.scheduler as scheduler_module
 from llm_planning.experiments import executors
 from llm_planning.experiments.ledger import Ledger, LedgerError
 from llm_planning.experiments.ray_pool import RayPool
+from llm_planning.experiments.runs import field_values, read_runs
 from llm_serving.errors import EngineStoppedError, UnknownModelError
 from llm_serving.request import ModelIdentity
 from llm_serving.scripted import ScriptedEngine
@@ -112,6 +113,30 @@ def test_a_sweep_runs_and_its_results_are_shown_and_exported(served, file, tmp_p
     assert invoke("export", "sweeps/small", "--out", tmp_path / "all.csv").exit_code == 0
     with (tmp_path / "all.csv").open() as lines:
         assert len(list(csv.DictReader(lines))) == 12
+
+
+def test_a_report_tells_the_model_and_the_rules_apart(tmp_path, monkeypatch):
+    """Trials leave the default `roles: llm` out, and the report says it all the same."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LLM_PLANNING_CACHE", str(tmp_path / "cache"))
+    file = tmp_path / "who.yaml"
+    file.write_text(
+        "{name: who, model: none, planners: {puct: {prior: uniform, simulations: 2, moves: 1}}, "
+        "tasks: trap-door, seeds: 2, settings: {roles: [llm, rules]}}"
+    )
+    assert invoke("run", file).exit_code == 0
+    groups = json.loads(invoke("report", "sweeps/who", "--json").stdout)["groups"]
+    by = [(group["by"]["settings.roles"], group["done"]) for group in groups]
+    assert by == [("llm", 2), ("rules", 2)]
+    with Ledger.open(tmp_path / "sweeps" / "who") as ledger:
+        runs = read_runs(ledger)
+        assert ["roles" in trial.settings for trial in ledger.trials] == [False] * 2 + [True] * 2
+    assert field_values("settings.roles", runs) == ("llm", "rules")
+    assert len(runs.select({"settings.roles": ("llm",)}).done) == 2
+    assert invoke("export", "sweeps/who", "--out", "who.csv").exit_code == 0
+    with (tmp_path / "who.csv").open() as lines:
+        rows = [row["settings.roles"] for row in csv.DictReader(lines)]
+    assert sorted(rows) == ["llm", "llm", "rules", "rules"]
 
 
 def test_a_second_run_has_nothing_to_do_and_loads_no_model(served, file):

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from parity_exercises import ParityMaker, exercise, exercises, only, parity, written
 
+from llm_planning.distill.course import Course
 from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.experiments.local_pool import run_trial
 from llm_planning.experiments.measures import MeasureError
@@ -18,9 +19,10 @@ from llm_planning.experiments.summary import summary
 from llm_planning.experiments.trial import Trial
 from llm_planning.planners.measure.specs import MeasureSettings, exercises_of
 from llm_planning.planners.tree_of_options.rules import rules_of
+from llm_planning.priors import PriorSettings
 from llm_planning.registry import every_role, exercise_makers
 from llm_planning.roles import Engines, Errors, read_roles
-from llm_planning.roles.exercises import VERDICT
+from llm_planning.roles.exercises import USUAL_WAY, VERDICT
 from llm_planning.roles.measuring import (
     PER_STATE,
     Answered,
@@ -29,8 +31,10 @@ from llm_planning.roles.measuring import (
     by_kind,
     confusions,
     counted,
+    counted_items,
     digest,
     draw_exercises,
+    draw_held_out,
 )
 from llm_planning.settings import SettingsError
 from llm_serving.cache import CachedEngine
@@ -57,6 +61,16 @@ def test_questions_tell_whether_they_are_held_out_if_any_is():
     assert {"size", "kind"} < drawn[0].kinds.keys()
     drawn = draw_exercises(ParityMaker(held_out=0), "parity", count=10, seed=0)
     assert not any("material" in one.kinds for one in drawn)
+
+
+def test_an_exam_is_the_held_out_part():
+    maker = ParityMaker()
+    exam = numbers(draw_held_out(maker, "parity", count=50, seed=0))
+    assert exam == numbers(draw_exercises(maker, "parity", count=100, seed=0))[50:]
+    held_out = numbers(Course([(maker, ("parity",))], states=1, seed=0).exam(30))
+    assert len(set(held_out)) == 30
+    assert min(held_out) >= 1000
+    assert held_out != exam[:30]
 
 
 def test_one_draw_asks_little_about_a_state():
@@ -179,10 +193,16 @@ def test_a_measurement_of_other_exercises_is_refused(monkeypatch):
 # --- one trial -----------------------------------------------------------------------------------
 
 
+def digest_of(role):
+    return digest(draw_exercises(ParityMaker((role,)), role, count=20, seed=0))
+
+
 @pytest.fixture
 def trial(monkeypatch):
     only(monkeypatch, too=exercises)
-    settings = MeasureSettings(role="feasibility", questions=20)
+    settings = MeasureSettings(
+        role="feasibility", questions=20, exercises_sha256=digest_of("feasibility")
+    )
     return Trial(
         planner="measure",
         domain="minecraft",
@@ -211,6 +231,12 @@ async def test_a_trial_counts_what_a_model_that_always_says_the_same_gets_right(
     assert result.metrics["confusions"] == [["odd", "even", 20 - even]]
     assert [one["right"] for one in result.trace["answers"]] == [n % 2 == 0 for n in numbers(drawn)]
     assert result.usage["feasibility"].calls == 20
+
+
+async def test_a_trial_that_does_not_name_its_exercises_is_refused(trial):
+    nameless = replace(trial, settings={**trial.settings, "exercises_sha256": ""})
+    result = await run_trial(nameless, Engines(ScriptedEngine(always_even)))
+    assert "measure with `llm-planning roles measure`" in result.error
 
 
 async def test_all_questions_are_in_flight_at_once(trial):
@@ -328,6 +354,31 @@ def test_rates_are_what_an_oracle_reads(tmp_path):
     }
 
 
+def test_rates_are_of_the_way_in_which_planners_ask_by_default():
+    assert PriorSettings().prior == USUAL_WAY
+    found = read_measures([record("prior", kinds={"asked": {"exact": [1, 4], "index": [7, 7]}})])
+    assert rates(found) == {"prior": {"rate": 0.25, "kind": "sticky"}}
+    assert "# 4 questions, asked by default: exact\nprior:" in rates_file(found, about=[])
+
+
+def test_scores_have_a_rate_of_their_own(tmp_path):
+    """No answer has eight right scores, and 60 of 80 scores are right."""
+    found = read_measures([record("reward", right=0, items=[60, 80])])
+    assert rates(found) == {"reward": {"rate": 0.75, "unit": "item", "kind": "sticky"}}
+    file = tmp_path / "rates.yaml"
+    file.write_text(rates_file(found, about=[]))
+    assert "# 10 questions, 80 items of their answers\nreward:" in file.read_text()
+    roles = read_roles(str(file), known=("reward",))
+    assert roles.by_role == {"reward": Errors(rate=0.75, unit="item", kind="sticky")}
+    assert found[0].to_json()["items"] == {"right": 60, "all": 80}
+
+
+def test_items_are_counted():
+    some = [replace(one, items=(n, 8)) for n, one in enumerate(ANSWERS)]
+    assert counted_items(some) == (10, 40)
+    assert counted_items(ANSWERS) is None
+
+
 def test_a_report_has_a_line_for_a_role_and_a_model(trial):
     records = [
         record("propose", "small", right=1),
@@ -349,12 +400,16 @@ def test_a_report_has_a_line_for_a_role_and_a_model(trial):
 
 
 async def test_hashes_do_not_split_a_report(trial):
-    settings = {**trial.settings, "exercises_sha256": ""}
-    trials = [replace(trial, settings={**settings, "role": role}) for role in ("propose", "reward")]
+    trials = [
+        replace(
+            trial,
+            settings={**trial.settings, "role": role, "exercises_sha256": digest_of(role)},
+        )
+        for role in ("propose", "reward")
+    ]
     results = [await run_trial(one, Engines(ScriptedEngine(always_even))) for one in trials]
     records = [result_record(one, attempts=1) for one in results]
-    for number, one in enumerate(records):
-        one["settings.exercises_sha256"] = str(number)
+    assert len({one["settings.exercises_sha256"] for one in records}) == 2
     assert summary(runs_of(records)).by == ("planner", "settings.role")
 
 

@@ -29,7 +29,7 @@ from llm_planning.planners.any_domain.settings import PuctSettings
 from llm_planning.planners.catalogue import PLANNERS
 from llm_planning.planners.mc_dml.roles import SENTENCE
 from llm_planning.planners.mc_dml.rules import GENERAL, Lapse
-from llm_planning.roles import Engines, missing_for_rules
+from llm_planning.roles import Engines, RoleSettings, missing_for_rules
 from llm_planning.roles.domain_rules import ADVICE, adviser, leading, spread
 from llm_planning.running import prepare
 from llm_planning.settings import SettingsError
@@ -73,6 +73,10 @@ def test_shares_by_hand():
     """0.9 to the two right ones of five, 0.1 to the three others."""
     found = [exp(one) for one in spread(list("abcde"), {"a", "e", "z"})]
     assert found == pytest.approx([0.45, 0.1 / 3, 0.1 / 3, 0.1 / 3, 0.45])
+    # 19 of 20 are right: 2 · 19 / (19 + 20) to them, and each is twice as likely as the other one.
+    first, *others = (exp(one) for one in spread(range(20), set(range(1, 20))))
+    assert first == pytest.approx(1 / 39)
+    assert others == pytest.approx([2 / 39] * 19)
     assert spread(["a", "b"], {"a", "b"}) == [log(1 / 2)] * 2
     assert spread(["a", "b"], ()) == [log(1 / 2)] * 2
 
@@ -130,6 +134,10 @@ def test_right_and_wrong_policies():
     # 100 ± 4 standard deviations of √50.
     assert 70 <= min(drawn.values()) <= 100
     assert POLICY.wrong(KnownChoice(("a",), (), ("a",)), Random(0)) is None
+    # Where nothing is right, π is uniform, whatever the rate.
+    lost = KnownChoice(("a", "b"), (), ())
+    assert POLICY.wrong(lost, Random(0)) is None
+    assert POLICY.right(lost) == [log(1 / 2)] * 2
 
 
 def test_thoughts_and_reflections_are_of_the_languages_of_their_roles():
@@ -149,19 +157,16 @@ def test_thoughts_and_reflections_are_of_the_languages_of_their_roles():
 
 
 def rule_prior(world, *, roles, seed=0, mixture=0.0, temperature=None):
+    settings = PuctSettings.read(
+        {"roles": str(roles), "prior_mixture": mixture, "prior_temperature": temperature}
+    )
     answers = RuleAnswers(
-        PuctSettings.read({"roles": str(roles)}),
+        settings,
         Engines(EncoderEngine()),
         advise=lambda seed: adviser(world, seed=seed),
         seed=seed,
     )
-    return answers.prior(
-        choice_of,
-        kind="exact",
-        wording=ActWording(world),
-        temperature=temperature,
-        mixture=mixture,
-    )
+    return answers.prior(choice_of, settings=settings, wording=ActWording(world))
 
 
 def situation(room):
@@ -179,6 +184,27 @@ async def test_the_prior_of_rules_by_hand():
     assert await soft(situation(3)) == pytest.approx([0.75, 0.25])
     # At the end nothing is advised.
     assert await prior(situation(9)) == [0.5, 0.5]
+
+
+async def test_rooms_that_look_the_same_may_differ_in_what_is_right():
+    """The order in which they are visited does not matter, and each is asked about once."""
+    for rooms in ((0, 9), (9, 0)):
+        prior = rule_prior(Rooms(), roles="rules")
+        dark = {
+            room: await prior(Situation((), "It is dark.", ("forward", "back"), state=room))
+            for room in (*rooms, *rooms)
+        }
+        assert dark[0] == pytest.approx([0.9, 0.1])
+        assert dark[9] == [0.5, 0.5]
+        assert prior.questions == 2
+
+
+async def test_where_nothing_is_right_a_model_of_rate_0_has_a_uniform_prior(tmp_path):
+    file = tmp_path / "roles.yaml"
+    file.write_text("prior: {rate: 0.0}\n")
+    prior = rule_prior(Rooms(), roles=file)
+    assert await prior(situation(9)) == [0.5, 0.5]
+    assert await prior(situation(3)) == pytest.approx([0.1, 0.9])
 
 
 async def test_a_stated_rate_is_the_share_of_right_priors(tmp_path):
@@ -311,6 +337,13 @@ def test_trials_without_the_setting_keep_their_keys(planner):
     assert trial().key == trial(roles="llm").key != trial(roles="rules").key
     assert choose(spec, None, {}).every_value()["roles"] == "llm"
     assert spec.settings.read(trial(roles="rules").settings).roles == "rules"
+
+
+def test_own_planners_with_role_settings_go_on_to_say_who_answers():
+    class Own(RoleSettings):
+        width: int = 4
+
+    assert Own().to_json() == {"roles": "llm", "roles_sha256": "", "width": 4}
 
 
 def test_tree_of_options_goes_on_to_say_who_answers():

@@ -93,6 +93,15 @@ def test_no_lesson_asks_for_or_names_what_makes_a_held_out_item():
             assert not HELD.intersection(made), (one.prompt, one.answer)
 
 
+def test_each_score_counts_on_its_own(by_role):
+    one = by_role["reward"][0]
+    assert one.grade(one.answer).items == (8, 8)
+    scores = json.loads(one.answer)
+    spoiled = {**scores, "redundancy": 0.0 if scores["redundancy"] > 0.5 else 1.0}
+    grade = one.grade(json.dumps(spoiled, separators=(",", ":")))
+    assert (grade.right, grade.items) == (False, (7, 8))
+
+
 def test_only_measuring_asks_what_an_infeasible_option_changes():
     def verdicts(held_out):
         return {

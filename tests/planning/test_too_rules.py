@@ -10,10 +10,10 @@ from llm_planning.environments.minecraft.domain import Minecraft
 from llm_planning.environments.minecraft.option_language import Option
 from llm_planning.environments.minecraft.tasks import PLAINS
 from llm_planning.planners.tree_of_options.roles import OptionRoles
-from llm_planning.planners.tree_of_options.rules import rules_of
+from llm_planning.planners.tree_of_options.rules import is_near, rules_of
 from llm_planning.planners.tree_of_options.specs import SPECS
 from llm_planning.planners.tree_of_options.states import Feasibility, OptionQuestion, OptionState
-from llm_planning.roles import Engines
+from llm_planning.roles import Engines, Errors, Oracle
 from llm_planning.roles.oracles import tell
 from llm_planning.settings import SettingsError
 from llm_planning.specs import Problem
@@ -145,6 +145,31 @@ def test_answers_by_hand():
     assert judged["redundancy"] == 1.0 - judged["relativity"]
     wrong = rules["propose"].wrong(START, Random(0))
     assert not {one.option for one in wrong} & set(WORLD.advise(PLAINS))
+
+
+def test_wrong_scores_are_no_scores_that_count_as_right():
+    reward = rules_of(WORLD, seed=0)["reward"]
+    question = OptionQuestion(START, WOOD, before=START)
+    right, wrong = reward.right(question), reward.wrong(question, Random(0))
+    assert right.keys() == wrong.keys() == set(reward.items.names(question))
+    assert all(abs(wrong[name] - right[name]) > 0.2 for name in right)
+    draws = [reward.wrong(question, Random(seed)) for seed in range(20)]
+    assert len({one["feasibility"] for one in draws}) > 4  # not always the opposite
+
+
+async def test_scores_err_one_by_one():
+    rule = rules_of(WORLD, seed=0)["reward"]
+    question = OptionQuestion(START, WOOD, before=START)
+    right = rule.right(question)
+    near = 0
+    for seed in range(100):
+        oracle = Oracle("reward", rule, errors=Errors(rate=0.75, unit="item"), seed=seed)
+        said = await oracle(question)
+        kept = [name for name in right if said[name] == right[name]]
+        assert kept == [name for name in right if is_near(said[name], right[name])]
+        near += len(kept)
+    # 600 of 800, ± 4 standard deviations of √(800 · 0.75 · 0.25) = 12.2.
+    assert 551 <= near <= 649
 
 
 def test_without_predictions_rules_replay_the_options():

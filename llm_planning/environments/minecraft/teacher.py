@@ -32,7 +32,7 @@ from llm_planning.environments.minecraft.rulebook import game_rules
 from llm_planning.environments.minecraft.tasks import PLAINS, Task
 from llm_planning.environments.minecraft.vocabulary import BLOCKS, ENTITIES, ITEMS
 from llm_planning.names import remedy
-from llm_planning.roles.exercises import Situation
+from llm_planning.roles.exercises import HELD_OUT, SEEN, Situation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 
 TASK: Final = "task"
 OTHER: Final = "other"
-HELD_OUT: Final = "held out"
-SEEN: Final = "seen"
 
 HELD_OUT_ITEMS: Final = (
     *(f"{tier}_hoe" for tier in ("wooden", "stone", "iron", "golden", "diamond")),

@@ -1,13 +1,14 @@
-"""Exercises of the prior: which action leads to the goal, asked as `exact` and as `index` ask.
+"""Exercises of the prior: which action leads to the goal, asked as `exact` or as `index` asks.
 
-A state is drawn by `RuleWalks`. It is shown without its past, as PUCT shows it. The answer is the
+A state is drawn by `RuleWalks`, and asked about in one of these ways: answers about one state would
+depend on each other. It is shown without its past, as PUCT shows it. The answer is the
 likeliest action. It is right if the domain's rules advise it and it can be carried out (`leading`).
 """
 
 from __future__ import annotations
 
 import inspect
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from llm_planning.domain import Domain
@@ -15,7 +16,7 @@ from llm_planning.planners.any_domain.roles import ActWording, Situation
 from llm_planning.priors import ROLE, make_prior
 from llm_planning.roles import RuleWalks, missing_for_rules, on_the_way
 from llm_planning.roles.domain_rules import WALKED, leading
-from llm_planning.roles.exercises import Exercise, Grade
+from llm_planning.roles.exercises import USUAL_WAY, WAY, Exercise, Grade
 from llm_planning.search import argmax
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class PriorExercises:
         >>> from llm_planning.registry import find_domain
         >>> maker = PriorExercises(find_domain("minecraft"))
         >>> [one.said for one in maker.about_one_state(Random(3), roles=["prior"], held_out=False)]
-        ['mine 3 oak_log', 'mine 3 oak_log']
+        ['mine 3 oak_log']
     """
 
     taught_words = ""
@@ -68,10 +69,10 @@ class PriorExercises:
     def about_one_state(
         self, rng: Random, *, roles: Sequence[str], held_out: bool
     ) -> Sequence[Exercise]:
-        """Makes an exercise for each way of asking; see `ExerciseMaker`.
+        """Makes an exercise of a drawn way of asking; see `ExerciseMaker`.
 
         Returns:
-            The exercises; none if the state leaves no choice, or nothing leads on from it.
+            The exercise; none if the state leaves no choice, or nothing leads on from it.
         """
         if held_out or ROLE not in roles or ROLE not in self.roles:
             return ()
@@ -84,13 +85,11 @@ class PriorExercises:
             return ()
         situation = Situation((), getattr(world, self._told)(state), actions, state=state)
         best = next((str(one) for one in on_the_way(world, state) if str(one) in right), right[0])
-        make = partial(_exercise, wording, situation, right=right, best=best)
         left = len(world.advise(state))
         kind = next((name for most, name in LEFT if left <= most), FAR)
-        return [
-            make(asked="exact", kinds={"asked": "exact", "left": kind, "task": task}),
-            make(asked="index", kinds={"asked": "index", "left": kind, "task": task}),
-        ]
+        asked: Literal["exact", "index"] = rng.choice((USUAL_WAY, "index"))
+        kinds = {WAY: asked, "left": kind, "task": task}
+        return [_exercise(wording, situation, asked=asked, right=right, best=best, kinds=kinds)]
 
     def _open(self, task: str) -> tuple[Any, ActWording, RuleWalks[Any, Any]]:
         world: Any = self._spec.open(task, self._spec.settings.read({}))

@@ -22,7 +22,6 @@ from llm_planning.planners.any_domain.roles import (
     write_thought,
 )
 from llm_planning.planners.any_domain.rules import INSIGHT, RuleAnswers, choice_of
-from llm_planning.priors import ROLE, make_prior, prior_as_set
 from llm_planning.roles.domain_rules import adviser
 from llm_planning.search import argmax
 
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
         PolicySettings,
         ReactSettings,
     )
-    from llm_planning.priors import Policy, PriorKind
+    from llm_planning.priors import Policy
     from llm_planning.roles import Engines
     from llm_planning.specs import Problem
 
@@ -53,23 +52,11 @@ async def llm_policy(
         seed: of all draws.
     """
     wording = ActWording(problem.world)
-    kind: PriorKind = "sample" if settings.choice == "majority" else settings.prior
     answers = RuleAnswers(settings, engines, advise=partial(adviser, problem.world), seed=seed)
-    prior = answers.prior(
-        choice_of,
-        kind=kind,
-        wording=wording,
-        temperature=settings.prior_temperature,
-        mixture=settings.prior_mixture,
-    ) or make_prior(
-        kind,
-        engines.of(ROLE),
-        wording=wording,
-        temperature=settings.prior_temperature,
-        mixture=settings.prior_mixture,
-        seed=seed,
-        samples=settings.samples,
-    )
+    asked = settings
+    if settings.choice == "majority":
+        asked = settings.model_copy(update={"prior": "sample"})
+    prior = answers.prior(choice_of, settings=asked, wording=wording, samples=settings.samples)
     draws = Random(f"policy {seed}")
 
     def drawn(pi: Sequence[float]) -> int:
@@ -94,13 +81,7 @@ async def react(
     """
     wording = ActWording(problem.world)
     answers = RuleAnswers(settings, engines, advise=partial(adviser, problem.world), seed=seed)
-    prior = answers.prior(
-        choice_of,
-        kind=settings.prior,
-        wording=wording,
-        temperature=settings.prior_temperature,
-        mixture=settings.prior_mixture,
-    ) or prior_as_set(settings, engines.of(ROLE), wording=wording, seed=seed)
+    prior = answers.prior(choice_of, settings=settings, wording=wording)
     think = answers.about_choices(THINK, INSIGHT, choice_of) or partial(
         write_thought,
         engine=engines.of(THINK),

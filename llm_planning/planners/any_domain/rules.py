@@ -1,8 +1,8 @@
 """A domain's rules as answers about actions, for oracles: π, and ReAct's thought.
 
-The right actions are those of `roles.domain_rules.adviser`. A right π gives them `ADVISED_SHARE`,
-evenly, and the other actions the rest; a wrong π gives as much to one action that is not right.
-Where no action is right, π is uniform. A right thought names a right action, a wrong one another.
+The right actions are those of `roles.domain_rules.adviser`. A right π is the `spread` of these, a
+wrong π that of one action that is not right. Where no action is right, π is uniform. A right
+thought names a right action, a wrong one another.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from llm_planning.domain import DomainError
 from llm_planning.planners.any_domain.roles import THOUGHT
-from llm_planning.priors import ROLE, Prior
+from llm_planning.priors import ROLE, SAMPLES, Prior, make_prior
 from llm_planning.roles import Oracle, Rule
 from llm_planning.roles.domain_rules import spread
 from llm_planning.settings import SettingsError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from llm_planning.planners.any_domain.roles import Situation
-    from llm_planning.priors import PriorKind, Wording
+    from llm_planning.priors import PriorSettings, Wording
     from llm_planning.roles import Engines, RoleSettings
     from llm_planning.roles.domain_rules import Advise
     from llm_planning.roles.oracles import Key
@@ -76,7 +76,7 @@ class RuleAnswers:
         settings: say who answers.
         engines: the models of the other roles.
         advise: makes the function that knows the right actions; it takes a `seed`.
-        seed: of the errors, and of what the rules expect of chance.
+        seed: of all draws: the errors, what the rules expect of chance, and those of a model.
 
     Attributes:
         oracles: descriptions of the roles that rules answer, for the record of a run.
@@ -91,7 +91,7 @@ class RuleAnswers:
         seed: int,
     ) -> None:
         self._settings = settings
-        self._opened = engines.by_role
+        self._engines = engines
         self._make = advise
         self._seed = seed
         self.oracles: list[dict[str, object]] = []
@@ -113,7 +113,7 @@ class RuleAnswers:
         Raises:
             SettingsError: the domain has no rules that answer, or a model is not open.
         """
-        errors = self._settings.errors_of(role, opened=self._opened)
+        errors = self._settings.errors_of(role, opened=self._engines.by_role)
         if errors is None:
             return None
         try:
@@ -155,27 +155,48 @@ class RuleAnswers:
         self,
         tell: Callable[[Q], Choice],
         *,
-        kind: PriorKind,
+        settings: PriorSettings,
         wording: Wording[Q],
-        temperature: float | None = None,
-        mixture: float = 0.0,
-    ) -> Prior[Q] | None:
-        """π by the rules; None if a model answers, or nobody.
+        samples: int = SAMPLES,
+    ) -> Prior[Q]:
+        """π that a planner's settings ask for, by rules or by a model.
+
+        Rules do not follow the way of asking, but `uniform` asks nobody. By default their softmax
+        has temperature 1, which keeps the stated shares. States that look the same may differ in
+        what is right, so a π of rules is kept for a question together with that.
 
         Args:
             tell: maps a question to the choice that it is about.
-            kind: the way of asking a model. Rules do not follow it, but `uniform` asks nobody.
-            wording: of the questions; it says which of them are the same.
-            temperature: of the softmax; None for 1, which keeps the stated shares.
-            mixture: ε of π ← (1 - ε) π + ε / |𝒜|.
+            settings: of the prior.
+            wording: of the questions.
+            samples: draws of `sample`.
 
         Raises:
             SettingsError: see `oracle`.
         """
-        asked = None if kind == "uniform" else self.about_choices(ROLE, POLICY, tell)
+        asked = None if settings.prior == "uniform" else self.about_choices(ROLE, POLICY, tell)
         if asked is None:
-            return None
-        return Prior(asked, wording=wording, temperature=temperature or 1.0, mixture=mixture)
+            return make_prior(
+                settings.prior,
+                self._engines.of(ROLE),
+                wording=wording,
+                temperature=settings.prior_temperature,
+                mixture=settings.prior_mixture,
+                seed=self._seed,
+                samples=samples,
+            )
+
+        async def right(question: Q) -> tuple[str, ...]:
+            choice = tell(question)
+            return await self.advise(choice.state, choice.actions)
+
+        return Prior(
+            asked,
+            wording=wording,
+            temperature=settings.prior_temperature or 1.0,
+            mixture=settings.prior_mixture,
+            beside=right,
+        )
 
 
 def choice_of(question: Situation) -> Choice:
@@ -190,7 +211,8 @@ def _right_policy(choice: KnownChoice) -> Sequence[float]:
 
 
 def _wrong_policy(choice: KnownChoice, rng: Random) -> Sequence[float] | None:
-    action = choice.wrong(rng)
+    # Where no action is right, the uniform π is the only one that is not wrong.
+    action = choice.wrong(rng) if choice.right else None
     return None if action is None else spread(choice.actions, {action})
 
 

@@ -21,7 +21,6 @@ from llm_planning.planners.any_domain.decisions import (
 )
 from llm_planning.planners.any_domain.roles import ActWording, Situation, Turn, seen
 from llm_planning.planners.any_domain.rules import RuleAnswers, choice_of
-from llm_planning.priors import ROLE, prior_as_set
 from llm_planning.roles.domain_rules import adviser
 from llm_planning.search import (
     Edge,
@@ -70,13 +69,7 @@ async def puct(
     """
     wording = ActWording(problem.world)
     answers = RuleAnswers(settings, engines, advise=partial(adviser, problem.world), seed=seed)
-    prior = answers.prior(
-        choice_of,
-        kind=settings.prior,
-        wording=wording,
-        temperature=settings.prior_temperature,
-        mixture=settings.prior_mixture,
-    ) or prior_as_set(settings, engines.of(ROLE), wording=wording, seed=seed)
+    prior = answers.prior(choice_of, settings=settings, wording=wording)
     asked = None if settings.prior == "uniform" else prior
     select: Select[Any, Any] = select_by_puct(c=settings.c)
     return await _search_and_act(

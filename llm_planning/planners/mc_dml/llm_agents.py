@@ -25,7 +25,7 @@ from llm_planning.planners.mc_dml.roles import (
 from llm_planning.planners.mc_dml.rules import choice_of, reflection
 from llm_planning.planners.mc_dml.search import observe, trace_reflection
 from llm_planning.planners.mc_dml.worlds import as_text_game, game_adviser
-from llm_planning.priors import ROLE, make_prior, softmax
+from llm_planning.priors import PriorSettings, softmax
 from llm_planning.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ async def llm_agent(
     """
     world, waiting = as_text_game(problem), Stopwatch()
     answers = RuleAnswers(settings, engines, advise=partial(game_adviser, world), seed=seed)
-    prior = _prior(answers, engines, settings, seed)
+    prior = _prior(answers, settings)
     played = await play_round(world, timed(prior.logprobs, waiting), settings=settings, seed=seed)
     return await game_outcome(
         problem,
@@ -117,7 +117,7 @@ async def reflection_agent(
     """
     world, waiting = as_text_game(problem), Stopwatch()
     answers = RuleAnswers(settings, engines, advise=partial(game_adviser, world), seed=seed)
-    prior = _prior(answers, engines, settings, seed)
+    prior = _prior(answers, settings)
     reflecting = timed(reflection(world, answers, engines), waiting)
     rounds = await play_rounds(
         world, timed(prior.logprobs, waiting), reflecting, settings=settings, seed=seed
@@ -274,13 +274,9 @@ async def play_rounds(
     return rounds
 
 
-def _prior(
-    answers: RuleAnswers, engines: Engines, settings: LlmAgentSettings, seed: int
-) -> Prior[GameSituation]:
-    wording = GameWording()
-    return answers.prior(choice_of, kind=settings.prior, wording=wording) or make_prior(
-        settings.prior, engines.of(ROLE), wording=wording, seed=seed
-    )
+def _prior(answers: RuleAnswers, settings: LlmAgentSettings) -> Prior[GameSituation]:
+    asked = PriorSettings.read({"prior": settings.prior})
+    return answers.prior(choice_of, settings=asked, wording=GameWording())
 
 
 def _moves(played: Round) -> str:

@@ -27,7 +27,7 @@ from llm_planning.planners.mc_dml.search import (
 )
 from llm_planning.planners.mc_dml.settings import ReflectionSettings
 from llm_planning.planners.mc_dml.worlds import as_text_game, game_adviser
-from llm_planning.priors import ROLE, PriorSettings, prior_as_set
+from llm_planning.priors import PriorSettings
 from llm_planning.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
@@ -77,13 +77,7 @@ async def search_agent(
     waiting = Stopwatch()
     asked = settings if isinstance(settings, PriorSettings) else UNIFORM
     answers = RuleAnswers(asked, engines, advise=partial(game_adviser, world), seed=seed)
-    prior = answers.prior(
-        choice_of,
-        kind=asked.prior,
-        wording=GameWording(),
-        temperature=asked.prior_temperature,
-        mixture=asked.prior_mixture,
-    ) or prior_as_set(asked, engines.of(ROLE), wording=GameWording(), seed=seed)
+    prior = answers.prior(choice_of, settings=asked, wording=GameWording())
     k = settings.k if isinstance(settings, ReflectionSettings) else 0
     # Without ℳ_c the role is never asked, so it needs no answerer.
     reflecting = reflection(world, answers, engines) if k else _never

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 from pydantic import Field, model_validator
 
 from llm_planning.priors import ROLE, PriorKind, PriorSettings
-from llm_planning.roles import RoleSettings
+from llm_planning.roles import ROLE_SETTINGS, RoleSettings
 from llm_planning.settings import EpisodeSettings, Settings
 
 if TYPE_CHECKING:
@@ -120,6 +120,7 @@ class LlmAgentSettings(RoleSettings, EpisodeSettings):
     """
 
     known_roles = ROLES
+    added = ROLE_SETTINGS
 
     prior: PriorKind = "exact"
     history: int = Field(3, ge=0, le=20)

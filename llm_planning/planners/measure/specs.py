@@ -20,6 +20,7 @@ from llm_planning.roles.measuring import (
     by_kind,
     confusions,
     counted,
+    counted_items,
     digest,
     draw_exercises,
 )
@@ -47,8 +48,9 @@ class MeasureSettings(Settings):
         role: the role to measure.
         questions: the most questions; a domain may have fewer different ones.
         words: of the prompts: `general` for any model, `taught` for one that a simulator taught.
-        exercises_sha256: `digest` of the exercises. If it is given and the exercises are others
-            now, the measurement is refused.
+        exercises_sha256: `digest` of the exercises, so that other exercises make another trial.
+            `roles measure` finds it, together with `words`. The planner needs it, and refuses to
+            measure if the exercises are others now.
     """
 
     role: str = ""
@@ -90,10 +92,20 @@ def exercises_of(
 async def measure(
     problem: Problem[Any], *, engines: Engines, settings: MeasureSettings, seed: int
 ) -> Outcome:
-    """Asks the exercises of one role and counts the right answers; the task plays no part."""
+    """Asks the exercises of one role and counts the right answers; the task plays no part.
+
+    Raises:
+        SettingsError: `exercises_sha256` is missing, or see `exercises_of`.
+        ServingError: the engine failed.
+    """
+    if not settings.exercises_sha256:
+        raise SettingsError(
+            "exercises_sha256 is missing, so a resumed run could keep answers to other questions: "
+            "measure with `llm-planning roles measure`, which finds it"
+        )
     exercises = exercises_of(find_domain(problem.domain), settings, seed=seed)
     answers = await ask_all(exercises, engines.of(settings.role))
-    total, kinds = counted(answers), by_kind(answers)
+    total, kinds, items = counted(answers), by_kind(answers), counted_items(answers)
     return Outcome(
         success=None,
         plan=(),
@@ -107,6 +119,7 @@ async def measure(
             "confusions": [
                 [one.expected, one.said, one.count] for one in confusions(answers)[:MOST_CONFUSIONS]
             ],
+            **({} if items is None else {"items": items}),
         },
         trace={"answers": [asdict(one) for one in answers]},
         text="\n".join(_lines(settings.role, total, kinds)),

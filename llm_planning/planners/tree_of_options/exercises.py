@@ -39,6 +39,7 @@ from llm_planning.planners.tree_of_options.rules import (
     FEASIBLE,
     INFEASIBLE,
     NOT_DONE,
+    is_near,
     rules_of,
 )
 from llm_planning.planners.tree_of_options.states import OptionQuestion, OptionState
@@ -58,9 +59,6 @@ if TYPE_CHECKING:
     from llm_serving.engine import Engine
 
 ROLES: Final = ("propose", "feasibility", "repair", "dynamics", "reward", "termination")
-
-TOLERANCE: Final = 0.2
-"""A score of the reward predictor may be so far from the rules' score."""
 
 UNNEEDED: Final = "possible, not needed now"
 """The reason of an option that fills up a proposal."""
@@ -365,8 +363,8 @@ def _grade_feasibility(feasible: bool, text: str) -> Grade:
 def _grade_reward(right: RewardAnswer, text: str) -> Grade:
     answer = parse(RewardAnswer, text)
     said, wanted = answer.model_dump(), right.model_dump()
-    near = all(abs(said[q] - wanted[q]) <= TOLERANCE + 1e-9 for q in wanted)
-    return Grade(near, _scores(answer))
+    near = [is_near(said[q], wanted[q]) for q in wanted]
+    return Grade(all(near), _scores(answer), items=(sum(near), len(near)))
 
 
 def _scores(answer: RewardAnswer) -> str:

@@ -2,7 +2,8 @@
 
 A right answer follows from the rules. Chance is drawn once for each question from the run's seed,
 so a prediction is right for one possible world; the real world may differ. A wrong answer is a
-useless option, the opposite verdict, the outcome of another option, or the reversed scores.
+useless option, the opposite verdict or the outcome of another option. A wrong score is another one
+that is not near the right one; the eight scores may err one by one.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Generic
 
 from llm_planning.domain import A, S
+from llm_planning.planners.tree_of_options.answers import RewardAnswer
 from llm_planning.planners.tree_of_options.states import (
     Candidate,
     Feasibility,
@@ -18,12 +20,13 @@ from llm_planning.planners.tree_of_options.states import (
     OptionState,
     PredictedState,
 )
-from llm_planning.roles import Kinds, Rule, missing_for_rules, on_the_way
+from llm_planning.roles import Items, Kinds, Rule, missing_for_rules, on_the_way
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from llm_planning.roles import DomainWithRules
+    from llm_planning.roles.oracles import Key
 
 FEASIBLE, INFEASIBLE = "feasible", "infeasible"
 """The kinds of questions about an option: whether it can be carried out."""
@@ -31,14 +34,14 @@ FEASIBLE, INFEASIBLE = "feasible", "infeasible"
 DONE, NOT_DONE = "done", "not done"
 """The kinds of questions about the end: whether the goal is reached."""
 
-FEASIBLE, INFEASIBLE = "feasible", "infeasible"
-"""The kinds of questions about an option: whether it can be carried out."""
-
-DONE, NOT_DONE = "done", "not done"
-"""The kinds of questions about the end: whether the goal is reached."""
-
-PROPOSED = 8
+MOST_PROPOSED = 8
 """The most options of a right proposal. The planner takes the first k."""
+
+NEAR = 0.2
+"""A score may be so far from the rules' score and is right (our choice)."""
+
+SCORES = tuple(step / 10 for step in range(11))
+"""The scores that a model can write."""
 
 
 def rules_of(domain: Any, *, seed: int) -> Mapping[str, Rule[Any, Any]]:  # noqa: ANN401
@@ -71,8 +74,9 @@ def rules_of(domain: Any, *, seed: int) -> Mapping[str, Rule[Any, Any]]:  # noqa
         ),
         "reward": Rule(
             right=answers.judge,
-            wrong=lambda question, _: {q: 1.0 - r for q, r in answers.judge(question).items()},
+            wrong=answers.misjudge_all,
             situation=answers.situation_of_option,
+            items=Items(names=lambda _: tuple(RewardAnswer.model_fields), spoil=_misscored),
         ),
         "termination": Rule(
             right=answers.is_terminal,
@@ -105,8 +109,8 @@ class _Answers(Generic[S, A]):
     def propose(self, question: OptionState[S, A]) -> list[Candidate[A]] | None:
         """The advised and feasible options, in order; None if there are none."""
         state = self._state(question)
-        advised = on_the_way(self._domain, state)
-        return [Candidate(one, one, "the rules ask for it") for one in advised[:PROPOSED]] or None
+        advised = on_the_way(self._domain, state)[:MOST_PROPOSED]
+        return [Candidate(one, one, "the rules ask for it") for one in advised] or None
 
     def decompose(self, question: OptionState[S, A]) -> list[Candidate[A]]:
         """All advised options."""
@@ -117,7 +121,7 @@ class _Answers(Generic[S, A]):
         state = self._state(question)
         advised = self._advised(state)
         pool = [one for one in self._domain.actions(state) if one not in advised]
-        chosen = rng.sample(pool, min(PROPOSED, len(pool)))
+        chosen = rng.sample(pool, min(MOST_PROPOSED, len(pool)))
         return [Candidate(one, one, "a guess") for one in chosen]
 
     def feasible(self, question: OptionQuestion[S, A]) -> Feasibility:
@@ -176,6 +180,11 @@ class _Answers(Generic[S, A]):
             "redundancy": 1.0 - useful,
         }
 
+    def misjudge_all(self, question: OptionQuestion[S, A], rng: Random) -> dict[str, float]:
+        """Eight wrong scores."""
+        right = self.judge(question)
+        return {name: _another_score(score, rng) for name, score in right.items()}
+
     def is_terminal(self, question: OptionState[S, A]) -> bool:
         """Whether the goal is reached."""
         return self._domain.success(self._state(question))
@@ -195,3 +204,18 @@ class _Answers(Generic[S, A]):
         tau = question.tau
         draws = Random(f"{self._seed} predicted {tau.described} {option}")
         return PredictedState(self._domain.step(tau.state, option, draws).state)
+
+
+def is_near(score: float, right: float) -> bool:
+    """Whether a score counts as right."""
+    return abs(score - right) <= NEAR + 1e-9
+
+
+def _another_score(right: float, rng: Random) -> float:
+    return rng.choice([score for score in SCORES if not is_near(score, right)])
+
+
+def _misscored(
+    _: object, scores: Mapping[str, float], name: Key, rng: Random
+) -> Mapping[str, float]:
+    return {**scores, str(name): _another_score(scores[str(name)], rng)}

@@ -25,8 +25,6 @@ class PromptSettings(RoleSettings):
     """
 
     known_roles = ROLES
-    # All trials of Tree of Options say who answers.
-    added = ()
 
     d: int = Field(12, ge=1, le=32)
     layout: Layout = "cached"

@@ -24,7 +24,6 @@ from llm_planning.planners.tree_of_options.settings import (
     OptionSearchSettings,
     PromptSettings,
 )
-from llm_planning.roles.exercises import NO_EXERCISES
 from llm_planning.specs import PlannerSpec
 
 if TYPE_CHECKING:
@@ -32,10 +31,9 @@ if TYPE_CHECKING:
     from llm_planning.specs import DomainSpec
 
 
-def _exercises(domain: DomainSpec, words: Words) -> ExerciseMaker:
+def _exercises(domain: DomainSpec, words: Words) -> ExerciseMaker | None:
     """Exercises of the roles of the whole family, if the domain has a teacher."""
-    teacher = None if domain.teacher is None else domain.teacher(None)
-    return NO_EXERCISES if teacher is None else OptionExercises(teacher, words=words)
+    return OptionExercises(domain.teacher(None), words=words) if domain.teacher else None
 
 
 _NAMES_OPTIONS = Need("grammar", "names its options")

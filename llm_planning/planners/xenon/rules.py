@@ -225,7 +225,7 @@ class Beliefs:
         return self.belief(question.item, asking=question.asking)
 
     async def rank(self, question: RankingQuestion, /) -> Sequence[float]:
-        """Gives 0.9 to the items believed to be required and the rest to the others, evenly."""
+        """Log-probabilities of the candidates by `spread`; right are those believed required."""
         believed = self.belief(question.item, asking=0)
         return spread(question.candidates, believed)
 

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from llm_planning.environments.minecraft.perturbation import Pool  # noqa: TC001 (pydantic)
 from llm_planning.environments.minecraft.text_world import action_set
-from llm_planning.roles import RoleSettings
+from llm_planning.roles import ROLE_SETTINGS, RoleSettings
 from llm_planning.settings import Settings
 
 ROLES = ("predict", "correct", "choose", "analyse", "rank", "intervene", "tool", "action")
@@ -28,6 +28,7 @@ class AskedSettings(RoleSettings):
     """
 
     known_roles = ROLES
+    added = ROLE_SETTINGS
 
     @model_validator(mode="after")
     def _one_says_who_answers(self) -> AskedSettings:
