@@ -48,7 +48,7 @@ class ChatEngine:
                 return Completion(text=text, token_ids=(), finish="stop", usage=usage)
         raise ServingError(f"no answer to {request.role!r} is in {reply!r}")
 
-    async def score(self, prompt, choices, *, role="score"):
+    async def score(self, prompt, choices, *, role="score", adapter=None):
         """A chat service has no log-probabilities."""
         raise ServingError("this engine has no log-probabilities: set prior to sample or verbal")
 

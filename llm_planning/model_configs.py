@@ -49,7 +49,7 @@ def find_config(name: str) -> EngineConfig:
         EngineConfigError: the file is missing or says something impossible.
         AdapterError: there is no such adapter.
     """
-    from llm_serving.config import EngineConfig, load_config
+    from llm_serving.config import load_config
 
     name, adapter = split_adapter(name)
     if adapter is not None:
@@ -64,19 +64,30 @@ def find_config(name: str) -> EngineConfig:
         return load_config(path)
     if name in configured_models():
         return load_config(config_folder() / f"{name}.yaml")
-    return EngineConfig(model=name)
+    return _validated({"model": name})
 
 
 def split_adapter(name: str) -> tuple[str, str | None]:
-    """The model and the adapter of a name such as MODEL+ADAPTER; None for a model alone."""
-    model, plus, adapter = name.rpartition("+")
-    if not (model and plus and adapter) or os.path.exists(at_home(name)):
+    """The model and the adapter of a name such as MODEL+ADAPTER; None for a model alone.
+
+    Paths may hold the sign, too. The name of a file or a folder is a model's whole name. Any other
+    name is cut at the first sign that follows a model of this machine, otherwise at the first one.
+    """
+    if "+" not in name or os.path.exists(at_home(name)):
         return name, None
-    return model, adapter
+    places = [place for place, sign in enumerate(name) if sign == "+" and 0 < place < len(name) - 1]
+    cuts = [(name[:place], name[place + 1 :]) for place in places]
+    return next((cut for cut in cuts if _is_here(cut[0])), cuts[0] if cuts else (name, None))
+
+
+def _is_here(model: str) -> bool:
+    from llm_serving.models import CATALOGUE
+
+    return model in CATALOGUE or model in configured_models() or os.path.exists(at_home(model))
 
 
 def with_adapters(config: EngineConfig, adapters: Iterable[str]) -> EngineConfig:
-    """A model's configuration with just these adapters.
+    """A model's configuration with these adapters, and no others of its own.
 
     Args:
         config: of the model.
@@ -85,10 +96,39 @@ def with_adapters(config: EngineConfig, adapters: Iterable[str]) -> EngineConfig
 
     Raises:
         AdapterError: there is no such adapter.
+        EngineConfigError: a name is impossible.
     """
-    said = config.model_dump(exclude={"adapters_sha256"})
-    said["adapters"] = {name: config.adapters.get(name, name) for name in adapters}
-    return type(config).model_validate(said)
+    wanted = {name: config.adapters.get(name, name) for name in adapters}
+    if wanted == config.adapters:
+        return config
+    return _validated(config.model_dump(exclude={"adapters_sha256"}) | {"adapters": wanted})
+
+
+def _validated(said: Mapping[str, object]) -> EngineConfig:
+    from pydantic import ValidationError
+
+    from llm_serving.config import EngineConfig, explain
+
+    try:
+        return EngineConfig.model_validate(said)
+    except ValidationError as error:
+        raise EngineConfigError(f"the model {explain(error, EngineConfig)}") from error
+
+
+def served_adapters(name: str, config: EngineConfig) -> tuple[str, ...]:
+    """The adapters that an engine of a name serves, of those in its configuration.
+
+    A GPU serves them all. A CPU serves either one, for MODEL+ADAPTER, or the base model alone.
+
+    Args:
+        name: as `find_config` takes it.
+        config: what `find_config` made of it.
+    """
+    if not config.adapters or split_adapter(name)[1] is not None:
+        return tuple(config.adapters)
+    from llm_serving.vllm_adapter import on_gpu
+
+    return tuple(config.adapters) if on_gpu() else ()
 
 
 def served_together(names: Iterable[str]) -> list[tuple[str, ...]]:

@@ -9,11 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from llm_planning.domain import Domain
 from llm_planning.environments.textgame.open_games import off_disk, share_games
-from llm_planning.model_configs import adapted, configuration, serve, with_adapters
+from llm_planning.model_configs import (
+    adapted,
+    configuration,
+    serve,
+    served_adapters,
+    with_adapters,
+)
 from llm_planning.roles import Engines, metered
 from llm_planning.running import prepare, prepare_with, run_planner
 from llm_serving.cache import CachedEngine
 from llm_serving.encoder import TextEncoder
+from llm_serving.encoder_engine import NO_MODEL
+from llm_serving.errors import AdapterError
 from llm_serving.response_store import ResponseCache, response_cache_path
 
 if TYPE_CHECKING:
@@ -33,7 +41,8 @@ def open_engine(model: str, *, adapters: Iterable[str] = ()) -> Iterator[Engine]
         model: a bundled model, the name of a configuration, a YAML file, a folder or a hub id;
             "none" for planners that ask no model. MODEL+ADAPTER is a model with an adapter, which
             answers every question.
-        adapters: that questions may ask for by name, as in MODEL+ADAPTER.
+        adapters: that questions may ask for by name, as in MODEL+ADAPTER. Those of a YAML file are
+            served beside them on a GPU. On a CPU there may be one, and every question names it.
 
     Yields:
         An engine for any number of planners at once, on one event loop. It is closed at the end.
@@ -85,8 +94,17 @@ def open_uncached_engine(model: str, *, adapters: Iterable[str] = ()) -> Iterato
 
 
 def _with(model: str, adapters: Iterable[str]) -> EngineConfig | None:
+    """The configuration of a model with the adapters that its engine serves.
+
+    Raises:
+        AdapterError: there is no such adapter.
+    """
     config, named = configuration(model), list(adapters)
-    return with_adapters(config, named) if config is not None and named else config
+    if config is None:
+        if named:
+            raise AdapterError(f"{NO_MODEL} has no adapter {named[0]}: name a model")
+        return None
+    return with_adapters(config, [*served_adapters(model, config), *named])
 
 
 async def plan(

@@ -48,7 +48,9 @@ ExportOption = Annotated[
         help="Teach nothing: write --questions as chats, a line each, for trainers such as trl.",
     ),
 ]
-QuestionsOption = Annotated[int, typer.Option(min=1, help="Number of questions of --export.")]
+QuestionsOption = Annotated[
+    int, typer.Option(min=1, max=1_000_000, help="Number of questions of --export.")
+]
 
 
 def distill(

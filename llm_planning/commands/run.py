@@ -49,7 +49,7 @@ from llm_planning.settings import SettingsError
 from llm_planning.specs import DomainSpec, PlannerSpec, choose, known_keys
 from llm_planning.trace import recording
 from llm_planning.trace_file import TraceError, write_trace
-from llm_serving.models import CATALOGUE
+from llm_serving.models import is_bundled_adapter
 from llm_serving.request import Usage
 from llm_serving.terminal import SafeConsole, complain, literal, say
 
@@ -239,7 +239,8 @@ def _role_models(prepared: Prepared, said: Mapping[str, object]) -> dict[str, st
         config = configuration(name)
         if config is None or role in named:
             continue
-        if not (comes_along(config.model) and CATALOGUE.keys() >= {*config.adapters.values()}):
+        bundled = all(map(is_bundled_adapter, config.adapters.values()))
+        if not (comes_along(config.model) and bundled):
             raise UsageError(
                 f"roles={prepared.chosen.to_json()['roles']}: the model {name} of {role} does not "
                 "come with this program, and only a file asks for it: look at it, then add "

@@ -16,7 +16,13 @@ from pydantic import ValidationError
 from llm_planning.environments.textgame.open_games import off_disk, share_games
 from llm_planning.experiments.local_pool import LocalPool
 from llm_planning.experiments.scheduler import Progress, run_sweep
-from llm_planning.model_configs import adapted, serve, served_together, split_adapter
+from llm_planning.model_configs import (
+    adapted,
+    serve,
+    served_adapters,
+    served_together,
+    split_adapter,
+)
 from llm_planning.roles import Engines
 from llm_serving.cache import CachedEngine
 from llm_serving.config import EngineConfig, explain
@@ -27,7 +33,7 @@ from llm_serving.request import ModelIdentity
 from llm_serving.response_store import ResponseCache, response_cache_path
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
     from llm_planning.experiments.pool import TrialPool
@@ -142,7 +148,7 @@ def open_pool(models: Models, *, answers: Answers, most: int | None) -> Iterator
         gauges: list[VllmEngine | EncoderEngine] = []
         asked: dict[str, Engine] = {}
         for names in served_together(configurations):
-            config = _with_all_adapters([configurations[name] for name in names])
+            config = _served({name: configurations[name] for name in names})
             served = opened.enter_context(serve(config, encoder, limits=limits))
             gauges.append(served)
             cached = served if answers_cache is None else CachedEngine(served, answers_cache)
@@ -158,14 +164,18 @@ def open_pool(models: Models, *, answers: Answers, most: int | None) -> Iterator
             yield LocalPool(engines, most=most or MOST, gauges=tuple(gauges))
 
 
-def _with_all_adapters(configs: Sequence[EngineConfig | None]) -> EngineConfig | None:
-    """The configuration of one model with the adapters of several."""
-    first, *others = configs
-    if first is None or not others:
-        return first
-    adapters = {name: place for one in configs if one for name, place in one.adapters.items()}
-    hashes = {name: sha for one in configs if one for name, sha in one.adapters_sha256.items()}
-    return first.model_copy(update={"adapters": adapters, "adapters_sha256": hashes})
+def _served(configs: Mapping[str, EngineConfig | None]) -> EngineConfig | None:
+    """The configuration of an engine that serves all of these names of one model."""
+    adapters: dict[str, str] = {}
+    hashes: dict[str, str] = {}
+    for name, config in configs.items():
+        if config is None:
+            return None
+        for one in served_adapters(name, config):
+            adapters[one] = config.adapters[one]
+            hashes[one] = config.adapters_sha256[one]
+    first = next(iter(configs.values()))
+    return first and first.model_copy(update={"adapters": adapters, "adapters_sha256": hashes})
 
 
 def identify(name: str, config: EngineConfig | None) -> ModelIdentity:

@@ -19,7 +19,7 @@ from llm_planning.experiments.grid_file import SweepConfigError
 from llm_planning.model_configs import config_folder, configured_models, find_config
 from llm_planning.names import remedy
 from llm_planning.own_code import code_file
-from llm_serving.models import CATALOGUE, names_folder
+from llm_serving.models import CATALOGUE, is_bundled_adapter, names_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -143,8 +143,9 @@ class Trust:
             # The name of a model in a trial says nothing about its content.
             called = {str(one.get("model", "")) for one in trial.engines.values()}
             places = {place for one in trial.engines.values() for place in _adapters(one)}
-            for place in places - adapters - CATALOGUE.keys():
-                self._check(place, f"the adapter {place} does not come with this program")
+            for place in places - adapters:
+                if not is_bundled_adapter(place):
+                    self._check(place, f"the adapter {place} does not come with this program")
             for name in {trial.planner, trial.domain} - names:
                 self.check_name(name)
             for model in called - models:

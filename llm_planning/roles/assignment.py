@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias
 from pydantic import model_validator
 
 from llm_kernels.files import read_regular
+from llm_kernels.quoting import shown
+from llm_planning.model_configs import split_adapter
 from llm_planning.names import remedy
 from llm_planning.registry import every_role
 from llm_planning.roles.oracles import Errors
@@ -118,6 +120,11 @@ def _answerer(said: object) -> Answerer:
         case {"model": str(name), **others} if not others:
             return OwnModel(name)
         case {"model": str(name), "adapter": str(adapter), **others} if adapter and not others:
+            if split_adapter(name)[1] is not None:
+                raise SettingsError(
+                    f"the model {shown(name)} has an adapter, and a role has one: leave out "
+                    f"`adapter`, or the part after the +"
+                )
             return OwnModel(name, adapter)
         case {**values} if values and "model" not in values:
             return Errors.read({str(key): value for key, value in values.items()})

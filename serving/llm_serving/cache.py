@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
-from llm_serving.engine import CountingEngine, named
+from llm_serving.engine import CountingEngine
 from llm_serving.response_store import Answer
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ class CachedEngine(CountingEngine):
         encoded = self._engine.encode(prompt)
         return await self._ask(
             score_key(self.identity, encoded, choices, method="score", adapter=adapter),
-            lambda: self._engine.score(encoded, choices, role=role, **named(adapter)),
+            lambda: self._engine.score(encoded, choices, role=role, adapter=adapter),
             self.identity.answering(adapter),
         )
 
@@ -177,7 +177,7 @@ class CachedEngine(CountingEngine):
         encoded = self._engine.encode(prompt)
         return await self._ask(
             score_key(self.identity, encoded, labels, method="labels", adapter=adapter),
-            lambda: self._engine.score_labels(encoded, labels, role=role, **named(adapter)),
+            lambda: self._engine.score_labels(encoded, labels, role=role, adapter=adapter),
             self.identity.answering(adapter),
         )
 

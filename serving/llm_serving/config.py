@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 StructuredBackend: TypeAlias = Literal["outlines", "xgrammar", "guidance"]
-_AdapterName: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
+_AdapterName: TypeAlias = Annotated[str, Field(min_length=1, max_length=4096)]
+"""Often the path of a folder, whose length Linux limits so."""
 
 
 class EngineConfig(BaseModel):
@@ -153,4 +154,4 @@ def explain(error: ValidationError, model: type[BaseModel]) -> str:
         nearest = difflib.get_close_matches(key, known, n=1)
         hint = f"did you mean `{nearest[0]}`?" if nearest else f"known keys: {', '.join(known)}"
         return f"unknown key {shown(key)}; {hint}"
-    return f"`{key}` = {shown(first.get('input'))}: {first['msg']}"
+    return f"`{key[:80]}` = {shown(first.get('input'))}: {first['msg']}"

@@ -115,8 +115,7 @@ class Engine(Protocol):
             choices: action strings; equal ones are scored once. A choice is tokenised by itself,
                 as the text that follows the prompt's last token.
             role: whose question this is.
-            adapter: name of the engine's adapter that scores; None asks the base model. An engine
-                without adapters need not take this argument: it is only given to name one.
+            adapter: name of the engine's adapter that scores; None asks the base model.
 
         Raises:
             AdapterError: the engine has no such adapter.
@@ -263,12 +262,12 @@ class MeteredEngine(CountingEngine):
     async def _score(
         self, prompt: Prompt, choices: Sequence[str], role: str, adapter: str | None
     ) -> Scores:
-        return await self._engine.score(prompt, choices, role=role, **named(adapter))
+        return await self._engine.score(prompt, choices, role=role, adapter=adapter)
 
     async def _score_labels(
         self, prompt: Prompt, labels: Sequence[str], role: str, adapter: str | None
     ) -> Scores:
-        return await self._engine.score_labels(prompt, labels, role=role, **named(adapter))
+        return await self._engine.score_labels(prompt, labels, role=role, adapter=adapter)
 
     async def embed(self, texts: Sequence[str], *, role: str = "embed") -> NDArray[np.float32]:
         """Embeds texts and counts a call without its time: seconds are those of the answers."""
@@ -329,11 +328,6 @@ class AdaptedEngine(MeteredEngine):
     ) -> Scores:
         self.identity.answering(adapter)
         return await super()._score_labels(prompt, labels, role, self._adapter)
-
-
-def named(adapter: str | None) -> dict[str, str]:
-    """The argument that names an adapter; none for None, which any engine takes."""
-    return {} if adapter is None else {"adapter": adapter}
 
 
 async def draw(engine: Engine, request: Request, n: int) -> list[Completion]:

@@ -277,6 +277,6 @@ class ModelIdentity:
                 )
         names = ", ".join(one.name for one in self.adapters) or "none"
         raise AdapterError(
-            f"the engine of {self.name} has no adapter {shown(adapter)}, only {names}: name it "
-            "under `adapters` in the model's configuration"
+            f"the engine of {self.name} has no adapter {shown(adapter)}, only {names}: open the "
+            f"model as {self.name}+ADAPTER, or name it in `adapters`"
         )

@@ -369,8 +369,8 @@ def _read_adapters(config: EngineConfig, model: ResolvedModel) -> dict[str, Adap
 def _merged(model: ResolvedModel, adapters: Mapping[str, Adapter]) -> ResolvedModel:
     """The model with its only adapter merged into its weights.
 
-    vLLM's own way on a CPU is several times slower. There it also applies the last adapter of a
-    batch to the requests that name none (vLLM 0.32; its pull request 48421).
+    On a CPU, vLLM's own way applies the last adapter of a batch to the requests that name none
+    (vLLM 0.32; its pull request 48421).
 
     Raises:
         AdapterError: there are several adapters, or it cannot be merged.

@@ -44,6 +44,14 @@ PARAMETERS: dict[tuple[str, str], str] = {
     ("index search", "model"): "model",
     ("index bench", "folder"): "index",
     ("minecraft requirements", "items"): "name",
+    ("distill", "domain"): "domain",
+    ("distill", "model"): "model",
+    ("distill", "out"): "output folder",
+    ("distill", "minutes"): "count",
+    ("distill", "rate"): "count",
+    ("distill", "role"): "name",
+    ("distill", "hold_out"): "name",
+    ("distill", "export"): "output file",
     ("roles measure", "domain"): "domain",
     ("roles measure", "model"): "model",
     ("roles measure", "role"): "name",
@@ -100,6 +108,7 @@ CALLS: tuple[str, ...] = (
     "index bench --rows 60 --queries 1 -k 2",
     "index bench index --queries 1 -k 1 --json",
     "minecraft requirements torch piston --json",
+    "distill minecraft --export chats.jsonl --questions 5 --seed 1",
     "roles measure minecraft --model none --role prior --questions 2 --ledger out --json",
 )
 """Good calls, with names of `ground`'s good files; quick, and without a language model."""

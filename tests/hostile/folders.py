@@ -248,6 +248,38 @@ def adapter_folder_alterations() -> list[Alteration]:
 LORA = "base_model.model.q_proj.lora_%s.weight"
 
 
+def make_adapter(folder: Path, *, base: Path, called: str) -> None:
+    """Writes an adapter with a card, and a base of one weight: as small as they can be.
+
+    Args:
+        folder: the adapter's, which is made.
+        base: the base's, which is made, too.
+        called: the base's name on the card.
+    """
+    import numpy as np
+    from safetensors.numpy import save_file
+
+    from llm_serving.models import Card, resolve
+
+    base.mkdir(parents=True)
+    (base / "config.json").write_text('{"model_type": "llama"}')
+    weight = np.zeros((8, 8), np.float32)
+    save_file({"q_proj.weight": weight}, base / "model.safetensors")
+    folder.mkdir()
+    halves = {LORA % "A": np.ones((4, 8), np.float32), LORA % "B": np.ones((8, 4), np.float32)}
+    save_file(halves, folder / "adapter_model.safetensors")
+    config = {"peft_type": "LORA", "r": 4, "lora_alpha": 4, "target_modules": ["q_proj"]}
+    (folder / "adapter_config.json").write_text(json.dumps(config))
+    card = Card(
+        base=called,
+        base_revision=resolve(str(base)).revision,
+        domain="d",
+        roles=("r",),
+        words_sha256="0" * 64,
+    )
+    (folder / "taught.json").write_text(json.dumps(card.to_json()))
+
+
 def _headed(header: str) -> bytes:
     return struct.pack("<Q", len(header)) + header.encode()
 

@@ -104,6 +104,11 @@ _READ_ENCODER = (
     "index build entries.txt --out built --model {}",
     "index search index sofa --model {}",
 )
+_READ_ADAPTER = (
+    "models path {}/adapter",
+    "models fetch {}/adapter --json",
+    "run too --task cook-meat --set roles=rules --model smollm2-135m-instruct+{}/adapter",
+)
 _READ_CACHE = ("cache show", "cache show --json", "cache clear --yes", _PLAY)
 _READ_VECTORS = ("index build entries.txt --out built", "index search index stool", *_READ_CACHE)
 
@@ -179,6 +184,9 @@ FORMATS: tuple[Format, ...] = (
     Format("folder of an index", "index", FOLDER, _READ_INDEX),
     Format("folder of a ledger", "ledger", FOLDER, _READ_LEDGER),
     Format("folder of stories", "story", FOLDER, _STORIES),
+    Format("adapter: a JSON file", "taught", JSON, _READ_ADAPTER, inside="adapter/*.json"),
+    Format("adapter: its card", "taught", JSON, _READ_ADAPTER, inside="adapter/taught.json"),
+    Format("adapter: its weights", "taught", ANY_FILE, _READ_ADAPTER, inside="adapter/*.safe*"),
     Format("folder of a model", "encoder", FOLDER, _READ_ENCODER),
     Format(
         "model",

@@ -99,7 +99,7 @@ TEXT_GOODS = {
 }
 """Good files that are texts."""
 
-FOLDERS = ("engine", "trojan", "story", "encoder", "recorded")
+FOLDERS = ("engine", "trojan", "story", "encoder", "recorded", "taught")
 """Good folders, whose files belong together."""
 
 MADE_GOODS: dict[str, tuple[str, ...]] = {
@@ -136,6 +136,7 @@ class Ground:
         from llm_serving.models import CATALOGUE, cache_folder, resolve
         from llm_serving.models.folders import is_complete
 
+        from .folders import make_adapter
         from .ledgers import make_ledger
 
         self.goods.mkdir(parents=True)
@@ -145,6 +146,8 @@ class Ground:
             path.write_text(text)
         (self.goods / "recorded").mkdir()
         make_ledger(self.goods / "recorded")
+        taught = self.goods / "taught"
+        make_adapter(taught / "adapter", base=taught / "base", called="taught/base")
         encoder = resolve("all-minilm-l6-v2").path
         models = self.root / "models"
         models.mkdir()

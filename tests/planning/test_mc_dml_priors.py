@@ -159,7 +159,7 @@ async def test_equal_situations_in_flight_are_asked_once():
     failing = [True]
 
     class Slow(ScriptedEngine):
-        async def score(self, prompt, choices, *, role="score"):
+        async def score(self, prompt, choices, *, role="score", adapter=None):
             await asyncio.sleep(0.001)
             if failing:
                 failing.clear()

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import shutil
 from types import SimpleNamespace
 
 import pytest
@@ -19,6 +20,7 @@ from llm_planning.settings import SettingsError
 from llm_serving import vllm_adapter
 from llm_serving.config import EngineConfig
 from llm_serving.errors import AdapterError
+from llm_serving.models import CATALOGUE, TaughtModel
 from llm_serving.models.adapters import CONFIG, WEIGHTS
 from llm_serving.request import AdapterIdentity, ModelIdentity, Request
 from llm_serving.scripted import ScriptedEngine
@@ -72,6 +74,37 @@ def test_a_name_of_a_model_and_an_adapter(adapter, tmp_path):
         find_config(f"{BASE}+two")
 
 
+def test_a_path_with_the_sign_in_it(adapter, tmp_path):
+    for name in ("C++/small", "C++/one+two", "model"):
+        (tmp_path / name).mkdir(parents=True)
+    assert split_adapter(f"{BASE}+C++/one+two") == (BASE, "C++/one+two")
+    assert split_adapter("C++/small+C++/one+two") == ("C++/small", "C++/one+two")
+    assert split_adapter("C++/small") == ("C++/small", None)
+    assert split_adapter("model+one") == ("model", "one")
+    # A model of the hub is not here, so its name ends at the first sign.
+    assert split_adapter("nobody/small+C++/one+two") == ("nobody/small", "C++/one+two")
+    for name in ("+", "++", "+one", "one+"):
+        assert split_adapter(name)[0].strip("+") in {"", "one"}
+
+
+def test_an_adapter_of_an_adapter_is_refused(adapter, tmp_path):
+    with pytest.raises(AdapterError, match=r"there is no adapter one\+one: name a folder"):
+        find_config(f"{BASE}+one+one")
+    file = tmp_path / "roles.yaml"
+    file.write_text(f"propose: {{model: {BASE}+one, adapter: one}}\n")
+    with pytest.raises(SettingsError, match=r"has an adapter, and a role has one"):
+        read_roles(str(file), known=("propose",))
+
+
+def test_a_path_of_any_length_names_an_adapter(adapter, tmp_path):
+    long = "/".join([str(tmp_path), *["x" * 100] * 3])
+    shutil.copytree(tmp_path / "one", long)
+    assert find_config(f"{BASE}+{long}").adapters == {long: long}
+    result = invoke("run", "too", "--model", f"{BASE}+{'x/' * 4000}")
+    assert (result.exit_code, len(result.stderr.splitlines())) == (1, 1)
+    assert "at most 4096 characters" in result.stderr
+
+
 def test_engines_are_shared_on_a_gpu_alone(monkeypatch):
     names = [BASE, "none", f"{BASE}+one", "other+one", f"{BASE}+two", BASE]
     alone = [(BASE,), ("none",), (f"{BASE}+one",), ("other+one",), (f"{BASE}+two",)]
@@ -104,6 +137,49 @@ async def test_a_sweep_s_engines(adapter, opened, monkeypatch, gpu):
         assert (await engines.of("propose").generate(Request(prompt="?"))).text == "base"
         assert engines.name == f"{BASE} + {name}"
     assert [[*config.adapters] for config in opened] == ([["one"]] if gpu else [[], ["one"]])
+
+
+@pytest.mark.parametrize("gpu", [False, True])
+async def test_a_base_beside_its_own_adapter(adapter, opened, monkeypatch, tmp_path, gpu):
+    """A file lists an adapter: the bare name is the base model, on a CPU in its own engine."""
+    monkeypatch.setattr(vllm_adapter, "on_gpu", lambda: gpu)
+    (tmp_path / "mine.yaml").write_text(f"model: {BASE}\nadapters: {{planner: one}}\n")
+    names = ("mine.yaml", "mine.yaml+planner")
+    engines = {one: find_config(one).model_dump(mode="json") for one in names}
+    trial = Trial(
+        planner="too",
+        domain="minecraft",
+        task="x",
+        model=names[0],
+        role_models={"dynamics": names[1]},
+        engines=engines,
+    )
+
+    async def check(engines):
+        assert (await engines.of("dynamics").generate(Request(prompt="?"))).text == "planner"
+        assert (await engines.of("propose").generate(Request(prompt="?"))).text == "base"
+
+    expected = [["planner"]] if gpu else [[], ["planner"]]
+    with open_pool(Models.of(trial), answers=Answers.CACHED, most=None) as pool:
+        await check(pool._engines(trial))
+    assert [[*config.adapters] for config in opened] == expected
+    opened.clear()
+    with run_module._open_engines(names[0], {"dynamics": names[1]}, cached=True) as both:
+        await check(both)
+    assert [[*config.adapters] for config in opened] == expected
+    assert all(config.adapters.keys() == config.adapters_sha256.keys() for config in opened)
+
+
+async def test_adapters_of_a_session_are_added(adapter, opened, monkeypatch, tmp_path):
+    monkeypatch.setattr(vllm_adapter, "on_gpu", lambda: True)
+    (tmp_path / "mine.yaml").write_text(f"model: {BASE}\nadapters: {{planner: one}}\n")
+    with session.open_engine("mine.yaml+planner", adapters=["one"]) as engine:
+        assert (await engine.generate(Request(prompt="?"))).text == "planner"
+    with session.open_engine("mine.yaml", adapters=["one"]) as engine:
+        assert (await engine.generate(Request(prompt="?", adapter="planner"))).text == "planner"
+    assert [[*config.adapters] for config in opened] == [["planner", "one"]] * 2
+    with pytest.raises(AdapterError, match="none has no adapter one"):
+        session._with("none", ["one"])
 
 
 async def test_an_engine_of_a_session(adapter, opened):
@@ -158,7 +234,7 @@ def test_provenance_names_the_content(adapter, monkeypatch):
     monkeypatch.setattr(llm_serving.models, "resolve", lambda name: found)
     config = find_config(f"{BASE}+one")
     told = identify(f"{BASE}+one", config)
-    assert told.revision == f"base+{config.adapters_sha256['one']}"
+    assert told.revision == f"base+{config.adapters_sha256['one']}-merged-1"
     assert identify(BASE, find_config(BASE)).revision == "base"
 
 
@@ -191,3 +267,34 @@ def test_a_sweep_loads_no_adapter_unasked(adapter, tmp_path):
         Trust.of([]).check_trials([trial])
     Trust.of(["one"]).check_trials([trial])
     assert json.dumps(trial.to_json())
+
+
+ENCODER = "all-minilm-l6-v2"
+
+
+def test_a_folder_called_as_a_bundled_model_is_not_trusted_for_its_name(
+    adapter, tmp_path, monkeypatch
+):
+    shutil.copytree(tmp_path / "one", tmp_path / ENCODER)
+    engines = {"m": find_config(f"{BASE}+./{ENCODER}").model_dump(mode="json")}
+    engines["m"]["adapters"] = {"a": ENCODER}
+    trial = Trial(planner="too", domain="minecraft", task="x", model="m", engines=engines)
+    with pytest.raises(UntrustedError, match=f"the adapter {ENCODER} does not come"):
+        Trust.of([]).check_trials([trial])
+    monkeypatch.setattr(run_module, "_open_engines", None)
+    file = tmp_path / "roles.yaml"
+    for named, message in ((ENCODER, "is a bundled model and no adapter"), (f"./{ENCODER}", "add")):
+        file.write_text(f"dynamics: {{model: {BASE}, adapter: {named}}}\n")
+        result = invoke("run", "too", "--set", f"roles={file}")
+        assert result.exit_code in {1, 2}
+        assert message in result.stderr
+
+
+def test_an_adapter_that_comes_along_is_trusted(adapter, tmp_path, monkeypatch):
+    planner = TaughtModel(
+        name="planner", base=CATALOGUE[BASE], adapter=tmp_path / "one", licence="Apache-2.0"
+    )
+    monkeypatch.setitem(CATALOGUE, "planner", planner)
+    engines = {"m": find_config(f"{BASE}+planner").model_dump(mode="json")}
+    trial = Trial(planner="too", domain="minecraft", task="x", model="m", engines=engines)
+    Trust.of([]).check_trials([trial])

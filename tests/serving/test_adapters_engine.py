@@ -127,18 +127,6 @@ async def test_an_engine_that_means_one_adapter():
         AdaptedEngine(inner, "three")
 
 
-async def test_an_engine_that_knows_no_adapters_is_not_told_of_them(tmp_path):
-    class Own(ScriptedEngine):
-        async def score(self, prompt, choices, *, role="score"):
-            return await super().score(prompt, choices, role=role)
-
-    cache = ResponseCache(tmp_path / "responses.sqlite")
-    own = Own(lambda _: "x", score=lambda _, choices: [0.0] * len(choices))
-    for engine in (MeteredEngine(own), CachedEngine(own, cache)):
-        assert (await engine.score("Who?", ["a"])).logprobs == (0.0,)
-    cache.close()
-
-
 # --- configurations ------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,12 +24,15 @@ from llm_serving.models import (
     fetch_verified,
     locate,
     merge,
+    merging,
     read_adapter,
     read_card,
     resolve,
+    taught_revision,
 )
 from llm_serving.models.adapters import CONFIG, WEIGHTS
 from llm_serving.models.folders import MANIFEST
+from llm_serving.models.local import MERGED, content_revision
 
 CARD = Card(
     base="",
@@ -116,6 +120,7 @@ def test_what_a_merged_folder_holds(tiny, adapter, tmp_path, card):
     assert names == {
         "config.json",
         "generation_config.json",
+        "merged.json",
         "model.safetensors",
         "taught.json",
         "tokenizer.json",
@@ -150,7 +155,7 @@ def test_an_adapter_s_folder_is_a_model(tiny, adapter, cache, card):
     found = resolve(str(adapter))
     assert found.path.parent == cache
     assert found.taught == card.taught
-    assert found.revision == f"{card.base_revision}+{read_adapter(adapter).revision}"
+    assert found.revision == f"{card.base_revision}+{read_adapter(adapter).revision}-merged-1"
     made = (found.path / "model.safetensors").stat().st_mtime_ns
     assert resolve(str(adapter)) == locate(str(adapter)) == found
     assert (found.path / "model.safetensors").stat().st_mtime_ns == made
@@ -182,6 +187,80 @@ def test_a_merged_folder_is_hashed_whole(tiny, tmp_path, card):
     assert resolve(str(folder)).revision != taught.revision
     (folder / "taught.json").unlink()
     assert resolve(str(folder)).revision == plain.revision
+
+
+def test_merges_without_a_card_differ_in_their_middle_alone(tmp_path, adapter):
+    """A layer far from both ends of a large file, as an adapter of the MLP alone changes it."""
+    base = tmp_path / "large"
+    base.mkdir()
+    (base / "config.json").write_text('{"model_type": "llama"}')
+    sizes = {"a": (1, 600_000), "model.layers.0.mlp.up_proj.weight": (48, 32), "z": (1, 600_000)}
+    save_file({name: torch.zeros(size) for name, size in sizes.items()}, base / "model.safetensors")
+    plain = resolve(str(base)).revision
+    found = []
+    for number in (1, 2):
+        folder = tmp_path / f"adapter{number}"
+        shutil.copytree(adapter, folder)
+        (folder / "taught.json").unlink()
+        layer = "base_model.model.model.layers.0.mlp.up_proj.lora_%s.weight"
+        halves = {layer % "A": torch.ones(4, 32), layer % "B": number * torch.ones(48, 4)}
+        save_file(halves, folder / WEIGHTS)
+        merge(base, folder, tmp_path / f"merged{number}", base_revision=plain)
+        found.append(resolve(str(tmp_path / f"merged{number}")))
+        assert taught_revision(str(tmp_path / f"merged{number}")) == found[-1].revision
+    assert [one.taught for one in found] == [None, None]
+    # Were the marks alike, the weights would still tell them apart: all of their bytes count.
+    shutil.copy(tmp_path / "merged1" / MERGED, tmp_path / "merged2" / MERGED)
+    assert content_revision(tmp_path / "merged2") not in {found[0].revision, found[1].revision}
+    assert resolve(str(base)).revision == plain
+
+
+@pytest.mark.parametrize("name", [CONFIG, WEIGHTS, "taught.json"])
+def test_an_adapter_that_changes_while_it_is_merged(adapter, cache, monkeypatch, tmp_path, name):
+    build = merging._build_weights
+
+    def replaced(source, read, target):
+        build(source, read, target)
+        with (adapter / name).open("ab") as file:
+            file.write(b" ")
+
+    base = resolve(read_card(adapter).base)
+    monkeypatch.setattr(merging, "_build_weights", replaced)
+    for merges in (
+        lambda: resolve(str(adapter)),
+        lambda: merge(base.path, adapter, tmp_path / "merged", base_revision=base.revision),
+    ):
+        with pytest.raises(AdapterError, match="changed while it was merged: merge it again"):
+            merges()
+        (adapter / name).write_bytes((adapter / name).read_bytes()[:-1])
+    assert not (tmp_path / "merged").exists()
+    assert [path for path in cache.iterdir() if path.is_dir()] == []
+
+
+FULL = """
+import resource, sys
+from llm_planning.endings import ending
+from llm_serving.models import merging, resolve
+from pathlib import Path
+
+base = resolve(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+try:
+    merging.merge(base.path, Path(sys.argv[2]), Path(sys.argv[3]), base_revision=base.revision)
+except BaseException as error:
+    sys.exit(ending(error))
+"""
+
+
+def test_a_disk_that_is_full_while_weights_are_written(tiny, adapter, tmp_path):
+    """The system refuses to make files as large as the weights."""
+    target = tmp_path / "merged"
+    command = [sys.executable, "-c", FULL, str(tiny), str(adapter), str(target)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert f"cannot write the merged model {target}: SafetensorError" in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+    assert [path for path in tmp_path.iterdir() if "merged" in path.name] == []
 
 
 MERGES = """
@@ -361,6 +440,9 @@ def test_weights_cut_in_half(adapter, cache):
     with pytest.raises(ServingError, match="cannot be merged") as error:
         resolve(str(adapter))
     assert "\n" not in str(error.value)
+    (adapter / WEIGHTS).write_bytes(content[:100])
+    with pytest.raises(AdapterError, match="its header does not fit its 100 bytes"):
+        read_adapter(adapter)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Folders of models that are damaged, or were written to do harm. None of their code is run."""
 
 import contextlib
-import json
 import os
 import subprocess
 import sys
@@ -9,17 +8,15 @@ import time
 from pathlib import Path
 
 import pytest
-import torch
 from hostile.folders import (
-    LORA,
     TRACE,
     adapter_folder_alterations,
     copy_of,
     encoder_folder_alterations,
+    make_adapter,
     model_folder_alterations,
     template_alterations,
 )
-from safetensors.torch import save_file
 
 from llm_serving.config import EngineConfig
 from llm_serving.encoder import TextEncoder
@@ -30,7 +27,7 @@ from llm_serving.errors import (
     ServingError,
     UnknownModelError,
 )
-from llm_serving.models import Card, folders, resolve
+from llm_serving.models import folders, resolve
 from llm_serving.models.folders import CACHE_VARIABLE, CacheFolderError, cache_folder, is_complete
 from llm_serving.models.hub import cached_snapshot
 from llm_serving.request import Message
@@ -117,19 +114,7 @@ def adapter(tmp_path, monkeypatch):
     """An adapter of a base with one weight: as small as they can be."""
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     base, folder = tmp_path / "base", tmp_path / "adapter"
-    base.mkdir()
-    (base / "config.json").write_text('{"model_type": "llama"}')
-    save_file({"q_proj.weight": torch.zeros(8, 8)}, base / "model.safetensors")
-    folder.mkdir()
-    halves = {LORA % "A": torch.ones(4, 8), LORA % "B": torch.ones(8, 4)}
-    save_file(halves, folder / "adapter_model.safetensors")
-    config = {"peft_type": "LORA", "r": 4, "lora_alpha": 4, "target_modules": ["q_proj"]}
-    (folder / "adapter_config.json").write_text(json.dumps(config))
-    revision = resolve(str(base)).revision
-    card = Card(
-        base=str(base), base_revision=revision, domain="d", roles=("r",), words_sha256="0" * 64
-    )
-    (folder / "taught.json").write_text(json.dumps(card.to_json()))
+    make_adapter(folder, base=base, called=str(base))
     monkeypatch.chdir(folder)
     return folder
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from llm_kernels.files import at_home, read_json
 from llm_kernels.quoting import shown
-from llm_serving.errors import AdapterError
+from llm_serving.errors import AdapterError, UnknownModelError
 from llm_serving.models.folders import sha256
 from llm_serving.models.local import CARD, tensor_shapes
 from llm_serving.request import Taught
@@ -177,11 +177,12 @@ def read_adapter(folder: Path) -> Adapter:
         AdapterError: it is not an adapter that is served here, or one of its files is damaged.
     """
     folder = Path(at_home(str(folder)))
-    _check_is_folder(folder)
+    # First of all: who finds this hash again later has read the rest from the same files.
+    revision = adapter_revision(folder)
     rank, alpha = _settings(folder / CONFIG)
     return Adapter(
         path=Path(os.path.realpath(folder)),
-        revision=adapter_revision(folder),
+        revision=revision,
         rank=rank,
         alpha=alpha,
         shapes=_pairs(folder / WEIGHTS, rank),
@@ -308,10 +309,15 @@ def _pairs(path: Path, rank: int) -> dict[str, tuple[tuple[int, ...], tuple[int,
     """Layer -> shapes of its matrices A and B.
 
     Raises:
-        AdapterError: a tensor is of another kind, has no partner or another rank.
+        AdapterError: the file is damaged; a tensor is of another kind, has no partner or another
+            rank.
     """
+    try:
+        tensors = tensor_shapes(path)
+    except UnknownModelError as error:
+        raise AdapterError(str(error)) from error
     halves: dict[str, dict[str, tuple[int, ...]]] = {}
-    for name, (shape, dtype) in tensor_shapes(path).items():
+    for name, (shape, dtype) in tensors.items():
         match = _NAME.fullmatch(name)
         if match is None or match[1].rpartition(".")[2] not in PROJECTIONS:
             raise AdapterError(

@@ -34,6 +34,9 @@ _MOST_LAYERS = 4096
 _LAYERS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "depth")
 CARD = "taught.json"
 """In the folder of an adapter, or of a model that one was merged into: what it was taught."""
+MERGED = "merged.json"
+"""In the folder of a model that an adapter was merged into: the revision of both."""
+MARKS = (CARD, MERGED)
 _REMEDY = "Copy or download the whole model again"
 _MODULE = re.compile(r"sentence_transformers\.(\w+\.)*[A-Z]\w*")
 """A class of sentence-transformers; any other class would be code from the model's folder."""
@@ -226,13 +229,18 @@ def _is_inside(place: object) -> bool:
     return not path.is_absolute() and ".." not in path.parts
 
 
+def is_marked(folder: Path) -> bool:
+    """Whether a folder holds a model that was taught or merged here."""
+    return any(os.path.lexists(folder / mark) for mark in MARKS)
+
+
 def content_revision(folder: Path) -> str:
     """A hash that changes when the model does, in well under a second for any size.
 
     Configurations, tokenizers and templates count with every byte; a weight file counts with its
-    size, its safetensors header, and its first and last MiB. A folder with a card, which was taught
-    here, is hashed whole: two that were taught alike differ in the middle alone. Times and places
-    do not count, so a copy has the same revision.
+    size, its safetensors header, and its first and last MiB. A folder that was taught or merged
+    here, which its marks tell, is hashed whole: two that were taught alike differ in the middle
+    alone. Times and places do not count, so a copy has the same revision.
 
     Args:
         folder: holds a model.
@@ -243,7 +251,7 @@ def content_revision(folder: Path) -> str:
     Raises:
         UnknownModelError: a file cannot be read, or is too large for its kind.
     """
-    whole = os.path.lexists(folder / CARD)
+    whole = is_marked(folder)
     digest = hashlib.sha256()
     for path in sorted(islice(folder.rglob("*"), _MOST_FILES)):
         if path.suffix not in _TEXTS | _WEIGHTS or not os.path.isfile(path):

@@ -13,11 +13,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from llm_kernels.files import write_json
 from llm_serving.errors import AdapterError, ModelFetchError
-from llm_serving.models.adapters import WEIGHTS, Adapter, check_fit, read_adapter
+from llm_serving.models.adapters import (
+    WEIGHTS,
+    Adapter,
+    adapter_revision,
+    check_fit,
+    read_adapter,
+)
 from llm_serving.models.folders import CACHE_VARIABLE, MANIFEST, building, is_complete, publish
-from llm_serving.models.local import CARD, check_folder
-from llm_serving.models.reading import reading_model
+from llm_serving.models.local import CARD, MARKS, MERGED, check_folder
+from llm_serving.models.reading import reading_model, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,8 +35,11 @@ _WEIGHTS = frozenset({".bin", ".gguf", ".pt", ".pth", ".safetensors"})
 
 
 def merged_revision(base_revision: str, adapter_revision: str) -> str:
-    """The revision of an adapter on a base model: what both depend on, merged or not."""
-    return f"{base_revision}+{adapter_revision}"
+    """The revision of an adapter on a base model: what both depend on, merged or not.
+
+    It names the recipe of merging, so that other bytes have other cached answers.
+    """
+    return f"{base_revision}+{adapter_revision}-{_RECIPE}"
 
 
 def merged_name(revision: str) -> str:
@@ -69,7 +79,7 @@ def merge_once(
         with _written(folder, remedy), building(folder) as workshop:
             if not is_good(folder, revision):
                 built = workshop / "built"
-                _build(base, adapter, built)
+                _build(base, adapter, built, revision=revision)
                 publish(built, folder, revision=revision)
     return folder
 
@@ -99,7 +109,7 @@ def merge(base: Path, adapter: Path, target: Path, *, base_revision: str) -> Non
             prefix=f".{target.name}.", suffix=".part", dir=target.parent
         ) as workshop:
             built = Path(workshop) / "built"
-            _build(base, read, built)
+            _build(base, read, built, revision=merged_revision(base_revision, read.revision))
             built.rename(target)
 
 
@@ -113,22 +123,33 @@ def _written(folder: Path, remedy: str) -> Iterator[None]:
         ) from error
 
 
-def _build(base: Path, adapter: Adapter, built: Path) -> None:
-    """Writes everything but a manifest into a new folder."""
+def _build(base: Path, adapter: Adapter, built: Path, *, revision: str) -> None:
+    """Writes everything but a manifest into a new folder.
+
+    Raises:
+        AdapterError: the adapter cannot be merged, or is not the one that was read any more.
+        OSError: a file cannot be written.
+    """
     built.mkdir()
     for path in sorted(base.iterdir()):
-        if path.suffix not in _WEIGHTS and path.name not in {MANIFEST, CARD} and path.is_file():
+        if path.suffix not in _WEIGHTS and path.name not in {MANIFEST, *MARKS} and path.is_file():
             shutil.copyfile(path, built / path.name)
     if adapter.card is not None:
-        shutil.copyfile(adapter.path / CARD, built / CARD)
+        write_json(built / CARD, adapter.card.to_json())
+    write_json(built / MERGED, {"revision": revision})
     for path in sorted(base.glob("*.safetensors")):
         _build_weights(path, adapter, built / path.name)
+    # The files were read anew, and the folder bears the name of what was read before.
+    if adapter_revision(adapter.path) != adapter.revision:
+        raise AdapterError(
+            f"the adapter {adapter.path} changed while it was merged: merge it again"
+        )
 
 
 def _build_weights(source: Path, adapter: Adapter, target: Path) -> None:
-    """Writes one file of weights with the adapter's changes."""
+    """Writes one file of weights with the adapter's changes; raises as `_build`."""
     import torch
-    from safetensors import safe_open
+    from safetensors import SafetensorError, safe_open
     from safetensors.torch import save_file
 
     def failed(reason: str) -> AdapterError:
@@ -154,4 +175,8 @@ def _build_weights(source: Path, adapter: Adapter, target: Path) -> None:
                 weight = changed.to(weight.dtype)
             tensors[name] = weight
         metadata = weights.metadata()
-    save_file(tensors, target, metadata=metadata or {"format": "pt"})
+    try:
+        save_file(tensors, target, metadata=metadata or {"format": "pt"})
+    except SafetensorError as error:
+        # A full disk has this class here.
+        raise OSError(reason_of(error)) from error

@@ -32,7 +32,7 @@ from llm_serving.models.hub import (
     is_hub_id,
     verified_snapshot,
 )
-from llm_serving.models.local import CARD, check_folder, content_revision
+from llm_serving.models.local import CARD, check_folder, content_revision, is_marked
 from llm_serving.models.merging import merge_once, merged_name, merged_revision
 from llm_serving.request import Taught  # noqa: TC001 (a dataclass's field)
 
@@ -197,16 +197,31 @@ def adapter_folder(name: str) -> Path:
 
     Args:
         name: a folder, or a bundled model that is made of an adapter.
+
+    Raises:
+        AdapterError: it is a bundled model that is made of none.
     """
-    known = CATALOGUE.get(name)
-    return known.adapter if isinstance(known, TaughtModel) else Path(at_home(name))
+    match CATALOGUE.get(name):
+        case TaughtModel(adapter=folder):
+            return folder
+        case None:
+            return Path(at_home(name))
+    raise AdapterError(
+        f"{name} is a bundled model and no adapter: write ./{name} if you mean a folder"
+    )
+
+
+def is_bundled_adapter(name: str) -> bool:
+    """Whether the name of an adapter means one that comes with this program."""
+    return isinstance(CATALOGUE.get(name), TaughtModel)
 
 
 def taught_revision(name: str) -> str:
     """What a model's name means, if that was taught here: the hash of its adapter.
 
     Args:
-        name: as `resolve` takes it. Of a folder that an adapter was merged into, all is hashed.
+        name: as `resolve` takes it. Of a folder that an adapter was merged into, with a card or
+            without, all is hashed.
 
     Returns:
         A SHA-256 in hexadecimal; "" for every other model.
@@ -214,14 +229,14 @@ def taught_revision(name: str) -> str:
     Raises:
         AdapterError, UnknownModelError: a file cannot be read.
     """
-    if isinstance(CATALOGUE.get(name), TaughtModel):
+    if is_bundled_adapter(name):
         return adapter_revision(adapter_folder(name))
     if not names_folder(name):
         return ""
     folder = Path(at_home(name))
     if is_adapter(folder):
         return adapter_revision(folder)
-    return content_revision(folder) if os.path.lexists(folder / CARD) else ""
+    return content_revision(folder) if is_marked(folder) else ""
 
 
 def names_folder(name: str) -> bool:
