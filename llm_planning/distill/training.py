@@ -273,7 +273,8 @@ def _whole_answers(row: Row, judged: Judged, lessons: Sequence[Lesson]) -> dict[
 def _step(state: Checkpoint, gradient: torch.Tensor, recipe: Recipe, *, rate: float) -> None:
     """One step of AdamW (Loshchilov & Hutter 2019)."""
     with torch.no_grad():
-        size = float(gradient.norm())
+        # Summed up in float32, millions of squares are off by a thousandth.
+        size = float(torch.linalg.vector_norm(gradient, dtype=torch.float64))
         if not math.isfinite(size):
             raise TrainingError("the gradient is not a number: lower the learning rate")
         gradient.mul_(min(1.0, recipe.clip / max(size, 1e-12)))

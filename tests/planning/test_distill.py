@@ -239,6 +239,19 @@ def test_low_rank_gradients_are_those_of_whole_matrices(small):
             assert torch.allclose(of_down[ranks], 2 * up[rows].T @ gradient[rows], atol=1e-4)
 
 
+def test_the_bundled_model_is_that_of_transformers(tokenizer):
+    from transformers import AutoModelForCausalLM
+
+    folder = resolve("smollm2-135m-instruct").path
+    chat = (Message("system", "Be short."), Message("user", "Say hello."))
+    made = [tokenizer.lesson("r", chat, answer) for answer in ("Hello!", "Hello there", "No.")]
+    expected = peer_loss(AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32), made)
+    for dtype, within in ((torch.float32, 2e-5), (torch.bfloat16, 0.02)):
+        network = opened(folder, LowRank, dtype=dtype, rank=4, alpha=4, seed=0)
+        loss = sum(network.judge(row, room=network.room()).loss for row in pack(made))
+        assert loss == pytest.approx(expected.item(), rel=within)
+
+
 def test_bfloat16_is_near_float32(small):
     [row] = pack(lessons())
     losses, gradients = [], []
