@@ -1,13 +1,13 @@
 """The teacher of Minecraft: states, goals and options to ask about, and what is right there.
 
 A state lies on the way to a goal, or beside it: a walk takes mostly advised options, and now and
-then another one. Half of the steps are carried out by the world, the others are predicted, because
-a search asks about predicted states too. Then something may be added to the inventory or be taken
-from it. Options are those that the goal still takes, the same in other quantities, and others of
-every verb, about things that are held, near, or neither.
+then another one. The world carries out half of the walks. The others are predicted from the start,
+as in a search, where what was near stays near. Then something may be added to the inventory or be
+taken from it. Options are those that the goal still takes, the same in other quantities, and others
+of every verb, about things that are held, near, or neither.
 
 Three things are held out from teaching: some goals, the recipes of some families, and one state in
-twenty, by a hash of its text.
+twenty, by a hash of what a lesson shows of it.
 """
 
 from __future__ import annotations
@@ -305,8 +305,8 @@ class MinecraftTeacher:
         ]
 
     def _walked(self, domain: Minecraft, rng: Random) -> State:
-        """A state after some steps on the way to a goal."""
-        state = domain.task.start
+        """A state after some steps on the way to a goal, all carried out or all predicted."""
+        state, predicting = domain.task.start, rng.random() < _PREDICTED
         if rng.random() < 0.15:
             state = self._taken(state, Option("find", 1, ""), rng)
         for _ in range(rng.randrange(len(domain.advise(state)) + 2)):
@@ -318,7 +318,7 @@ class MinecraftTeacher:
                 option = rng.choice(advised) if len(advised) > 1 else next(fitting, option)
             if option is None:
                 break
-            if option.verb != "find" and rng.random() < _PREDICTED:
+            if predicting:
                 predicted = self.prediction(state, option)
                 assert isinstance(predicted, Prediction)
                 state = state.apply(predicted.change())
