@@ -1,6 +1,9 @@
 """Requests that name an adapter: who answers, what a CPU refuses, and under which keys."""
 
 import asyncio
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,6 +31,7 @@ from llm_serving.vllm_adapter import engine_arguments, lora_requests, on_gpu
 from llm_serving.vllm_engine import VllmEngine
 
 BASE = "smollm2-135m-instruct"
+ALONE = "LLM_PLANNING_TEST_ALONE"
 TAUGHT = Taught(roles=("propose",), words_sha256="ab" * 32)
 ONE = AdapterIdentity(name="one", revision="r1+a1", taught=TAUGHT)
 TWO = AdapterIdentity(name="two", revision="r1+a2")
@@ -263,6 +267,25 @@ def test_a_cpu_refuses_several_adapters_in_one_engine(adapters):
 
 
 @pytest.mark.slow
+def test_an_engine_answers_as_the_adapter_does_in_a_process_of_its_own():
+    """The end of one engine of vLLM breaks the others of its process."""
+    name = "test_an_engine_answers_as_the_adapter_beside_the_weights_does"
+    command = (
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        f"{__file__}::{name}",
+    )
+    done = subprocess.run(
+        command, env={**os.environ, ALONE: "1"}, capture_output=True, text=True, check=False
+    )
+    assert "1 passed" in done.stdout, done.stdout
+
+
+@pytest.mark.skipif(ALONE not in os.environ, reason="runs in a process of its own")
 async def test_an_engine_answers_as_the_adapter_beside_the_weights_does(adapters, base, engine):
     opened = await asyncio.to_thread(VllmEngine, config_of(adapters[0]))
     try:

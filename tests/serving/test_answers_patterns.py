@@ -2,7 +2,7 @@ import random
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llm_serving.patterns import (
@@ -98,6 +98,7 @@ LEAVES = (
 
 @pytest.mark.parametrize("build", [sequence, choice])
 @given(st.lists(LEAVES, min_size=1, max_size=3), SMALL, SMALL)
+@settings(deadline=None)
 def test_examples_belong_to_the_language(build, parts, least, more):
     part = build(parts)
     for pattern in (
