@@ -4,10 +4,12 @@ import json
 import random
 from pathlib import Path
 
+from search_worlds import exported as statistics
+
 from llm_planning.environments.textgame.domain import TextGameDomain
 from llm_planning.environments.textgame.game import GameSeconds, Transition
 from llm_planning.planners.mc_dml.search import Position, SearchParts, search_move
-from llm_planning.search import select_by_puct
+from llm_planning.search import edges_below, select_by_puct
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "mc_dml"
 
@@ -94,3 +96,39 @@ def search_parts(**parts):
 async def searched(game, parts, seed="0", turns=(), score=0.0):
     position = Position(turns, await game.start(), score)
     return await search_move(parts, TextGameDomain(game), position, rng=random.Random(seed))
+
+
+class Reflects:
+    """Reflections are numbered."""
+
+    def __init__(self, sentences=None):
+        self.trajectories = []
+        self.sentences = sentences
+
+    async def __call__(self, trajectory):
+        self.trajectories.append(trajectory)
+        number = len(self.trajectories)
+        return self.sentences or f"reflection {number}"
+
+
+def exported(root):
+    return statistics(root, lambda edge: (edge.action, edge.step, edge.node and edge.node.memo))
+
+
+def rows(root):
+    """A tree edge by edge."""
+    return [[depth, e.action, e.visits, e.value, e.prior] for depth, e in edges_below(root)]
+
+
+def policy(look, actions, known):
+    """Any π will do that depends on the state and on ℳ_c."""
+    weights = [1 + random.Random(f"{look}/{action}/{known}").random() for action in actions]
+    return [weight / sum(weights) for weight in weights]
+
+
+async def by_words(situation):
+    return policy(situation.observation.look, situation.actions, len(situation.reflections))
+
+
+async def tell_actions(trajectory):
+    return "/".join(turn.action for turn in trajectory.turns)

@@ -1,32 +1,25 @@
 """The search for one move against Algorithm 1, worked by hand."""
 
-import asyncio
 import random
 from dataclasses import replace
 
 import pytest
 from mc_dml_games import (
     GraphGame,
+    Reflects,
+    by_words,
     chain,
+    policy,
     random_game,
-    read_golden,
-    rounded,
     search_parts,
     searched,
+    tell_actions,
     uniform_prior,
 )
-from search_worlds import exported as statistics
-from textgame_toys import Numbers
 
-from llm_planning.domain import Domain, Step
 from llm_planning.environments.textgame.game import Ending, Observation
-from llm_planning.environments.textgame.open_games import GameSettings, open_game, share_games
-from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
-from llm_planning.environments.textgame.snapshot_game import SnapshotGame
-from llm_planning.environments.textgame.trapdoor import TrapDoor
 from llm_planning.planners.mc_dml.roles import GameTurn
-from llm_planning.planners.mc_dml.search import Position, best_action, search_move
-from llm_planning.planners.mc_dml.worlds import as_text_game
+from llm_planning.planners.mc_dml.search import best_action
 from llm_planning.search import (
     Edge,
     Node,
@@ -34,7 +27,6 @@ from llm_planning.search import (
     select_by_puct,
     select_by_uct,
 )
-from llm_planning.specs import Problem
 from llm_planning.trace import recording
 
 WON, LOST = Ending.VICTORY, Ending.FAILURE
@@ -65,30 +57,8 @@ class Asked:
         return [0.2, 0.8] if situation.reflections else [0.8, 0.2]
 
 
-class Reflects:
-    """Reflections are numbered."""
-
-    def __init__(self, sentences=None):
-        self.trajectories = []
-        self.sentences = sentences
-
-    async def __call__(self, trajectory):
-        self.trajectories.append(trajectory)
-        number = len(self.trajectories)
-        return self.sentences or f"reflection {number}"
-
-
 def numbers(node):
     return {edge.action: (edge.visits, edge.value, edge.prior) for edge in node.edges}
-
-
-def exported(root):
-    return statistics(root, lambda edge: (edge.action, edge.step, edge.node and edge.node.memo))
-
-
-def rows(root):
-    """A tree edge by edge."""
-    return [[depth, e.action, e.visits, e.value, e.prior] for depth, e in edges_below(root)]
 
 
 def preorder(root):
@@ -394,20 +364,6 @@ async def naive_algorithm_1(game, parts, simulations, draws):
     return n, q, tuple(memory)
 
 
-def policy(look, actions, known):
-    """Any π will do that depends on the state and on ℳ_c."""
-    weights = [1 + random.Random(f"{look}/{action}/{known}").random() for action in actions]
-    return [weight / sum(weights) for weight in weights]
-
-
-async def by_words(situation):
-    return policy(situation.observation.look, situation.actions, len(situation.reflections))
-
-
-async def tell_actions(trajectory):
-    return "/".join(turn.action for turn in trajectory.turns)
-
-
 @pytest.mark.parametrize("seed", range(6))
 async def test_width_one_is_algorithm_1(seed):
     game = random_game(seed, [WON, LOST, LOST])
@@ -439,149 +395,6 @@ async def test_uct_selects_by_eq_1():
     assert {a: n for a, (n, *_) in numbers(found.root).items()} == {"a": 1, "b": 3}
 
 
-def delayed(draw, role):
-    async def answer(question):
-        await asyncio.sleep(draw.choice([0.0, 0.0, 0.0005, 0.001]))
-        return await role(question)
-
-    return answer
-
-
-@pytest.mark.parametrize("width", [1, 4, 16])
-async def test_the_tree_does_not_depend_on_how_long_answers_take(width):
-    trees = []
-    for delays in range(4):
-        draw = random.Random(delays)
-        parts = search_parts(
-            prior=delayed(draw, by_words),
-            reflect=delayed(draw, tell_actions),
-            depths=(8,),
-            simulations_per_action=30,
-            width=width,
-        )
-        found = await searched(random_game(2, [LOST]), parts)
-        trees.append((found.reflections, exported(found.root)))
-        assert len(found.reflections) == 3
-    assert all(tree == trees[0] for tree in trees)
-    assert rounded(rows(found.root)) == read_golden("trees")[str(width)]
-    other = await searched(random_game(2, [LOST]), parts, seed="another")
-    assert exported(other.root) != trees[0][1]
-
-
-class Maze(Domain):
-    """A door leads to one of five rooms, and all that can be done there is fatal, sooner or later.
-
-    Args:
-        delays: of the seconds that a step takes.
-    """
-
-    goal = "Live."
-
-    def __init__(self, delays):
-        self.delays = delays
-
-    def start(self, seed):
-        return "hall"
-
-    def describe(self, state):
-        return f"You are in {state}."
-
-    def actions(self, state):
-        return [] if state == "dead" else ["on", "back"]
-
-    async def step(self, state, action, rng):
-        await asyncio.sleep(self.delays.choice([0.0, 0.0, 0.0005, 0.002]))
-        if state == "hall" and action == "on":
-            return Step(f"room {rng.randrange(5)}")
-        return Step("dead", done=True)
-
-    def success(self, state):
-        return False
-
-
-@pytest.mark.parametrize("width", [2, 4])
-async def test_who_reflects_does_not_depend_on_how_long_the_world_takes(width):
-    """Simulations in flight do the same in different rooms, and fail for reasons of their own."""
-
-    async def reflect(trajectory):
-        return " ".join(turn.observation.look for turn in trajectory.turns)
-
-    parts = search_parts(
-        prior=by_words, reflect=reflect, k=9, depths=(2,), simulations_per_action=15, width=width
-    )
-    trees = []
-    for delays in range(6):
-        maze = Maze(random.Random(delays))
-        world = as_text_game(Problem(domain="maze", task="maze", world=maze))
-        position = Position((), await world.start(0), 0.0)
-        with recording() as trace:
-            found = await search_move(parts, world, position, rng=random.Random(1))
-        notes = [event["note"] for event in trace.events if event["type"] == "simulation"]
-        trees.append((notes, found.reflections, exported(found.root)))
-    assert all(tree == trees[0] for tree in trees)
-    assert len(trees[0][1]) >= 3
-
-
-@pytest.mark.parametrize("width", [1, 4])
-async def test_the_transition_memory_changes_nothing(width):
-    parts = search_parts(
-        prior=by_words,
-        reflect=Reflects("The lantern!"),
-        select=select_by_puct(c=20.0),
-        depths=(12,),
-        simulations_per_action=20,
-        width=width,
-    )
-    plain = SnapshotGame(TrapDoor())
-    remembered = RememberedGame(SnapshotGame(TrapDoor()), TransitionMemory())
-    expected = await searched(plain, parts)
-    for _ in range(2):
-        found = await searched(remembered, parts)
-        assert exported(found.root) == exported(expected.root)
-    assert remembered.seconds.steps < plain.seconds.steps / 3
-
-
-async def test_rollouts_do_not_look_around():
-    toy = Numbers()
-    game = RememberedGame(SnapshotGame(toy), TransitionMemory())
-    found = await searched(game, search_parts(depths=(6,), simulations_per_action=2))
-    asked_about = {
-        edge.step.state.state
-        for _, edge in edges_below(found.root)
-        if edge.step and edge.node.edges
-    }
-    asked_about.add((await game.start()).state)
-    assert toy.asked["look"] == len(asked_about) == 4
-    assert toy.asked["actions"] > 6
-
-
-async def test_a_trajectory_is_looked_at_when_it_is_reflected_on():
-    """One simulation for each action: a policy is asked at the root alone."""
-    toy = Numbers()
-    game = RememberedGame(SnapshotGame(toy), TransitionMemory())
-    reflect = Reflects()
-    await searched(game, search_parts(depths=(9,), simulations_per_action=1, reflect=reflect, k=1))
-    (trajectory,) = reflect.trajectories
-    seen = {turn.observation.look for turn in trajectory.turns}
-    assert toy.asked["look"] == len(seen) > 3
-
-
-async def test_others_get_their_turn_while_a_search_runs():
-    turns = 0
-
-    async def others():
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    waiting = asyncio.create_task(others())
-    parts = search_parts(depths=(10,), simulations_per_action=1000)
-    await searched(random_game(1, [None]), parts)
-    waiting.cancel()
-    assert turns > 3
-
-
 async def test_nothing_to_search():
     with pytest.raises(ValueError, match="no action is valid"):
         await searched(GraphGame({"s": {}}), search_parts())
@@ -591,18 +404,3 @@ async def test_a_state_where_nothing_can_be_done_is_worth_nothing_more():
     game = GraphGame({"s": {"a": ("stuck", 2.0, None), "b": ("s", 0.0, None)}, "stuck": {}})
     found = await searched(game, search_parts(simulations_per_action=5))
     assert numbers(found.root)["a"][1] == 2.0
-
-
-async def test_the_transition_memory_changes_nothing_in_a_textworld_game():
-    parts = search_parts(
-        prior=by_words, depths=(4,), gamma=0.95, simulations_per_action=2, reflect=Reflects()
-    )
-    trees = []
-    with share_games():
-        for remember in ("off", "memory", "memory"):
-            async with open_game("simple", GameSettings(remember=remember)) as game:
-                found = await searched(game, parts)
-                trees.append((exported(found.root), game.seconds.steps))
-    assert trees[0][0] == trees[1][0] == trees[2][0]
-    # Played, played where new, and not played at all.
-    assert trees[0][1] > trees[1][1] > trees[2][1] == 0
