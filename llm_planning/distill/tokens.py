@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from llm_serving.errors import EngineConfigError
-from llm_serving.models.reading import quiet_transformers, reading_model
+from llm_serving.models.reading import read_tokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,19 +57,12 @@ class LessonTokenizer:
     """
 
     def __init__(self, folder: Path) -> None:
-        from transformers import AutoTokenizer
-
-        def failed(reason: str) -> EngineConfigError:
-            return EngineConfigError(f"the tokenizer in {folder} cannot be read: {reason}")
-
-        with reading_model(failed), quiet_transformers():
-            self._tokenizer: Any = AutoTokenizer.from_pretrained(
-                str(folder), trust_remote_code=False, local_files_only=True
-            )
-        if not isinstance(self._tokenizer.eos_token_id, int):
-            raise failed("it has no token that ends an answer (eos_token)")
+        self._tokenizer: Any = read_tokenizer(folder)
         if not self._tokenizer.is_fast:
-            raise failed("it does not say which characters a token covers (no tokenizer.json)")
+            raise EngineConfigError(
+                f"the tokenizer in {folder} does not say which characters a token covers: it needs "
+                "a tokenizer.json"
+            )
         self._terminator: int = self._tokenizer.eos_token_id
 
     def decode(self, tokens: Sequence[int]) -> str:

@@ -14,7 +14,6 @@ from llm_serving.encoder import TextEncoder
 from llm_serving.engine import CountingEngine
 from llm_serving.errors import (
     AdapterError,
-    EngineConfigError,
     PromptTooLongError,
     RequestFailedError,
     TooManyImagesError,
@@ -27,7 +26,7 @@ from llm_serving.models import (
     resolve,
 )
 from llm_serving.models.merging import merged_revision
-from llm_serving.models.reading import quiet_transformers, reading_model
+from llm_serving.models.reading import read_tokenizer, reading_model
 from llm_serving.request import (
     AdapterIdentity,
     Completion,
@@ -107,7 +106,10 @@ class VllmEngine(CountingEngine):
         merged = bool(adapters) and not on_gpu()
         served = _merged(model, adapters) if merged else model
         self._merged = next(iter(adapters)) if merged else None
-        self._tokenizer = _load_tokenizer(served)
+        installed_version()
+        prepare_environment()
+        # vLLM's own is busy on the stepping thread.
+        self._tokenizer = read_tokenizer(served.path)
         self._terminator: int = self._tokenizer.eos_token_id
         self._dispatcher: Dispatcher[VllmJob, VllmResult, VllmCore] = Dispatcher(
             lambda: VllmCore(self.config, served.path, {} if merged else adapters),
@@ -407,25 +409,3 @@ def _chat_turn(message: Message) -> dict[str, Any]:
         return {"role": message.role, "content": message.content}
     parts: list[dict[str, str]] = [{"type": "image"} for _ in message.images]
     return {"role": message.role, "content": [*parts, {"type": "text", "text": message.content}]}
-
-
-def _load_tokenizer(model: ResolvedModel) -> Any:  # noqa: ANN401 - a transformers class
-    """A second tokenizer: vLLM's own is busy on the stepping thread.
-
-    Raises:
-        EngineConfigError: the model's folder has no tokenizer that can be used.
-    """
-    installed_version()
-    prepare_environment()
-    from transformers import AutoTokenizer
-
-    def failed(reason: str) -> EngineConfigError:
-        return EngineConfigError(f"the tokenizer in {model.path} cannot be read: {reason}")
-
-    with reading_model(failed), quiet_transformers():
-        tokenizer = AutoTokenizer.from_pretrained(
-            str(model.path), trust_remote_code=False, local_files_only=True
-        )
-        if not isinstance(tokenizer.eos_token_id, int):
-            raise failed("it has no token that ends an answer (eos_token)")
-        return tokenizer

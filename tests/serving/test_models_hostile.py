@@ -30,8 +30,9 @@ from llm_serving.errors import (
 from llm_serving.models import folders, resolve
 from llm_serving.models.folders import CACHE_VARIABLE, CacheFolderError, cache_folder, is_complete
 from llm_serving.models.hub import cached_snapshot
+from llm_serving.models.reading import read_tokenizer
 from llm_serving.request import Message
-from llm_serving.vllm_engine import VllmEngine, _load_tokenizer
+from llm_serving.vllm_engine import VllmEngine
 
 ANY_MODEL = model_folder_alterations()
 ENCODERS = [*ANY_MODEL, *encoder_folder_alterations()]
@@ -99,10 +100,10 @@ def test_code_of_an_encoder_s_folder_is_refused_by_name(models, place, name):
 def test_a_model_s_folder_is_refused_or_has_a_tokenizer(models, place, name, alter):
     alter(copy_of(models[0], place))
     try:
-        assert _load_tokenizer(resolve(str(place))).eos_token == "<|im_end|>"
+        assert read_tokenizer(resolve(str(place)).path).eos_token == "<|im_end|>"
     except ServingError:
         assert name not in HARMLESS
-        told = refused(lambda: _load_tokenizer(resolve(str(place))))
+        told = refused(lambda: read_tokenizer(resolve(str(place)).path))
         assert isinstance(told, UnknownModelError | EngineConfigError)
 
 
@@ -159,7 +160,7 @@ def test_an_engine_on_such_a_folder_is_refused_and_says_nothing_else(models, pla
 @pytest.mark.parametrize("name", [name for name, _ in template_alterations()])
 async def test_a_chat_template_is_a_sealed_program(models, place, name, engine, monkeypatch):
     dict(template_alterations())[name](copy_of(models[0], place))
-    monkeypatch.setattr(engine, "_tokenizer", _load_tokenizer(resolve(str(place))))
+    monkeypatch.setattr(engine, "_tokenizer", read_tokenizer(resolve(str(place)).path))
     with pytest.raises(RequestFailedError, match="the chat template of") as told:
         engine.encode((Message(role="user", content="hi"),))
     assert "\n" not in str(told.value)

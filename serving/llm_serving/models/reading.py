@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 from contextlib import contextmanager, redirect_stderr
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from llm_serving.errors import ServingError
+from llm_serving.errors import EngineConfigError, ServingError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 _LONGEST_REASON = 600
 
@@ -55,3 +56,23 @@ def quiet_transformers() -> Iterator[None]:
             yield
     finally:
         logging.set_verbosity(verbosity)
+
+
+def read_tokenizer(folder: Path) -> Any:  # noqa: ANN401 - a transformers class
+    """Reads the tokenizer of a model's folder.
+
+    Raises:
+        EngineConfigError: the folder has no tokenizer that can be used.
+    """
+    from transformers import AutoTokenizer
+
+    def failed(reason: str) -> EngineConfigError:
+        return EngineConfigError(f"the tokenizer in {folder} cannot be read: {reason}")
+
+    with reading_model(failed), quiet_transformers():
+        tokenizer = AutoTokenizer.from_pretrained(
+            str(folder), trust_remote_code=False, local_files_only=True
+        )
+        if not isinstance(tokenizer.eos_token_id, int):
+            raise failed("it has no token that ends an answer (eos_token)")
+        return tokenizer
