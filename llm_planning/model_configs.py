@@ -14,7 +14,7 @@ from llm_kernels.files import at_home
 from llm_serving.errors import EngineConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from llm_serving.config import EngineConfig
     from llm_serving.encoder import TextEncoder
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from llm_serving.vllm_engine import VllmEngine
 
 DEFAULT_MODEL = "smollm2-135m-instruct"
+"""The bundled model that was not taught anything; the only default of sweeps."""
 _PACKAGE = Path(__file__).resolve().parent
 
 
@@ -78,6 +79,26 @@ def split_adapter(name: str) -> tuple[str, str | None]:
     places = [place for place, sign in enumerate(name) if sign == "+" and 0 < place < len(name) - 1]
     cuts = [(name[:place], name[place + 1 :]) for place in places]
     return next((cut for cut in cuts if _is_here(cut[0])), cuts[0] if cuts else (name, None))
+
+
+def default_model(roles: Collection[str], *, domain: str) -> str:
+    """The bundled model that one run uses if the user names none.
+
+    Args:
+        roles: of the planner.
+        domain: in which it plans.
+
+    Returns:
+        The model that was taught all of these roles in this domain, if there is one; otherwise
+        `DEFAULT_MODEL`.
+    """
+    from llm_serving.models import CATALOGUE, TaughtModel, read_card
+
+    for model in CATALOGUE.values():
+        card = read_card(model.adapter) if isinstance(model, TaughtModel) else None
+        if card and card.domain == domain and roles and set(roles) <= set(card.roles):
+            return model.name
+    return DEFAULT_MODEL
 
 
 def _is_here(model: str) -> bool:

@@ -22,10 +22,12 @@ DomainOption = Annotated[
 ]
 TaskOption = Annotated[str | None, typer.Option(help="A task from `run PLANNER --list`.")]
 ModelOption = Annotated[
-    str,
+    str | None,
     typer.Option(
         help="A bundled model, a configuration, a folder, a hub id or a YAML file; MODEL+ADAPTER "
-        "for a model with an adapter."
+        "for a model with an adapter.",
+        show_default="the bundled model that was taught the planner's roles there, otherwise "
+        f"{DEFAULT_MODEL}",
     ),
 ]
 RoleModelOption = Annotated[
@@ -57,7 +59,7 @@ def run(
     *,
     domain: DomainOption = None,
     task: TaskOption = None,
-    model: ModelOption = DEFAULT_MODEL,
+    model: ModelOption = None,
     role_model: RoleModelOption = [],  # noqa: B006 - typer reads the default, nobody changes it
     seed: SeedOption = 0,
     settings: SetOption = [],  # noqa: B006 - likewise

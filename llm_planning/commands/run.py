@@ -18,7 +18,13 @@ from llm_planning.domain import DomainError
 from llm_planning.endings import UsageError, is_ours, refusing
 from llm_planning.experiments.sweep_files import WRITTEN_SETTINGS, comes_along
 from llm_planning.interrupts import heard_while_loading
-from llm_planning.model_configs import adapted, configuration, served_together, split_adapter
+from llm_planning.model_configs import (
+    adapted,
+    configuration,
+    default_model,
+    served_together,
+    split_adapter,
+)
 from llm_planning.names import remedy
 from llm_planning.own_code import OwnCodeError, code_file, told_of
 from llm_planning.registry import (
@@ -70,7 +76,7 @@ def run(
     *,
     domain: str | None,
     task: str | None,
-    model: str,
+    model: str | None,
     role_model: Sequence[str],
     seed: int,
     settings: Sequence[str],
@@ -84,6 +90,7 @@ def run(
             known = sorted((*_planners(), *announced(PLANNER_GROUP)))
             raise UsageError(f"name a planner: {', '.join(known)}")
         prepared = prepare(planner, domain=domain, task=task, settings=_pairs(settings, "--set"))
+        model = model or default_model(prepared.spec.roles, domain=prepared.domain_name)
         models = _role_models(prepared, _pairs(role_model, "--role-model"))
         written = [prepared.chosen.to_json().get(key) for key in WRITTEN_SETTINGS]
         for target in (trace, *written):

@@ -14,14 +14,21 @@ from llm_planning.experiments import executors
 from llm_planning.experiments.executors import Answers, Models, identify, open_pool
 from llm_planning.experiments.sweep_files import Trust, UntrustedError
 from llm_planning.experiments.trial import Trial
-from llm_planning.model_configs import find_config, served_together, split_adapter
+from llm_planning.model_configs import (
+    DEFAULT_MODEL,
+    default_model,
+    find_config,
+    served_together,
+    split_adapter,
+)
 from llm_planning.roles import OwnModel, read_roles
 from llm_planning.settings import SettingsError
 from llm_serving import vllm_adapter
 from llm_serving.config import EngineConfig
 from llm_serving.errors import AdapterError
-from llm_serving.models import CATALOGUE, TaughtModel
+from llm_serving.models import CATALOGUE, Card, TaughtModel
 from llm_serving.models.adapters import CONFIG, WEIGHTS
+from llm_serving.models.local import CARD
 from llm_serving.request import AdapterIdentity, ModelIdentity, Request
 from llm_serving.scripted import ScriptedEngine
 
@@ -58,6 +65,60 @@ def opened(monkeypatch, tmp_path):
     monkeypatch.setattr(session, "serve", stand_in)
     monkeypatch.setattr(executors, "serve", stand_in)
     return OPENED
+
+
+@pytest.fixture
+def taught(adapter, tmp_path, monkeypatch):
+    """The only bundled model that was taught: to propose and to judge in Minecraft."""
+    card = Card(
+        base=BASE,
+        base_revision="1",
+        domain="minecraft",
+        roles=("propose", "reward"),
+        words_sha256="0" * 64,
+    )
+    (tmp_path / "one" / CARD).write_text(json.dumps(card.to_json()))
+    for model in [*CATALOGUE.values()]:
+        if isinstance(model, TaughtModel):
+            monkeypatch.delitem(CATALOGUE, model.name)
+    student = TaughtModel(
+        name="student", base=CATALOGUE[BASE], adapter=tmp_path / "one", licence="Apache-2.0"
+    )
+    monkeypatch.setitem(CATALOGUE, student.name, student)
+    return student
+
+
+def test_the_default_is_the_model_that_was_taught_all_roles_there(taught):
+    assert default_model(["reward"], domain="minecraft") == "student"
+    assert default_model(["reward", "propose"], domain="minecraft") == "student"
+    assert default_model(["reward", "decompose"], domain="minecraft") == DEFAULT_MODEL
+    assert default_model(["reward"], domain="cooking") == DEFAULT_MODEL
+    assert default_model([], domain="minecraft") == DEFAULT_MODEL
+
+
+@pytest.mark.parametrize(
+    ("planner", "said", "expected"),
+    [
+        ("tot-mcts", [], "student"),
+        ("cot", [], DEFAULT_MODEL),
+        ("tot-mcts", ["--model", "none"], "none"),
+    ],
+)
+def test_a_run_takes_the_default_of_its_planner(taught, monkeypatch, planner, said, expected):
+    taught_card = json.loads((taught.adapter / CARD).read_text())
+    taught_card["roles"] = ["propose", "reward", "termination"]
+    (taught.adapter / CARD).write_text(json.dumps(taught_card))
+    asked = []
+
+    @contextlib.contextmanager
+    def note(model, models, *, cached):
+        asked.append(model)
+        raise SettingsError("enough")
+        yield
+
+    monkeypatch.setattr(run_module, "_open_engines", note)
+    assert invoke("run", planner, "--task", "cook-meat", *said).exit_code == 2
+    assert asked == [expected]
 
 
 def test_a_name_of_a_model_and_an_adapter(adapter, tmp_path):
