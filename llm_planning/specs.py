@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from llm_planning.domain import Domain, DomainError, Need
@@ -150,6 +150,25 @@ class DomainSpec:
     ]
     source: CodeSource | None = None
     teacher: Callable[[Sequence[str] | None], Teacher[Any, Any]] | None = None
+
+    def holding_out(self, names: Sequence[str]) -> DomainSpec:
+        """This domain with a teacher that leaves out these names instead of the usual ones.
+
+        Args:
+            names: what is left out; the usual ones if there are none.
+
+        Raises:
+            DomainError: the domain has no teacher, or a name is none that it can leave out.
+        """
+        if not names:
+            return self
+        if self.teacher is None:
+            raise DomainError(f"{self.name} has no teacher, so {names[0]!r} cannot be held out")
+        try:
+            teacher = self.teacher(tuple(names))
+        except ValueError as error:
+            raise DomainError(str(error)) from error
+        return replace(self, teacher=lambda _: teacher)
 
 
 def planner(

@@ -45,6 +45,13 @@ WordsOption = Annotated[
         "model was taught]"
     ),
 ]
+HoldOutOption = Annotated[
+    list[str],
+    typer.Option(
+        metavar="NAME",
+        help="Count this as held out, as `distill --hold-out` does; may be repeated.",
+    ),
+]
 OutOption = Annotated[
     Path | None,
     typer.Option(
@@ -77,6 +84,7 @@ def measure(
     questions: QuestionsOption = 200,
     seed: SeedOption = 0,
     words: WordsOption = None,
+    hold_out: HoldOutOption = [],  # noqa: B006 - likewise
     out: OutOption = None,
     ledger: LedgerOption = None,
     cache: CacheOption = True,
@@ -101,6 +109,7 @@ def measure(
         questions=questions,
         seed=seed,
         words=None if words is None else words.value,
+        hold_out=tuple(hold_out),
         out=out,
         folder=ledger,
         cache=cache,

@@ -243,12 +243,11 @@ def _makers(domain: str, lessons: LessonOptions) -> Makers:
     """The makers of the exercises, each with its roles that are taught."""
     with refusing(*REFUSALS):
         spec = find_domain(domain)
-    if spec.teacher is None:
-        raise UsageError(f"{domain} has no teacher, so nothing can be taught; minecraft has one")
-    held_out = None if lessons.hold_out is None else tuple(lessons.hold_out)
-    with refusing(ValueError):
-        teacher = spec.teacher(held_out)
-    made = exercise_makers(replace(spec, teacher=lambda _: teacher), words="taught")
+        if spec.teacher is None:
+            raise UsageError(
+                f"{domain} has no teacher, so nothing can be taught; minecraft has one"
+            )
+        made = exercise_makers(spec.holding_out(lessons.hold_out or ()), words="taught")
     for role in lessons.roles:
         if role not in made:
             raise UsageError(f"--role {role}: {domain} has no such role; {remedy(role, made)}")

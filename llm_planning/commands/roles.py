@@ -61,6 +61,7 @@ def measure(
     questions: int,
     seed: int,
     words: Words | None,
+    hold_out: Sequence[str],
     out: Path | None,
     folder: Path | None,
     cache: bool,
@@ -82,6 +83,7 @@ def measure(
             seed=seed,
             questions=questions,
             words=words,
+            hold_out=hold_out,
         )
     sweep = _sweep_of(trials)
     folder = folder or Path("sweeps") / sweep["name"]
@@ -153,6 +155,7 @@ def _trials(
     seed: int,
     questions: int,
     words: Words | None,
+    hold_out: Sequence[str],
 ) -> list[Trial]:
     """A trial for each role, which names the exercises that it asks by their hash.
 
@@ -161,6 +164,7 @@ def _trials(
     Raises:
         UsageError: there are no exercises of a role in this domain.
         EngineConfigError: the model's configuration is missing or impossible.
+        DomainError: a name cannot be held out.
     """
     makers = exercise_makers(domain, words="general")
     if not makers:
@@ -177,7 +181,9 @@ def _trials(
     trials = []
     for role in dict.fromkeys(roles or makers):
         asked = words or ("taught" if role in taught else "general")
-        one = MeasureSettings.read({"questions": questions, "words": asked, "role": role})
+        one = MeasureSettings.read(
+            {"questions": questions, "words": asked, "role": role, "hold_out": hold_out}
+        )
         exercises = digest(exercises_of(domain, one, seed=seed))
         prepared = prepare(
             PLANNER,

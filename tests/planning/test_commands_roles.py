@@ -206,6 +206,8 @@ def test_search_at_a_model_s_own_rates_without_the_model(served, tmp_path):
         (("minecraft", "--model", "none.yaml"), "no model configuration none.yaml"),
         (("minecraft", "--questions", "0"), "invalid value for '--questions'"),
         (("minecraft", "--words", "loud"), "invalid value for '--words'"),
+        (("minecraft", "--hold-out", "comPass"), "cannot hold out 'comPass'"),
+        (("textgame", "--role", "propose", "--hold-out", "x"), "nothing can be measured"),
         (("minecraft", "--out", "no/such/file"), "no/such"),
         (("minecraft", "--ledger", "a.py/b"), "a.py is not a folder that can be written"),
     ],

@@ -10,6 +10,7 @@ import pytest
 from parity_exercises import ParityMaker, exercise, exercises, only, parity, written
 
 from llm_planning.distill.course import Course
+from llm_planning.domain import DomainError
 from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.experiments.local_pool import run_trial
 from llm_planning.experiments.measures import MeasureError
@@ -22,7 +23,7 @@ from llm_planning.planners.tree_of_options.rules import rules_of
 from llm_planning.priors import PriorSettings
 from llm_planning.registry import every_role, exercise_makers
 from llm_planning.roles import Engines, Errors, read_roles
-from llm_planning.roles.exercises import USUAL_WAY, VERDICT
+from llm_planning.roles.exercises import HELD_OUT, USUAL_WAY, VERDICT
 from llm_planning.roles.measuring import (
     PER_STATE,
     Answered,
@@ -426,3 +427,19 @@ def test_the_verdicts_of_exercises_are_the_kinds_of_the_rules():
         kinds = set(rule.kinds.names if rule.kinds else ())
         drawn = draw_exercises(makers[role], role, count=40 if kinds else 4, seed=0)
         assert {one.kinds[VERDICT] for one in drawn if VERDICT in one.kinds} == kinds
+
+
+def test_what_counts_as_held_out_may_be_named():
+    said = {"role": "propose", "questions": 12, "hold_out": ["iron_axe"]}
+    drawn = exercises_of(DOMAINS["minecraft"], MeasureSettings.read(said), seed=0)
+    held_out = [one for one in drawn if one.kinds["goal"] == HELD_OUT]
+    assert held_out
+    assert all("Obtain 1 iron_axe." in one.prompt[-1].content for one in held_out)
+
+
+def test_names_that_cannot_be_held_out():
+    with pytest.raises(DomainError, match="cannot hold out 'comPass'"):
+        DOMAINS["minecraft"].holding_out(["comPass"])
+    with pytest.raises(DomainError, match="textgame has no teacher, so 'x' cannot be held out"):
+        DOMAINS["textgame"].holding_out(["x"])
+    assert "hold_out" not in MeasureSettings.read({}).to_json()

@@ -7,7 +7,7 @@ measurement as any other run. `llm-planning roles measure` makes such trials.
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pydantic import Field
 
@@ -51,12 +51,17 @@ class MeasureSettings(Settings):
         exercises_sha256: `digest` of the exercises, so that other exercises make another trial.
             `roles measure` finds it, together with `words`. The planner needs it, and refuses to
             measure if the exercises are others now.
+        hold_out: names that count as held out, instead of those that the domain's teacher holds
+            out by default.
     """
+
+    added: ClassVar[tuple[str, ...]] = ("hold_out",)
 
     role: str = ""
     questions: int = Field(200, ge=1, le=MOST_QUESTIONS)
     words: Words = "general"
     exercises_sha256: str = ""
+    hold_out: tuple[str, ...] = ()
 
 
 def exercises_of(
@@ -71,8 +76,9 @@ def exercises_of(
 
     Raises:
         SettingsError: no planner has exercises of the role in this domain, or they changed.
+        DomainError: a name cannot be held out.
     """
-    makers = exercise_makers(domain, words=settings.words)
+    makers = exercise_makers(domain.holding_out(settings.hold_out), words=settings.words)
     if settings.role not in makers:
         raise SettingsError(
             f"no planner makes exercises of the role {settings.role!r} in {domain.name}; "
