@@ -53,6 +53,7 @@ MERGED: Final = "merged"
 """Folders in the output folder."""
 
 _LINE_EVERY = 15.0
+_MOST_POINTS = 5
 
 Makers: TypeAlias = "list[tuple[ExerciseMaker, tuple[str, ...]]]"
 
@@ -292,10 +293,13 @@ def _told(shares: Mapping[str, float]) -> str:
 
 
 def _print_curve(curve: Sequence[Mapping[str, Any]]) -> None:
-    """A table of the shares by questions learned."""
-    names = sorted({name for point in curve for name in point["figures"]})
+    """A table of the shares by questions learned: as many points as a terminal has room for."""
+    points = [curve[round(i * (len(curve) - 1) / _MOST_POINTS)] for i in range(_MOST_POINTS + 1)]
+    shown = {point["questions"]: point["figures"] for point in points}
     title = "New states: share of right answers that are the likeliest in every token"
-    table = Table("questions", *names, title=title)
-    for point in curve:
-        table.add_row(str(point["questions"]), *(f"{point['figures'][name]:.0%}" for name in names))
+    table = Table("questions learned", *(f"{count:,}" for count in shown), title=title)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for name in sorted({name for figures in shown.values() for name in figures}):
+        table.add_row(name, *(f"{figures[name]:.0%}" for figures in shown.values()))
     SafeConsole().print(table)

@@ -66,8 +66,11 @@ UNNEEDED: Final = "possible, not needed now"
 REASON: Final = 60
 """The most characters of a reason."""
 
-_EACH = 3
-_PREDICTIONS = 5
+# Few questions about one state, so that lessons are about many states; proposing, which is learned
+# last, is asked for every goal.
+_ENDS = 2
+_EACH = 2
+_PREDICTIONS = 4
 _REPAIRS = 2
 
 
@@ -115,7 +118,7 @@ class OptionExercises:
         return [one for role in roles for one in makers[role](situation, rng)]
 
     def _terminations(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:  # noqa: ARG002
-        for domain in here.domains:
+        for domain in here.domains[:_ENDS]:
             done = bool(domain.success(here.state))
             yield self._exercise(
                 "termination",
@@ -221,29 +224,41 @@ class OptionExercises:
             )
 
     def _rewards(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:
-        """Asks about a useful or any other feasible option, and about an infeasible one."""
-        domain, state = here.domains[0], here.state
-        if domain.success(state):
-            return
-        useful = [one for one in domain.advise(state) if self._shortens(domain, state, one)]
-        others = [one for one in here.feasible if one not in useful]
-        feasible = useful if useful and (not others or rng.random() < 0.5) else others
-        for option in (*feasible[:1], *here.infeasible[:1]):
-            possible = domain.feasible(state, option) is None
-            after = self._after(domain, state, option) if possible else state
-            judged = OptionQuestion(_tau(domain, after), option, before=_tau(domain, state))
-            scores: Mapping[str, float] = rules_of(domain, seed=0)["reward"].right(judged) or {}
-            answer = RewardAnswer.model_validate({q: round(r, 1) for q, r in scores.items()})
-            worth = "useful" if scores["relativity"] > 0 else "useless"
-            yield self._exercise(
-                "reward",
-                judged,
-                answer,
-                said=_scores(answer),
-                kinds={"worth": worth if possible else INFEASIBLE, **self._goal(domain)},
-                grade=partial(_grade_reward, answer),
-                domain=domain,
-            )
+        """Asks what a search asks: how good the options of a proposal are, for several goals.
+
+        A search judges useful options beside others that are possible, and must tell them apart.
+        """
+        state = here.state
+        for domain in here.domains:
+            if domain.success(state):
+                continue
+            mine = domain is here.domains[0]
+            proposed = list(self._proposed(domain, here))
+            others = [one for one in here.feasible if one not in proposed]
+            asked = [*(proposed if mine else proposed[:1]), *others[:1]]
+            for option in asked if mine else rng.sample(asked, min(1, len(asked))):
+                yield self._reward(here, domain, option)
+            # Checks come first in ToO, so only measuring asks about an infeasible option.
+            for option in here.infeasible[:1] if mine and here.new else ():
+                yield self._reward(here, domain, option)
+
+    def _reward(self, here: Situation[Any, Any], domain: Any, option: Any) -> Exercise:  # noqa: ANN401
+        state = here.state
+        possible = domain.feasible(state, option) is None
+        after = self._after(domain, state, option) if possible else state
+        judged = OptionQuestion(_tau(domain, after), option, before=_tau(domain, state))
+        scores: Mapping[str, float] = rules_of(domain, seed=0)["reward"].right(judged) or {}
+        answer = RewardAnswer.model_validate({q: round(r, 1) for q, r in scores.items()})
+        worth = "useful" if scores["relativity"] > 0 else "useless"
+        return self._exercise(
+            "reward",
+            judged,
+            answer,
+            said=_scores(answer),
+            kinds={"worth": worth if possible else INFEASIBLE, **self._goal(domain)},
+            grade=partial(_grade_reward, answer),
+            domain=domain,
+        )
 
     def _proposed(self, domain: Any, here: Situation[Any, Any]) -> dict[Any, str]:  # noqa: ANN401
         """Advised options first, then other feasible ones, each with its reason; none at the goal.
