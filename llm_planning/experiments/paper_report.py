@@ -73,12 +73,14 @@ class ComparedColumn:
         column: the compared column.
         first: name of the minuend.
         second: name of the subtrahend.
+        published: the difference as printed; None if the paper prints none.
         difference: first minus second.
     """
 
     column: Column
     first: str
     second: str
+    published: Text | None
     difference: Difference
 
 
@@ -163,7 +165,7 @@ def report(paper: Paper, name: str, runs: Runs) -> PaperReport:
             if written.each is not None and not fitting.all:
                 left_out.append(str(row.label))
             else:
-                lines.append(_line(table, row, fitting))
+                lines.append(_line(table, row, fitting, about))
     if not taken:
         raise EmptyReportError(
             f"the sweep has no run for {paper.name} {name}; its planners are "
@@ -202,7 +204,7 @@ def _value_label(table: PublishedTable, field: str, value: object) -> str:
     return table.name(value) if key == field else f"{key}={table.name(value)}"
 
 
-def _line(table: PublishedTable, row: Row, runs: Runs) -> Line:
+def _line(table: PublishedTable, row: Row, runs: Runs, about: Runs) -> Line:
     return Line(
         label=str(row.label),
         cited=row.cited,
@@ -210,21 +212,36 @@ def _line(table: PublishedTable, row: Row, runs: Runs) -> Line:
             field: values[0] for field, values in (row.where or {}).items() if len(values) == 1
         },
         runs=Runs() if row.where is None else runs,
-        cells=tuple(_cell(column, row, runs) for column in table.columns),
+        cells=tuple(_cell(column, row, runs, about) for column in table.columns),
     )
 
 
-def _cell(column: Column, row: Row, runs: Runs) -> Cell:
+def _cell(column: Column, row: Row, runs: Runs, about: Runs) -> Cell:
     published = row.published.get(column.key)
-    measured = None
-    if row.where is not None and column.measure is not None:
-        measured = measure(runs.select(column.where), column.measure)
     return Cell(
         column=column,
         published=published,
         published_value=None if published is None else printed_value(published),
-        measured=measured,
+        measured=_measured(column, row, runs.select(column.where), about.select(column.where)),
     )
+
+
+def _measured(column: Column, row: Row, runs: Runs, about: Runs) -> Measured | None:
+    """The number of a cell; None for what is only cited, and for runs compared with themselves.
+
+    Args:
+        column: of the cell.
+        row: of the cell.
+        runs: of row and column.
+        about: of the table and the column.
+    """
+    what = column.measure
+    if row.where is None or what is None:
+        return None
+    if what.against is None:
+        return measure(runs, what)
+    beside = about.select({**row.where, **what.against})
+    return None if beside == runs else measure(runs, what, beside=beside)
 
 
 def _compared(table: PublishedTable, comparison: Comparison, runs: Runs) -> ComparedColumn:
@@ -236,6 +253,7 @@ def _compared(table: PublishedTable, comparison: Comparison, runs: Runs) -> Comp
         column=column,
         first=", ".join(map(table.name, comparison.first.values())),
         second=", ".join(map(table.name, comparison.second.values())),
+        published=comparison.published,
         difference=compare(runs.select(column.where), what, comparison),
     )
 

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from llm_planning.experiments.statistics import CONFIDENCE
+from llm_planning.experiments.statistics import CONFIDENCE, EMPTY_CELL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -89,7 +89,7 @@ def markdown(report: PaperReport, about: Mapping[str, Any]) -> str:
             report=report,
             header=header(report),
             lines=[text_line(line) for line in report.lines],
-            difference=write_difference,
+            differences=difference_table(report),
             confidence=f"{100 * CONFIDENCE:g}%",
             nothing=NOTHING,
             not_as_numbers=NOT_AS_NUMBERS,
@@ -122,6 +122,20 @@ def text_line(line: Line) -> list[str]:
         if cell.column.measure is not None:
             cells.append(measured_text(cell, line))
     return cells
+
+
+def difference_table(report: PaperReport) -> list[list[str]]:
+    """The differences of a report, a heading first. The paper's have a column if it prints any."""
+    printed = any(one.published is not None for one in report.differences)
+    table = [["", "paper", "first − second"]] + [
+        [
+            f"{one.column.label}: {one.first} − {one.second}",
+            NOTHING if one.published is None else str(one.published),
+            write_difference(one.difference, one.column.form),
+        ]
+        for one in report.differences
+    ]
+    return table if printed else [[name, here] for name, _, here in table]
 
 
 def published_text(cell: Cell) -> str:
@@ -183,6 +197,7 @@ def as_json(report: PaperReport) -> dict[str, Any]:
                 "column": one.column.key,
                 "first": one.first,
                 "second": one.second,
+                "published": one.published,
                 **asdict(one.difference),
             }
             for one in report.differences
@@ -283,6 +298,8 @@ def write_measured(measured: Measured, form: Form, *, runs: Runs) -> str:
     remarks = []
     if estimate.reason is not None and estimate.value is not None:
         remarks.append(f"no interval: {estimate.reason}")
+    elif estimate.reason == EMPTY_CELL:
+        remarks.append(f"no finite value: {estimate.reason}")
     if measured.without:
         remarks.append(f"{measured.without} without a value")
     here = (measured.runs + measured.without, measured.failed, measured.pending)
