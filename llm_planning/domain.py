@@ -33,7 +33,17 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-__all__ = ["Domain", "DomainError", "Grammar", "Need", "OneOf", "StateModel", "Step", "settled"]
+__all__ = [
+    "Domain",
+    "DomainError",
+    "Grammar",
+    "Judged",
+    "Need",
+    "OneOf",
+    "StateModel",
+    "Step",
+    "settled",
+]
 
 S = TypeVar("S")
 A = TypeVar("A")
@@ -83,6 +93,19 @@ class Step(NamedTuple, Generic[S]):
     def seen(self) -> Hashable:
         """The observation, or the state if there is no observation; it identifies the outcome."""
         return self.state if self.observation is None else self.observation
+
+
+class Judged(NamedTuple):
+    """A verdict on a subtask: whether it can be carried out now.
+
+    Attributes:
+        verdict: `done` if its effect holds already, `true` if it can be carried out, `false` if
+            not.
+        reason: in words.
+    """
+
+    verdict: Literal["done", "true", "false"]
+    reason: str = ""
 
 
 class Domain(ABC, Generic[S, A]):
