@@ -144,6 +144,7 @@ class Domain(ABC, Generic[S, A]):
             carried out. `parent` is the subtask that it was decomposed from; None if that is the
             goal.
         remainder(state) -> str: the part of the goal that is open, in words. Without it, the goal.
+        optimum(state) -> int: the fewest actions from here to the goal, by an exact solver.
         spared(state, action) -> action: the action in the place of `action` that undoes nothing of
             the goal that is reached.
         mistakes(subtask) -> mapping: kind of mistake -> the subtasks that someone may write by
