@@ -1,9 +1,9 @@
 """Blocks for DRIP's tests: a small Blocksworld of the paper's variant."""
 
 from random import Random
-
-from pydantic import BaseModel, create_model
 from typing import Literal, NamedTuple
+
+from pydantic import create_model
 
 from llm_planning.domain import Domain, Judged, OneOf, Step
 
@@ -52,8 +52,8 @@ class Blocks(Domain):
             *(Act("put-down", a) for a in names),
         ]
         self.grammar = OneOf(self.all)
-        place = Literal[tuple([*names, TABLE])]
-        answer = create_model("Places", **{name: (place, ...) for name in names})
+        place = Literal[(*names, TABLE)]
+        answer = create_model("Places", **dict.fromkeys(names, (place, ...)))
         self.state_model = type("Model", (), {"answer": answer, "read": self.read})()
 
     def read(self, state, said):

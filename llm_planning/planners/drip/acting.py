@@ -82,11 +82,11 @@ class Acting(Generic[S, A]):
         self.decomposed += decompositions
 
     async def decompose(self, subtask: A | None) -> Sequence[A]:
-        """decompose(n), without a look at the state."""
+        """Asks for the subtasks right before g, without a look at the state."""
         return await self._decompose(Decomposition(subtask, self.domain.goal, self.state))
 
     async def decompose_now(self, subtask: A | None, goal: str, *, asking: int) -> Sequence[A]:
-        """decompose(n) in the present state.
+        """Asks for the subtasks right before g in the present state.
 
         Args:
             subtask: g; None for the goal.
@@ -99,7 +99,7 @@ class Acting(Generic[S, A]):
         )
 
     async def judge(self, subtask: A, parent: A | None) -> Judged:
-        """executability(g, S_t)."""
+        """Asks for executability(g, S_t)."""
         return await self._judge(Judgement(subtask, parent, self.state, await self.described()))
 
     async def apply(self, action: A) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from llm_planning.domain import is_won, settled
-from llm_planning.execution import Execution, Move, world_draws
+from llm_planning.domain import settled
+from llm_planning.execution import Episode
 from llm_planning.outcome import Outcome
 from llm_planning.planners.drip.acting import Acting, RanOutError
 from llm_planning.planners.drip.agenda import Agenda, Simulator
@@ -14,11 +14,11 @@ from llm_planning.planners.drip.forward import Forward
 from llm_planning.planners.drip.levels import Levels
 from llm_planning.planners.drip.roles import DripRoles
 from llm_planning.planners.drip.tree import ReasoningTree
-from llm_planning.trace import tracing
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
+    from llm_planning.execution import Execution
     from llm_planning.planners.drip.acting import Ending
     from llm_planning.planners.drip.questions import DripDomain
     from llm_planning.planners.drip.settings import (
@@ -132,21 +132,11 @@ async def carried_out(domain: Any, plan: Sequence[Any], *, seed: int) -> Executi
         plan: π.
         seed: of the trial.
     """
-    draws = world_draws(seed)
-    state = await settled(domain.start(seed))
-    moves: list[Move[Any, Any]] = []
-    done = False
+    episode: Episode[Any, Any] = await Episode.begin(domain, seed=seed)
     for action in plan:
-        step = await settled(domain.step(state, action, draws))
-        state, done = step.state, step.done
-        moves.append(Move(action, step))
-        if (trace := tracing()) is not None:
-            trace.execution(
-                action, reward=step.reward, text=step.text, obstacle=step.obstacle, done=step.done
-            )
-    won = await is_won(domain, state, done=done)
-    described = await settled(domain.describe(state))
-    return Execution(moves=tuple(moves), success=won, ended=won, last=described)
+        episode.over = False
+        await episode.act(action)
+    return await episode.recorded()
 
 
 async def _outcome(

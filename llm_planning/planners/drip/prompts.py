@@ -30,7 +30,7 @@ USER = {
     "apply": ("state", "subtask"),
     "act": ("goal", "history", "state"),
 }
-"""Role -> the blocks of its user message. Without `described`, `target` shows no state (Table 7)."""
+"""Role -> the blocks of its user message. Without `described`, `target` has no state (Table 7)."""
 
 
 def compose(name: str, domain: DripDomain[Any, Any]) -> Prompt:

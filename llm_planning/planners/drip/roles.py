@@ -1,4 +1,4 @@
-"""DRIP's roles: what each is asked, how its answer is read, who answers, and how often it is wrong."""
+"""DRIP's roles: what each is asked, how its answer is read, who answers, how often it is wrong."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class DripRoles(Generic[S, A]):
         return self._checked("decompose", role, same=lambda a, b: Counter(a) == Counter(b))
 
     def judge(self) -> Role[Judgement[S, A], Judged]:
-        """The role that judges a subtask. The most frequent verdict counts, with its first reason."""
+        """The role that judges a subtask; the most frequent verdict counts."""
 
         def read(_: Judgement[S, A], said: JudgementAnswer) -> Judged:
             return Judged(said.verdict, said.reason)
@@ -244,7 +244,7 @@ class DripRoles(Generic[S, A]):
         *,
         sampling: Callable[[QuestionT], Sampling] = lambda _: Sampling(temperature=0.0),
     ) -> Role[QuestionT, AnswerT]:
-        """Makes a role with the answerer that the setting `roles` says; its questions are counted."""
+        """Makes a role with the answerer that the setting `roles` says, and counts its questions."""
         errors = self._errors_of(name)
         role: Role[QuestionT, AnswerT]
         if errors is not None:

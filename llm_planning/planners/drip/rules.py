@@ -122,7 +122,7 @@ class _Answers(Generic[S, A]):
         return self._after(asked, asked.subtask)
 
     def misapply(self, asked: Application[S, A], rng: Random) -> S:
-        """The state after another action, which differs from the right one; else an unchanged one."""
+        """A state after another action that differs from the right one; else an unchanged one."""
         right = self.apply(asked)
         others = [one for one in self._domain.actions(asked.state) if one != asked.subtask]
         for other in rng.sample(others, min(OTHERS, len(others))):

@@ -56,7 +56,7 @@ class Node(Generic[A]):
 
     @property
     def is_open(self) -> bool:
-        """Whether this node and all above it are open, and of their parents' last decompositions."""
+        """Whether this node and all above are open, and of their parents' last decompositions."""
         if self.status != "open":
             return False
         return self.parent is None or (self in self.parent.children and self.parent.is_open)
