@@ -35,7 +35,6 @@ from llm_serving.models import resolve
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llm_planning.running import Prepared
     from llm_serving.vllm_engine import VllmEngine
 
 SIMULATIONS = 10
@@ -140,16 +139,11 @@ class Ours:
         self.questions = 0
         begun = perf_counter()
         for world in self._worlds:
-            prepared = prepare_with("puct", world, settings=settings)
-            meters = metered(Engines(self._opened))
-            record = asyncio.run(run_planner(partial(_same, prepared), meters, seed=0))
+            find = partial(prepare_with, "puct", world, settings=settings)
+            record = asyncio.run(run_planner(find, metered(Engines(self._opened)), seed=0))
             record.result()
             self.questions += record.usage[ROLE].calls
         return perf_counter() - begun
-
-
-def _same(prepared: Prepared) -> Prepared:
-    return prepared
 
 
 # THE PEER, in a process of its own ---------------------------------------------------------------
