@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from pydantic import Field
 
+from llm_kernels.files import at_home
 from llm_planning.domain import Domain, DomainError, Step
 from llm_planning.environments.blocksworld.blocks import (
     TABLE,
@@ -20,14 +22,15 @@ from llm_planning.environments.blocksworld.blocks import (
 )
 from llm_planning.environments.blocksworld.generator import FOUR_BLOCKS, TABLE_6, problems
 from llm_planning.environments.blocksworld.language import BlockGrammar, BlockStateModel
+from llm_planning.environments.blocksworld.pddl import read_problems
 from llm_planning.environments.blocksworld.rules import RULES, RuleName
 from llm_planning.environments.blocksworld.solver import shortest_plan
 from llm_planning.environments.blocksworld.subtasks import decomposed, judged, spared
-from llm_planning.settings import Settings
-from llm_planning.specs import DomainSpec
+from llm_planning.settings import Settings, SettingsError
+from llm_planning.specs import DomainSpec, Several, check_task
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from random import Random
 
     from llm_planning.domain import Judged
@@ -49,6 +52,7 @@ class Blocksworld(Domain[Blocks, BlockAction]):
     Attributes:
         puzzle: as given.
         optimum: actions of a shortest plan from the start.
+        traits: `problem`, the number of `blocks`, and the `optimum`.
     """
 
     grammar: BlockGrammar
@@ -74,6 +78,12 @@ class Blocksworld(Domain[Blocks, BlockAction]):
     def optimum(self) -> int:
         """The number of actions of a shortest plan from the start."""
         return len(self.advise(self.puzzle.start))
+
+    @property
+    def traits(self) -> dict[str, str | int]:
+        """What every run's metrics say of the problem."""
+        size = len(self.puzzle.start.names)
+        return {"problem": self.puzzle.name, "blocks": size, "optimum": self.optimum}
 
     def start(self, seed: int) -> Blocks:  # noqa: ARG002 - every seed has the same start
         """s_0."""
@@ -172,12 +182,11 @@ def _section_4_1_4() -> Puzzle:
     return Puzzle("section-4.1.4", Blocks.of(below), Goal(wanted))
 
 
-TASKS: Final[dict[str, Callable[[int], list[Puzzle]]]] = {
-    "hard": lambda seed: problems(TABLE_6, seed=seed),
-    "four-blocks": lambda seed: problems(FOUR_BLOCKS, seed=seed),
-    "section-4.1.4": lambda _: [_section_4_1_4()],
-}
-"""Name of a task -> its problems for a seed."""
+GENERATED: Final[Mapping[str, Mapping[int, int]]] = {"hard": TABLE_6, "four-blocks": FOUR_BLOCKS}
+"""Task of generated problems -> number of blocks -> number of problems."""
+
+TASKS: Final = (*GENERATED, "section-4.1.4")
+"""The names of all tasks; the last one has one problem, the state of that section."""
 
 
 class BlocksworldSettings(Settings):
@@ -187,26 +196,57 @@ class BlocksworldSettings(Settings):
         rules: `variant` moves whole piles, as DRIP does; `standard` has a hand that holds one
             block, as PlanBench has.
         texts: states and goals as `english` sentences, or as `predicates`.
-        problem: number of the problem among those of the task.
+        pddl: a PDDL file of a problem, or a folder of such files, in the place of the task's
+            problems.
+        problem: number of the one problem that is planned, in the order of the task or of the
+            folder. Without it, all problems of a folder are planned, and the first of a task.
         problem_seed: of generated problems; each draws another set.
     """
 
     rules: RuleName = "variant"
     texts: Texts = "english"
-    problem: int = Field(1, ge=1)
+    pddl: str = ""
+    problem: int | None = Field(None, ge=1)
     problem_seed: int = Field(1, ge=0)
 
 
-def _open(task: str, settings: BlocksworldSettings) -> Blocksworld:
-    puzzles = TASKS[task](settings.problem_seed)
-    return Blocksworld(puzzles[settings.problem - 1], rules=settings.rules, texts=settings.texts)
+def _open(task: str, settings: BlocksworldSettings) -> Blocksworld | Several:
+    puzzles = _puzzles(task, settings)
+    if settings.problem is None and os.path.isdir(at_home(settings.pddl)):
+        return Several({one.name: _opened(one, settings) for one in puzzles})
+    number = settings.problem or 1
+    if number > len(puzzles):
+        where = f"pddl={settings.pddl}" if settings.pddl else f"the task {task}"
+        raise SettingsError(
+            f"setting problem={number} is not possible: {where} has {len(puzzles)} problems"
+        )
+    return _opened(puzzles[number - 1], settings)
+
+
+def _puzzles(task: str, settings: BlocksworldSettings) -> list[Puzzle]:
+    check_task(task, known=TASKS, of="blocksworld")
+    if not settings.pddl and task in GENERATED:
+        return problems(GENERATED[task], seed=settings.problem_seed)
+    if settings.problem_seed != BlocksworldSettings.model_fields["problem_seed"].default:
+        where = f"pddl={settings.pddl}" if settings.pddl else f"the task {task}"
+        raise SettingsError(
+            f"setting problem_seed={settings.problem_seed} is not possible with {where}: nothing "
+            "is generated; leave one of them out"
+        )
+    if settings.pddl:
+        return read_problems(settings.pddl, hand=RULES[settings.rules].hand)
+    return [_section_4_1_4()]
+
+
+def _opened(puzzle: Puzzle, settings: BlocksworldSettings) -> Blocksworld:
+    return Blocksworld(puzzle, rules=settings.rules, texts=settings.texts)
 
 
 BLOCKSWORLD = DomainSpec(
     name="blocksworld",
     summary="Blocks in towers: DRIP's variant, which moves whole piles, and the standard rules",
     kind=Blocksworld,
-    tasks=tuple(TASKS),
+    tasks=TASKS,
     settings=BlocksworldSettings,
     open=_open,
 )
