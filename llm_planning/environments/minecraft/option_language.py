@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, Field, create_model
 
@@ -40,7 +40,10 @@ CONDITIONS = (
 )
 """Changes of an attribute other than inventory, equipment and view: its name and new value."""
 
-Count: TypeAlias = Annotated[int, Field(ge=1, le=64)]
+MOST: Final = 64
+"""The largest quantity of an option: a stack."""
+
+Count: TypeAlias = Annotated[int, Field(ge=1, le=MOST)]
 
 
 @dataclass(frozen=True, slots=True)
