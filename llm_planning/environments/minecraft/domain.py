@@ -12,8 +12,9 @@ from llm_planning.environments.minecraft.option_language import (
     Option,
     OptionGrammar,
     Vocabulary,
+    mistaken,
 )
-from llm_planning.environments.minecraft.option_rules import CraftMode, OptionRules, needed
+from llm_planning.environments.minecraft.option_rules import CraftMode, OptionRules, holds, needed
 from llm_planning.environments.minecraft.option_steps import Stations, StepsBefore
 from llm_planning.environments.minecraft.option_world import OptionWorld
 from llm_planning.environments.minecraft.rulebook import game_rules
@@ -133,6 +134,13 @@ class Minecraft(Domain[State, Option]):
         """Whether the task's items are held."""
         return self.world.achieved(state, self.task)
 
+    def milestones(self, state: State) -> Mapping[str, bool]:
+        """Which milestones of the task a state shows."""
+        return {
+            name: any(holds(state, item) for item in items)
+            for name, items in self.task.milestones.items()
+        }
+
     def feasible(self, state: State, action: Option) -> str | None:
         """Why an option cannot be carried out; None if it can."""
         return self.world.feasible(state, action)
@@ -160,6 +168,11 @@ class Minecraft(Domain[State, Option]):
             return Judged("done", "its result is there")
         obstacle = self.world.feasible(state, subtask)
         return Judged("true", "nothing is missing") if obstacle is None else Judged("false", obstacle)
+
+
+    def mistakes(self, subtask: Option) -> Mapping[str, Sequence[Option]]:
+        """Options with another item, verb or quantity."""
+        return mistaken(subtask)
 
 
 def _open(task: str, settings: MinecraftSettings) -> Minecraft:

@@ -294,7 +294,7 @@ class _Draft:
             self._bring_fuel(times)
         self._crafting = before
         if not on_the_way:
-            self.options[verb, recipe.item] += missing
+            self.options[verb, recipe.item] += recipe.makes * times
         self._held[recipe.item] += recipe.makes * times
 
     def _bring(self, kinds: Sequence[str]) -> None:
