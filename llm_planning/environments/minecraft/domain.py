@@ -167,8 +167,9 @@ class Minecraft(Domain[State, Option]):
         if self.world.done(state, subtask):
             return Judged("done", "its result is there")
         obstacle = self.world.feasible(state, subtask)
-        return Judged("true", "nothing is missing") if obstacle is None else Judged("false", obstacle)
-
+        return (
+            Judged("true", "nothing is missing") if obstacle is None else Judged("false", obstacle)
+        )
 
     def mistakes(self, subtask: Option) -> Mapping[str, Sequence[Option]]:
         """Options with another item, verb or quantity."""
