@@ -137,13 +137,14 @@ class Domain(ABC, Generic[S, A]):
             planners in a model's place (`--set roles=rules`). All methods must then be plain
             functions. If `advise` is a coroutine function, rules know the next action only.
         feasible(state, action) -> str | None: why an action cannot be carried out; None if it can.
-        decompose(state, subtask) -> sequence of actions: the subtasks right before `subtask`, in the
-            order in which they are needed; None is the goal. It is empty where nothing comes
+        decompose(state, subtask) -> sequence of actions: the subtasks right before `subtask`, in
+            the order in which they are needed; None is the goal. It is empty where nothing comes
             before. DRIP plans backwards with it and with `judge`.
         judge(state, subtask, parent) -> Judged: whether the effect of a subtask holds, or it can be
             carried out. `parent` is the subtask that it was decomposed from; None if that is the
             goal.
         remainder(state) -> str: the part of the goal that is open, in words. Without it, the goal.
+        optimum(state) -> int: the fewest actions from here to the goal, by an exact solver.
         spared(state, action) -> action: the action in the place of `action` that undoes nothing of
             the goal that is reached.
         mistakes(subtask) -> mapping: kind of mistake -> the subtasks that someone may write by
