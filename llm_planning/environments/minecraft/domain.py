@@ -15,7 +15,7 @@ from llm_planning.environments.minecraft.option_language import (
     mistaken,
 )
 from llm_planning.environments.minecraft.option_rules import CraftMode, OptionRules, holds, needed
-from llm_planning.environments.minecraft.option_steps import Stations, StepsBefore
+from llm_planning.environments.minecraft.option_steps import Stations, StepsBefore, unequipped
 from llm_planning.environments.minecraft.option_world import OptionWorld
 from llm_planning.environments.minecraft.rulebook import game_rules
 from llm_planning.environments.minecraft.state import State
@@ -166,7 +166,7 @@ class Minecraft(Domain[State, Option]):
         """
         if self.world.done(state, subtask):
             return Judged("done", "its result is there")
-        obstacle = self.world.feasible(state, subtask)
+        obstacle = self.world.feasible(state, subtask) or unequipped(state, subtask)
         return (
             Judged("true", "nothing is missing") if obstacle is None else Judged("false", obstacle)
         )

@@ -41,7 +41,7 @@ from llm_planning.environments.minecraft.option_tables import (
     SHEARED,
 )
 from llm_planning.environments.minecraft.rulebook import STATIONS
-from llm_planning.environments.minecraft.surroundings import DIG_TICKS, LEVELS, ON_SURFACE
+from llm_planning.environments.minecraft.surroundings import DIG_TICKS, LEVELS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -106,9 +106,8 @@ class StepsBefore:
         elif verb == "collect":
             fluid = FLUID_IN.get(item, item)
             steps = [self._hold(state, ("bucket",), count), _find(fluid)] if fluid in FLUIDS else []
-        elif verb in {"find", "explore"} and item in LEVELS and item not in ON_SURFACE:
-            pickaxe = next((tool for tool in DIG_TICKS if holds(state, tool)), "wooden_pickaxe")
-            steps = [Option("craft", 1, pickaxe)]
+        elif _lies_below(option):
+            steps = [Option("craft", 1, _pickaxe(state) or "wooden_pickaxe")]
         return _said(steps)
 
     def _for(self, state: State, recipe: Recipe, times: int) -> list[Option | None]:
@@ -178,6 +177,29 @@ class StepsBefore:
             drops = rules.drops.get(item, ())
             needs = [tools[0] for drop in drops[:1] if (tools := rules.tools.get(drop.block))]
         return 1 + max(map(self._effort, needs), default=0)
+
+
+def unequipped(state: State, option: Option) -> str | None:
+    """Why finding is not sensible yet: the basic equipment for it is missing (*DRIP*, Table 11).
+
+    Some of what lies below ground lies open in a few places as well, so the world lets players
+    without a pickaxe look for it, for a long time.
+
+    Returns:
+        The obstacle in words; None if nothing is missing, or the option does not find anything.
+    """
+    if not _lies_below(option) or _pickaxe(state) is not None:
+        return None
+    return f"{option.item} lies below ground: needs a pickaxe"
+
+
+def _lies_below(option: Option) -> bool:
+    return option.verb in {"find", "explore"} and option.item in LEVELS
+
+
+def _pickaxe(state: State) -> str | None:
+    """The fastest pickaxe that is held."""
+    return next((tool for tool in DIG_TICKS if holds(state, tool)), None)
 
 
 def _said(steps: Iterable[Option | None]) -> list[Option]:
