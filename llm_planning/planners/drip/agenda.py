@@ -8,8 +8,9 @@ Against Algorithm 1:
 - C: a decomposition is simulated before it is accepted: its subtasks are carried out by the
   domain's `step`, then the decomposed one must be possible, or the goal reached. Where a subtask is
   refused, or a step draws chance, the simulation says nothing, and the decomposition is accepted.
-- Every subtask is judged at its turn. A subtask that is still impossible after its own subtasks is
-  decomposed again a few times, then given up. So is one that comes apart into nothing new.
+- Parts of the goal that are executable come first. Every other subtask is judged at its turn. One
+  that is impossible after its own subtasks is decomposed again a few times, then given up. So is
+  one that comes apart into nothing new.
 - A final pass drops actions that the plan does without, if no action drew chance.
 """
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic
 
 from llm_planning.domain import A, S, settled
+from llm_planning.planners.drip.progress import Progress
 from llm_planning.search import TrackedRandom
 
 if TYPE_CHECKING:
@@ -46,7 +48,12 @@ class Agenda(Generic[S, A]):
         self._tree = tree
         self._settings = settings
         self._open = getattr(self._domain, "remainder", None)
-        self._spared = getattr(self._domain, "spared", None)
+        self._progress: Progress[S, A] = Progress(
+            acting,
+            tree,
+            reached=self._reached,
+            spared=getattr(self._domain, "spared", None),
+        )
         self._simulator: Simulator[S, A] = Simulator(self._domain)
 
     async def plan(self) -> Ending:
@@ -63,47 +70,40 @@ class Agenda(Generic[S, A]):
             if idle == self._settings.idle:
                 return "stuck"
             before = self._acting.state
-            await self._achieve_children(self._tree.root)
+            await self._achieve_parts(self._tree.root)
             idle = idle + 1 if self._acting.state == before else 0
         self._tree.closed(self._tree.root)
         return "goal"
 
+    async def _achieve_parts(self, root: Node[A]) -> None:
+        """Decomposes what is open of the goal, and achieves the parts.
+
+        Parts of the goal have no order, so those that are executable come first; then the first
+        other one is broken down, and the rest are judged again.
+        """
+        pending: Sequence[Node[A]] = await self._decomposed(root)
+        while pending := await self._progress.carry_out(pending):
+            if await self._reached():
+                return
+            first, *pending = pending
+            await self._achieve(first)
+
     async def _achieve(self, node: Node[A]) -> None:
-        """Brings a subtask about, or gives it up."""
-        for _ in range(self._settings.attempts):
-            if await self._closed(node):
+        """Brings a subtask about, or gives it up. What comes before it is achieved in order."""
+        progress = self._progress
+        for attempt in range(self._settings.attempts + 1):
+            if await progress.closes(node, await progress.judged(node)):
                 return
-            if node.depth == self._settings.max_depth:
+            if attempt == self._settings.attempts or node.depth == self._settings.max_depth:
                 break
-            if not await self._achieve_children(node):
+            children = await self._decomposed(node)
+            if not children:
                 break
-            if await self._reached():
-                return
-        else:
-            if await self._closed(node):
-                return
+            for child in children:
+                await self._achieve(child)
+                if await self._reached():
+                    return
         self._tree.closed(node, "given up")
-
-    async def _achieve_children(self, node: Node[A]) -> bool:
-        """Decomposes a node and achieves its children; whether it has any."""
-        children = await self._decomposed(node)
-        for child in children:
-            await self._achieve(child)
-            if await self._reached():
-                break
-        return bool(children)
-
-    async def _closed(self, node: Node[A]) -> bool:
-        """Judges a subtask, and applies it if it is executable; whether it is closed then."""
-        judged = await self._acting.judge(node.subtask, node.above)
-        self._tree.judged(node, judged)
-        if judged.verdict == "true":
-            action = node.subtask
-            if self._spared is not None:
-                action = await settled(self._spared(self._acting.state, action))
-            if await self._acting.apply(action):
-                self._tree.applied(node, len(self._acting.plan))
-        return node.status == "closed"
 
     async def _decomposed(self, node: Node[A]) -> Sequence[Node[A]]:
         """Asks for a decomposition until the simulation accepts one; the last is taken anyway."""

@@ -22,12 +22,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic
 
 from llm_planning.domain import A, S
+from llm_planning.planners.drip.progress import Progress
 from llm_planning.roles import gather
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llm_planning.domain import Judged
     from llm_planning.planners.drip.acting import Acting, Ending
     from llm_planning.planners.drip.settings import DripSettings
     from llm_planning.planners.drip.tree import Node, ReasoningTree
@@ -47,6 +47,7 @@ class Levels(Generic[S, A]):
     ) -> None:
         self._acting = acting
         self._tree = tree
+        self._progress: Progress[S, A] = Progress(acting, tree)
         self._settings = settings
 
     async def plan(self) -> Ending:
@@ -85,35 +86,12 @@ class Levels(Generic[S, A]):
                 self._tree.closed(node, "given up")
                 await self._check_parent_exec()
             return []
-        remaining = await self._carry_out(children)
+        remaining = await self._progress.carry_out(children)
         if not remaining:
-            again = await gather(self._judged(child) for child in children)
+            again = await gather(self._progress.judged(child) for child in children)
             if all(judged.verdict != "false" for judged in again):
                 await self._check_parent_exec()
         return remaining
-
-    async def _carry_out(self, pending: Sequence[Node[A]]) -> list[Node[A]]:
-        """Lines 6 to 19: applies what is executable, until nothing is; returns F_remaining."""
-        remaining = list(pending)
-        while remaining:
-            verdicts = await gather(self._judged(node) for node in remaining)
-            before = self._acting.state
-            left: list[Node[A]] = []
-            for place, (node, judged) in enumerate(zip(remaining, verdicts, strict=True), start=1):
-                self._tree.judged(node, judged)
-                if judged.verdict == "true":
-                    await self._apply(node)
-                if node.status == "open":
-                    left.append(node)
-                if judged.verdict == "true" and (
-                    node.status == "closed" or self._acting.state is not before
-                ):
-                    left += remaining[place:]
-                    break
-            else:
-                return left
-            remaining = left
-        return []
 
     async def _check_parent_exec(self) -> None:
         """checkParentExec(n_0): applies parents all of whose children are closed, deepest first."""
@@ -124,24 +102,15 @@ class Levels(Generic[S, A]):
             for node in sorted(parents, key=lambda node: -node.depth):
                 if not _is_executable(node):
                     continue
-                self._tree.judged(node, judged := await self._judged(node))
-                if judged.verdict == "true":
-                    await self._apply(node)
-                found = found or node.status == "closed"
+                closed = await self._progress.closes(node, await self._progress.judged(node))
+                found = found or closed
 
     async def _judge_anew(self, remaining: Sequence[Node[A]]) -> list[Node[A]]:
         """Judges the root's children anew; returns those to decompose again."""
         children = [child for child in self._tree.root.children if child.status != "given up"]
-        left = await self._carry_out(children)
+        left = await self._progress.carry_out(children)
         in_progress = {above for node in remaining if node.is_open for above in node.path}
         return [child for child in left if child not in in_progress]
-
-    async def _judged(self, node: Node[A]) -> Judged:
-        return await self._acting.judge(node.subtask, node.above)
-
-    async def _apply(self, node: Node[A]) -> None:
-        if await self._acting.apply(node.subtask):
-            self._tree.applied(node, len(self._acting.plan))
 
 
 def _is_executable(node: Node[A]) -> bool:

@@ -244,7 +244,7 @@ class DripRoles(Generic[S, A]):
         *,
         sampling: Callable[[QuestionT], Sampling] = lambda _: Sampling(temperature=0.0),
     ) -> Role[QuestionT, AnswerT]:
-        """Makes a role with the answerer that the setting `roles` says, and counts its questions."""
+        """Makes a role with the answerer that `roles` says, and counts its questions."""
         errors = self._errors_of(name)
         role: Role[QuestionT, AnswerT]
         if errors is not None:
