@@ -150,6 +150,9 @@ class Domain(ABC, Generic[S, A]):
         mistakes(subtask) -> mapping: kind of mistake -> the subtasks that someone may write by
             mistake in the place of `subtask`, at least one for each kind. Oracles err so, item by
             item.
+        milestones(state) -> mapping: name in snake_case -> whether a state shows that the milestone
+            is passed, always the same names. The record of an episode says when each was first
+            passed.
         teacher(held_out) -> Teacher: static; makes what `llm-planning distill` teaches with, a
             `roles.exercises.Teacher`. `held_out` has the names that are left out; None leaves out
             what the domain leaves out by default.
