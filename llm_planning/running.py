@@ -308,6 +308,13 @@ def models_of_roles(spec: PlannerSpec, chosen: Chosen) -> dict[str, str]:
     return {role: name for role, name in models.items() if role in spec.roles}
 
 
+def asks_model(spec: PlannerSpec, chosen: Chosen) -> bool:
+    """Whether the run's model may be asked: no if rules or models of their own answer all roles."""
+    if not (spec.roles and isinstance(chosen.planner, RoleSettings)):
+        return True
+    return any(chosen.planner.assignment.of(role) == "llm" for role in spec.roles)
+
+
 def fitting_domains(spec: PlannerSpec) -> list[DomainSpec]:
     """This project's own domains that a planner can plan in."""
     return [one for one in DOMAINS.values() if not spec.benchmark and not spec.lacks(one)]
