@@ -153,11 +153,13 @@ class Minecraft(Domain[State, Option]):
         """The options that the goal still takes, in an order that works."""
         return needed(self._rules, state, self.task.wanted)
 
+    def named(self, state: State) -> Sequence[Option]:
+        """The options that the goal names: those that give its items."""
+        return self._steps.goal(state, self.task.wanted)
+
     def decompose(self, state: State, subtask: Option | None) -> Sequence[Option]:
-        """The options immediately before one, or those that reach the goal (*DRIP*, Table 10)."""
-        if subtask is None:
-            return self._steps.goal(state, self.task.wanted)
-        return self._steps.before(state, subtask)
+        """The options immediately before one (*DRIP*, Table 10); before the goal, those it names."""
+        return self.named(state) if subtask is None else self._steps.before(state, subtask)
 
     def judge(self, state: State, subtask: Option, parent: Option | None) -> Judged:  # noqa: ARG002
         """Whether an option's result is there, or else whether it can be carried out (Table 11).
