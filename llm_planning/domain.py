@@ -146,7 +146,6 @@ class Domain(ABC, Generic[S, A]):
             carried out. `parent` is the subtask that it was decomposed from; None if that is the
             goal.
         remainder(state) -> str: the part of the goal that is open, in words. Without it, the goal.
-        optimum(state) -> int: the fewest actions from here to the goal, by an exact solver.
         spared(state, action) -> action: the action in the place of `action` that undoes nothing of
             the goal that is reached.
         mistakes(subtask) -> mapping: kind of mistake -> the subtasks that someone may write by
@@ -155,6 +154,8 @@ class Domain(ABC, Generic[S, A]):
         milestones(state) -> mapping: name in snake_case -> whether a state shows that the milestone
             is passed, always the same names. The record of an episode says when each was first
             passed.
+        traits: mapping of name -> number or word, which joins the metrics of every run, such as
+            `optimum`, the fewest actions from the start to the goal.
         teacher(held_out) -> Teacher: static; makes what `llm-planning distill` teaches with, a
             `roles.exercises.Teacher`. `held_out` has the names that are left out; None leaves out
             what the domain leaves out by default.

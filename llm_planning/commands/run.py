@@ -296,6 +296,7 @@ def _report(outcome: Outcome, record: PlannerRun) -> dict[str, Any]:
         "success": outcome.success,
         "metrics": dict(outcome.metrics),
         "plan": list(outcome.plan),
+        **{key: outcome.trace[key] for key in ("problems",) if key in outcome.trace},
         "oracles": list(outcome.trace.get("oracles", ())),
         "seconds": round(record.seconds, 3),
         "usage": {

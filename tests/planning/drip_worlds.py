@@ -39,11 +39,10 @@ def chain(on, block):
 
 
 class Blocks(Domain):
-    goal = "the towers"
-
     def __init__(self, start, goal):
         self.initial = towers(start)
         self.wanted = {a: b for a, b in towers(goal) if b != TABLE}
+        self.goal = self.remainder(())
         names = [block for block, _ in self.initial]
         self.names = names
         self.all = [
@@ -133,7 +132,7 @@ class Blocks(Domain):
 
     def remainder(self, state):
         on = dict(state)
-        return ", ".join(f"{a} on {b}" for a, b in self.wanted.items() if on[a] != b)
+        return ", ".join(f"{a} on {b}" for a, b in self.wanted.items() if on.get(a) != b)
 
     def mistakes(self, subtask):
         others = [name for name in self.names if name not in subtask]

@@ -85,6 +85,7 @@ class Minecraft(Domain[State, Option]):
         self.task = EVERY_TASK[task] if isinstance(task, str) else task
         self.goal = self.task.goal
         self.options = options
+        self.stations = stations
         self.grammar, self.state_model = _language(vocabulary)
         self.wording = _wording()
         self.world = _world(options)
@@ -222,7 +223,7 @@ def _world(options: CraftMode) -> OptionWorld:
 
 @cache
 def _wording() -> Mapping[str, str]:
-    """Tree of Options' template -> the blocks that replace its own in Minecraft."""
+    """Template of Tree of Options or DRIP -> the blocks that replace its own in Minecraft."""
     folder = files(__package__) / "option_prompts"
     return {
         file.name.removesuffix(".j2"): file.read_text("utf-8")

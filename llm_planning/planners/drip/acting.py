@@ -111,7 +111,7 @@ class Acting(Generic[S, A]):
         return await self._judge(Judgement(subtask, parent, self.state, await self.described()))
 
     async def apply(self, action: A) -> bool:
-        """Carries an action out: S_{t+1} ← apply(g, S_t) and π ← π ∪ {g}.
+        """Acts, so that S_{t+1} ← apply(g, S_t), and π ← π ∪ {g}.
 
         Returns:
             Whether the action was carried out completely.

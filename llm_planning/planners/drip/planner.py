@@ -155,8 +155,7 @@ async def _outcome(
     failure = None
     if not execution.success:
         failure = blame(domain, acting.states[0], execution.moves, wrong=ask.wrong, ending=ending)
-    exact = getattr(domain, "optimum", None)
-    optimum = exact(acting.states[0]) if exact else None
+    optimum = getattr(domain, "traits", {}).get("optimum")
     excess = len(plan) - optimum if execution.success and optimum is not None else None
     conclusion = f"carried out: the goal is {'reached' if execution.success else 'not reached'}"
     why = [] if failure is None else [f"failure: {failure.kind} ({failure.cause})"]
@@ -169,7 +168,6 @@ async def _outcome(
             "failure": failure and failure.kind,
             "failure_cause": failure and failure.cause,
             "actions": len(plan),
-            "optimum": optimum,
             "excess": excess,
             "refused": acting.refused,
             "decompositions": acting.decomposed,
@@ -186,5 +184,5 @@ async def _outcome(
             "oracles": ask.oracles,
             "execution": execution.to_json(),
         },
-        text="\n".join([*([str(tree), ""] if tree else []), conclusion, *why]),
+        text="\n".join([*([str(tree), ""] if tree else []), conclusion, *why, *execution.told_milestones()]),
     )
