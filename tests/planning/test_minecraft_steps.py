@@ -1,5 +1,7 @@
 """Backward decomposition in Minecraft: the steps before an option, verdicts, mistakes, milestones."""
 
+import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -10,6 +12,7 @@ from llm_planning.environments.minecraft.option_language import MOST, OptionGram
 from llm_planning.environments.minecraft.option_verbs import ATTEMPTS
 from llm_planning.environments.minecraft.tasks import PLAINS
 from llm_planning.execution import world_draws
+from llm_planning.planners.drip.prompts import compose
 
 PLACED, HELD = (Minecraft(options="single", stations=kind) for kind in ("placed", "held"))
 
@@ -144,6 +147,29 @@ def test_verdicts():
 @pytest.mark.parametrize("parent", [None, option("craft 1 iron_pickaxe")])
 def test_it_does_not_matter_what_a_subtask_is_for(parent):
     assert PLACED.judge(holding(stick=2), option("craft 2 stick"), parent).verdict == "done"
+
+
+# what models are told
+
+
+@pytest.mark.parametrize(("world", "verb"), [(PLACED, "place"), (HELD, "craft")])
+def test_the_example_of_a_decomposition_is_what_the_rules_say(world, verb):
+    (system, _) = compose("decompose", world).messages(
+        {"subtask": "craft 1 iron_pickaxe", "described": ""}
+    )
+    said = json.loads(re.search(r'Before "craft 1 iron_pickaxe": (.*?\]\})', system.content)[1])
+    written = [str(world.grammar.read(one)) for one in said["subtasks"]]
+    assert written == before("craft 1 iron_pickaxe", world)
+    assert written[-1] == f"{verb} 1 crafting_table"
+
+
+def test_the_example_of_a_judgement_is_what_the_rules_say():
+    (system, _) = compose("judge", PLACED).messages(
+        {"subtask": "", "parent": None, "described": "", "vote": 0}
+    )
+    said = json.loads(re.search(r"with 5 cobblestone: (.*?\})", system.content)[1])
+    state = holding(blocks=["crafting_table"], cobblestone=5)
+    assert judged("craft 1 furnace", state) == (said["verdict"], said["reason"])
 
 
 # mistakes

@@ -85,6 +85,7 @@ class Minecraft(Domain[State, Option]):
         self.task = EVERY_TASK[task] if isinstance(task, str) else task
         self.goal = self.task.goal
         self.options = options
+        self.stations = stations
         self.grammar, self.state_model = _language(vocabulary)
         self.wording = _wording()
         self.world = _world(options)
@@ -153,11 +154,13 @@ class Minecraft(Domain[State, Option]):
         """The options that the goal still takes, in an order that works."""
         return needed(self._rules, state, self.task.wanted)
 
+    def named(self, state: State) -> Sequence[Option]:
+        """The options that the goal names: those that give its items."""
+        return self._steps.goal(state, self.task.wanted)
+
     def decompose(self, state: State, subtask: Option | None) -> Sequence[Option]:
-        """The options immediately before one, or those that reach the goal (*DRIP*, Table 10)."""
-        if subtask is None:
-            return self._steps.goal(state, self.task.wanted)
-        return self._steps.before(state, subtask)
+        """The options immediately before one (*DRIP*, Table 10); before the goal, those it names."""
+        return self.named(state) if subtask is None else self._steps.before(state, subtask)
 
     def judge(self, state: State, subtask: Option, parent: Option | None) -> Judged:  # noqa: ARG002
         """Whether an option's result is there, or else whether it can be carried out (Table 11).
@@ -220,7 +223,7 @@ def _world(options: CraftMode) -> OptionWorld:
 
 @cache
 def _wording() -> Mapping[str, str]:
-    """Tree of Options' template -> the blocks that replace its own in Minecraft."""
+    """Template of Tree of Options or DRIP -> the blocks that replace its own in Minecraft."""
     folder = files(__package__) / "option_prompts"
     return {
         file.name.removesuffix(".j2"): file.read_text("utf-8")
