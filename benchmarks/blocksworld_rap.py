@@ -1,4 +1,4 @@
-"""PUCT with a model's exact prior over actions, beside llm-reasoners' MCTS with its own model class.
+"""PUCT with a model's exact prior over actions, beside llm-reasoners' MCTS and its model class.
 
 Twenty problems of four blocks; one search from the start of each, with equally many simulations,
 over the same actions, each scored after the same prompt. The peer is given its best: prompts that
@@ -105,9 +105,7 @@ class Ours:
         questions: states whose prior was asked for in the last run.
     """
 
-    def __init__(
-        self, opened: VllmEngine, worlds: Sequence[Blocksworld], simulations: int
-    ) -> None:
+    def __init__(self, opened: VllmEngine, worlds: Sequence[Blocksworld], simulations: int) -> None:
         self._opened = opened
         self._worlds = worlds
         self._simulations = simulations

@@ -170,9 +170,7 @@ def _valued(runs: Runs, what: Measure) -> list[tuple[RunRecord, float]]:
         return [(record, float(id(record) in fitting)) for record in runs.done]
     (field,) = what.fields
     read = _number if what.kind in {"mean", "median"} else _truth
-    return [
-        (record, read(record, field)) for record in runs.done if record.get(field) is not None
-    ]
+    return [(record, read(record, field)) for record in runs.done if record.get(field) is not None]
 
 
 def _by_pair(

@@ -48,7 +48,7 @@ from pydantic import (
 )
 
 from llm_planning.experiments.runs import check_field_name, is_trial_field
-from llm_planning.experiments.statistics import Interval
+from llm_planning.experiments.statistics import Interval  # noqa: TC001 (a model's field)
 from llm_planning.names import remedy
 from llm_planning.registry import recorded_as
 

@@ -321,7 +321,10 @@ def test_an_odds_ratio_that_is_not_finite(configs, tmp_path):
     add_table(configs, COMPARING)
     results = [
         *(too(seed=seed, success=True, failure=None) for seed in range(2)),
-        *(cot(seed=seed, success=success, failure=None) for seed, success in enumerate([False, None])),
+        *(
+            cot(seed=seed, success=success, failure=None)
+            for seed, success in enumerate([False, None])
+        ),
     ]
     made = measured(configs, tmp_path / "sweep", results, ())
     assert "– (no finite value: a count is 0; 1 without a value)" in markdown(made, {"sweep": "s"})
