@@ -86,7 +86,7 @@ async def test_an_impossible_subtask_is_given_up_after_its_attempts():
     right = FIGURE_3.decompose
 
     def decompose(state, subtask):
-        return [action("put-down b")] if str(subtask) == "stack y r" else right(state, subtask)
+        return [action("put-down o")] if str(subtask) == "stack y r" else right(state, subtask)
 
     world = renamed(FIGURE_3, decompose=decompose)
     outcome, events = await told("drip-plus", world, attempts=2, idle=1, askings=1)
