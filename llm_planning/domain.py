@@ -42,6 +42,7 @@ __all__ = [
     "OneOf",
     "StateModel",
     "Step",
+    "Verdict",
     "settled",
 ]
 
@@ -95,16 +96,19 @@ class Step(NamedTuple, Generic[S]):
         return self.state if self.observation is None else self.observation
 
 
+Verdict: TypeAlias = Literal["done", "true", "false"]
+"""What is found of a subtask: its effect holds already; it can be carried out now; it cannot."""
+
+
 class Judged(NamedTuple):
-    """A verdict on a subtask: whether it can be carried out now.
+    """The executability of a subtask in a state (DRIP, Section 3.2 and Tables 8 and 11).
 
     Attributes:
-        verdict: `done` if its effect holds already, `true` if it can be carried out, `false` if
-            not.
-        reason: in words.
+        verdict: see `Verdict`.
+        reason: why, in a few words.
     """
 
-    verdict: Literal["done", "true", "false"]
+    verdict: Verdict
     reason: str = ""
 
 
@@ -133,6 +137,20 @@ class Domain(ABC, Generic[S, A]):
             planners in a model's place (`--set roles=rules`). All methods must then be plain
             functions. If `advise` is a coroutine function, rules know the next action only.
         feasible(state, action) -> str | None: why an action cannot be carried out; None if it can.
+        decompose(state, subtask) -> sequence of actions: the subtasks right before `subtask`, in
+            the order in which they are needed; None is the goal. It is empty where nothing comes
+            before. DRIP plans backwards with it and with `judge`.
+        judge(state, subtask, parent) -> Judged: whether the effect of a subtask holds, or it can be
+            carried out. `parent` is the subtask that it was decomposed from; None if that is the
+            goal.
+        remainder(state) -> str: the part of the goal that is open, in words. Without it, the goal.
+        spared(state, action) -> action: the action in the place of `action` that undoes nothing of
+            the goal that is reached.
+        mistakes(subtask) -> mapping: kind of mistake -> the subtasks that someone may write by
+            mistake in the place of `subtask`, at least one for each kind. Oracles err so, item by
+            item.
+        traits: mapping of name -> number or word, which joins the metrics of every run, such as
+            `optimum`, the fewest actions from the start to the goal.
         teacher(held_out) -> Teacher: static; makes what `llm-planning distill` teaches with, a
             `roles.exercises.Teacher`. `held_out` has the names that are left out; None leaves out
             what the domain leaves out by default.

@@ -104,6 +104,14 @@ class Goal:
         wrong = sum(below.get(block) != under for block, under in self.on)
         return wrong + sum(block in above or block == state.held for block in self.clear)
 
+    def open(self, state: Blocks) -> Goal:
+        """The goal's facts that do not hold in a state."""
+        below, above = state.below, state.above
+        return Goal(
+            tuple((block, under) for block, under in self.on if below.get(block) != under),
+            tuple(block for block in self.clear if block in above or block == state.held),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class BlockAction:

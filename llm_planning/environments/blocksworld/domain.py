@@ -139,6 +139,30 @@ class Blocksworld(Domain[Blocks, BlockAction]):
         self._need_variant()
         return judged(self.puzzle.goal, state, subtask, parent)
 
+    def remainder(self, state: Blocks) -> str:
+        """The goal's facts that do not hold yet."""
+        return goal_text(self.puzzle.goal.open(state), texts=self._texts)
+
+    def mistakes(self, subtask: BlockAction) -> Mapping[str, Sequence[BlockAction]]:
+        """Actions with another block in one place, and actions with another verb."""
+        every = self._rules.every(self.puzzle.start.names)
+        block, onto = subtask.block, subtask.onto
+        kinds = {
+            "block": [
+                one
+                for one in every
+                if one.verb == subtask.verb and (one.block == block) != (one.onto == onto)
+            ],
+            "verb": [
+                one
+                for one in every
+                if one.verb != subtask.verb
+                and one.block == block
+                and (not onto or one.onto in {"", onto})
+            ],
+        }
+        return {kind: written for kind, written in kinds.items() if written}
+
     def spared(self, state: Blocks, action: BlockAction) -> BlockAction:
         """The action in the place of another that breaks nothing; see `subtasks.spared`."""
         self._need_variant()

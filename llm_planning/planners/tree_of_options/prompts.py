@@ -126,17 +126,17 @@ def compose(
         "moment": moment,
         "count": count,
         "options": domain.grammar.told,
-        "fields": _listed(domain.grammar.fields),
+        "fields": listed(domain.grammar.fields),
         "about": domain.about,
         "world": domain,
     }
     model = getattr(domain, "state_model", None)
     if model is not None:
-        constants["state_fields"] = _listed(model.answer.model_fields)
+        constants["state_fields"] = listed(model.answer.model_fields)
     return Prompt(sources, system=system, user=user, constants=constants)
 
 
-def _listed(names: Iterable[str]) -> str:
+def listed(names: Iterable[str]) -> str:
     """Joins names as in a sentence: a, b and c."""
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last

@@ -1,0 +1,192 @@
+"""DRIP+: backward decomposition, depth first, on the present state.
+
+Against Algorithm 1:
+
+- A: the goal is tested on the state after every action. What is open of it is decomposed again,
+  until it holds or nothing changes any more.
+- B: `Domain.spared` puts an action that undoes nothing of the goal in the place of one that does.
+- C: a decomposition is simulated before it is accepted: its subtasks are carried out by the
+  domain's `step`, then the decomposed one must be possible, or the goal reached. Where a subtask is
+  refused, or a step draws chance, the simulation says nothing, and the decomposition is accepted.
+- Parts of the goal that are executable come first. Every other subtask is judged at its turn. One
+  that is impossible after its own subtasks is decomposed again a few times, then given up. So is
+  one that comes apart into nothing new.
+- A final pass drops actions that the plan does without, if no action drew chance.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic
+
+from llm_planning.domain import A, S, settled
+from llm_planning.planners.drip.progress import Progress
+from llm_planning.search import TrackedRandom
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llm_planning.domain import Step
+    from llm_planning.planners.drip.acting import Acting, Ending
+    from llm_planning.planners.drip.settings import DripPlusSettings
+    from llm_planning.planners.drip.tree import Node, ReasoningTree
+
+
+class Agenda(Generic[S, A]):
+    """DRIP+.
+
+    Args:
+        acting: asks, applies and keeps the plan.
+        tree: T, with its root only.
+        settings: of the planner.
+    """
+
+    def __init__(
+        self, acting: Acting[S, A], tree: ReasoningTree[A], settings: DripPlusSettings
+    ) -> None:
+        self._acting = acting
+        self._domain: Any = acting.domain
+        self._tree = tree
+        self._settings = settings
+        self._open = getattr(self._domain, "remainder", None)
+        self._progress: Progress[S, A] = Progress(
+            acting,
+            tree,
+            reached=self._reached,
+            spared=getattr(self._domain, "spared", None),
+        )
+        self._simulator: Simulator[S, A] = Simulator(self._domain)
+
+    async def plan(self) -> Ending:
+        """Decomposes what is open of the goal and achieves it, round by round.
+
+        Returns:
+            Why it stopped.
+
+        Raises:
+            RanOutError: the plan or the number of decompositions is at its limit.
+        """
+        idle = 0
+        while not await self._reached():
+            if idle == self._settings.idle:
+                return "stuck"
+            before = self._acting.state
+            await self._achieve_parts(self._tree.root)
+            idle = idle + 1 if self._acting.state == before else 0
+        self._tree.closed(self._tree.root)
+        return "goal"
+
+    async def _achieve_parts(self, root: Node[A]) -> None:
+        """Decomposes what is open of the goal, and achieves the parts.
+
+        Parts of the goal have no order, so those that are executable come first; then the first
+        other one is broken down, and the rest are judged again.
+        """
+        pending: Sequence[Node[A]] = await self._decomposed(root)
+        while pending := await self._progress.carry_out(pending):
+            if await self._reached():
+                return
+            first, *pending = pending
+            await self._achieve(first)
+
+    async def _achieve(self, node: Node[A]) -> None:
+        """Brings a subtask about, or gives it up. What comes before it is achieved in order."""
+        progress = self._progress
+        for attempt in range(self._settings.attempts + 1):
+            if await progress.closes(node, await progress.judged(node)):
+                return
+            if attempt == self._settings.attempts or node.depth == self._settings.max_depth:
+                break
+            children = await self._decomposed(node)
+            if not children:
+                break
+            for child in children:
+                await self._achieve(child)
+                if await self._reached():
+                    return
+        self._tree.closed(node, "given up")
+
+    async def _decomposed(self, node: Node[A]) -> Sequence[Node[A]]:
+        """Asks for a decomposition until the simulation accepts one; the last is taken anyway."""
+        state, domain = self._acting.state, self._domain
+        goal = domain.goal if self._open is None else await settled(self._open(state))
+        subtasks: Sequence[A] = ()
+        for asking in range(self._settings.askings):
+            self._acting.spend(1)
+            subtasks = await self._acting.decompose_now(node.subtask, goal, asking=asking)
+            if await self._simulates(node.subtask, subtasks):
+                break
+        return self._tree.decomposed(node, subtasks)
+
+    async def _simulates(self, subtask: A | None, before: Sequence[A]) -> bool:
+        """Whether nothing speaks against a decomposition."""
+        state = self._acting.state
+        for action in before:
+            step = await self._simulator.step(state, action)
+            if step is None or step.obstacle is not None:
+                return True
+            state = step.state
+        if subtask is None:
+            return await self._holds(state)
+        step = await self._simulator.step(state, subtask)
+        return step is None or step.obstacle is None
+
+    async def _reached(self) -> bool:
+        return await self._holds(self._acting.state)
+
+    async def _holds(self, state: S) -> bool:
+        return bool(await settled(self._domain.success(state)))
+
+
+class Simulator(Generic[S, A]):
+    """Carries actions out where no chance is drawn.
+
+    Args:
+        domain: its `step` and `success` simulate.
+    """
+
+    def __init__(self, domain: Any) -> None:  # noqa: ANN401
+        self._domain = domain
+        self._draws = TrackedRandom()
+
+    async def step(self, state: S, action: A) -> Step[S] | None:
+        """The step of an action; None if it draws chance."""
+        self._draws.drawn = False
+        step: Step[S] = await settled(self._domain.step(state, action, self._draws))
+        return None if self._draws.drawn else step
+
+    async def reaches(self, state: S, plan: Sequence[A]) -> bool:
+        """Whether a plan reaches the goal, with no action refused."""
+        for action in plan:
+            step = await self.step(state, action)
+            if step is None or step.obstacle is not None:
+                return False
+            state = step.state
+        return bool(await settled(self._domain.success(state)))
+
+    async def without_superfluous(self, start: S, plan: Sequence[A]) -> list[A]:
+        """Drops actions that a plan does without, one by one from the front, until all are needed.
+
+        Args:
+            start: S_0.
+            plan: π.
+
+        Returns:
+            π without them; π itself if it does not reach the goal.
+        """
+        kept: list[A] = list(plan)
+        if not await self.reaches(start, kept):
+            return kept
+        length = 0
+        while len(kept) != length:
+            length = len(kept)
+            kept = await self._pass(start, kept)
+        return kept
+
+    async def _pass(self, state: S, plan: Sequence[A]) -> list[A]:
+        kept: list[A] = []
+        for place, action in enumerate(plan, start=1):
+            if not await self.reaches(state, plan[place:]):
+                kept.append(action)
+                step = await self.step(state, action)
+                state = step.state if step else state
+        return kept
