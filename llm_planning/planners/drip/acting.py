@@ -60,6 +60,7 @@ class Acting(Generic[S, A]):
         self.refused = 0
         self._budget = budget
         self._decompositions = decompositions
+        self._named: Any = getattr(roles.domain, "named", None)
         self._decompose = roles.decompose()
         self._judge = roles.judge()
         self._apply = roles.apply()
@@ -82,7 +83,12 @@ class Acting(Generic[S, A]):
         self.decomposed += decompositions
 
     async def decompose(self, subtask: A | None) -> Sequence[A]:
-        """Asks for the subtasks right before g, without a look at the state."""
+        """Asks for the subtasks right before g, without a look at the state.
+
+        Those of the goal are not asked for where the domain names them (`Domain.named`).
+        """
+        if subtask is None and self._named is not None:
+            return await settled(self._named(self.state))
         return await self._decompose(Decomposition(subtask, self.domain.goal, self.state))
 
     async def decompose_now(self, subtask: A | None, goal: str, *, asking: int) -> Sequence[A]:
@@ -93,6 +99,8 @@ class Acting(Generic[S, A]):
             goal: what is open of the goal, in words.
             asking: how often it was asked about before, as the simulation refused the answer.
         """
+        if subtask is None and self._named is not None:
+            return await settled(self._named(self.state))
         described = await self.described()
         return await self._decompose(
             Decomposition(subtask, goal, self.state, described=described, asking=asking)
