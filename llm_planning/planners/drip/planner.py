@@ -184,5 +184,7 @@ async def _outcome(
             "oracles": ask.oracles,
             "execution": execution.to_json(),
         },
-        text="\n".join([*([str(tree), ""] if tree else []), conclusion, *why, *execution.told_milestones()]),
+        text="\n".join(
+            [*([str(tree), ""] if tree else []), conclusion, *why, *execution.told_milestones()]
+        ),
     )
