@@ -88,7 +88,7 @@ class Prepared:
             Exception: an error of the domain or of the planner.
         """
         async with AsyncExitStack() as opened:
-            world = None
+            world: Any = None
             if self.domain is not None:
                 world = self.domain.open(self.task, self.chosen.domain)
                 if isinstance(world, AbstractAsyncContextManager) and not isinstance(world, Domain):

@@ -110,7 +110,7 @@ def write_problem(puzzle: Puzzle) -> str:
         >>> from llm_planning.environments.blocksworld.blocks import Blocks, Goal, Puzzle
         >>> start = Blocks.of({"a": "b", "b": "table"})
         >>> print(write_problem(Puzzle("little", start, Goal((("b", "a"),)))))
-        (define (problem little)
+        (define (problem blocks-little)
           (:domain blocksworld-4ops)
           (:objects a b)
           (:init (handempty) (on a b) (ontable b) (clear a))
@@ -123,7 +123,7 @@ def write_problem(puzzle: Puzzle) -> str:
     init = _texts([hand, *map(_standing, start.on), *clear])
     wanted = _texts([*map(_standing, goal.on), *(("clear", block) for block in goal.clear)])
     return (
-        f"(define (problem {re.sub('[^a-z0-9-]+', '-', puzzle.name.lower())})\n"
+        f"(define (problem blocks-{re.sub('[^a-z0-9-]+', '-', puzzle.name.lower())})\n"
         "  (:domain blocksworld-4ops)\n"
         f"  (:objects {' '.join(start.names)})\n"
         f"  (:init {init})\n"

@@ -1,10 +1,11 @@
 """Whose error a failed plan is, told by machine as Table 2 tells it by hand.
 
 Table 2 knows errors of the model in decompositions and errors of the framework. Here a model also
-judges and applies, and limits run out:
+judges, applies or acts, and limits run out:
 
     decomposition   an answer of `decompose` differs from the domain's rules
     judgement       an answer of `judge` does
+    action          ReAct said the end too early or went on too long (`act`)
     application     an answer of `apply` does
     limit           every answer was right, and a limit ran out
     framework       every answer was right, and the goal is not reached all the same
@@ -25,11 +26,14 @@ if TYPE_CHECKING:
     from llm_planning.execution import Move
     from llm_planning.planners.drip.acting import Ending
 
-Class: TypeAlias = Literal["decomposition", "judgement", "application", "limit", "framework"]
+Class: TypeAlias = Literal[
+    "decomposition", "judgement", "action", "application", "limit", "framework"
+]
 
 _BY_ROLE: Mapping[str, Class] = {
     "decompose": "decomposition",
     "judge": "judgement",
+    "act": "action",
     "apply": "application",
 }
 

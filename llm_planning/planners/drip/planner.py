@@ -13,6 +13,7 @@ from llm_planning.planners.drip.failures import blame
 from llm_planning.planners.drip.forward import Forward
 from llm_planning.planners.drip.levels import Levels
 from llm_planning.planners.drip.roles import DripRoles
+from llm_planning.planners.drip.settings import ROLES
 from llm_planning.planners.drip.tree import ReasoningTree
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ async def _outcome(
             "decompositions": acting.decomposed,
             "judgements": ask.asked["judge"],
             "depth": tree.depth if tree else 0,
-            **{f"wrong_{role}": ask.wrong[role] for role in ("decompose", "judge", "apply")},
+            **{f"wrong_{role}": ask.wrong[role] for role in ROLES},
         },
         trace={
             "task": problem.task,

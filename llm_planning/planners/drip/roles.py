@@ -159,7 +159,9 @@ class DripRoles(Generic[S, A]):
         def read(_: NextAction[S, A], said: Any) -> Sequence[A]:  # noqa: ANN401
             return [] if said.next == "end" else [grammar.read(said.next.model_dump())]
 
-        return self._role("act", answer, read)
+        role = self._role("act", answer, read)
+        # Several actions may be right, but only one verdict on the end.
+        return self._checked("act", role, same=lambda a, b: bool(a) == bool(b))
 
     async def _act(self, asked: Application[S, A], /) -> Applied[S]:
         self.asked["apply"] += 1
