@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 UNSTATED = "not stated"
 """The paper's value of a setting that the paper does not name."""
 
+MANY = 10
+"""So many whole numbers in a row are told by their ends."""
+
 
 class EmptyReportError(ValueError):
     """A ledger has no run for a table."""
@@ -251,11 +254,16 @@ def _compared(table: PublishedTable, comparison: Comparison, runs: Runs) -> Comp
         raise AssertionError(comparison.column)
     return ComparedColumn(
         column=column,
-        first=", ".join(map(table.name, comparison.first.values())),
-        second=", ".join(map(table.name, comparison.second.values())),
+        first=_named(table, comparison.first.values()),
+        second=_named(table, comparison.second.values()),
         published=comparison.published,
         difference=compare(runs.select(column.where), what, comparison),
     )
+
+
+def _named(table: PublishedTable, values: Iterable[object]) -> str:
+    """The names of values; a setting that the planner does not have is left out."""
+    return ", ".join(table.name(value) for value in values if value is not None)
 
 
 def _settings(setups: Iterable[Setup], runs: Runs) -> Iterable[SettingUsed]:
@@ -265,7 +273,7 @@ def _settings(setups: Iterable[Setup], runs: Runs) -> Iterable[SettingUsed]:
         yield SettingUsed(
             label=setup.label,
             paper=UNSTATED if setup.paper is None else str(setup.paper),
-            here=tuple(map(str, field_values(setup.field, runs))),
+            here=told(field_values(setup.field, runs)),
         )
     fields = (field for record in runs.all for field in record if field.startswith("settings."))
     for field in dict.fromkeys(fields):
@@ -274,5 +282,27 @@ def _settings(setups: Iterable[Setup], runs: Runs) -> Iterable[SettingUsed]:
             yield SettingUsed(
                 label=field.removeprefix("settings."),
                 paper=UNSTATED,
-                here=tuple(map(str, field_values(field, runs))),
+                here=told(field_values(field, runs)),
             )
+
+
+def told(values: Iterable[object]) -> tuple[str, ...]:
+    """Values of a setting as texts; `MANY` whole numbers without a gap as the first and the last.
+
+    Example:
+        >>> told((0, *range(5, 15), 20, "rules"))
+        ('0', '5 to 14', '20', 'rules')
+    """
+    runs: list[list[object]] = []
+    for value in values:
+        last = runs[-1][-1] if runs else None
+        follows = type(value) is int and type(last) is int and value == last + 1
+        if follows:
+            runs[-1].append(value)
+        else:
+            runs.append([value])
+    return tuple(
+        text
+        for run in runs
+        for text in ([f"{run[0]} to {run[-1]}"] if len(run) >= MANY else map(str, run))
+    )

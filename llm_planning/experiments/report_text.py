@@ -25,6 +25,9 @@ NOTHING = "–"
 """The text of a cell without a figure."""
 
 _DIGITS = 3
+_SMALL = 1e-5
+"""Numbers below are written with an exponent."""
+
 _SUFFIXES = {"k": 1e3, "M": 1e6, "%": 1e-2}
 _PRINTED = re.compile(r"\s*([-−+]?\d+(?:[.,]\d+)*)\s*(?:([kM%])|/\s*(\d+))?(?![\w.])")
 
@@ -334,6 +337,8 @@ def _count(n: int, what: str) -> str:
 def _significant(value: float) -> str:
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
+    if abs(value) < _SMALL:
+        return f"{value:.{_DIGITS}g}"
     places = _DIGITS - 1 - math.floor(math.log10(abs(value)))
     rounded = round(value, places)
     if places <= 0:
