@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from llm_serving.vllm_engine import VllmEngine
 
-SIMULATIONS = 10
+SIMULATIONS = 4
 DEPTH = 4
 """The peer's `depth_limit`: its rollouts end there. Ours end at once, with the world's score."""
 
