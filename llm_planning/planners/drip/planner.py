@@ -173,6 +173,7 @@ async def _outcome(
             "refused": acting.refused,
             "decompositions": acting.decomposed,
             "judgements": ask.asked["judge"],
+            "applications": ask.asked["apply"],
             "depth": tree.depth if tree else 0,
             **{f"wrong_{role}": ask.wrong[role] for role in ROLES},
         },
