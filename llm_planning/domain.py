@@ -140,8 +140,8 @@ class Domain(ABC, Generic[S, A]):
         decompose(state, subtask) -> sequence of actions: the subtasks right before `subtask`, in
             the order in which they are needed; None is the goal. It is empty where nothing comes
             before. DRIP plans backwards with it and with `judge`.
-        named(state) -> sequence of actions: the subtasks that the goal itself names, such as to mine a
-            diamond. With it, nobody is asked what comes right before the goal.
+        named(state) -> sequence of actions: the subtasks that the goal itself names, such as to
+            mine a diamond. With it, nobody is asked what comes right before the goal.
         judge(state, subtask, parent) -> Judged: whether the effect of a subtask holds, or it can be
             carried out. `parent` is the subtask that it was decomposed from; None if that is the
             goal.

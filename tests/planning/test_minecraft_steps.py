@@ -1,4 +1,4 @@
-"""Backward decomposition in Minecraft: the steps before an option, verdicts, mistakes, milestones."""
+"""Backward decomposition in Minecraft: steps before an option, verdicts, mistakes, milestones."""
 
 import json
 import re
@@ -70,7 +70,7 @@ def holding(hand=None, blocks=(), **held):
         ("milk 2 cow", ["craft 2 bucket", "find 1 cow"]),
         ("collect 1 lava_bucket", ["craft 1 bucket", "find 1 lava"]),
         ("craft 1 leather_helmet", ["kill 5 cow", "place 1 crafting_table"]),
-        ("craft 1 white_bed", ["shear 1 sheep", "place 1 crafting_table", "craft 3 oak_planks"]),
+        ("craft 1 white_bed", ["shear 3 sheep", "place 1 crafting_table", "craft 3 oak_planks"]),
         # What cannot be has nothing before it.
         ("craft 1 diamond", []),
         ("mine 1 bread", []),

@@ -159,7 +159,7 @@ class Minecraft(Domain[State, Option]):
         return self._steps.goal(state, self.task.wanted)
 
     def decompose(self, state: State, subtask: Option | None) -> Sequence[Option]:
-        """The options immediately before one (*DRIP*, Table 10); before the goal, those it names."""
+        """The options immediately before one (*DRIP*, Table 10); for a goal, those it names."""
         return self.named(state) if subtask is None else self._steps.before(state, subtask)
 
     def judge(self, state: State, subtask: Option, parent: Option | None) -> Judged:  # noqa: ARG002

@@ -20,6 +20,7 @@ DRIP's eight verbs are verbs of options, and its `explore` is `find`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from math import ceil
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
@@ -56,6 +57,13 @@ example (Table 10), or as held, which the world of options accepts as well."""
 SPARE: Final = 2
 """How many more of a material are mined than an option needs: Table 10 asks for a slightly larger
 number. (Our choice.)"""
+
+_FROM: Final = {
+    SHEARED[0]: ("shear", "sheep"),
+    "milk_bucket": ("milk", "cow"),
+    **{full: ("collect", fluid) for full, fluid in FLUID_IN.items()},
+}
+"""Item -> the verb that gives it, and of what."""
 
 _ELSEWHERE: Final = ("mine", "kill", "shear", "milk", "collect", "smelt", "cook")
 """The verbs whose steps may lead away from where the player is."""
@@ -127,28 +135,27 @@ class StepsBefore:
     def _hold(self, state: State, kinds: Sequence[str], count: int) -> Option | None:
         """The option that gives so many of the nearest of these items; None if nothing gives it."""
         rules, item = self._rules, nearest(self._rules, state, kinds)
-        if item in rules.crafts:
-            return _option("craft", count, item)
-        if item in rules.smelts:
-            return _option("cook" if item in COOKED else "smelt", count, item)
-        if item in rules.drops:
-            return _option("mine", count, item)
-        if item == SHEARED[0]:
-            return _option("shear", 1, "sheep")
-        if item == "milk_bucket":
-            return _option("milk", count, "cow")
-        if item in FLUID_IN:
-            return _option("collect", count, FLUID_IN[item])
         sources = LEFT_BY.get(item, ())
-        kind = min(sources, key=lambda one: one not in state.nearby_entities, default=None)
-        return None if kind is None else _option("kill", count, kind)
+        if item in rules.crafts:
+            verb = "craft"
+        elif item in rules.smelts:
+            verb = "cook" if item in COOKED else "smelt"
+        elif item in rules.drops:
+            verb = "mine"
+        elif item in _FROM:
+            verb, item = _FROM[item]
+        elif sources:
+            verb, item = "kill", min(sources, key=lambda one: one not in state.nearby_entities)
+        else:
+            return None
+        return Option(verb, min(count, MOST), item)
 
     def _gather(self, state: State, kinds: Sequence[str], count: int) -> Option | None:
         """The option that gives so many of a material, and some to spare if it is mined."""
         step = self._hold(state, kinds, count)
         if step is None or step.verb != "mine":
             return step
-        return _option("mine", count + SPARE, step.item)
+        return replace(step, quantity=min(count + SPARE, MOST))
 
     def _fuel(self, state: State, pieces: int) -> Option | None:
         if not isinstance(burnt(state.inventory, pieces), str):
@@ -158,7 +165,7 @@ class StepsBefore:
 
     def _station(self, state: State, kinds: Sequence[str]) -> Option | None:
         if self._stations == "placed" and kinds[0] in STATIONS:
-            return _option("place", 1, kinds[0])
+            return Option("place", 1, kinds[0])
         return self._hold(state, kinds, 1)
 
     def _in_order(self, steps: Iterable[Option | None]) -> list[Option | None]:
@@ -208,7 +215,3 @@ def _said(steps: Iterable[Option | None]) -> list[Option]:
 
 def _find(kind: str) -> Option:
     return Option("find", 1, kind)
-
-
-def _option(verb: str, count: int, item: str) -> Option:
-    return Option(verb, min(count, MOST), item)
