@@ -82,7 +82,9 @@ async def drip_plus(
     plan = acting.plan
     if settings.superfluous == "drop" and acting.certain:
         simulator: Simulator[Any, Any] = Simulator(problem.world)
-        plan = await simulator.without_superfluous(acting.states[0], plan)
+        steps = await simulator.needed(acting.states[0], plan)
+        plan = [plan[step - 1] for step in steps]
+        tree.kept(steps)
     return await _outcome(problem, ask, acting, plan, settings=settings, ending=ending, tree=tree)
 
 
