@@ -17,7 +17,7 @@ from drip_runs import (
 )
 
 from llm_planning.domain import Judged
-from llm_planning.planners.drip.failures import blame
+from llm_planning.planners.drip.outcome import blame
 from llm_planning.planners.drip.questions import Application, Decomposition, Judgement, NextAction
 from llm_planning.planners.drip.rules import rules_of
 from llm_planning.registry import find_planner

@@ -19,16 +19,57 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic
 
 from llm_planning.domain import A, S, settled
+from llm_planning.planners.drip.acting import Acting, ended
+from llm_planning.planners.drip.outcome import outcome_of
 from llm_planning.planners.drip.progress import Progress
+from llm_planning.planners.drip.roles import DripRoles
+from llm_planning.planners.drip.tree import ReasoningTree
 from llm_planning.search import TrackedRandom
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llm_planning.domain import Step
-    from llm_planning.planners.drip.acting import Acting, Ending
+    from llm_planning.outcome import Outcome
+    from llm_planning.planners.drip.acting import Ending
+    from llm_planning.planners.drip.questions import DripDomain
     from llm_planning.planners.drip.settings import DripPlusSettings
-    from llm_planning.planners.drip.tree import Node, ReasoningTree
+    from llm_planning.planners.drip.tree import Node
+    from llm_planning.roles import Engines
+    from llm_planning.specs import Problem
+
+
+async def drip_plus(
+    problem: Problem[DripDomain[Any, Any]],
+    *,
+    engines: Engines,
+    settings: DripPlusSettings,
+    seed: int,
+) -> Outcome:
+    """DRIP+.
+
+    Args:
+        problem: its domain decomposes, judges and has `success`.
+        engines: answer the roles.
+        settings: of the planner.
+        seed: of the trial.
+    """
+    roles = DripRoles(problem.world, engines, settings, seed=seed, most=settings.most)
+    acting = Acting(
+        roles,
+        await settled(problem.world.start(seed)),
+        budget=settings.budget,
+        decompositions=settings.decompositions,
+    )
+    tree: ReasoningTree[Any] = ReasoningTree(problem.world.goal)
+    ending = await ended(Agenda(acting, tree, settings).plan())
+    plan = acting.plan
+    if settings.superfluous == "drop" and acting.certain:
+        simulator: Simulator[Any, Any] = Simulator(problem.world)
+        steps = await simulator.needed(acting.states[0], plan)
+        plan = [plan[step - 1] for step in steps]
+        tree.kept(steps)
+    return await outcome_of(problem, acting, plan, settings=settings, ending=ending, tree=tree)
 
 
 class Agenda(Generic[S, A]):
