@@ -8,7 +8,7 @@ from llm_planning.domain import A, S, settled
 from llm_planning.planners.drip.questions import Application, Decomposition, Judgement
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Sequence
 
     from llm_planning.domain import Judged
     from llm_planning.planners.drip.roles import DripRoles
@@ -30,6 +30,14 @@ class RanOutError(Exception):
         self.limit: Ending = limit
 
 
+async def ended(plan: Awaitable[Ending]) -> Ending:
+    """Plans; a limit that ran out is an ending."""
+    try:
+        return await plan
+    except RanOutError as limit:
+        return limit.limit
+
+
 class Acting(Generic[S, A]):
     """Asks the roles about the present state, and keeps the plan.
 
@@ -40,6 +48,8 @@ class Acting(Generic[S, A]):
         decompositions: the most decompositions.
 
     Attributes:
+        roles: as given.
+        domain: the roles' domain.
         state: S_t.
         plan: π. A refused action that drew no chance is left out: it left the world as it was.
         states: S_0, then the state after each action of the plan, as the planner believes.
@@ -49,8 +59,9 @@ class Acting(Generic[S, A]):
     """
 
     def __init__(
-        self, roles: DripRoles[S, A], start: S, *, budget: int, decompositions: int
+        self, roles: DripRoles[S, A], start: S, *, budget: int, decompositions: int = 0
     ) -> None:
+        self.roles = roles
         self.domain: Any = roles.domain
         self.state = start
         self.plan: list[A] = []

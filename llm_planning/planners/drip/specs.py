@@ -6,8 +6,10 @@ from functools import partial
 from typing import Final
 
 from llm_planning.domain import Need
+from llm_planning.planners.drip.agenda import drip_plus
+from llm_planning.planners.drip.forward import react
+from llm_planning.planners.drip.levels import drip
 from llm_planning.planners.drip.plan_and_solve import PlanAndSolveSettings, plan_and_solve
-from llm_planning.planners.drip.planner import drip, drip_plus, react
 from llm_planning.planners.drip.settings import DripPlusSettings, DripSettings, ReactSettings
 from llm_planning.specs import PlannerSpec
 
