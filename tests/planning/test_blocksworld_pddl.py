@@ -119,13 +119,14 @@ REFUSED = {
         "the goal has the fact (onn a c), which is not of Blocksworld; did you mean on?"
     ),
     GOOD.replace("(on a c)", "(not (on a c))"): (
-        "the goal has (not (...)), which is no fact of Blocksworld"
+        "the goal has (not (on a c)), which is no fact of Blocksworld"
     ),
-    GOOD.replace("(and", "(or"): "the goal has (or (...)), which is no fact of Blocksworld",
+    GOOD.replace("(and", "(or"): "the goal has (or (on a c)), which is no fact of Blocksworld",
     GOOD.replace("(:goal", "(:metric minimize (total-cost)) (:goal"): (
         "the section ':metric' is not of Blocksworld"
     ),
     GOOD.replace("a b c", "a b - truck c"): "(:objects ...) has the type 'truck'",
+    GOOD.replace("(on a c)", "(" * 5_000 + "x\x1b" + ")" * 5_000): "the goal has ((((((",
     # Damaged.
     GOOD[:-3]: "1 parentheses are not closed at its end",
     GOOD + ")": "line 17: ')' stands outside of (define ...)",

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
 
 from llm_kernels.files import at_home, read_regular
-from llm_kernels.quoting import shown
+from llm_kernels.quoting import LONGEST_VALUE, printable, shown
 from llm_planning.domain import DomainError
 from llm_planning.environments.blocksworld.blocks import TABLE, Blocks, Goal, Puzzle
 from llm_planning.environments.blocksworld.language import HELD
 from llm_planning.names import remedy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 MOST_BYTES: Final = 1 << 20
 """The largest file that is read."""
@@ -304,14 +304,17 @@ def _known(predicate: str) -> str:
 
 
 def _quoted(said: Expression) -> str:
-    """An expression as it was written, shortened."""
-    flat = said if isinstance(said, str) else f"({' '.join(_flat(said))})"
-    return shown(flat)[1:-1]
-
-
-def _flat(said: Iterable[Expression]) -> Iterator[str]:
-    for one in said:
-        yield one if isinstance(one, str) else "(...)"
+    """The beginning of an expression as it was written."""
+    words: list[str] = []
+    waiting = [said]
+    while waiting and len(words) < LONGEST_VALUE:
+        one = waiting.pop()
+        if isinstance(one, str):
+            words.append(one)
+        else:
+            waiting += [")", *reversed(one), "("]
+    text = " ".join(words).replace("( ", "(").replace(" )", ")")
+    return printable(text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}...")
 
 
 def _start(path: Path, blocks: Sequence[str], facts: Sequence[Fact]) -> Blocks:
