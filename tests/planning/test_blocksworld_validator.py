@@ -2,7 +2,6 @@
 
 import pytest
 
-from llm_planning.environments.blocksworld.blocks import TABLE
 from llm_planning.environments.blocksworld.domain import Blocksworld
 from llm_planning.environments.blocksworld.generator import problems
 from llm_planning.environments.blocksworld.pddl import write_problem
@@ -58,12 +57,9 @@ VARIANT = """
 
 def aboves(start):
     """The facts with `above` of a state, for the start in a file."""
-    facts = []
-    for block, under in start.below.items():
-        while under != TABLE:
-            facts.append(f"(above {block} {under})")
-            under = start.below[under]
-    return " ".join(facts)
+    piles = {block: start.pile(block) for block in start.names}
+    pairs = [(high, low) for low, pile in piles.items() for high in pile[1:]]
+    return " ".join(f"(above {high} {low})" for high, low in pairs)
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ async def test_the_state_of_section_4_1_4_takes_two_actions():
     assert outcome.success is True
     assert outcome.plan == ("put-down h", "stack i c")
     assert outcome.metrics["excess"] == 0
+    assert "   └─ ✓ put-down c [1 put-down h] true: " in outcome.text
     assert events == [
         (0, None, None, "open", []),
         (1, "stack i c", None, "open", []),
@@ -98,13 +99,25 @@ async def test_an_impossible_subtask_is_given_up_after_its_attempts():
 async def test_the_final_pass_drops_what_the_plan_does_without():
     simulator = Simulator(FIGURE_3)
     plan = ["put-down y", "stack b r", "stack r o", "put-down b", "stack y b", "stack y r"]
-    short = await simulator.without_superfluous(state("y-b-r o"), [action(one) for one in plan])
-    assert [str(one) for one in short] == ["stack r o", "put-down b", "stack y r"]
+    steps = await simulator.needed(state("y-b-r o"), [action(one) for one in plan])
+    assert [plan[step - 1] for step in steps] == ["stack r o", "put-down b", "stack y r"]
+
+
+async def test_the_tree_is_numbered_anew_then():
+    """The decomposition names a detour, which the simulation accepts as the goal is reached."""
+    world = answering(blocks("a b c", "a-b"), ["stack b c", "stack a b"])
+    outcome = await run("drip-plus", world)
+    assert outcome.plan == ("stack a b",)
+    (children,) = outcome.trace["tree"]["attempts"]
+    assert [(child["subtask"], child["steps"]) for child in children] == [
+        ("stack b c", []),
+        ("stack a b", [1]),
+    ]
 
 
 async def test_it_keeps_a_plan_that_fails_as_it_is():
     plan = [action("stack r o"), action("put-down y")]
-    assert await Simulator(FIGURE_3).without_superfluous(state("y-b-r o"), plan) == plan
+    assert await Simulator(FIGURE_3).needed(state("y-b-r o"), plan) == [1, 2]
 
 
 async def test_no_simulation_where_a_step_draws_chance():

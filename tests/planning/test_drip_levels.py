@@ -166,7 +166,7 @@ async def test_nothing_to_do_is_a_plan_without_actions():
     assert outcome.metrics["ending"] == "goal"
 
 
-@pytest.mark.parametrize("name", PLANNERS)
+@pytest.mark.parametrize("name", ["drip", "drip-plus", "drip-react"])
 def test_impossible_settings_are_refused(name):
     with pytest.raises(SettingsError, match="setting budget=0 is not possible"):
         PLANNERS[name].settings.read({"budget": 0})

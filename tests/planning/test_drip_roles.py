@@ -21,8 +21,10 @@ from llm_planning.planners.drip.failures import blame
 from llm_planning.planners.drip.questions import Application, Decomposition, Judgement, NextAction
 from llm_planning.planners.drip.rules import rules_of
 from llm_planning.registry import find_planner
-from llm_planning.roles import Errors, Oracle
+from llm_planning.roles import Engines, Errors, Oracle
 from llm_planning.settings import SettingsError
+from llm_planning.specs import Problem
+from llm_serving.encoder_engine import EncoderEngine
 from llm_serving.scripted import ScriptedEngine
 
 START = state("y-b-r o")
@@ -305,3 +307,24 @@ async def test_a_domain_without_rules_says_what_it_lacks():
 
 def test_the_planners_are_in_the_catalogue():
     assert {find_planner(one).paper for one in ("drip", "drip-plus", "drip-react")} == {"DRIP"}
+
+
+async def test_chain_of_thought_makes_the_same_mistakes(tmp_path):
+    async def plan(**errors):
+        path = roles_file(tmp_path, decompose={"rate": 0.0, "unit": "item", **errors})
+        spec = find_planner("cot")
+        outcome = await spec.run(
+            Problem(domain="blocksworld", task="test", world=FIGURE_3),
+            engines=Engines(EncoderEngine()),
+            settings=spec.settings.read({"roles": str(path)}),
+            seed=0,
+        )
+        return outcome.plan
+
+    right = [str(one) for one in FIGURE_3.advise(START)]
+    assert await plan(mistakes=["dropped"]) == ()
+    verbs = tuple(text.split()[0] for text in right)
+    written = await plan(mistakes=["block"])
+    assert len(written) == len(right)
+    assert tuple(text.split()[0] for text in written) == verbs
+    assert not set(written) & set(right)

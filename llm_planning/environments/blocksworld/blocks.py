@@ -100,9 +100,8 @@ class Goal:
 
     def missing(self, state: Blocks) -> int:
         """How many of the goal's facts do not hold in a state."""
-        below, above = state.below, state.above
-        wrong = sum(below.get(block) != under for block, under in self.on)
-        return wrong + sum(block in above or block == state.held for block in self.clear)
+        left = self.open(state)
+        return len(left.on) + len(left.clear)
 
     def open(self, state: Blocks) -> Goal:
         """The goal's facts that do not hold in a state."""

@@ -163,7 +163,7 @@ class Simulator(Generic[S, A]):
             state = step.state
         return bool(await settled(self._domain.success(state)))
 
-    async def without_superfluous(self, start: S, plan: Sequence[A]) -> list[A]:
+    async def needed(self, start: S, plan: Sequence[A]) -> list[int]:
         """Drops actions that a plan does without, one by one from the front, until all are needed.
 
         Args:
@@ -171,22 +171,22 @@ class Simulator(Generic[S, A]):
             plan: π.
 
         Returns:
-            π without them; π itself if it does not reach the goal.
+            The places of the actions that are left, from 1; all if π does not reach the goal.
         """
-        kept: list[A] = list(plan)
-        if not await self.reaches(start, kept):
+        kept = list(range(1, len(plan) + 1))
+        if not await self.reaches(start, plan):
             return kept
         length = 0
         while len(kept) != length:
             length = len(kept)
-            kept = await self._pass(start, kept)
+            kept = await self._pass(start, plan, kept)
         return kept
 
-    async def _pass(self, state: S, plan: Sequence[A]) -> list[A]:
-        kept: list[A] = []
-        for place, action in enumerate(plan, start=1):
-            if not await self.reaches(state, plan[place:]):
-                kept.append(action)
-                step = await self.step(state, action)
-                state = step.state if step else state
+    async def _pass(self, state: S, plan: Sequence[A], steps: Sequence[int]) -> list[int]:
+        kept: list[int] = []
+        for number, step in enumerate(steps, start=1):
+            if not await self.reaches(state, [plan[later - 1] for later in steps[number:]]):
+                kept.append(step)
+                taken = await self.step(state, plan[step - 1])
+                state = taken.state if taken else state
         return kept

@@ -82,7 +82,9 @@ async def drip_plus(
     plan = acting.plan
     if settings.superfluous == "drop" and acting.certain:
         simulator: Simulator[Any, Any] = Simulator(problem.world)
-        plan = await simulator.without_superfluous(acting.states[0], plan)
+        steps = await simulator.needed(acting.states[0], plan)
+        plan = [plan[step - 1] for step in steps]
+        tree.kept(steps)
     return await _outcome(problem, ask, acting, plan, settings=settings, ending=ending, tree=tree)
 
 
@@ -173,6 +175,7 @@ async def _outcome(
             "refused": acting.refused,
             "decompositions": acting.decomposed,
             "judgements": ask.asked["judge"],
+            "applications": ask.asked["apply"],
             "depth": tree.depth if tree else 0,
             **{f"wrong_{role}": ask.wrong[role] for role in ROLES},
         },
