@@ -119,6 +119,8 @@ class Levels(Generic[S, A]):
         """Lines 4 to 23 for one parent; returns F_remaining."""
         children = self._tree.decomposed(node, subtasks)
         if not children:
+            if sum(not one for one in node.attempts) < self._settings.attempts:
+                return [node]
             if self._settings.empty == "close":
                 self._tree.closed(node, "given up")
                 await self._check_parent_exec()
