@@ -140,6 +140,8 @@ class Domain(ABC, Generic[S, A]):
         decompose(state, subtask) -> sequence of actions: the subtasks right before `subtask`, in
             the order in which they are needed; None is the goal. It is empty where nothing comes
             before. DRIP plans backwards with it and with `judge`.
+        named(state) -> sequence of actions: the subtasks that the goal itself names, such as to
+            mine a diamond. With it, nobody is asked what comes right before the goal.
         judge(state, subtask, parent) -> Judged: whether the effect of a subtask holds, or it can be
             carried out. `parent` is the subtask that it was decomposed from; None if that is the
             goal.
@@ -149,6 +151,9 @@ class Domain(ABC, Generic[S, A]):
         mistakes(subtask) -> mapping: kind of mistake -> the subtasks that someone may write by
             mistake in the place of `subtask`, at least one for each kind. Oracles err so, item by
             item.
+        milestones(state) -> mapping: name in snake_case -> whether a state shows that the milestone
+            is passed, always the same names. The record of an episode says when each was first
+            passed.
         traits: mapping of name -> number or word, which joins the metrics of every run, such as
             `optimum`, the fewest actions from the start to the goal.
         teacher(held_out) -> Teacher: static; makes what `llm-planning distill` teaches with, a

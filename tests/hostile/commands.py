@@ -75,6 +75,8 @@ CALLS: tuple[str, ...] = (
     f"run too {_TOO}",
     f"run cot {_TOO.replace(' --set k=2', '').replace(' --set iter=2', '')} --json",
     "run too --model none --task cook-meat --set roles=roles.yaml --set k=2 --set d=2 --set iter=2",
+    "run drip --domain blocksworld --task section-4.1.4 --model none --set roles=roles.yaml --json",
+    "run drip-plus --domain blocksworld --task section-4.1.4 --model none --set roles=rules",
     f"run uct {_GAME} --trace trace.jsonl",
     f"run puct {_GAME} --set prior=uniform --no-cache",
     f"run mc-dml-uct {_GAME.replace('simulations=2', 'simulations_per_action=1')} --json",

@@ -15,7 +15,8 @@ _LARGE = 1 << 24
 
 LONG_SWEEP = LITTLE.replace("little", "long").replace("seeds: 2", "seeds: 5000")
 ROLES = (
-    "decompose: rules\npropose: {rate: 0.9, kind: systematic}\nfeasibility: rules\nrepair: rules\n"
+    "decompose: {rate: 0.9, unit: item, mistakes: [dropped]}\njudge: rules\napply: rules\n"
+    "propose: {rate: 0.9, kind: systematic}\nfeasibility: rules\nrepair: rules\n"
     "dynamics: {rate: 0.9, kind: independent, unit: answer}\nreward: rules\ntermination: rules\n"
 )
 # The model does not exist: a reader gets as far as looking for it, and loads nothing.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 from pydantic import Field
@@ -71,6 +72,7 @@ class Blocksworld(Domain[Blocks, BlockAction]):
         blocks = puzzle.start.names
         self.grammar = BlockGrammar(self._rules, blocks)
         self.state_model = BlockStateModel(self._rules, blocks)
+        self.wording = {"drip": _drip_wording()} if rules == "variant" else {}
         self.example = self._examples()
         self._plan = _remembered(puzzle.goal, rules)
 
@@ -188,6 +190,12 @@ class Blocksworld(Domain[Blocks, BlockAction]):
             pairs.append((f"Goal: {asked} State: {self.describe(state)}", str(action)))
             state = self._rules.apply(state, action)
         return tuple(pairs)
+
+
+@cache
+def _drip_wording() -> str:
+    """What replaces DRIP's general prompts."""
+    return (files(__package__) / "prompts" / "drip.j2").read_text("utf-8")
 
 
 def _remembered(goal: Goal, rules: RuleName) -> Callable[[Blocks], Sequence[BlockAction]]:

@@ -8,7 +8,7 @@ from llm_planning.domain import A, S, settled
 from llm_planning.planners.drip.questions import Application, Decomposition, Judgement
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Sequence
 
     from llm_planning.domain import Judged
     from llm_planning.planners.drip.roles import DripRoles
@@ -30,6 +30,14 @@ class RanOutError(Exception):
         self.limit: Ending = limit
 
 
+async def ended(plan: Awaitable[Ending]) -> Ending:
+    """Plans; a limit that ran out is an ending."""
+    try:
+        return await plan
+    except RanOutError as limit:
+        return limit.limit
+
+
 class Acting(Generic[S, A]):
     """Asks the roles about the present state, and keeps the plan.
 
@@ -40,6 +48,8 @@ class Acting(Generic[S, A]):
         decompositions: the most decompositions.
 
     Attributes:
+        roles: as given.
+        domain: the roles' domain.
         state: S_t.
         plan: π. A refused action that drew no chance is left out: it left the world as it was.
         states: S_0, then the state after each action of the plan, as the planner believes.
@@ -49,8 +59,9 @@ class Acting(Generic[S, A]):
     """
 
     def __init__(
-        self, roles: DripRoles[S, A], start: S, *, budget: int, decompositions: int
+        self, roles: DripRoles[S, A], start: S, *, budget: int, decompositions: int = 0
     ) -> None:
+        self.roles = roles
         self.domain: Any = roles.domain
         self.state = start
         self.plan: list[A] = []
@@ -60,6 +71,7 @@ class Acting(Generic[S, A]):
         self.refused = 0
         self._budget = budget
         self._decompositions = decompositions
+        self._named: Any = getattr(roles.domain, "named", None)
         self._decompose = roles.decompose()
         self._judge = roles.judge()
         self._apply = roles.apply()
@@ -82,7 +94,12 @@ class Acting(Generic[S, A]):
         self.decomposed += decompositions
 
     async def decompose(self, subtask: A | None) -> Sequence[A]:
-        """Asks for the subtasks right before g, without a look at the state."""
+        """Asks for the subtasks right before g, without a look at the state.
+
+        Those of the goal are not asked for where the domain names them (`Domain.named`).
+        """
+        if subtask is None and self._named is not None:
+            return await settled(self._named(self.state))
         return await self._decompose(Decomposition(subtask, self.domain.goal, self.state))
 
     async def decompose_now(self, subtask: A | None, goal: str, *, asking: int) -> Sequence[A]:
@@ -93,6 +110,8 @@ class Acting(Generic[S, A]):
             goal: what is open of the goal, in words.
             asking: how often it was asked about before, as the simulation refused the answer.
         """
+        if subtask is None and self._named is not None:
+            return await settled(self._named(self.state))
         described = await self.described()
         return await self._decompose(
             Decomposition(subtask, goal, self.state, described=described, asking=asking)
@@ -103,7 +122,7 @@ class Acting(Generic[S, A]):
         return await self._judge(Judgement(subtask, parent, self.state, await self.described()))
 
     async def apply(self, action: A) -> bool:
-        """Acts, so that S_{t+1} ← apply(g, S_t), and π ← π ∪ {g}.
+        """Acts: S_{t+1} is the answer of `apply`, and π grows by g.
 
         Returns:
             Whether the action was carried out completely.

@@ -19,16 +19,57 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic
 
 from llm_planning.domain import A, S, settled
+from llm_planning.planners.drip.acting import Acting, ended
+from llm_planning.planners.drip.outcome import outcome_of
 from llm_planning.planners.drip.progress import Progress
+from llm_planning.planners.drip.roles import DripRoles
+from llm_planning.planners.drip.tree import ReasoningTree
 from llm_planning.search import TrackedRandom
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llm_planning.domain import Step
-    from llm_planning.planners.drip.acting import Acting, Ending
+    from llm_planning.outcome import Outcome
+    from llm_planning.planners.drip.acting import Ending
+    from llm_planning.planners.drip.questions import DripDomain
     from llm_planning.planners.drip.settings import DripPlusSettings
-    from llm_planning.planners.drip.tree import Node, ReasoningTree
+    from llm_planning.planners.drip.tree import Node
+    from llm_planning.roles import Engines
+    from llm_planning.specs import Problem
+
+
+async def drip_plus(
+    problem: Problem[DripDomain[Any, Any]],
+    *,
+    engines: Engines,
+    settings: DripPlusSettings,
+    seed: int,
+) -> Outcome:
+    """DRIP+.
+
+    Args:
+        problem: its domain decomposes, judges and has `success`.
+        engines: answer the roles.
+        settings: of the planner.
+        seed: of the trial.
+    """
+    roles = DripRoles(problem.world, engines, settings, seed=seed, most=settings.most)
+    acting = Acting(
+        roles,
+        await settled(problem.world.start(seed)),
+        budget=settings.budget,
+        decompositions=settings.decompositions,
+    )
+    tree: ReasoningTree[Any] = ReasoningTree(problem.world.goal)
+    ending = await ended(Agenda(acting, tree, settings).plan())
+    plan = acting.plan
+    if settings.superfluous == "drop" and acting.certain:
+        simulator: Simulator[Any, Any] = Simulator(problem.world)
+        steps = await simulator.needed(acting.states[0], plan)
+        plan = [plan[step - 1] for step in steps]
+        tree.kept(steps)
+    return await outcome_of(problem, acting, plan, settings=settings, ending=ending, tree=tree)
 
 
 class Agenda(Generic[S, A]):
@@ -163,7 +204,7 @@ class Simulator(Generic[S, A]):
             state = step.state
         return bool(await settled(self._domain.success(state)))
 
-    async def without_superfluous(self, start: S, plan: Sequence[A]) -> list[A]:
+    async def needed(self, start: S, plan: Sequence[A]) -> list[int]:
         """Drops actions that a plan does without, one by one from the front, until all are needed.
 
         Args:
@@ -171,22 +212,22 @@ class Simulator(Generic[S, A]):
             plan: π.
 
         Returns:
-            π without them; π itself if it does not reach the goal.
+            The places of the actions that are left, from 1; all if π does not reach the goal.
         """
-        kept: list[A] = list(plan)
-        if not await self.reaches(start, kept):
+        kept = list(range(1, len(plan) + 1))
+        if not await self.reaches(start, plan):
             return kept
         length = 0
         while len(kept) != length:
             length = len(kept)
-            kept = await self._pass(start, kept)
+            kept = await self._pass(start, plan, kept)
         return kept
 
-    async def _pass(self, state: S, plan: Sequence[A]) -> list[A]:
-        kept: list[A] = []
-        for place, action in enumerate(plan, start=1):
-            if not await self.reaches(state, plan[place:]):
-                kept.append(action)
-                step = await self.step(state, action)
-                state = step.state if step else state
+    async def _pass(self, state: S, plan: Sequence[A], steps: Sequence[int]) -> list[int]:
+        kept: list[int] = []
+        for number, step in enumerate(steps, start=1):
+            if not await self.reaches(state, [plan[later - 1] for later in steps[number:]]):
+                kept.append(step)
+                taken = await self.step(state, plan[step - 1])
+                state = taken.state if taken else state
         return kept

@@ -7,36 +7,61 @@ Here the model writes an action of the domain's language, or says that it is at 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 from llm_planning.domain import A, S, settled
+from llm_planning.planners.drip.acting import Acting, ended
+from llm_planning.planners.drip.outcome import outcome_of
 from llm_planning.planners.drip.questions import NextAction
+from llm_planning.planners.drip.roles import DripRoles
 
 if TYPE_CHECKING:
-    from llm_planning.planners.drip.acting import Acting, Ending
-    from llm_planning.planners.drip.roles import DripRoles
+    from llm_planning.outcome import Outcome
+    from llm_planning.planners.drip.acting import Ending
+    from llm_planning.planners.drip.questions import DripDomain
     from llm_planning.planners.drip.settings import ReactSettings
+    from llm_planning.roles import Engines
+    from llm_planning.specs import Problem
+
+
+async def react(
+    problem: Problem[DripDomain[Any, Any]],
+    *,
+    engines: Engines,
+    settings: ReactSettings,
+    seed: int,
+) -> Outcome:
+    """ReAct with an actuator.
+
+    Args:
+        problem: its domain has `success`.
+        engines: answer the roles.
+        settings: of the planner.
+        seed: of the trial.
+    """
+    roles = DripRoles(problem.world, engines, settings, seed=seed)
+    start = await settled(problem.world.start(seed))
+    acting = Acting(roles, start, budget=settings.budget)
+    ending = await ended(Forward(acting, settings).plan())
+    return await outcome_of(problem, acting, acting.plan, settings=settings, ending=ending)
 
 
 class Forward(Generic[S, A]):
     """ReAct.
 
     Args:
-        acting: applies and keeps the plan.
-        roles: name the next action.
+        acting: applies and keeps the plan; its roles name the next action.
         settings: of the planner.
 
     Attributes:
         history: the actions so far, in words, with why they were refused.
     """
 
-    def __init__(
-        self, acting: Acting[S, A], roles: DripRoles[S, A], settings: ReactSettings
-    ) -> None:
+    def __init__(self, acting: Acting[S, A], settings: ReactSettings) -> None:
         self._acting = acting
-        self._domain = roles.domain
+        self._domain: Any = acting.domain
         self._settings = settings
-        self._act = roles.act()
+        self._act = acting.roles.act()
         self.history: list[str] = []
 
     async def plan(self) -> Ending:
@@ -53,7 +78,9 @@ class Forward(Generic[S, A]):
             if tested and await self.reached():
                 return "goal"
             described = await acting.described()
-            asked = NextAction(self._domain.goal, acting.state, described, tuple(self.history))
+            asked: NextAction[S, A] = NextAction(
+                self._domain.goal, acting.state, described, tuple(self.history)
+            )
             actions = await self._act(asked)
             if not actions and not tested:
                 return "goal"
@@ -64,4 +91,4 @@ class Forward(Generic[S, A]):
 
     async def reached(self) -> bool:
         """Whether the goal holds in the state."""
-        return bool(await settled(self._domain.success(self._acting.state)))  # type: ignore[attr-defined]
+        return bool(await settled(self._domain.success(self._acting.state)))

@@ -19,18 +19,55 @@ then open again, unless nodes below it still are.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
-from llm_planning.domain import A, S
+from llm_planning.domain import A, S, settled
+from llm_planning.planners.drip.acting import Acting, ended
+from llm_planning.planners.drip.outcome import outcome_of
 from llm_planning.planners.drip.progress import Progress
+from llm_planning.planners.drip.roles import DripRoles
+from llm_planning.planners.drip.tree import ReasoningTree
 from llm_planning.roles import gather
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llm_planning.planners.drip.acting import Acting, Ending
+    from llm_planning.outcome import Outcome
+    from llm_planning.planners.drip.acting import Ending
+    from llm_planning.planners.drip.questions import DripDomain
     from llm_planning.planners.drip.settings import DripSettings
-    from llm_planning.planners.drip.tree import Node, ReasoningTree
+    from llm_planning.planners.drip.tree import Node
+    from llm_planning.roles import Engines
+    from llm_planning.specs import Problem
+
+
+async def drip(
+    problem: Problem[DripDomain[Any, Any]],
+    *,
+    engines: Engines,
+    settings: DripSettings,
+    seed: int,
+) -> Outcome:
+    """DRIP (Algorithm 1).
+
+    Args:
+        problem: its domain decomposes and judges.
+        engines: answer the roles.
+        settings: of the planner.
+        seed: of the trial.
+    """
+    roles = DripRoles(problem.world, engines, settings, seed=seed, most=settings.most)
+    acting = Acting(
+        roles,
+        await settled(problem.world.start(seed)),
+        budget=settings.budget,
+        decompositions=settings.decompositions,
+    )
+    tree: ReasoningTree[Any] = ReasoningTree(problem.world.goal)
+    ending = await ended(Levels(acting, tree, settings).plan())
+    return await outcome_of(
+        problem, acting, acting.plan, settings=settings, ending=ending, tree=tree
+    )
 
 
 class Levels(Generic[S, A]):
@@ -82,6 +119,8 @@ class Levels(Generic[S, A]):
         """Lines 4 to 23 for one parent; returns F_remaining."""
         children = self._tree.decomposed(node, subtasks)
         if not children:
+            if sum(not one for one in node.attempts) < self._settings.attempts:
+                return [node]
             if self._settings.empty == "close":
                 self._tree.closed(node, "given up")
                 await self._check_parent_exec()

@@ -59,7 +59,7 @@ class Progress(Generic[S, A]):
             if self._spared is not None:
                 action = await settled(self._spared(self.acting.state, action))
             if await self.acting.apply(action):
-                self.tree.applied(node, len(self.acting.plan))
+                self.tree.applied(node, len(self.acting.plan), action)
         return node.status == "closed"
 
     async def carry_out(self, pending: Sequence[Node[A]]) -> list[Node[A]]:

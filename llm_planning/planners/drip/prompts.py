@@ -10,7 +10,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from llm_planning.planners.tree_of_options.prompts import listed
+from llm_planning.planners.tree_of_options.prompts import listed, written_fields
 from llm_planning.roles import Prompt
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def compose(name: str, domain: DripDomain[Any, Any]) -> Prompt:
         "about": domain.about,
         "options": domain.grammar.told,
         "fields": listed(domain.grammar.fields),
-        "state_fields": listed(model.answer.model_fields) if model else "",
+        "state_fields": listed(written_fields(model.answer)) if model else "",
         "world": domain,
     }
     system = tuple(block for block in SYSTEM[name] if block != "about" or domain.about)

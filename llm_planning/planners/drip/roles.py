@@ -92,6 +92,7 @@ class DripRoles(Generic[S, A]):
         self._settings = settings
         self._most = most
         self._rules = rules_of(domain, seed=seed)
+        self._errors: dict[str, Errors | None] = {}
         self._draws = world_draws(seed)
         self.oracles: list[dict[str, object]] = []
         self.asked: Counter[str] = Counter()
@@ -131,7 +132,7 @@ class DripRoles(Generic[S, A]):
         if errors is not None and errors.rate == 1.0 and not errors.rates:
             self._describe_oracle(self._oracle("apply", errors))
             return self._act
-        model = getattr(self.domain, "state_model", None)
+        model: Any = getattr(self.domain, "state_model", None)
         if errors is None and model is None:
             raise SettingsError(
                 "this domain has no `state_model`, so no model can say what a subtask does: let "
@@ -154,12 +155,15 @@ class DripRoles(Generic[S, A]):
         """The role that names the next action; no action says that the goal is reached."""
         grammar = self.domain.grammar
         option = one_option(grammar)
-        answer = create_model("Thought", thought=(Reason, ...), next=(Literal["end"] | option, ...))
+        following: Any = Literal["end"] | option
+        answer = create_model("Thought", thought=(Reason, ...), next=(following, ...))
 
         def read(_: NextAction[S, A], said: Any) -> Sequence[A]:  # noqa: ANN401
             return [] if said.next == "end" else [grammar.read(said.next.model_dump())]
 
-        return self._role("act", answer, read)
+        role = self._role("act", answer, read)
+        # Several actions may be right, but only one verdict on the end.
+        return self._checked("act", role, same=lambda a, b: bool(a) == bool(b))
 
     async def _act(self, asked: Application[S, A], /) -> Applied[S]:
         self.asked["apply"] += 1
@@ -195,7 +199,8 @@ class DripRoles(Generic[S, A]):
             ballots: list[Any] = [
                 replace(cast("Any", question), vote=vote) for vote in range(self._settings.votes)
             ]
-            answers = await gather(role(ballot) for ballot in ballots)  # type: ignore[arg-type]
+            asked: list[Any] = [role(ballot) for ballot in ballots]
+            answers: list[AnswerT] = await gather(asked)
             keys = [key(one) for one in answers]
             return max(answers, key=lambda one: keys.count(key(one)))
 
@@ -216,14 +221,17 @@ class DripRoles(Generic[S, A]):
         rule = self._rules[name]
 
         async def ask(question: QuestionT, /) -> AnswerT:
-            answer = await role(question)
-            self.wrong[name] += not same(answer, rule.right(question))
+            answer, right = await role(question), rule.right(question)
+            self.wrong[name] += right is not None and not same(answer, right)
             return answer
 
         return ask
 
     def _errors_of(self, name: str) -> Errors | None:
-        return self._settings.errors_of(name, opened=self._engines.by_role)
+        # The settings read their file each time.
+        if name not in self._errors:
+            self._errors[name] = self._settings.errors_of(name, opened=self._engines.by_role)
+        return self._errors[name]
 
     def _oracle(self, name: str, errors: Errors) -> Oracle[Any, Any]:
         if missing := missing_for_rules(self.domain, NEEDED_BY_RULES[name]):

@@ -87,7 +87,7 @@ class _Answers(Generic[S, A]):
         """The rule of `act` whose mistakes are of these kinds. The end is an empty list."""
         mistakes: Mistakes[A] = Mistakes(self._domain, kinds)
 
-        def wrong(asked: NextAction[S, A], rng: Random) -> list[A]:
+        def wrong(asked: NextAction[S, A], rng: Random) -> list[A] | None:
             right = self.act(asked)
             return mistakes.anywhere(right, rng) if right else self._any(asked.state, rng)
 

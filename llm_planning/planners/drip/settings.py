@@ -48,10 +48,12 @@ class DripSettings(TreeSettings):
             after each level, so that what was undone is done again.
         empty: what a subtask is worth that cannot be carried out and comes apart into nothing: it
             has failed (`fail`), or is given up and counts as closed (`close`).
+        attempts: how often it may come apart into nothing before that.
     """
 
     reading: Literal["redo", "literal"] = "redo"
     empty: Literal["fail", "close"] = "fail"
+    attempts: int = Field(1, ge=1)
 
 
 class DripPlusSettings(TreeSettings):

@@ -6,7 +6,10 @@ from functools import partial
 from typing import Final
 
 from llm_planning.domain import Need
-from llm_planning.planners.drip.planner import drip, drip_plus, react
+from llm_planning.planners.drip.agenda import drip_plus
+from llm_planning.planners.drip.forward import react
+from llm_planning.planners.drip.levels import drip
+from llm_planning.planners.drip.plan_and_solve import PlanAndSolveSettings, plan_and_solve
 from llm_planning.planners.drip.settings import DripPlusSettings, DripSettings, ReactSettings
 from llm_planning.specs import PlannerSpec
 
@@ -41,5 +44,13 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         run=react,
         roles=("act", "apply"),
         needs=(_NAMES_OPTIONS, _TESTS),
+    ),
+    _Spec(
+        name="plan-and-solve",
+        summary="Plan-and-Solve: one answer plans all steps, and each is tried until it is done",
+        settings=PlanAndSolveSettings,
+        run=plan_and_solve,
+        roles=("decompose",),
+        needs=(_NAMES_OPTIONS,),
     ),
 )

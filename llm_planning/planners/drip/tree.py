@@ -28,6 +28,7 @@ class Node(Generic[A]):
         judged: its last judgement; None before the first.
         status: see `Status`.
         steps: its places in π, from 1.
+        instead: the action that was applied in its place; None if it was applied itself.
         attempts: the children of each decomposition of this node, oldest first.
     """
 
@@ -37,6 +38,7 @@ class Node(Generic[A]):
     judged: Judged | None = None
     status: Status = "open"
     steps: list[int] = field(default_factory=list)
+    instead: Any = None
     attempts: list[tuple[Node[A], ...]] = field(default_factory=list)
 
     @property
@@ -110,15 +112,27 @@ class ReasoningTree(Generic[A]):
         node.status = "closed" if judged.verdict == "done" else "open"
         self._tell(node)
 
-    def applied(self, node: Node[A], step: int) -> None:
+    def applied(self, node: Node[A], step: int, action: A) -> None:
         """Notes that a subtask was carried out.
 
         Args:
             node: of the subtask.
             step: its place in π, from 1.
+            action: what was applied.
         """
         node.steps.append(step)
+        node.instead = None if action == node.subtask else action
         self.closed(node)
+
+    def kept(self, steps: Sequence[int]) -> None:
+        """Numbers the plan anew after actions were dropped.
+
+        Args:
+            steps: the places of the actions that were kept, from 1, in order.
+        """
+        now = {step: number for number, step in enumerate(steps, start=1)}
+        for node in self.nodes:
+            node.steps = [now[step] for step in node.steps if step in now]
 
     def closed(self, node: Node[A], status: Status = "closed") -> None:
         """Closes a node, or gives it up."""
@@ -155,6 +169,7 @@ def _fields(node: Node[Any]) -> dict[str, Any]:
         "reason": reason,
         "status": node.status,
         "steps": list(node.steps),
+        "instead": None if node.instead is None else str(node.instead),
     }
 
 
@@ -169,7 +184,8 @@ def _lines(node: Node[Any], indent: str) -> Iterator[str]:
     children = [child for attempt in node.attempts for child in attempt]
     for child in children:
         last = child is children[-1]
-        steps = f" [{', '.join(map(str, child.steps))}]" if child.steps else ""
+        instead = "" if child.instead is None else f" {child.instead}"
+        steps = f" [{', '.join(map(str, child.steps))}{instead}]" if child.steps else ""
         verdict, reason = child.judged or (None, "")
         said = f" {verdict}: {reason}" if reason else f" {verdict}" if verdict else ""
         branch = "└─ " if last else "├─ "

@@ -40,6 +40,8 @@ from llm_serving.answers import constraint_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from pydantic import BaseModel
+
     from llm_planning.planners.tree_of_options.settings import Layout
     from llm_planning.planners.tree_of_options.states import OptionDomain
 
@@ -132,8 +134,13 @@ def compose(
     }
     model = getattr(domain, "state_model", None)
     if model is not None:
-        constants["state_fields"] = listed(model.answer.model_fields)
+        constants["state_fields"] = listed(written_fields(model.answer))
     return Prompt(sources, system=system, user=user, constants=constants)
+
+
+def written_fields(answer: type[BaseModel]) -> list[str]:
+    """The names of an answer's fields as a model writes them."""
+    return [field.alias or name for name, field in answer.model_fields.items()]
 
 
 def listed(names: Iterable[str]) -> str:
