@@ -63,6 +63,7 @@ Wilson score; Student's t).
 | --- | --- | --- |
 | model | gpt-4 | small |
 | factor k | 5 | 1, 3 |
+| stations | not stated | placed |
 | d | not stated | 2 |
 
 - Only planning is measured.
