@@ -267,7 +267,7 @@ def test_what_packages_announce_is_listed(tmp_path, monkeypatch):
     assert rows["stroll"]["summary"] == "Walks about."
     assert rows["stroll"]["domains"] == "textgame, minecraft, blocksworld, hall"
     assert rows["uct"]["domains"] == "textgame, minecraft, blocksworld, hall"
-    assert rows["too"]["domains"] == "minecraft"
+    assert rows["too"]["domains"] == "minecraft, blocksworld"
     assert "not listed: lost (their_things:lost of their 1) fails: Attrib" in listed.stderr
     assert "not listed: bare (their_things:stroll of their 1) is not a domain" in listed.stderr
     assert "stroll" in invoke("--list").stdout
