@@ -328,3 +328,21 @@ async def test_chain_of_thought_makes_the_same_mistakes(tmp_path):
     assert len(written) == len(right)
     assert tuple(text.split()[0] for text in written) == verbs
     assert not set(written) & set(right)
+
+
+async def test_a_decomposition_that_is_refused_is_asked_for_in_another_way():
+    """Nothing to do is a wrong answer where the goal is not reached."""
+    engine = ScriptedEngine({"decompose": lambda _: subtasks()})
+    outcome = await run("drip-plus", SECTION_4_1_4, engine=engine, roles="llm", idle=2)
+    assert outcome.metrics["ending"] == "stuck"
+    assert outcome.metrics["wrong_decompose"] == 6
+    described = SECTION_4_1_4.describe(SECTION_4_1_4.start(0))
+    asked = "\nWhat comes right before?"
+    ways = [
+        f"State now:\n{described}\n\nGoal: Block i is on block c.{asked}",
+        f"Goal: Block i is on block c.{asked}",
+        f"Goal: {SECTION_4_1_4.goal}{asked}",
+    ]
+    found = [request.prompt[1].content for request in engine.requests]
+    assert found == [*ways, *ways[1:], ways[0]]
+    assert [one.sampling.temperature for one in engine.requests] == [0.0, 0.7, 0.7] * 2

@@ -93,26 +93,22 @@ class Acting(Generic[S, A]):
             raise RanOutError("decompositions")
         self.decomposed += decompositions
 
-    async def decompose(self, subtask: A | None) -> Sequence[A]:
-        """Asks for the subtasks right before g, without a look at the state.
+    async def decompose(
+        self, subtask: A | None, *, goal: str = "", described: str = "", asking: int = 0
+    ) -> Sequence[A]:
+        """Asks for the subtasks right before g.
 
         Those of the goal are not asked for where the domain names them (`Domain.named`).
-        """
-        if subtask is None and self._named is not None:
-            return await settled(self._named(self.state))
-        return await self._decompose(Decomposition(subtask, self.domain.goal, self.state))
-
-    async def decompose_now(self, subtask: A | None, goal: str, *, asking: int) -> Sequence[A]:
-        """Asks for the subtasks right before g in the present state.
 
         Args:
             subtask: g; None for the goal.
-            goal: what is open of the goal, in words.
-            asking: how often it was asked about before, as the simulation refused the answer.
+            goal: what is open of the goal, in words; the whole goal if empty.
+            described: S_t in words; empty for a question that does not look at the state.
+            asking: how often it was asked about before, as the answer was refused.
         """
         if subtask is None and self._named is not None:
             return await settled(self._named(self.state))
-        described = await self.described()
+        goal = goal or self.domain.goal
         return await self._decompose(
             Decomposition(subtask, goal, self.state, described=described, asking=asking)
         )

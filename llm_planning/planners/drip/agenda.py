@@ -88,6 +88,7 @@ class Agenda(Generic[S, A]):
         self._domain: Any = acting.domain
         self._tree = tree
         self._settings = settings
+        self._idle = 0
         self._open = getattr(self._domain, "remainder", None)
         self._progress: Progress[S, A] = Progress(
             acting,
@@ -106,13 +107,12 @@ class Agenda(Generic[S, A]):
         Raises:
             RanOutError: the plan or the number of decompositions is at its limit.
         """
-        idle = 0
         while not await self._reached():
-            if idle == self._settings.idle:
+            if self._idle == self._settings.idle:
                 return "stuck"
             before = self._acting.state
             await self._achieve_parts(self._tree.root)
-            idle = idle + 1 if self._acting.state == before else 0
+            self._idle = self._idle + 1 if self._acting.state == before else 0
         self._tree.closed(self._tree.root)
         return "goal"
 
@@ -147,13 +147,23 @@ class Agenda(Generic[S, A]):
         self._tree.closed(node, "given up")
 
     async def _decomposed(self, node: Node[A]) -> Sequence[Node[A]]:
-        """Asks for a decomposition until the simulation accepts one; the last is taken anyway."""
-        state, domain = self._acting.state, self._domain
-        goal = domain.goal if self._open is None else await settled(self._open(state))
+        """Asks for a decomposition until the simulation accepts one; the last is taken anyway.
+
+        Who always gives the same wrong answer to a question may know the answer to another one. So
+        it is asked in another way each time: about what is open in the present state, about what is
+        open, about the whole goal.
+        """
+        acting = self._acting
+        left = "" if self._open is None else await settled(self._open(acting.state))
+        ways = ((left, await acting.described()), (left, ""), ("", ""))
+        first = self._idle if node.subtask is None else self._idle + len(node.attempts)
         subtasks: Sequence[A] = ()
         for asking in range(self._settings.askings):
-            self._acting.spend(1)
-            subtasks = await self._acting.decompose_now(node.subtask, goal, asking=asking)
+            goal, described = ways[(first + asking) % len(ways)]
+            acting.spend(1)
+            subtasks = await acting.decompose(
+                node.subtask, goal=goal, described=described, asking=asking
+            )
             if await self._simulates(node.subtask, subtasks):
                 break
         return self._tree.decomposed(node, subtasks)

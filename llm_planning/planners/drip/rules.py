@@ -99,9 +99,10 @@ class _Answers(Generic[S, A]):
         )
 
     def decompose(self, asked: Decomposition[S, A]) -> list[A]:
-        """The subtasks of the domain; of the goal, those that are not done if the state is seen."""
+        """The subtasks of the domain; of what is open of the goal, those that are not done."""
         subtasks = list(self._domain.decompose(asked.state, asked.subtask))
-        if asked.subtask is not None or not asked.described:
+        whole = asked.goal == self._domain.goal and not asked.described
+        if asked.subtask is not None or whole:
             return subtasks
         return [
             one for one in subtasks if self._domain.judge(asked.state, one, None).verdict != "done"
