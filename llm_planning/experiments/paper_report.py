@@ -76,6 +76,7 @@ class ComparedColumn:
         column: the compared column.
         first: name of the minuend.
         second: name of the subtrahend.
+        label: of both together.
         published: the difference as printed; None if the paper prints none.
         difference: first minus second.
     """
@@ -83,6 +84,7 @@ class ComparedColumn:
     column: Column
     first: str
     second: str
+    label: str
     published: Text | None
     difference: Difference
 
@@ -252,10 +254,14 @@ def _compared(table: PublishedTable, comparison: Comparison, runs: Runs) -> Comp
     what = column.measure
     if what is None:  # the published file was checked when it was read
         raise AssertionError(comparison.column)
+    first, second = (
+        _named(table, side.values()) for side in (comparison.first, comparison.second)
+    )
     return ComparedColumn(
         column=column,
-        first=_named(table, comparison.first.values()),
-        second=_named(table, comparison.second.values()),
+        first=first,
+        second=second,
+        label=comparison.label or f"{first} − {second}",
         published=comparison.published,
         difference=compare(runs.select(column.where), what, comparison),
     )

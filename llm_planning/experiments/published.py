@@ -255,10 +255,12 @@ class Comparison(Part):
         column: the key of the compared column.
         first: field -> value of the minuend's runs.
         second: field -> value of the subtrahend's runs; the same fields.
+        label: what is compared; if left out, it is made from the values of both sides.
         published: the difference as printed; None if the paper prints none.
     """
 
     column: str
+    label: str | None = None
     first: dict[TrialField, Scalar]
     second: dict[TrialField, Scalar]
     published: Text | None = None

@@ -132,7 +132,7 @@ def difference_table(report: PaperReport) -> list[list[str]]:
     printed = any(one.published is not None for one in report.differences)
     table = [["", "paper", "first − second"]] + [
         [
-            f"{one.column.label}: {one.first} − {one.second}",
+            f"{one.column.label}: {one.label}",
             NOTHING if one.published is None else str(one.published),
             write_difference(one.difference, one.column.form),
         ]
