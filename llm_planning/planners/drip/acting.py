@@ -39,13 +39,12 @@ async def ended(plan: Awaitable[Ending]) -> Ending:
 
 
 class Acting(Generic[S, A]):
-    """Asks the roles about the present state, and keeps the plan.
+    """Applies actions to the present state, and keeps the plan.
 
     Args:
         roles: the roles.
         start: S_0.
         budget: the most actions of the plan.
-        decompositions: the most decompositions.
 
     Attributes:
         roles: as given.
@@ -54,26 +53,20 @@ class Acting(Generic[S, A]):
         plan: π. A refused action that drew no chance is left out: it left the world as it was.
         states: S_0, then the state after each action of the plan, as the planner believes.
         certain: whether no action drew chance, so that the plan can be simulated.
-        decomposed: number of decompositions so far.
         refused: number of refused actions.
+        decomposed: number of decompositions so far.
     """
 
-    def __init__(
-        self, roles: DripRoles[S, A], start: S, *, budget: int, decompositions: int = 0
-    ) -> None:
+    def __init__(self, roles: DripRoles[S, A], start: S, *, budget: int) -> None:
         self.roles = roles
         self.domain: Any = roles.domain
         self.state = start
         self.plan: list[A] = []
         self.states: list[S] = [start]
         self.certain = True
-        self.decomposed = 0
         self.refused = 0
+        self.decomposed = 0
         self._budget = budget
-        self._decompositions = decompositions
-        self._named: Any = getattr(roles.domain, "named", None)
-        self._decompose = roles.decompose()
-        self._judge = roles.judge()
         self._apply = roles.apply()
         self._described: tuple[S, str] | None = None
 
@@ -82,6 +75,47 @@ class Acting(Generic[S, A]):
         if self._described is None or self._described[0] is not self.state:
             self._described = (self.state, await settled(self.domain.describe(self.state)))
         return self._described[1]
+
+    async def apply(self, action: A) -> bool:
+        """Acts: S_{t+1} is the answer of `apply`, and π grows by g.
+
+        Returns:
+            Whether the action was carried out completely.
+
+        Raises:
+            RanOutError: the plan has as many actions as it may.
+        """
+        if len(self.plan) + self.refused >= self._budget:
+            raise RanOutError("budget")
+        applied = await self._apply(Application(action, self.state, await self.described()))
+        self.refused += applied.obstacle is not None
+        if applied.obstacle is None or not applied.certain:
+            self.plan.append(action)
+            self.state = applied.state
+            self.states.append(applied.state)
+            self.certain = self.certain and applied.certain
+        return applied.obstacle is None
+
+
+class Decomposing(Acting[S, A]):
+    """Asks about subtasks in the present state as well.
+
+    Args:
+        roles: the roles.
+        start: S_0.
+        budget: the most actions of the plan.
+        decompositions: the most decompositions.
+    """
+
+    def __init__(
+        self, roles: DripRoles[S, A], start: S, *, budget: int, decompositions: int
+    ) -> None:
+        # The roles are described in the order in which they are asked first.
+        self._decompose = roles.decompose()
+        self._judge = roles.judge()
+        super().__init__(roles, start, budget=budget)
+        self._decompositions = decompositions
+        self._named: Any = getattr(roles.domain, "named", None)
 
     def spend(self, decompositions: int) -> None:
         """Counts decompositions before they are asked for.
@@ -116,23 +150,3 @@ class Acting(Generic[S, A]):
     async def judge(self, subtask: A, parent: A | None) -> Judged:
         """Asks for executability(g, S_t)."""
         return await self._judge(Judgement(subtask, parent, self.state, await self.described()))
-
-    async def apply(self, action: A) -> bool:
-        """Acts: S_{t+1} is the answer of `apply`, and π grows by g.
-
-        Returns:
-            Whether the action was carried out completely.
-
-        Raises:
-            RanOutError: the plan has as many actions as it may.
-        """
-        if len(self.plan) + self.refused >= self._budget:
-            raise RanOutError("budget")
-        applied = await self._apply(Application(action, self.state, await self.described()))
-        self.refused += applied.obstacle is not None
-        if applied.obstacle is None or not applied.certain:
-            self.plan.append(action)
-            self.state = applied.state
-            self.states.append(applied.state)
-            self.certain = self.certain and applied.certain
-        return applied.obstacle is None

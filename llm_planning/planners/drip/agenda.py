@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic
 
 from llm_planning.domain import A, S, settled
-from llm_planning.planners.drip.acting import Acting, ended
+from llm_planning.planners.drip.acting import Decomposing, ended
 from llm_planning.planners.drip.outcome import outcome_of
 from llm_planning.planners.drip.progress import Progress
 from llm_planning.planners.drip.roles import DripRoles
@@ -55,7 +55,7 @@ async def drip_plus(
         seed: of the trial.
     """
     roles = DripRoles(problem.world, engines, settings, seed=seed, most=settings.most)
-    acting = Acting(
+    acting = Decomposing(
         roles,
         await settled(problem.world.start(seed)),
         budget=settings.budget,
@@ -82,7 +82,7 @@ class Agenda(Generic[S, A]):
     """
 
     def __init__(
-        self, acting: Acting[S, A], tree: ReasoningTree[A], settings: DripPlusSettings
+        self, acting: Decomposing[S, A], tree: ReasoningTree[A], settings: DripPlusSettings
     ) -> None:
         self._acting = acting
         self._domain: Any = acting.domain

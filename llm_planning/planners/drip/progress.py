@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from llm_planning.domain import Judged
-    from llm_planning.planners.drip.acting import Acting
+    from llm_planning.planners.drip.acting import Decomposing
     from llm_planning.planners.drip.tree import Node, ReasoningTree
 
 
@@ -32,7 +32,7 @@ class Progress(Generic[S, A]):
 
     def __init__(
         self,
-        acting: Acting[S, A],
+        acting: Decomposing[S, A],
         tree: ReasoningTree[A],
         *,
         reached: Callable[[], Awaitable[bool]] = never,
