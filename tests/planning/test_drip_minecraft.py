@@ -45,7 +45,6 @@ async def test_without_errors_drip_always_has_the_diamond(world, most):
     assert all(one.metrics["wrong_decompose"] == 0 for one in ended)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "settings"), [("drip", {}), ("drip-plus", {}), ("drip-react", {"end": "said"})]
 )
@@ -63,7 +62,6 @@ async def test_read_literally_what_is_undone_stays_undone():
     assert not outcome.metrics["reached_iron_pickaxe"]
 
 
-@pytest.mark.slow
 async def test_with_one_answer_in_ten_wrong_drip_plus_has_the_diamond(tmp_path):
     file = roles_file(tmp_path, **ACTING)
     _, steps = await runs("drip-plus", roles=file, attempts=2)
@@ -71,7 +69,6 @@ async def test_with_one_answer_in_ten_wrong_drip_plus_has_the_diamond(tmp_path):
     assert median(steps) <= 35
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["dropped", "item", "verb", "quantity"])
 async def test_by_kind_of_mistake(kind, tmp_path):
     file = roles_file(tmp_path, decompose={"rate": 0.9, "unit": "item", "mistakes": [kind]})
