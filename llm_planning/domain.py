@@ -33,7 +33,18 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-__all__ = ["Domain", "DomainError", "Grammar", "Need", "OneOf", "StateModel", "Step", "settled"]
+__all__ = [
+    "Domain",
+    "DomainError",
+    "Grammar",
+    "Judged",
+    "Need",
+    "OneOf",
+    "StateModel",
+    "Step",
+    "Verdict",
+    "settled",
+]
 
 S = TypeVar("S")
 A = TypeVar("A")
@@ -85,6 +96,22 @@ class Step(NamedTuple, Generic[S]):
         return self.state if self.observation is None else self.observation
 
 
+Verdict: TypeAlias = Literal["done", "true", "false"]
+"""What is found of a subtask: its effect holds already; it can be carried out now; it cannot."""
+
+
+class Judged(NamedTuple):
+    """The executability of a subtask in a state (DRIP, Section 3.2 and Tables 8 and 11).
+
+    Attributes:
+        verdict: see `Verdict`.
+        reason: why, in a few words.
+    """
+
+    verdict: Verdict
+    reason: str = ""
+
+
 class Domain(ABC, Generic[S, A]):
     """A world to plan in; subclass it.
 
@@ -110,6 +137,25 @@ class Domain(ABC, Generic[S, A]):
             planners in a model's place (`--set roles=rules`). All methods must then be plain
             functions. If `advise` is a coroutine function, rules know the next action only.
         feasible(state, action) -> str | None: why an action cannot be carried out; None if it can.
+        decompose(state, subtask) -> sequence of actions: the subtasks right before `subtask`, in
+            the order in which they are needed; None is the goal. It is empty where nothing comes
+            before. DRIP plans backwards with it and with `judge`.
+        named(state) -> sequence of actions: the subtasks that the goal itself names, such as to
+            mine a diamond. With it, nobody is asked what comes right before the goal.
+        judge(state, subtask, parent) -> Judged: whether the effect of a subtask holds, or it can be
+            carried out. `parent` is the subtask that it was decomposed from; None if that is the
+            goal.
+        remainder(state) -> str: the part of the goal that is open, in words. Without it, the goal.
+        spared(state, action) -> action: the action in the place of `action` that undoes nothing of
+            the goal that is reached.
+        mistakes(subtask) -> mapping: kind of mistake -> the subtasks that someone may write by
+            mistake in the place of `subtask`, at least one for each kind. Oracles err so, item by
+            item.
+        milestones(state) -> mapping: name in snake_case -> whether a state shows that the milestone
+            is passed, always the same names. The record of an episode says when each was first
+            passed.
+        traits: mapping of name -> number or word, which joins the metrics of every run, such as
+            `optimum`, the fewest actions from the start to the goal.
         teacher(held_out) -> Teacher: static; makes what `llm-planning distill` teaches with, a
             `roles.exercises.Teacher`. `held_out` has the names that are left out; None leaves out
             what the domain leaves out by default.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias
@@ -17,7 +17,7 @@ from llm_planning.domain import A, S, Step, is_won, settled
 from llm_planning.trace import tracing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from llm_planning.domain import Domain
 
@@ -74,6 +74,8 @@ class Episode(Generic[S, A]):
         moves: the moves so far, oldest first.
         success: whether the goal is reached, as the domain says.
         over: whether the episode has ended.
+        milestones: milestone of the domain -> the number of moves after which it was first reached;
+            None if it was not.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class Episode(Generic[S, A]):
         self.moves: list[Move[S, A]] = []
         self.success = False
         self.over = False
+        self.milestones: dict[str, int | None] = {}
         self._draws = world_draws(seed)
         self._see = see
 
@@ -102,6 +105,7 @@ class Episode(Generic[S, A]):
         """
         episode = cls(domain, await settled(domain.start(seed)), seed=seed, see=see)
         episode.over = episode.success = await is_won(domain, episode.state, done=False)
+        await episode._note_milestones()
         await episode._look(Step(episode.state))
         return episode
 
@@ -126,8 +130,17 @@ class Episode(Generic[S, A]):
             )
         self.success = await is_won(self.domain, step.state, done=step.done)
         self.over = step.done or self.success
+        await self._note_milestones()
         await self._look(step)
         return step
+
+    async def _note_milestones(self) -> None:
+        passed = getattr(self.domain, "milestones", None)
+        if passed is None:
+            return
+        for name, is_passed in (await settled(passed(self.state))).items():
+            if self.milestones.get(name) is None:
+                self.milestones[name] = len(self.moves) if is_passed else None
 
     async def _look(self, step: Step[S]) -> None:
         if self._see is not None:
@@ -140,6 +153,7 @@ class Episode(Generic[S, A]):
             success=self.success,
             ended=self.over,
             last=await settled(self.domain.describe(self.state)),
+            milestones=dict(self.milestones),
         )
 
 
@@ -152,12 +166,14 @@ class Execution(Generic[S, A]):
         success: whether the goal was reached, as the domain says.
         ended: whether the episode ended; False if the agent or its plan stopped before that.
         last: the last state in words.
+        milestones: see `Episode`; empty in a domain without milestones.
     """
 
     moves: tuple[Move[S, A], ...]
     success: bool
     ended: bool
     last: str
+    milestones: Mapping[str, int | None] = field(default_factory=dict)
 
     @property
     def reward(self) -> float:
@@ -178,6 +194,8 @@ class Execution(Generic[S, A]):
             first_failed, first_obstacle: the first other action, and the world's reason; None if
                 there is none.
             reward: Σ r, undiscounted.
+            reached_NAME, steps_to_NAME: for each milestone whether it was reached, and after how
+                many moves; None if it was not.
         """
         failed = self.first_failed
         return {
@@ -186,7 +204,19 @@ class Execution(Generic[S, A]):
             "first_failed": failed and str(failed.action),
             "first_obstacle": failed and failed.step.obstacle,
             "reward": self.reward,
+            **{f"reached_{name}": at is not None for name, at in self.milestones.items()},
+            **{f"steps_to_{name}": at for name, at in self.milestones.items()},
         }
+
+    def told_milestones(self) -> list[str]:
+        """Says for people after how many moves each milestone was reached; empty without any."""
+        if not self.milestones:
+            return []
+        told = (
+            f"{name.replace('_', ' ')} {'not reached' if at is None else at}"
+            for name, at in self.milestones.items()
+        )
+        return [f"moves to each milestone: {', '.join(told)}"]
 
     def to_json(self) -> dict[str, Any]:
         """For a trace."""
@@ -195,6 +225,7 @@ class Execution(Generic[S, A]):
             "success": self.success,
             "ended": self.ended,
             "last": self.last,
+            **({"milestones": dict(self.milestones)} if self.milestones else {}),
         }
 
 
@@ -236,7 +267,9 @@ async def play(
     return episode
 
 
-async def execute(domain: Domain[S, A], plan: Iterable[A], *, seed: int) -> Execution[S, A]:
+async def execute(
+    domain: Domain[S, A], plan: Iterable[A], *, seed: int, tries: int = 1
+) -> Execution[S, A]:
     """Carries a plan out, from the start of the trial's world.
 
     An action that the world refuses leaves the world as it is, and the plan goes on with the next.
@@ -246,6 +279,7 @@ async def execute(domain: Domain[S, A], plan: Iterable[A], *, seed: int) -> Exec
         domain: the real dynamics.
         plan: actions, in order.
         seed: of the trial, an integer; the world starts from it, and draws its chance from it.
+        tries: how often at most an action is taken that the world carries out only in part.
 
     Returns:
         Every tried action with its step, and whether the goal was reached.
@@ -280,7 +314,22 @@ async def execute(domain: Domain[S, A], plan: Iterable[A], *, seed: int) -> Exec
     """
     actions = iter(plan)
 
-    async def planned(_: Episode[S, A]) -> A | Stop:
+    tried = 0
+
+    async def planned(episode: Episode[S, A]) -> A | Stop:
+        nonlocal tried
+        if tried < tries and _is_open(episode):
+            tried += 1
+            return episode.moves[-1].action
+        tried = 1
         return next(actions, STOP)
 
     return await (await play(domain, planned, seed=seed)).recorded()
+
+
+def _is_open(episode: Episode[Any, Any]) -> bool:
+    """Whether the last action was carried out only in part; a refused one changes nothing."""
+    if not episode.moves or episode.moves[-1].step.obstacle is None:
+        return False
+    before = episode.moves[-2].step.state if len(episode.moves) > 1 else episode.start
+    return bool(episode.state != before)

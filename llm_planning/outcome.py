@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,3 +40,66 @@ class Outcome:
     trace: Mapping[str, Any]
     text: str
     unrepeatable: frozenset[str] = frozenset()
+
+
+NOT_REACHED: Final = "goal not reached"
+"""The class of a failure for which a planner names none."""
+
+
+def summed_up(outcomes: Mapping[str, Outcome]) -> Outcome:
+    """Sums the outcomes of several problems up.
+
+    Args:
+        outcomes: name of a problem -> its outcome, at least one.
+
+    Returns:
+        An outcome that succeeds if all do, without a plan. Its metrics are the number of `problems`
+        and of those `solved`; `failures`, class -> number, by the metric `failure` of each; and the
+        means over the solved ones of `actions`, of their `optimum` and of the difference, `excess`,
+        if all know their optimum. Its trace has every problem with its plan, and their traces.
+    """
+    solved = {name: one for name, one in outcomes.items() if one.success}
+    classes = {
+        name: str(one.metrics.get("failure") or NOT_REACHED)
+        for name, one in outcomes.items()
+        if name not in solved
+    }
+    lengths = [len(one.plan) for one in solved.values()]
+    optima = [one.metrics.get("optimum") for one in solved.values()]
+    known = [optimum for optimum in optima if optimum is not None]
+    means: dict[str, float] = {"actions": fmean(lengths)} if lengths else {}
+    if known and len(known) == len(lengths):
+        means |= {"optimum": fmean(known), "excess": fmean(lengths) - fmean(known)}
+    problems = {
+        name: {
+            "success": one.success,
+            "plan": list(one.plan),
+            "optimum": one.metrics.get("optimum"),
+            "failure": classes.get(name),
+        }
+        for name, one in outcomes.items()
+    }
+    first = next(iter(outcomes.values()))
+    return Outcome(
+        success=len(solved) == len(outcomes),
+        plan=(),
+        metrics={
+            "problems": len(outcomes),
+            "solved": len(solved),
+            "failures": dict(Counter(classes.values())),
+            **{key: round(mean, 4) for key, mean in means.items()},
+        },
+        trace={
+            **{key: one for key, one in first.trace.items() if key == "oracles"},
+            "problems": problems,
+            "traces": {name: one.trace for name, one in outcomes.items()},
+        },
+        text="\n".join(_line(name, one) for name, one in problems.items()),
+    )
+
+
+def _line(name: str, said: Mapping[str, Any]) -> str:
+    """A problem's result, for people."""
+    optimum = f", the optimum is {said['optimum']}" if said["optimum"] is not None else ""
+    how = f"solved in {len(said['plan'])} actions" if said["success"] else said["failure"]
+    return f"{name}: {how}{optimum}"

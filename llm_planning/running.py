@@ -6,11 +6,12 @@ import asyncio
 import inspect
 import time
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from llm_planning.domain import Domain, DomainError, settled
 from llm_planning.environments.catalogue import DOMAINS
+from llm_planning.outcome import summed_up
 from llm_planning.own_code import OwnCodeError
 from llm_planning.registry import (
     UnknownDomainError,
@@ -26,6 +27,7 @@ from llm_planning.specs import (
     DomainSpec,
     PlannerSpec,
     Problem,
+    Several,
     UnknownTaskError,
     check_task,
     choose,
@@ -86,16 +88,29 @@ class Prepared:
             Exception: an error of the domain or of the planner.
         """
         async with AsyncExitStack() as opened:
-            world = None
+            world: Any = None
             if self.domain is not None:
                 world = self.domain.open(self.task, self.chosen.domain)
                 if isinstance(world, AbstractAsyncContextManager) and not isinstance(world, Domain):
                     world = await opened.enter_async_context(world)
                 world = await settled(world)
-            problem: Problem[Any] = Problem(domain=self.domain_name, task=self.task, world=world)
-            return await self.spec.run(
-                problem, engines=engines, settings=self.chosen.planner, seed=seed
-            )
+            if not isinstance(world, Several):
+                return await self._run_one(world, engines, seed)
+            outcomes = {
+                name: await self._run_one(one, engines, seed) for name, one in world.worlds.items()
+            }
+            return summed_up(outcomes)
+
+    async def _run_one(
+        self, world: Domain[Any, Any] | None, engines: Engines, seed: int
+    ) -> Outcome:
+        """Plans one problem; the domain's `traits` join the metrics."""
+        problem: Problem[Any] = Problem(domain=self.domain_name, task=self.task, world=world)
+        outcome = await self.spec.run(
+            problem, engines=engines, settings=self.chosen.planner, seed=seed
+        )
+        traits: Mapping[str, Any] = getattr(world, "traits", {})
+        return replace(outcome, metrics={**traits, **outcome.metrics}) if traits else outcome
 
 
 def prepare(
@@ -291,6 +306,13 @@ def models_of_roles(spec: PlannerSpec, chosen: Chosen) -> dict[str, str]:
         return {}
     models = chosen.planner.assignment.models
     return {role: name for role, name in models.items() if role in spec.roles}
+
+
+def asks_model(spec: PlannerSpec, chosen: Chosen) -> bool:
+    """Whether the run's model may be asked: no if rules or models of their own answer all roles."""
+    if not (spec.roles and isinstance(chosen.planner, RoleSettings)):
+        return True
+    return any(chosen.planner.assignment.of(role) == "llm" for role in spec.roles)
 
 
 def fitting_domains(spec: PlannerSpec) -> list[DomainSpec]:

@@ -46,6 +46,17 @@ class Problem(Generic[DomainT]):
     world: DomainT
 
 
+@dataclass(frozen=True, slots=True)
+class Several:
+    """Several problems of one task: one run plans each by itself, and sums up.
+
+    Attributes:
+        worlds: name of a problem -> the domain, opened for it; at least one.
+    """
+
+    worlds: Mapping[str, Domain[Any, Any]]
+
+
 class Run(Protocol):
     """Plans one task."""
 
@@ -133,7 +144,7 @@ class DomainSpec:
         tasks: names of its tasks, at least one.
         settings: the model of its settings.
         open: makes the domain for a task; if that is an asynchronous context manager, it also
-            closes the domain.
+            closes the domain. `Several` if the settings name several problems.
         source: its origin; None for this project's domains.
         teacher: makes the teacher of its worlds from the names that are held out, or from None for
             those that it holds out by default; None if it has no teacher.
@@ -146,7 +157,7 @@ class DomainSpec:
     settings: type[Settings]
     open: Callable[
         [str, Any],
-        Awaitable[Domain[Any, Any]] | Domain[Any, Any] | AbstractAsyncContextManager[Any],
+        Awaitable[Domain[Any, Any]] | Domain[Any, Any] | AbstractAsyncContextManager[Any] | Several,
     ]
     source: CodeSource | None = None
     teacher: Callable[[Sequence[str] | None], Teacher[Any, Any]] | None = None

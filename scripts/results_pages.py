@@ -35,9 +35,9 @@ from llm_planning.experiments.paper_report import report
 from llm_planning.experiments.papers import find_paper
 from llm_planning.experiments.report_text import (
     NOTHING,
+    difference_table,
     header,
     text_line,
-    write_difference,
     write_estimate,
 )
 from llm_planning.experiments.role_measures import read_measures
@@ -67,7 +67,7 @@ class Source:
         source: where its figures are from, as a sentence.
         heads: of its columns, the rows' first.
         rows: of texts, each as long as `heads`.
-        differences: rows of a second table, of what differs and by how much.
+        differences: a second table, of what differs and by how much; its heads first.
         settings: rows of a third: a setting, the paper's value and ours.
         notes: what the published table says about reading it.
     """
@@ -87,7 +87,8 @@ class Source:
     @property
     def compared(self) -> str:
         """The differences as Markdown."""
-        return _markdown(("", "first − second"), self.differences)
+        heads, *rows = self.differences
+        return _markdown(heads, rows)
 
     @property
     def settings_table(self) -> str:
@@ -123,14 +124,7 @@ def exported(name: str, *, paper: str, table: str) -> Source:
         source=f"Measured from {_link(f'{name}.parquet')}: {len(runs.done)} runs.",
         heads=header(made),
         rows=_rows(made),
-        differences=[
-            (
-                f"{one.column.label}: {one.first} − {one.second}",
-                write_difference(one.difference, one.column.form),
-            )
-            for one in made.differences
-            if one.difference.estimate.n
-        ],
+        differences=difference_table(made),
         settings=[
             (one.label, one.paper, ", ".join(one.here) or NOTHING)
             for one in made.settings
@@ -275,7 +269,7 @@ def _link(file: str) -> str:
 
 
 def _measured_part(made: PaperReport) -> PaperReport:
-    """The lines and columns that have figures; what is only cited stays."""
+    """The lines, columns and differences that have figures; what is only cited stays."""
     lines = [line for line in made.lines if line.cited is not None or line.runs.done]
     kept = {
         column.key
@@ -296,6 +290,7 @@ def _measured_part(made: PaperReport) -> PaperReport:
             replace(line, cells=tuple(cell for cell in line.cells if cell.column.key in kept))
             for line in lines
         ),
+        differences=tuple(one for one in made.differences if one.difference.estimate.n),
     )
 
 

@@ -26,8 +26,8 @@ ModelOption = Annotated[
     typer.Option(
         help="A bundled model, a configuration, a folder, a hub id or a YAML file; MODEL+ADAPTER "
         "for a model with an adapter.",
-        show_default="the bundled model that was taught the planner's roles there, otherwise "
-        f"{DEFAULT_MODEL}",
+        show_default="none if rules answer every role, else the bundled model that was taught the "
+        f"planner's roles there, else {DEFAULT_MODEL}",
     ),
 ]
 RoleModelOption = Annotated[

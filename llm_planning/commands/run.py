@@ -42,6 +42,7 @@ from llm_planning.running import (
     REFUSALS,
     PlannerRun,
     Prepared,
+    asks_model,
     find_where,
     fitting_domains,
     models_of_roles,
@@ -90,7 +91,7 @@ def run(
             known = sorted((*_planners(), *announced(PLANNER_GROUP)))
             raise UsageError(f"name a planner: {', '.join(known)}")
         prepared = prepare(planner, domain=domain, task=task, settings=_pairs(settings, "--set"))
-        model = model or default_model(prepared.spec.roles, domain=prepared.domain_name)
+        model = model or _default_model(prepared)
         models = _role_models(prepared, _pairs(role_model, "--role-model"))
         written = [prepared.chosen.to_json().get(key) for key in WRITTEN_SETTINGS]
         for target in (trace, *written):
@@ -232,6 +233,12 @@ def _domains_of(spec: PlannerSpec, others: Iterable[DomainSpec]) -> list[str]:
     return [one.name for one in (*fitting_domains(spec), *others) if not spec.lacks(one)]
 
 
+def _default_model(prepared: Prepared) -> str:
+    if not asks_model(prepared.spec, prepared.chosen):
+        return "none"
+    return default_model(prepared.spec.roles, domain=prepared.domain_name)
+
+
 def _role_models(prepared: Prepared, said: Mapping[str, object]) -> dict[str, str]:
     """Role -> its own model, from the command line and the setting `roles`."""
     roles = prepared.spec.roles
@@ -303,6 +310,7 @@ def _report(outcome: Outcome, record: PlannerRun) -> dict[str, Any]:
         "success": outcome.success,
         "metrics": dict(outcome.metrics),
         "plan": list(outcome.plan),
+        **{key: outcome.trace[key] for key in ("problems",) if key in outcome.trace},
         "oracles": list(outcome.trace.get("oracles", ())),
         "seconds": round(record.seconds, 3),
         "usage": {

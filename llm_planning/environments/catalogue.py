@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from llm_planning.environments.blocksworld.domain import BLOCKSWORLD
 from llm_planning.environments.minecraft.domain import MINECRAFT
 from llm_planning.environments.textgame.domain import TEXTGAME
 
@@ -12,5 +13,7 @@ if TYPE_CHECKING:
 
     from llm_planning.specs import DomainSpec
 
-DOMAINS: Final[Mapping[str, DomainSpec]] = {spec.name: spec for spec in (TEXTGAME, MINECRAFT)}
+DOMAINS: Final[Mapping[str, DomainSpec]] = {
+    spec.name: spec for spec in (TEXTGAME, MINECRAFT, BLOCKSWORLD)
+}
 """Every domain by name; the first that fits is where a planner plans unless it is told."""

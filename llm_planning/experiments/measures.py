@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING
 from llm_kernels.quoting import shown
 from llm_planning.experiments.runs import distinct, is_trial_field
 from llm_planning.experiments.statistics import (
+    Counts,
     Estimate,
+    fisher,
     mean,
     mean_of_groups,
     median,
+    odds_ratio,
     paired_difference,
     paired_proportions,
     proportion,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping
+    from collections.abc import Hashable, Iterable, Mapping
 
     from llm_planning.experiments.published import Comparison, Measure
     from llm_planning.experiments.runs import RunRecord, Runs
@@ -71,30 +74,35 @@ class Difference:
     alone: int
 
 
-def measure(runs: Runs, what: Measure) -> Measured:
+def measure(runs: Runs, what: Measure, *, beside: Runs | None = None) -> Measured:
     """Measures one number.
 
     Args:
         runs: of the cell.
         what: the number to measure.
+        beside: the runs that the cell is compared with, where `what` compares.
 
     Raises:
         UnknownFieldError: no run has the field.
         MeasureError: a value is not a number, or for a rate not a boolean.
     """
-    for field in filter(None, (what.field, what.per)):
+    for field in filter(None, (*what.fields, what.per)):
         runs.check_field(field)
-    read = _truth if what.kind == "rate" else _number
-    having = [record for record in runs.done if record.get(what.field) is not None]
     groups: defaultdict[object, list[float]] = defaultdict(list)
-    for record in having:
+    for record, value in _valued(runs, what):
         group = distinct(record.get(what.per)) if what.per else None
-        groups[group].append(read(record, what.field))
+        groups[group].append(value)
+    having = sum(map(len, groups.values()))
+    if beside is None:
+        estimate = _estimate(list(groups.values()), what)
+    else:
+        ours, theirs = (_counts(side, what) for side in (runs, beside))
+        estimate = fisher(theirs, ours) if what.kind == "fisher" else odds_ratio(theirs, ours)
     return Measured(
-        estimate=_estimate(list(groups.values()), what),
-        runs=len(having),
+        estimate=estimate,
+        runs=having,
         groups=len(groups) if what.per else None,
-        without=len(runs.done) - len(having),
+        without=len(runs.done) - having,
         failed=len(runs.failed),
         pending=len(runs.pending),
     )
@@ -116,25 +124,21 @@ def compare(runs: Runs, what: Measure, comparison: Comparison) -> Difference:
         MeasureError: two runs of one side differ only in fields that are ignored in pairing.
     """
     sides = [
-        [record for record in selected.done if record.get(what.field) is not None]
-        for selected in (
-            runs.select({field: (value,) for field, value in side.items()})
-            for side in (comparison.first, comparison.second)
-        )
+        _valued(runs.select({field: (value,) for field, value in side.items()}), what)
+        for side in (comparison.first, comparison.second)
     ]
     if not all(sides):
         # The fields that an empty side will share with the other are not known yet.
-        none = paired_proportions([]) if what.kind == "rate" else paired_difference([])
+        none = paired_proportions([]) if what.is_share else paired_difference([])
         return Difference(estimate=none, alone=sum(map(len, sides)))
     first, second = (
-        {field for record in side for field in record if is_trial_field(field)} for side in sides
+        {field for record, _ in side for field in record if is_trial_field(field)} for side in sides
     )
     of_one = {field for field in first ^ second if field.startswith("settings.")}
     fields = sorted((first | second) - of_one - set(comparison.first))
-    read = _truth if what.kind == "rate" else _number
-    minuends, subtrahends = (_by_pair(side, fields, what.field, read) for side in sides)
+    minuends, subtrahends = (_by_pair(side, fields) for side in sides)
     pairs = [(minuends[key], subtrahends[key]) for key in minuends if key in subtrahends]
-    if what.kind == "rate":
+    if what.is_share:
         estimate = paired_proportions([(bool(one), bool(other)) for one, other in pairs])
     else:
         estimate = paired_difference(pairs)
@@ -149,27 +153,39 @@ def _estimate(groups: list[list[float]], what: Measure) -> Estimate:
         values: list[float] = [best(group) for group in groups]
     else:
         values = [value for group in groups for value in group]
-    if what.kind == "rate":
-        return proportion(int(sum(values)), len(values))
+    if what.is_share:
+        return proportion(int(sum(values)), len(values), interval=what.interval)
     return median(values) if what.kind == "median" else mean(values)
 
 
+def _counts(runs: Runs, what: Measure) -> Counts:
+    values = [value for _, value in _valued(runs, what)]
+    return Counts(int(sum(values)), len(values))
+
+
+def _valued(runs: Runs, what: Measure) -> list[tuple[RunRecord, float]]:
+    """The finished runs that have a value, with it. Every run has one in a share."""
+    if what.share is not None:
+        fitting = {id(record) for record in runs.select(what.share).done}
+        return [(record, float(id(record) in fitting)) for record in runs.done]
+    (field,) = what.fields
+    read = _number if what.kind in {"mean", "median"} else _truth
+    return [(record, read(record, field)) for record in runs.done if record.get(field) is not None]
+
+
 def _by_pair(
-    records: Iterable[RunRecord],
-    fields: list[str],
-    field: str,
-    read: Callable[[RunRecord, str], float],
+    values: Iterable[tuple[RunRecord, float]], fields: list[str]
 ) -> Mapping[tuple[Hashable, ...], float]:
-    values: dict[tuple[Hashable, ...], float] = {}
-    for record in records:
+    pairs: dict[tuple[Hashable, ...], float] = {}
+    for record, value in values:
         key = tuple(distinct(record.get(name)) for name in fields)
-        if key in values:
+        if key in pairs:
             raise MeasureError(
                 f"cannot pair {record['planner']} on {record['task']}, seed {record['seed']}: "
                 "several of its runs differ only in settings that the other side lacks"
             )
-        values[key] = read(record, field)
-    return values
+        pairs[key] = value
+    return pairs
 
 
 def _number(record: RunRecord, field: str) -> float:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 UNSTATED = "not stated"
 """The paper's value of a setting that the paper does not name."""
 
+MANY = 10
+"""So many whole numbers in a row are told by their ends."""
+
 
 class EmptyReportError(ValueError):
     """A ledger has no run for a table."""
@@ -73,12 +76,16 @@ class ComparedColumn:
         column: the compared column.
         first: name of the minuend.
         second: name of the subtrahend.
+        label: of both together.
+        published: the difference as printed; None if the paper prints none.
         difference: first minus second.
     """
 
     column: Column
     first: str
     second: str
+    label: str
+    published: Text | None
     difference: Difference
 
 
@@ -163,7 +170,7 @@ def report(paper: Paper, name: str, runs: Runs) -> PaperReport:
             if written.each is not None and not fitting.all:
                 left_out.append(str(row.label))
             else:
-                lines.append(_line(table, row, fitting))
+                lines.append(_line(table, row, fitting, about))
     if not taken:
         raise EmptyReportError(
             f"the sweep has no run for {paper.name} {name}; its planners are "
@@ -202,7 +209,7 @@ def _value_label(table: PublishedTable, field: str, value: object) -> str:
     return table.name(value) if key == field else f"{key}={table.name(value)}"
 
 
-def _line(table: PublishedTable, row: Row, runs: Runs) -> Line:
+def _line(table: PublishedTable, row: Row, runs: Runs, about: Runs) -> Line:
     return Line(
         label=str(row.label),
         cited=row.cited,
@@ -210,21 +217,36 @@ def _line(table: PublishedTable, row: Row, runs: Runs) -> Line:
             field: values[0] for field, values in (row.where or {}).items() if len(values) == 1
         },
         runs=Runs() if row.where is None else runs,
-        cells=tuple(_cell(column, row, runs) for column in table.columns),
+        cells=tuple(_cell(column, row, runs, about) for column in table.columns),
     )
 
 
-def _cell(column: Column, row: Row, runs: Runs) -> Cell:
+def _cell(column: Column, row: Row, runs: Runs, about: Runs) -> Cell:
     published = row.published.get(column.key)
-    measured = None
-    if row.where is not None and column.measure is not None:
-        measured = measure(runs.select(column.where), column.measure)
     return Cell(
         column=column,
         published=published,
         published_value=None if published is None else printed_value(published),
-        measured=measured,
+        measured=_measured(column, row, runs.select(column.where), about.select(column.where)),
     )
+
+
+def _measured(column: Column, row: Row, runs: Runs, about: Runs) -> Measured | None:
+    """The number of a cell; None for what is only cited, and for runs compared with themselves.
+
+    Args:
+        column: of the cell.
+        row: of the cell.
+        runs: of row and column.
+        about: of the table and the column.
+    """
+    what = column.measure
+    if row.where is None or what is None:
+        return None
+    if what.against is None:
+        return measure(runs, what)
+    beside = about.select({**row.where, **what.against})
+    return None if beside == runs else measure(runs, what, beside=beside)
 
 
 def _compared(table: PublishedTable, comparison: Comparison, runs: Runs) -> ComparedColumn:
@@ -232,12 +254,22 @@ def _compared(table: PublishedTable, comparison: Comparison, runs: Runs) -> Comp
     what = column.measure
     if what is None:  # the published file was checked when it was read
         raise AssertionError(comparison.column)
+    first, second = (
+        _named(table, side.values()) for side in (comparison.first, comparison.second)
+    )
     return ComparedColumn(
         column=column,
-        first=", ".join(map(table.name, comparison.first.values())),
-        second=", ".join(map(table.name, comparison.second.values())),
+        first=first,
+        second=second,
+        label=comparison.label or f"{first} − {second}",
+        published=comparison.published,
         difference=compare(runs.select(column.where), what, comparison),
     )
+
+
+def _named(table: PublishedTable, values: Iterable[object]) -> str:
+    """The names of values; a setting that the planner does not have is left out."""
+    return ", ".join(table.name(value) for value in values if value is not None)
 
 
 def _settings(setups: Iterable[Setup], runs: Runs) -> Iterable[SettingUsed]:
@@ -247,7 +279,7 @@ def _settings(setups: Iterable[Setup], runs: Runs) -> Iterable[SettingUsed]:
         yield SettingUsed(
             label=setup.label,
             paper=UNSTATED if setup.paper is None else str(setup.paper),
-            here=tuple(map(str, field_values(setup.field, runs))),
+            here=told(field_values(setup.field, runs)),
         )
     fields = (field for record in runs.all for field in record if field.startswith("settings."))
     for field in dict.fromkeys(fields):
@@ -256,5 +288,27 @@ def _settings(setups: Iterable[Setup], runs: Runs) -> Iterable[SettingUsed]:
             yield SettingUsed(
                 label=field.removeprefix("settings."),
                 paper=UNSTATED,
-                here=tuple(map(str, field_values(field, runs))),
+                here=told(field_values(field, runs)),
             )
+
+
+def told(values: Iterable[object]) -> tuple[str, ...]:
+    """Values of a setting as texts; `MANY` whole numbers without a gap as the first and the last.
+
+    Example:
+        >>> told((0, *range(5, 15), 20, "rules"))
+        ('0', '5 to 14', '20', 'rules')
+    """
+    runs: list[list[object]] = []
+    for value in values:
+        last = runs[-1][-1] if runs else None
+        follows = type(value) is int and type(last) is int and value == last + 1
+        if follows:
+            runs[-1].append(value)
+        else:
+            runs.append([value])
+    return tuple(
+        text
+        for run in runs
+        for text in ([f"{run[0]} to {run[-1]}"] if len(run) >= MANY else map(str, run))
+    )

@@ -15,12 +15,14 @@ A published file, with every key (see `PublishedTable` for what each means):
       - {key: calls, label: "#APIs", measure: {mean: calls, per: task}, as: thousands}
       - {key: score, label: Score, measure: {mean: metrics.score}, paper: drawn}
       - {key: execution, label: Execution, cited: nothing is executed by programs here}
+      - {key: lost, label: lost, measure: {share: {metrics.failure: [framework, judgement]}}}
+      - {key: p, label: p-value, measure: {fisher: success, against: {planner: too}}}
     rows:
       - {label: ToO, where: {planner: too}, published: {calls: 0.9k, execution: 0.03k}}
       - {label: ReAct, cited: not implemented here, published: {calls: 0.03k}}
       - {each: {planner: [too], settings.k: all}}          # a row for every combination
     compare:
-      - {column: calls, first: {planner: too}, second: {planner: tot-mcts}}
+      - {column: calls, first: {planner: too}, second: {planner: tot-mcts}, published: 132}
     setup:
       - {label: branching factor k, field: settings.k, paper: 3}
     plot: {kind: points, x: calls, y: score, colour: planner, marker: settings.k}
@@ -33,7 +35,7 @@ The table, a row and a column may have a `where`; a cell measures the runs that 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import (
     AfterValidator,
@@ -46,6 +48,7 @@ from pydantic import (
 )
 
 from llm_planning.experiments.runs import check_field_name, is_trial_field
+from llm_planning.experiments.statistics import Interval  # noqa: TC001 (a model's field)
 from llm_planning.names import remedy
 from llm_planning.registry import recorded_as
 
@@ -100,6 +103,9 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
+Kind: TypeAlias = Literal["mean", "median", "rate", "share", "odds", "fisher"]
+
+
 class Measure(Part):
     """A number that is measured from the runs of a cell.
 
@@ -107,6 +113,14 @@ class Measure(Part):
         mean: the field whose mean is measured.
         median: the field whose median is measured.
         rate: the field, true or false, whose share of true is measured.
+        share: field -> values; the share of runs that have one of them in every field.
+        odds: the field, true or false, whose odds are measured: those of the runs in `against`
+            over those of the cell.
+        fisher: the field, true or false, whose rates in the cell and in `against` are tested for
+            equality (Fisher's exact test).
+        against: field -> values that take the place of the row's own; selects the runs that a cell
+            is compared with. A cell of these very runs is empty.
+        interval: of a rate or a share.
         per: the field whose values group the runs, usually `task`. Groups weigh alike in a mean.
         within: the value of a group: the `mean` of its runs, the largest (`max`) or the smallest
             (`min`). A rate with `max` is the share of groups in which any run succeeded.
@@ -115,33 +129,54 @@ class Measure(Part):
     mean: str | None = None
     median: str | None = None
     rate: str | None = None
+    share: CheckedWhere | None = None
+    odds: str | None = None
+    fisher: str | None = None
+    against: CheckedWhere | None = None
+    interval: Interval = "wilson"
     per: str | None = None
     within: Literal["mean", "max", "min"] = "mean"
 
     @property
-    def kind(self) -> Literal["mean", "median", "rate"]:
+    def kind(self) -> Kind:
         """The kind of number."""
-        return "mean" if self.mean else "median" if self.median else "rate"
+        return next(kind for kind in _KINDS if getattr(self, kind) is not None)
 
     @property
-    def field(self) -> str:
-        """The field that is measured."""
-        return self.mean or self.median or self.rate or ""
+    def fields(self) -> tuple[str, ...]:
+        """The fields that are measured: several for a share, one otherwise."""
+        said = getattr(self, self.kind)
+        return (said,) if isinstance(said, str) else tuple(said)
+
+    @property
+    def is_share(self) -> bool:
+        """Whether every run is a success or none, and the number is their share."""
+        return self.kind in {"rate", "share"}
 
     @model_validator(mode="after")
     def _possible(self) -> Measure:
-        if [self.mean, self.median, self.rate].count(None) != 2 or not self.field:
-            raise ValueError("name one of mean, median and rate")
-        for field in (self.field, self.per):
+        if [getattr(self, kind) for kind in _KINDS].count(None) != len(_KINDS) - 1:
+            raise ValueError(f"name one of {', '.join(_KINDS[:-1])} and {_KINDS[-1]}")
+        if not all(self.fields) or not self.fields:
+            raise ValueError(f"{self.kind}: name a field")
+        for field in (*self.fields, self.per):
             if field is not None:
                 check_field_name(field)
+        kind = self.kind
+        if (kind in {"odds", "fisher"}) != (self.against is not None):
+            raise ValueError("odds and fisher need against, the runs to compare with; others not")
+        if self.interval != "wilson" and not self.is_share:
+            raise ValueError(f"interval={self.interval} is for a rate or a share")
         if self.per is None and self.within != "mean":
             raise ValueError(f"within={self.within} needs per, the field that groups the runs")
-        if self.kind == "median" and self.per is not None:
-            raise ValueError("a median has no groups; leave per out")
-        if self.kind == "rate" and self.per is not None and self.within == "mean":
+        if self.per is not None and kind not in {"mean", "rate"}:
+            raise ValueError(f"a {kind} has no groups; leave per out")
+        if kind == "rate" and self.per is not None and self.within == "mean":
             raise ValueError("a rate per group needs within: max or min")
         return self
+
+
+_KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 class Column(Part):
@@ -220,11 +255,15 @@ class Comparison(Part):
         column: the key of the compared column.
         first: field -> value of the minuend's runs.
         second: field -> value of the subtrahend's runs; the same fields.
+        label: what is compared; if left out, it is made from the values of both sides.
+        published: the difference as printed; None if the paper prints none.
     """
 
     column: str
+    label: str | None = None
     first: dict[TrialField, Scalar]
     second: dict[TrialField, Scalar]
+    published: Text | None = None
 
     @field_validator("first", "second")
     @classmethod
@@ -353,8 +392,11 @@ class PublishedTable(Part):
                         f"column; {remedy(key, printed)}"
                     )
         for comparison in self.compare:
-            if self.column(comparison.column).measure is None:
+            what = self.column(comparison.column).measure
+            if what is None:
                 raise ValueError(f"compare: the column {comparison.column!r} is not measured")
+            if what.against is not None:
+                raise ValueError(f"compare: the column {comparison.column!r} compares already")
         self._check_plot()
         return self
 

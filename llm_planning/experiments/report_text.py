@@ -10,7 +10,7 @@ from dataclasses import asdict
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from llm_planning.experiments.statistics import CONFIDENCE
+from llm_planning.experiments.statistics import CONFIDENCE, EMPTY_CELL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,6 +25,9 @@ NOTHING = "–"
 """The text of a cell without a figure."""
 
 _DIGITS = 3
+_SMALL = 1e-5
+"""Numbers below are written with an exponent."""
+
 _SUFFIXES = {"k": 1e3, "M": 1e6, "%": 1e-2}
 _PRINTED = re.compile(r"\s*([-−+]?\d+(?:[.,]\d+)*)\s*(?:([kM%])|/\s*(\d+))?(?![\w.])")
 
@@ -89,7 +92,7 @@ def markdown(report: PaperReport, about: Mapping[str, Any]) -> str:
             report=report,
             header=header(report),
             lines=[text_line(line) for line in report.lines],
-            difference=write_difference,
+            differences=difference_table(report),
             confidence=f"{100 * CONFIDENCE:g}%",
             nothing=NOTHING,
             not_as_numbers=NOT_AS_NUMBERS,
@@ -122,6 +125,20 @@ def text_line(line: Line) -> list[str]:
         if cell.column.measure is not None:
             cells.append(measured_text(cell, line))
     return cells
+
+
+def difference_table(report: PaperReport) -> list[list[str]]:
+    """The differences of a report, a heading first. The paper's have a column if it prints any."""
+    printed = any(one.published is not None for one in report.differences)
+    table = [["", "paper", "first − second"]] + [
+        [
+            f"{one.column.label}: {one.label}",
+            NOTHING if one.published is None else str(one.published),
+            write_difference(one.difference, one.column.form),
+        ]
+        for one in report.differences
+    ]
+    return table if printed else [[name, here] for name, _, here in table]
 
 
 def published_text(cell: Cell) -> str:
@@ -183,6 +200,7 @@ def as_json(report: PaperReport) -> dict[str, Any]:
                 "column": one.column.key,
                 "first": one.first,
                 "second": one.second,
+                "published": one.published,
                 **asdict(one.difference),
             }
             for one in report.differences
@@ -283,6 +301,8 @@ def write_measured(measured: Measured, form: Form, *, runs: Runs) -> str:
     remarks = []
     if estimate.reason is not None and estimate.value is not None:
         remarks.append(f"no interval: {estimate.reason}")
+    elif estimate.reason == EMPTY_CELL:
+        remarks.append(f"no finite value: {estimate.reason}")
     if measured.without:
         remarks.append(f"{measured.without} without a value")
     here = (measured.runs + measured.without, measured.failed, measured.pending)
@@ -317,6 +337,8 @@ def _count(n: int, what: str) -> str:
 def _significant(value: float) -> str:
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
+    if abs(value) < _SMALL:
+        return f"{value:.{_DIGITS}g}"
     places = _DIGITS - 1 - math.floor(math.log10(abs(value)))
     rounded = round(value, places)
     if places <= 0:

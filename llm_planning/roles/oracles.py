@@ -54,12 +54,17 @@ class Errors(Settings):
             rule says which kinds there are, such as feasible and infeasible.
         unit: whether the whole answer is right or wrong, or each item on its own.
         kind: the key of the draw; see the module's docstring.
+        mistakes: the kinds of mistakes that a wrong item has, where the role's rule knows several,
+            such as dropped and verb; all of them by default.
     """
+
+    added = ("mistakes",)
 
     rate: Rate = 1.0
     rates: Mapping[str, Rate] = Field(default_factory=dict)
     unit: Literal["answer", "item"] = "answer"
     kind: Literal["independent", "sticky", "systematic"] = "independent"
+    mistakes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +103,7 @@ class Rule(Generic[QuestionT, AnswerT]):
         situation: all that the answer depends on, its subject first.
         items: how an answer errs item by item; None for an answer without items.
         kinds: the kinds of questions that may have error rates of their own; None for one kind.
+        only: makes the same rule with mistakes of some kinds only; None if it knows no kinds.
     """
 
     right: Callable[[QuestionT], AnswerT | None]
@@ -105,6 +111,7 @@ class Rule(Generic[QuestionT, AnswerT]):
     situation: Callable[[QuestionT], tuple[Key, ...]]
     items: Items[QuestionT, AnswerT] | None = None
     kinds: Kinds[QuestionT] | None = None
+    only: Callable[[Sequence[str]], Rule[QuestionT, AnswerT]] | None = None
 
 
 class Oracle(Generic[QuestionT, AnswerT]):
@@ -118,7 +125,8 @@ class Oracle(Generic[QuestionT, AnswerT]):
 
     Raises:
         ValueError: the errors are by item, and the rule has no items.
-        SettingsError: the errors have a rate for a kind of question that the rule does not know.
+        SettingsError: the errors have a rate for a kind of question, or kinds of mistakes, that the
+            rule does not know.
     """
 
     def __init__(
@@ -135,6 +143,10 @@ class Oracle(Generic[QuestionT, AnswerT]):
                     f"role {name} has no questions of the kind {shown(kind)}, so `rates` cannot "
                     + (f"name it; {remedy(kind, known)}" if known else "name any: leave it out")
                 )
+        if errors.mistakes:
+            if rule.only is None:
+                raise SettingsError(f"role {name} has no kinds of mistakes; leave `mistakes` out")
+            rule = rule.only(errors.mistakes)
         self.name = name
         self._rule = rule
         self._errors = errors

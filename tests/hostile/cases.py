@@ -166,7 +166,7 @@ def _values(line: str) -> Iterator[Spec]:
             yield Spec(name, call.command, "value", (line, one.name, value))
 
 
-_PATH_SETTINGS = frozenset({"save", "roles", "game", "games"})
+_PATH_SETTINGS = frozenset({"save", "roles", "game", "games", "pddl"})
 _ODD_SETTINGS = ("empty", "nul", "newline", "escape", "markup", "surrogate", "tilde", "long")
 
 

@@ -68,15 +68,20 @@ PARAMETERS: dict[tuple[str, str], str] = {
 
 _TOO = "--model none --task cook-meat --set roles=rules --set k=2 --set d=2 --set iter=2"
 _GAME = "--model none --task trap-door --set moves=1 --set simulations=2 --set remember=off"
+_BLOCKS = "--model none --task four-blocks --set moves=2"
 _XENON = "--model none --task wood --set prior=table12 --set plans=0 --set steps=6"
 
 CALLS: tuple[str, ...] = (
     f"run too {_TOO}",
     f"run cot {_TOO.replace(' --set k=2', '').replace(' --set iter=2', '')} --json",
     "run too --model none --task cook-meat --set roles=roles.yaml --set k=2 --set d=2 --set iter=2",
+    "run drip --domain blocksworld --task section-4.1.4 --model none --set roles=roles.yaml --json",
+    "run drip-plus --domain blocksworld --task section-4.1.4 --model none --set roles=rules",
     f"run uct {_GAME} --trace trace.jsonl",
     f"run puct {_GAME} --set prior=uniform --no-cache",
     f"run mc-dml-uct {_GAME.replace('simulations=2', 'simulations_per_action=1')} --json",
+    f"run uct {_BLOCKS} --set simulations=2 --set problem=3 --set rules=standard",
+    f"run react {_BLOCKS} --set roles=rules --set texts=predicates --set pddl=blocks --json",
     f"run xenon {_XENON} --set save=saved.json",
     "run xenon --model none --task 67-goals --set prior=table12 --set plans=1 --set steps=40 "
     "--set requirements=3",

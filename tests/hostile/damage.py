@@ -284,6 +284,37 @@ LINES: dict[str, Damage] = {
 }
 
 
+def _swap_fact(path: Path, random: Random) -> None:
+    """Leaves a fact out, says one that is foreign, or puts others in its place."""
+    lines = path.read_text().splitlines()
+    number = random.choice([place for place, line in enumerate(lines) if line.startswith("(")][1:])
+    lines[number] = random.choice(
+        [
+            *("", "(", ")", "()", "(())", "(at a b)", "(on a a)", "(on b a)", "(on a nobody)"),
+            *("(holding a)", "(not (clear a))", "(= (cost) 1)", "(ontable a b)", "(clear \x1b[2J)"),
+            *("(:init)", "(:goal (or (on a b) (on b a)))", "(:objects table - truck)", "(" * 900),
+        ]
+    )
+    path.write_text("\n".join(lines))
+
+
+PDDL: dict[str, Damage] = {
+    **ANY_TEXT,
+    **{f"swapped-{number}": _swap_fact for number in range(1, 13)},
+    "another-domain": _written(
+        "(define (problem p) (:domain logistics) (:objects t - truck) (:init (at t t)) (:goal ()))"
+    ),
+    "a-domain": _written("(define (domain blocksworld-4ops) (:predicates (clear ?x)))"),
+    "comment": _written("; nothing\n"),
+    "many-blocks": _written(
+        f"(define (problem p) (:objects {' '.join(f'b{n}' for n in range(20_000))})"
+        " (:init) (:goal (and)))"
+    ),
+    "unsolvable": _spoiled(lambda content, random: content.replace(b"(on a b)", b"(on b b)")),
+}
+"""What can happen to a problem in PDDL with a fact on each line."""
+
+
 TEMPLATE: dict[str, Damage] = {
     **ANY_TEXT,
     **{

@@ -16,6 +16,7 @@ from .damage import (
     JSON,
     JSON_LINES,
     LINES,
+    PDDL,
     TEMPLATE,
     YAML,
     Damage,
@@ -97,6 +98,8 @@ _STORY = ("run uct --model none --task zork1 --set moves=1 --set simulations=1 -
 _SQLITE = table(folders.cache_alterations())
 _IN_STORIES = "run walkthrough --model none --task zork1 --set games=story"
 _STORIES = ("run walkthrough --model none --task zork1 --set games={}",)
+_STACK = "run uct --model none --task four-blocks --set moves=1 --set simulations=1"
+_READ_BLOCKS = (f"{_STACK} --set pddl={{}} --json", f"{_STACK} --set pddl={{}} --set problem=2")
 _READ_ENCODER = (
     "models path {}",
     "models fetch {} --json",
@@ -170,6 +173,8 @@ FORMATS: tuple[Format, ...] = (
     ),
     Format("own planner", "own_planner.py", CODE, ("run {}:idle --task trap-door --model none",)),
     Format("story file", "story/zork1.z5", ANY_FILE, (*_STORY, _IN_STORIES)),
+    Format("problem of blocks", "blocks/instance-1.pddl", PDDL, _READ_BLOCKS[:1]),
+    Format("problems of blocks: a file", "blocks", PDDL, _READ_BLOCKS, inside="*.pddl"),
     Format("cache of answers", "responses.sqlite", ANY_FILE, _READ_CACHE, in_cache=True),
     Format("cache of vectors", "vectors.sqlite", ANY_FILE, _READ_VECTORS, in_cache=True),
     Format(
@@ -184,6 +189,7 @@ FORMATS: tuple[Format, ...] = (
     Format("folder of an index", "index", FOLDER, _READ_INDEX),
     Format("folder of a ledger", "ledger", FOLDER, _READ_LEDGER),
     Format("folder of stories", "story", FOLDER, _STORIES),
+    Format("folder of problems", "blocks", FOLDER, _READ_BLOCKS),
     Format("adapter: a JSON file", "taught", JSON, _READ_ADAPTER, inside="adapter/*.json"),
     Format("adapter: its card", "taught", JSON, _READ_ADAPTER, inside="adapter/taught.json"),
     Format("adapter: its weights", "taught", ANY_FILE, _READ_ADAPTER, inside="adapter/*.safe*"),

@@ -15,7 +15,8 @@ _LARGE = 1 << 24
 
 LONG_SWEEP = LITTLE.replace("little", "long").replace("seeds: 2", "seeds: 5000")
 ROLES = (
-    "decompose: rules\npropose: {rate: 0.9, kind: systematic}\nfeasibility: rules\nrepair: rules\n"
+    "decompose: {rate: 0.9, unit: item, mistakes: [dropped]}\njudge: rules\napply: rules\n"
+    "propose: {rate: 0.9, kind: systematic}\nfeasibility: rules\nrepair: rules\n"
     "dynamics: {rate: 0.9, kind: independent, unit: answer}\nreward: rules\ntermination: rules\n"
 )
 # The model does not exist: a reader gets as far as looking for it, and loads nothing.
@@ -79,6 +80,25 @@ async def idle(problem, *, engines, settings, seed):
 # Nobody vouches for this file, so nothing may run it.
 TROJAN = "import os\n\nopen(os.environ['LLM_PLANNING_HOSTILE_TRACE'], 'w').close()\n"
 TROJAN_NAME = "trojan/own.py:Stairs"
+BLOCKS = """\
+(define (problem two)
+(:domain blocksworld-4ops)
+(:objects a b c)
+(:init
+(handempty)
+(ontable a)
+(on b a)
+(ontable c)
+(clear b)
+(clear c)
+)
+(:goal
+(and
+(on a b)
+)
+)
+)
+"""
 TEXT_GOODS = {
     "sweep.yaml": LITTLE,
     "roles.yaml": ROLES,
@@ -94,12 +114,14 @@ TEXT_GOODS = {
     .replace("textgame", TROJAN_NAME)
     .replace(', remember: "off"', ""),
     "story/zork1.z5": "\x03" + 63 * "\0",
+    "blocks/instance-1.pddl": BLOCKS,
+    "blocks/instance-2.pddl": BLOCKS.replace("(on a b)", "(on a c)"),
     "long.yaml": LONG_SWEEP,
     "little.yaml": LITTLE + "retries: 1\n",
 }
 """Good files that are texts."""
 
-FOLDERS = ("engine", "trojan", "story", "encoder", "recorded", "taught")
+FOLDERS = ("engine", "trojan", "story", "blocks", "encoder", "recorded", "taught")
 """Good folders, whose files belong together."""
 
 MADE_GOODS: dict[str, tuple[str, ...]] = {

@@ -50,6 +50,8 @@ async def opened(name):
 WORLDS = {
     "minecraft": of_the_catalogue("minecraft", "mine-a-diamond"),
     "minecraft single": of_the_catalogue("minecraft", "cook-meat", options="single"),
+    "blocks": of_the_catalogue("blocksworld", "hard"),
+    "blocks in a hand": of_the_catalogue("blocksworld", "four-blocks", rules="standard"),
     "trap door": of_the_catalogue("textgame", "trap-door", remember="off"),
     "trap door remembered": of_the_catalogue("textgame", "trap-door", remember="memory"),
     "generated game": of_the_catalogue("textgame", "simple", remember="memory"),
@@ -160,6 +162,7 @@ async def test_what_a_world_can_do_beyond_that_fits(world):
         ("trap door", "take crown"),
         ("trap door remembered", "take crown"),
         ("minecraft", None),
+        ("blocks", None),
     ],
 )
 async def test_what_is_impossible_changes_nothing_and_says_why(name, impossible):

@@ -155,3 +155,49 @@ async def test_who_plays_chooses_by_what_is_seen():
     cut = await play(Stairs(), choose, seed=0, see=see, moves=0)
     assert (cut.moves, cut.now) == ([], "seen 0")
     assert (await execute(Stairs(), ["up"], seed=0)).moves[0].seen is None
+
+
+class Landings(Stairs):
+    """The stairs with two milestones; a jump may be done in part, and then leads one step up."""
+
+    def milestones(self, state):
+        return {"first_landing": state >= 1, "second_landing": state >= 4}
+
+    def step(self, state, action, rng):
+        if action == "jump":
+            return Step(state + 1, obstacle="only one step high")
+        return super().step(state, action, rng)
+
+
+async def test_milestones_count_moves():
+    done = await execute(Landings(), ["down", "up", "up"], seed=0)
+    assert done.milestones == {"first_landing": 2, "second_landing": None}
+    assert done.metrics()["reached_first_landing"] is True
+    assert done.metrics()["steps_to_first_landing"] == 2
+    assert done.metrics()["reached_second_landing"] is False
+    assert done.metrics()["steps_to_second_landing"] is None
+    assert done.to_json()["milestones"] == done.milestones
+    assert done.told_milestones() == [
+        "moves to each milestone: first landing 2, second landing not reached"
+    ]
+
+
+async def test_a_milestone_of_the_start_takes_no_move():
+    class Above(Landings):
+        def start(self, seed):
+            return 1
+
+    assert (await execute(Above(), [], seed=0)).milestones["first_landing"] == 0
+
+
+async def test_without_milestones_nothing_is_said_of_them():
+    done = await execute(Stairs(), ["up"], seed=0)
+    assert done.told_milestones() == []
+    assert "milestones" not in done.to_json()
+    assert not any(name.startswith(("reached", "steps_to")) for name in done.metrics())
+
+
+async def test_what_is_done_in_part_is_tried_again():
+    done = await execute(Landings(), ["jump", "down", "up"], seed=0, tries=3)
+    # Only the jump changes something in spite of an obstacle; "down" is refused, and left.
+    assert [move.action for move in done.moves] == ["jump", "jump", "jump", "down", "up"]

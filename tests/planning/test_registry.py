@@ -73,6 +73,7 @@ def test_who_works_where():
         for name, domain in DOMAINS.items()
     }
     assert of_options | everywhere <= works["minecraft"]
+    assert of_options | everywhere <= works["blocksworld"]
     assert everywhere <= works["textgame"]
     assert not of_options & works["textgame"]
 

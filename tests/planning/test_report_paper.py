@@ -63,6 +63,7 @@ Wilson score; Student's t).
 | --- | --- | --- |
 | model | gpt-4 | small |
 | factor k | 5 | 1, 3 |
+| stations | not stated | placed |
 | d | not stated | 2 |
 
 - Only planning is measured.
@@ -270,6 +271,64 @@ def test_success_rates_are_compared_in_pairs(configs, tmp_path):
     (compared,) = measured(configs, tmp_path / "sweep", results, ()).differences
     assert compared.difference.estimate.value == 0.5
     assert (compared.difference.estimate.n, compared.difference.alone) == (2, 1)
+
+
+COMPARING = """
+title: Beside ToO
+columns:
+  - {key: rate, label: SR, measure: {rate: success, interval: wald}, as: percent}
+  - {key: lost, label: lost, measure: {share: {metrics.failure: [budget, depth]}}, as: percent}
+  - {key: p, label: p, measure: {fisher: success, against: {planner: too}}}
+  - {key: odds, label: odds ratio, measure: {odds: success, against: {planner: too}}}
+rows:
+  - {label: ToO k=3, where: {planner: too, settings.d: 2}, published: {rate: 9 / 10}}
+  - {label: CoT, where: {planner: cot, settings.d: 2}, published: {odds: 37.4}}
+  - {label: paper, cited: of another model, published: {p: p < 0.01}}
+compare:
+  - {column: lost, first: {planner: too}, second: {planner: cot}, published: 4.29}
+  - {column: rate, first: {planner: too}, second: {planner: cot}}
+"""
+
+
+def test_a_row_is_tested_against_another(configs, tmp_path):
+    add_table(configs, COMPARING)
+    results = [
+        *(too(seed=seed, success=seed < 8, failure=None) for seed in range(10)),
+        *(cot(seed=seed, success=seed < 2, failure=None) for seed in range(2)),
+        *(cot(seed=seed, success=False, failure="budget") for seed in range(2, 5)),
+        *(cot(seed=seed, success=False, failure="other") for seed in range(5, 10)),
+    ]
+    made = measured(configs, tmp_path / "sweep", results, ())
+    first, second, paper = made.lines
+    assert first.cell("p").measured is None  # the same runs on both sides
+    assert paper.cell("odds").measured is None
+    # 8 of 10 against 2 of 10: the odds are 4 and 1/4.
+    assert second.cell("odds").measured.estimate.value == pytest.approx(16.0)
+    # (C(10,8) C(10,2) + C(10,9) C(10,1) + 1) · 2 of C(20,10) tables
+    expected = 2 * (45 * 45 + 100 + 1) / 184_756
+    assert second.cell("p").measured.estimate.value == pytest.approx(expected)
+    lost = second.cell("lost").measured
+    assert (lost.estimate.value, lost.runs, lost.without) == (0.3, 10, 0)
+    text = markdown(made, {"sweep": "s"})
+    # Wald: 0.8 ± 1.96 · √(0.8 · 0.2 / 10), cut at 1
+    assert "| ToO k=3 | 10 runs | 9 / 10 | 80% [55.2%, 100%] |" in text
+    assert "| | paper | first − second |" in text
+    assert "| lost: too − cot | 4.29 | -30% [" in text
+    assert "| SR: too − cot | – | 60% [" in text
+    assert as_json(made)["differences"][0]["published"] == 4.29
+
+
+def test_an_odds_ratio_that_is_not_finite(configs, tmp_path):
+    add_table(configs, COMPARING)
+    results = [
+        *(too(seed=seed, success=True, failure=None) for seed in range(2)),
+        *(
+            cot(seed=seed, success=success, failure=None)
+            for seed, success in enumerate([False, None])
+        ),
+    ]
+    made = measured(configs, tmp_path / "sweep", results, ())
+    assert "– (no finite value: a count is 0; 1 without a value)" in markdown(made, {"sweep": "s"})
 
 
 def test_a_template_of_its_own(configs, tmp_path):

@@ -74,10 +74,16 @@ WRONG = [
     ),
     ({"measure": "{man: calls}"}, "columns.0.measure.man: unknown key; did you mean mean"),
     ({"measure": "{mean: cals}"}, "columns.0.measure: unknown field 'cals'; did you mean calls"),
-    ({"measure": "{}"}, "name one of mean, median and rate"),
+    ({"measure": "{}"}, "name one of mean, median, rate, share, odds and fisher"),
     ({"measure": "{rate: success, per: task}"}, "a rate per group needs within"),
     ({"measure": "{median: calls, per: task}"}, "a median has no groups"),
     ({"measure": "{mean: calls, within: max}"}, "within=max needs per"),
+    ({"measure": "{share: {}}"}, "share: name a field"),
+    ({"measure": "{share: {metrisc.failure: x}}"}, "share: unknown field 'metrisc.failure'"),
+    ({"measure": "{share: {success: true}, per: task}"}, "a share has no groups"),
+    ({"measure": "{odds: success}"}, "odds and fisher need against"),
+    ({"measure": "{rate: success, against: {planner: too}}"}, "odds and fisher need against"),
+    ({"measure": "{mean: calls, interval: wald}"}, "interval=wald is for a rate or a share"),
     ({"columns": "[{key: a, label: A}]"}, "columns.0: give either measure or cited"),
     (
         {"columns": "[{key: a, label: A, cited: c}, {key: a, label: A, cited: c}]"},
@@ -102,6 +108,13 @@ WRONG = [
     (
         {"compare": "[{column: a, first: {seed: 1}, second: {task: x}}]"},
         "first and second must name the same fields",
+    ),
+    (
+        {
+            "measure": "{odds: success, against: {planner: cot}}",
+            "compare": "[{column: a, first: {seed: 1}, second: {seed: 2}}]",
+        },
+        "the column 'a' compares already",
     ),
     ({"plot": "{kind: points, x: a}"}, "plot: points need x and y"),
     (

@@ -9,9 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llm_planning.experiments.statistics import (
+    EMPTY_CELL,
+    NO_RUNS,
+    Counts,
+    fisher,
     mean,
     mean_of_groups,
     median,
+    odds_ratio,
     paired_difference,
     paired_proportions,
     proportion,
@@ -188,3 +193,45 @@ def test_one_run_has_no_interval_and_says_so(estimate):
 )
 def test_no_runs_have_no_value(estimate):
     assert (estimate.value, estimate.n, estimate.reason) == (None, 0, "no runs")
+
+
+def test_wald_by_hand():
+    # p ± z √(p(1-p)/n) with p = 45/110: 0.40909 ± 1.959964 · 0.046879
+    estimate = proportion(45, 110, interval="wald")
+    assert ends(estimate) == pytest.approx((0.31721, 0.50097), abs=1e-5)
+    # 2/110 reaches below 0, where it is cut; at 0 the interval has no width.
+    assert ends(proportion(2, 110, interval="wald")) == pytest.approx((0.0, 0.04315), abs=1e-5)
+    assert ends(proportion(0, 110, interval="wald")) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [((45, 110), (26, 110)), ((3, 4), (1, 9)), ((1, 50), (49, 50))]
+)
+def test_odds_ratio_agrees_with_scipy(first, second):
+    (a, n), (c, m) = first, second
+    known = scipy.stats.contingency.odds_ratio([[a, n - a], [c, m - c]], kind="sample")
+    interval = known.confidence_interval(0.95)
+    estimate = odds_ratio(Counts(a, n), Counts(c, m))
+    assert estimate.value == pytest.approx(known.statistic)
+    assert ends(estimate) == pytest.approx((interval.low, interval.high))
+    assert estimate.n == n + m
+
+
+def test_odds_ratio_with_an_empty_count():
+    never_fails = odds_ratio(Counts(9, 9), Counts(3, 9))
+    never_succeeds = odds_ratio(Counts(0, 9), Counts(3, 9))
+    assert (never_fails.value, never_fails.reason) == (None, EMPTY_CELL)
+    assert (never_succeeds.value, never_succeeds.low) == (0.0, None)
+
+
+def test_fisher_by_hand():
+    # 3 of 3 against 0 of 3: the two extreme tables of C(6, 3) = 20.
+    assert fisher(Counts(3, 3), Counts(0, 3)).value == pytest.approx(2 / 20)
+    # 2 of 3 against 1 of 3: every table is at most as likely.
+    assert fisher(Counts(2, 3), Counts(1, 3)).value == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("compare", [odds_ratio, fisher])
+def test_nothing_is_compared_without_runs(compare):
+    estimate = compare(Counts(0, 0), Counts(3, 9))
+    assert (estimate.value, estimate.reason) == (None, NO_RUNS)

@@ -6,14 +6,16 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from llm_planning.domain import Domain, Step
+from llm_planning.domain import Domain, Judged, Step
 from llm_planning.environments.minecraft.option_language import (
     ChangeModel,
     Option,
     OptionGrammar,
     Vocabulary,
+    mistaken,
 )
-from llm_planning.environments.minecraft.option_rules import CraftMode, OptionRules, needed
+from llm_planning.environments.minecraft.option_rules import CraftMode, OptionRules, holds, needed
+from llm_planning.environments.minecraft.option_steps import Stations, StepsBefore, unequipped
 from llm_planning.environments.minecraft.option_world import OptionWorld
 from llm_planning.environments.minecraft.rulebook import game_rules
 from llm_planning.environments.minecraft.state import State
@@ -45,10 +47,15 @@ class MinecraftSettings(Settings):
             any item or name, as in Tree of Options.
         options: with `folded`, a craft makes its materials on the way; with `single`, it carries
             out one recipe.
+        stations: how a decomposition names a crafting table or a furnace: as `placed`, or as
+            `held`.
     """
+
+    added = ("stations",)
 
     vocabulary: Vocabulary = "closed"
     options: CraftMode = "folded"
+    stations: Stations = "placed"
 
 
 class Minecraft(Domain[State, Option]):
@@ -60,6 +67,7 @@ class Minecraft(Domain[State, Option]):
         task: one of `EVERY_TASK`, or a task of one's own.
         vocabulary: see `MinecraftSettings`.
         options: see `MinecraftSettings`.
+        stations: see `MinecraftSettings`.
     """
 
     tasks = tuple(EVERY_TASK)
@@ -72,14 +80,17 @@ class Minecraft(Domain[State, Option]):
         task: str | Task = MINE_A_DIAMOND.name,
         vocabulary: Vocabulary = "closed",
         options: CraftMode = "folded",
+        stations: Stations = "placed",
     ) -> None:
         self.task = EVERY_TASK[task] if isinstance(task, str) else task
         self.goal = self.task.goal
         self.options = options
+        self.stations = stations
         self.grammar, self.state_model = _language(vocabulary)
         self.wording = _wording()
         self.world = _world(options)
         self._rules = _rules(options)
+        self._steps = StepsBefore(self._rules, stations=stations)
         self._way = len(self.advise(self.task.start))
 
     def start(self, seed: int) -> State:  # noqa: ARG002 - every world begins alike
@@ -124,6 +135,13 @@ class Minecraft(Domain[State, Option]):
         """Whether the task's items are held."""
         return self.world.achieved(state, self.task)
 
+    def milestones(self, state: State) -> Mapping[str, bool]:
+        """Which milestones of the task a state shows."""
+        return {
+            name: any(holds(state, item) for item in items)
+            for name, items in self.task.milestones.items()
+        }
+
     def feasible(self, state: State, action: Option) -> str | None:
         """Why an option cannot be carried out; None if it can."""
         return self.world.feasible(state, action)
@@ -136,9 +154,38 @@ class Minecraft(Domain[State, Option]):
         """The options that the goal still takes, in an order that works."""
         return needed(self._rules, state, self.task.wanted)
 
+    def named(self, state: State) -> Sequence[Option]:
+        """The options that the goal names: those that give its items."""
+        return self._steps.goal(state, self.task.wanted)
+
+    def decompose(self, state: State, subtask: Option | None) -> Sequence[Option]:
+        """The options immediately before one (*DRIP*, Table 10); for a goal, those it names."""
+        return self.named(state) if subtask is None else self._steps.before(state, subtask)
+
+    def judge(self, state: State, subtask: Option, parent: Option | None) -> Judged:  # noqa: ARG002
+        """Whether an option's result is there, or else whether it can be carried out (Table 11).
+
+        The result counts and not the verb. It does not matter what the option is needed for.
+        """
+        if self.world.done(state, subtask):
+            return Judged("done", "its result is there")
+        obstacle = self.world.feasible(state, subtask) or unequipped(state, subtask)
+        return (
+            Judged("true", "nothing is missing") if obstacle is None else Judged("false", obstacle)
+        )
+
+    def mistakes(self, subtask: Option) -> Mapping[str, Sequence[Option]]:
+        """Options with another item, verb or quantity."""
+        return mistaken(subtask)
+
 
 def _open(task: str, settings: MinecraftSettings) -> Minecraft:
-    return Minecraft(task=task, vocabulary=settings.vocabulary, options=settings.options)
+    return Minecraft(
+        task=task,
+        vocabulary=settings.vocabulary,
+        options=settings.options,
+        stations=settings.stations,
+    )
 
 
 def _teacher(held_out: Sequence[str] | None) -> Teacher[State, Option]:
@@ -176,7 +223,7 @@ def _world(options: CraftMode) -> OptionWorld:
 
 @cache
 def _wording() -> Mapping[str, str]:
-    """Tree of Options' template -> the blocks that replace its own in Minecraft."""
+    """Template of Tree of Options or DRIP -> the blocks that replace its own in Minecraft."""
     folder = files(__package__) / "option_prompts"
     return {
         file.name.removesuffix(".j2"): file.read_text("utf-8")

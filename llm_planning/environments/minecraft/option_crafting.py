@@ -57,10 +57,10 @@ def smelt(rules: OptionRules, state: State, option: Option) -> Attempt | str:
     obstacle = bench.obstacle()
     if obstacle is not None:
         return obstacle
-    burnt = _burnt(bench.held, times)
-    if isinstance(burnt, str):
-        return burnt
-    lost = Counter(bench.change().lost) + Counter(burnt)
+    fuel = burnt(bench.held, times)
+    if isinstance(fuel, str):
+        return fuel
+    lost = Counter(bench.change().lost) + Counter(fuel)
     change = Change(gained={recipe.item: recipe.makes * times}, lost=dict(lost))
     return lambda _: Effect(change=change, ticks=SMELT_TICKS * times)
 
@@ -186,15 +186,15 @@ class _Bench:
         self.held[first.item] = self.held.get(first.item, 0) + left
 
 
-def _burnt(held: Mapping[str, int], pieces: int) -> dict[str, int] | str:
+def burnt(held: Mapping[str, int], pieces: int) -> dict[str, int] | str:
     """The fuel that smelts this number of pieces, or the obstacle in words."""
-    burnt: dict[str, int] = {}
+    used_up: dict[str, int] = {}
     left = float(pieces)
     for fuel, power in FUEL.items():
         used = min(ceil(left / power), held.get(fuel, 0))
         if used:
-            burnt[fuel] = used
+            used_up[fuel] = used
             left -= used * power
         if left <= 0:
-            return burnt
+            return used_up
     return f"needs fuel for {pieces}, has fuel for {pieces - left:g}"

@@ -8,8 +8,8 @@ Verbs and conditions are always words of this world.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, Field, create_model
 
@@ -25,7 +25,7 @@ from llm_planning.environments.minecraft.vocabulary import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from llm_planning.environments.minecraft.state import State
 
@@ -40,7 +40,10 @@ CONDITIONS = (
 )
 """Changes of an attribute other than inventory, equipment and view: its name and new value."""
 
-Count: TypeAlias = Annotated[int, Field(ge=1, le=64)]
+MOST: Final = 64
+"""The largest quantity of an option: a stack."""
+
+Count: TypeAlias = Annotated[int, Field(ge=1, le=MOST)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,22 @@ class Option:
 
     def __str__(self) -> str:
         return f"{self.verb} {self.quantity} {self.item}"
+
+
+def mistaken(option: Option) -> Mapping[str, Sequence[Option]]:
+    """What someone may write by mistake in the place of an option.
+
+    Returns:
+        Maps item and verb to the options with any other word, and quantity to those with one less,
+        one more, half and twice as many. (Our choice.)
+    """
+    n = option.quantity
+    quantities = sorted({n // 2, n - 1, n + 1, 2 * n} & set(range(1, MOST + 1)))
+    return {
+        "item": [replace(option, item=item) for item in OBJECTS if item != option.item],
+        "verb": [replace(option, verb=verb) for verb in VERBS if verb != option.verb],
+        "quantity": [replace(option, quantity=other) for other in quantities if other != n],
+    }
 
 
 class OptionGrammar:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from llm_planning.environments.minecraft.option_language import Option
+from llm_planning.environments.minecraft.option_language import MOST, Option
 from llm_planning.environments.minecraft.option_tables import (
     COOKED,
     DROPS,
@@ -210,11 +210,11 @@ def _tools(rules: Iterable[ItemRule]) -> dict[str, tuple[str, ...]]:
     return needed
 
 
-_MOST: Final = 64
-_LEFT_BY: Final = {
+LEFT_BY: Final = {
     item: tuple(kind for kind, loot in KILLED.items() if any(one[0] == item for one in loot))
     for item in dict.fromkeys(one[0] for loot in KILLED.values() for one in loot)
 }
+"""Item -> the animals and monsters that leave it when they are killed."""
 
 
 def needed(rules: OptionRules, state: State, wanted: Iterable[Sequence[str]]) -> list[Option]:
@@ -231,7 +231,15 @@ def needed(rules: OptionRules, state: State, wanted: Iterable[Sequence[str]]) ->
     draft = _Draft(rules, state)
     for kinds in wanted:
         draft.obtain(draft.nearest(kinds), 1)
-    return [Option(verb, min(n, _MOST), item) for (verb, item), n in draft.options.items()]
+    return [Option(verb, min(n, MOST), item) for (verb, item), n in draft.options.items()]
+
+
+def nearest(rules: OptionRules, state: State, kinds: Sequence[str]) -> str:
+    """The item that is nearest in a state; the first of several that are equally near.
+
+    Held items come first, then items whose sources are near, then the others.
+    """
+    return _Draft(rules, state).nearest(kinds)
 
 
 class _Draft:
@@ -286,7 +294,7 @@ class _Draft:
             self._bring_fuel(times)
         self._crafting = before
         if not on_the_way:
-            self.options[verb, recipe.item] += missing
+            self.options[verb, recipe.item] += recipe.makes * times
         self._held[recipe.item] += recipe.makes * times
 
     def _bring(self, kinds: Sequence[str]) -> None:
@@ -333,8 +341,8 @@ class _Draft:
             source = FLUID_IN.get(item, "cow")
             self._go_to(source)
             self.options["collect" if item in FLUID_IN else "milk", source] += missing
-        elif item in _LEFT_BY:
-            kind = min(_LEFT_BY[item], key=lambda one: one not in self._near)
+        elif item in LEFT_BY:
+            kind = min(LEFT_BY[item], key=lambda one: one not in self._near)
             self._go_to(kind)
             self.options["kill", kind] += missing
         self._held[item] += missing
@@ -359,7 +367,7 @@ class _Draft:
         if self._held[item] > 0:
             return 0
         sources = [drop.block for drop in self._rules.drops.get(item, ())]
-        sources += _LEFT_BY.get(item, ())
+        sources += LEFT_BY.get(item, ())
         recipe = self._rules.crafts.get(item)
         if recipe is not None and not sources:
             kinds = [kind for kinds, _ in recipe.consumed for kind in kinds]

@@ -23,6 +23,7 @@ from random import Random
 from struct import pack
 from typing import TYPE_CHECKING, Any, Final
 
+from llm_planning.environments.minecraft.option_language import MOST
 from llm_planning.environments.minecraft.option_rules import OptionRules, holds
 from llm_planning.environments.minecraft.option_tables import FOOD
 from llm_planning.environments.minecraft.option_verbs import ATTEMPTS, DONE
@@ -39,9 +40,6 @@ if TYPE_CHECKING:
     from llm_planning.environments.minecraft.rulebook import RuleBook
     from llm_planning.environments.minecraft.state import Attempt, Effect, Equipment, State
     from llm_planning.environments.minecraft.tasks import Task
-
-MOST: Final = 64
-"""The largest quantity of an option: a stack."""
 
 SPAWN_RADIUS: Final = 10.0
 """A player who died begins again within this many blocks of the start, along x and along z."""

@@ -9,10 +9,10 @@ from another state.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from llm_planning.environments.minecraft.option_tables import MEAT
+from llm_planning.environments.minecraft.option_tables import MEAT, WOODS
 from llm_planning.environments.minecraft.state import Sighting, State
 
 if TYPE_CHECKING:
@@ -28,12 +28,15 @@ class Task:
         goal: one sentence for the prompts that says what the inventory must hold at the end.
         wanted: groups of items; one item of each group must be held.
         start: s_0.
+        milestones: name -> items of which one must have been held, in the order in which they are
+            usually reached.
     """
 
     name: str
     goal: str
     wanted: tuple[tuple[str, ...], ...]
     start: State
+    milestones: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 _BLOCKS = {
@@ -84,6 +87,20 @@ TASKS = {
 """Every task by name."""
 
 MINE_A_DIAMOND = Task(
-    name="mine-a-diamond", goal="Mine 1 diamond.", wanted=(("diamond",),), start=PLAINS
+    name="mine-a-diamond",
+    goal="Mine 1 diamond.",
+    wanted=(("diamond",),),
+    start=PLAINS,
+    milestones={
+        "wood": tuple(f"{wood}_log" for wood in WOODS),
+        "wooden_pickaxe": ("wooden_pickaxe",),
+        "stone": ("cobblestone",),
+        "stone_pickaxe": ("stone_pickaxe",),
+        "iron": ("iron_ore", "iron_ingot"),
+        "iron_pickaxe": ("iron_pickaxe",),
+        "diamond": ("diamond",),
+    },
 )
-"""The task of DRIP (Section 4.2), from bare hands; not one of the eight of Tree of Options."""
+"""The task of DRIP (Section 4.2) with the milestones of Tables 3 and 4, from bare hands; not one of
+the eight of Tree of Options. The paper does not say whether iron means ore or ingots. Here it is
+ore: its seven steps from iron to the iron pickaxe leave room for the furnace."""

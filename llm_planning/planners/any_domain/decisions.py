@@ -115,7 +115,9 @@ async def episode_outcome(
             **execution.to_json(),
             "moves": moves,
         },
-        text="\n\n".join((*_told(execution.moves, decisions), conclusion)),
+        text="\n\n".join(
+            (*_told(execution.moves, decisions), *execution.told_milestones(), conclusion)
+        ),
     )
 
 

@@ -74,6 +74,7 @@ async def chain_of_thought(
     engines: Engines,
     settings: PromptSettings,
     seed: int,
+    tries: int = 1,
 ) -> Outcome:
     """CoT: plans by one answer, which breaks the goal down into at most d options.
 
@@ -82,6 +83,7 @@ async def chain_of_thought(
         engines: answer the role `decompose`.
         settings: of the question.
         seed: of the start, the answer and the world.
+        tries: see `execute`.
     """
     ask: Ask = OptionRoles(problem.world, engines, settings, seed=seed)
     candidates = await ask.decompose()(await _start(problem.world, seed))
@@ -93,6 +95,7 @@ async def chain_of_thought(
         metrics={},
         trace={"steps": [{"option": option, "reasoning": why} for option, why in steps]},
         text="\n".join(f"{i}. {option} ({why})" for i, (option, why) in enumerate(steps, start=1)),
+        tries=tries,
     )
 
 
@@ -109,6 +112,7 @@ async def _carried_out(
     metrics: Mapping[str, Any],
     trace: Mapping[str, Any],
     text: str,
+    tries: int = 1,
 ) -> Outcome:
     """Carries a plan out, and makes the outcome. Success is what the world says.
 
@@ -119,8 +123,9 @@ async def _carried_out(
         metrics: the planner's own metrics.
         trace: the planner's own part of the summary.
         text: the same for people.
+        tries: see `execute`.
     """
-    execution = await execute(problem.world, plan, seed=ask.seed)
+    execution = await execute(problem.world, plan, seed=ask.seed, tries=tries)
     return Outcome(
         success=execution.success,
         plan=tuple(map(str, plan)),
@@ -144,6 +149,7 @@ def _verdict(execution: Execution[Any, Any]) -> str:
     failed = execution.first_failed
     if failed is not None:
         lines.append(f"first option that failed: {failed.action} ({failed.step.obstacle})")
+    lines += execution.told_milestones()
     return "\n".join(lines)
 
 

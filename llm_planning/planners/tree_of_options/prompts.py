@@ -40,6 +40,8 @@ from llm_serving.answers import constraint_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from pydantic import BaseModel
+
     from llm_planning.planners.tree_of_options.settings import Layout
     from llm_planning.planners.tree_of_options.states import OptionDomain
 
@@ -126,17 +128,22 @@ def compose(
         "moment": moment,
         "count": count,
         "options": domain.grammar.told,
-        "fields": _listed(domain.grammar.fields),
+        "fields": listed(domain.grammar.fields),
         "about": domain.about,
         "world": domain,
     }
     model = getattr(domain, "state_model", None)
     if model is not None:
-        constants["state_fields"] = _listed(model.answer.model_fields)
+        constants["state_fields"] = listed(written_fields(model.answer))
     return Prompt(sources, system=system, user=user, constants=constants)
 
 
-def _listed(names: Iterable[str]) -> str:
+def written_fields(answer: type[BaseModel]) -> list[str]:
+    """The names of an answer's fields as a model writes them."""
+    return [field.alias or name for name, field in answer.model_fields.items()]
+
+
+def listed(names: Iterable[str]) -> str:
     """Joins names as in a sentence: a, b and c."""
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last

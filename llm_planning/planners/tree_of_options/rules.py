@@ -21,9 +21,10 @@ from llm_planning.planners.tree_of_options.states import (
     PredictedState,
 )
 from llm_planning.roles import Items, Kinds, Rule, missing_for_rules, on_the_way
+from llm_planning.roles.mistakes import Mistakes, names_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from llm_planning.roles import DomainWithRules
     from llm_planning.roles.oracles import Key
@@ -84,9 +85,7 @@ def rules_of(domain: Any, *, seed: int) -> Mapping[str, Rule[Any, Any]]:  # noqa
             situation=answers.situation,
             kinds=Kinds(names=(DONE, NOT_DONE), of=answers.end),
         ),
-        "decompose": Rule(
-            right=answers.decompose, wrong=answers.useless, situation=answers.situation
-        ),
+        "decompose": answers.decomposing(),
     }
 
 
@@ -123,6 +122,27 @@ class _Answers(Generic[S, A]):
         pool = [one for one in self._domain.actions(state) if one not in advised]
         chosen = rng.sample(pool, min(MOST_PROPOSED, len(pool)))
         return [Candidate(one, one, "a guess") for one in chosen]
+
+    def decomposing(self, kinds: Sequence[str] = ()) -> Rule[OptionState[S, A], list[Candidate[A]]]:
+        """The rule of `decompose`. An option errs on its own by a mistake of one of these kinds."""
+        mistakes: Mistakes[A] = Mistakes(self._domain, kinds)
+
+        def spoil(
+            _: OptionState[S, A], plan: list[Candidate[A]], name: Key, rng: Random
+        ) -> list[Candidate[A]]:
+            spoilt = mistakes.in_plan([one.proposed for one in plan], name, rng)
+            return [Candidate(one, one, "needed") for one in spoilt]
+
+        def names(question: OptionState[S, A]) -> Sequence[str]:
+            return names_of([one.proposed for one in self.decompose(question)])
+
+        return Rule(
+            right=self.decompose,
+            wrong=self.useless,
+            situation=self.situation,
+            items=Items(names=names, spoil=spoil),
+            only=self.decomposing,
+        )
 
     def feasible(self, question: OptionQuestion[S, A]) -> Feasibility:
         """Whether an option can be carried out, by the rules."""

@@ -1,0 +1,136 @@
+"""Backward reasoning by the variant: what comes before an action, and whether it can be taken.
+
+The rules are those of DRIP's prompts: Table 7 for `decomposed`, Table 8 for `judged`. `spared` is
+ours.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from llm_planning.domain import Judged
+from llm_planning.environments.blocksworld.blocks import TABLE, BlockAction
+from llm_planning.environments.blocksworld.rules import (
+    PUT_DOWN,
+    RULES,
+    STACK,
+    UNSTACK_BLOCKS,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llm_planning.environments.blocksworld.blocks import Blocks, Goal
+
+_RULES: Final = RULES["variant"]
+
+
+def decomposed(goal: Goal, subtask: BlockAction | None) -> Sequence[BlockAction]:
+    """The subtasks immediately before a subtask (Table 7); the state plays no part.
+
+    Args:
+        goal: what has to hold at the end.
+        subtask: an action, or None for the goal.
+
+    Returns:
+        Of the goal a `stack` for each block that has to stand on another, tower by tower, the lower
+        ones first. A goal that puts blocks on the table begins with their `put-down`, and one that
+        clears blocks ends with their `unstack blocks`. Of `stack A B` first `unstack blocks B`,
+        then `put-down B`; of other actions none.
+    """
+    if subtask is None:
+        return _bottom_first(goal)
+    if subtask.verb != STACK:
+        return ()
+    return (BlockAction(UNSTACK_BLOCKS, subtask.onto), BlockAction(PUT_DOWN, subtask.onto))
+
+
+def _bottom_first(goal: Goal) -> tuple[BlockAction, ...]:
+    below = goal.below
+
+    def place(block: str) -> tuple[str, int]:
+        height = 0
+        while below.get(block, TABLE) != TABLE:
+            block = below[block]
+            height += 1
+        return block, height
+
+    ordered = sorted(below, key=place)
+    return (
+        *(BlockAction(PUT_DOWN, block) for block in ordered if below[block] == TABLE),
+        *(BlockAction(STACK, block, below[block]) for block in ordered if below[block] != TABLE),
+        *(BlockAction(UNSTACK_BLOCKS, block) for block in goal.clear),
+    )
+
+
+def judged(
+    goal: Goal, state: Blocks, subtask: BlockAction | None, parent: BlockAction | None
+) -> Judged:
+    """Whether a subtask is done, can be done, or cannot (Table 8).
+
+    Args:
+        goal: what has to hold at the end.
+        state: the present state.
+        subtask: an action, or None for the goal, which is done or cannot be done.
+        parent: what the subtask was decomposed from; None for the goal. A `put-down` that comes
+            from `stack A B` has to separate A and B: it is done if these are in different towers,
+            wherever its own block stands.
+    """
+    if subtask is None:
+        missing = goal.missing(state)
+        said = f"{missing} of the goal's facts do not hold yet" if missing else "the goal holds"
+        return Judged("false" if missing else "done", said)
+    if refusal := _RULES.obstacle(state, subtask):
+        return Judged("false", refusal)
+    if subtask.verb == PUT_DOWN and parent is not None and parent.verb == STACK:
+        pair = f"blocks {parent.block} and {parent.onto}"
+        if state.base(parent.block) != state.base(parent.onto):
+            return Judged("done", f"{pair} are in different towers")
+        return Judged("true", f"{pair} are in one tower, and a block can always be put down")
+    done = _RULES.apply(state, subtask) == state
+    reasons = _DONE if done else _POSSIBLE
+    reason = reasons[subtask.verb].format(subtask.block, subtask.onto)
+    return Judged("done" if done else "true", reason)
+
+
+_DONE: Final = {
+    STACK: "block {} stands on block {}",
+    PUT_DOWN: "block {} stands on the table",
+    UNSTACK_BLOCKS: "block {} is clear",
+}
+_POSSIBLE: Final = {
+    STACK: "block {1} is clear and in another tower",
+    PUT_DOWN: "block {} can always be put down",
+    UNSTACK_BLOCKS: "what stands on block {} can always be put down",
+}
+"""Verb -> why its action is done, or can be done; with the action's blocks."""
+
+
+def spared(goal: Goal, state: Blocks, action: BlockAction) -> BlockAction:
+    """The action in the place of another that breaks nothing of the goal that is achieved.
+
+    A tower is not cut between two blocks that stand on each other as the goal wants it. It is cut
+    below, at the lowest block of this achieved chain: the whole chain is moved in the place of its
+    upper part.
+
+    Args:
+        goal: what has to hold at the end.
+        state: the present state.
+        action: any action.
+
+    Returns:
+        The action itself if it breaks nothing or cannot be taken.
+    """
+    if _RULES.obstacle(state, action) or _RULES.apply(state, action) == state:
+        return action
+    clears = action.verb == UNSTACK_BLOCKS
+    moved = state.above[action.block] if clears else action.block
+    below, wanted = state.below, goal.below
+    lowest = moved
+    while wanted.get(lowest) == below[lowest] != TABLE:
+        lowest = below[lowest]
+    if lowest == moved:
+        return action
+    if action.verb == STACK:
+        return BlockAction(STACK, lowest, action.onto)
+    return BlockAction(PUT_DOWN, lowest)

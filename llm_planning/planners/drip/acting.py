@@ -1,0 +1,152 @@
+"""The plan in the making: π, the state S_t as the planner believes it, and the limits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
+
+from llm_planning.domain import A, S, settled
+from llm_planning.planners.drip.questions import Application, Decomposition, Judgement
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Sequence
+
+    from llm_planning.domain import Judged
+    from llm_planning.planners.drip.roles import DripRoles
+
+Ending: TypeAlias = Literal["goal", "stuck", "depth", "budget", "decompositions", "moves"]
+"""Why a planner stopped: it holds the goal for reached, knows nothing more to do, or ran out of a
+limit."""
+
+
+class RanOutError(Exception):
+    """A limit is reached.
+
+    Attributes:
+        limit: its name, an `Ending`.
+    """
+
+    def __init__(self, limit: Ending) -> None:
+        super().__init__(limit)
+        self.limit: Ending = limit
+
+
+async def ended(plan: Awaitable[Ending]) -> Ending:
+    """Plans; a limit that ran out is an ending."""
+    try:
+        return await plan
+    except RanOutError as limit:
+        return limit.limit
+
+
+class Acting(Generic[S, A]):
+    """Applies actions to the present state, and keeps the plan.
+
+    Args:
+        roles: the roles.
+        start: S_0.
+        budget: the most actions of the plan.
+
+    Attributes:
+        roles: as given.
+        domain: the roles' domain.
+        state: S_t.
+        plan: π. A refused action that drew no chance is left out: it left the world as it was.
+        states: S_0, then the state after each action of the plan, as the planner believes.
+        certain: whether no action drew chance, so that the plan can be simulated.
+        refused: number of refused actions.
+        decomposed: number of decompositions so far.
+    """
+
+    def __init__(self, roles: DripRoles[S, A], start: S, *, budget: int) -> None:
+        self.roles = roles
+        self.domain: Any = roles.domain
+        self.state = start
+        self.plan: list[A] = []
+        self.states: list[S] = [start]
+        self.certain = True
+        self.refused = 0
+        self.decomposed = 0
+        self._budget = budget
+        self._apply = roles.apply()
+        self._described: tuple[S, str] | None = None
+
+    async def described(self) -> str:
+        """S_t in words."""
+        if self._described is None or self._described[0] is not self.state:
+            self._described = (self.state, await settled(self.domain.describe(self.state)))
+        return self._described[1]
+
+    async def apply(self, action: A) -> bool:
+        """Acts: S_{t+1} is the answer of `apply`, and π grows by g.
+
+        Returns:
+            Whether the action was carried out completely.
+
+        Raises:
+            RanOutError: the plan has as many actions as it may.
+        """
+        if len(self.plan) + self.refused >= self._budget:
+            raise RanOutError("budget")
+        applied = await self._apply(Application(action, self.state, await self.described()))
+        self.refused += applied.obstacle is not None
+        if applied.obstacle is None or not applied.certain:
+            self.plan.append(action)
+            self.state = applied.state
+            self.states.append(applied.state)
+            self.certain = self.certain and applied.certain
+        return applied.obstacle is None
+
+
+class Decomposing(Acting[S, A]):
+    """Asks about subtasks in the present state as well.
+
+    Args:
+        roles: the roles.
+        start: S_0.
+        budget: the most actions of the plan.
+        decompositions: the most decompositions.
+    """
+
+    def __init__(
+        self, roles: DripRoles[S, A], start: S, *, budget: int, decompositions: int
+    ) -> None:
+        # The roles are described in the order in which they are asked first.
+        self._decompose = roles.decompose()
+        self._judge = roles.judge()
+        super().__init__(roles, start, budget=budget)
+        self._decompositions = decompositions
+        self._named: Any = getattr(roles.domain, "named", None)
+
+    def spend(self, decompositions: int) -> None:
+        """Counts decompositions before they are asked for.
+
+        Raises:
+            RanOutError: so many are not left.
+        """
+        if self.decomposed + decompositions > self._decompositions:
+            raise RanOutError("decompositions")
+        self.decomposed += decompositions
+
+    async def decompose(
+        self, subtask: A | None, *, goal: str = "", described: str = "", asking: int = 0
+    ) -> Sequence[A]:
+        """Asks for the subtasks right before g.
+
+        Those of the goal are not asked for where the domain names them (`Domain.named`).
+
+        Args:
+            subtask: g; None for the goal.
+            goal: what is open of the goal, in words; the whole goal if empty.
+            described: S_t in words; empty for a question that does not look at the state.
+            asking: how often it was asked about before, as the answer was refused.
+        """
+        if subtask is None and self._named is not None:
+            return await settled(self._named(self.state))
+        goal = goal or self.domain.goal
+        return await self._decompose(
+            Decomposition(subtask, goal, self.state, described=described, asking=asking)
+        )
+
+    async def judge(self, subtask: A, parent: A | None) -> Judged:
+        """Asks for executability(g, S_t)."""
+        return await self._judge(Judgement(subtask, parent, self.state, await self.described()))

@@ -1,0 +1,243 @@
+"""DRIP+: backward decomposition, depth first, on the present state.
+
+Against Algorithm 1:
+
+- A: the goal is tested on the state after every action. What is open of it is decomposed again,
+  until it holds or nothing changes any more.
+- B: `Domain.spared` puts an action that undoes nothing of the goal in the place of one that does.
+- C: a decomposition is simulated before it is accepted: its subtasks are carried out by the
+  domain's `step`, then the decomposed one must be possible, or the goal reached. Where a subtask is
+  refused, or a step draws chance, the simulation says nothing, and the decomposition is accepted.
+- Parts of the goal that are executable come first. Every other subtask is judged at its turn. One
+  that is impossible after its own subtasks is decomposed again a few times, then given up. So is
+  one that comes apart into nothing new.
+- A final pass drops actions that the plan does without, if no action drew chance.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic
+
+from llm_planning.domain import A, S, settled
+from llm_planning.planners.drip.acting import Decomposing, ended
+from llm_planning.planners.drip.outcome import outcome_of
+from llm_planning.planners.drip.progress import Progress
+from llm_planning.planners.drip.roles import DripRoles
+from llm_planning.planners.drip.tree import ReasoningTree
+from llm_planning.search import TrackedRandom
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llm_planning.domain import Step
+    from llm_planning.outcome import Outcome
+    from llm_planning.planners.drip.acting import Ending
+    from llm_planning.planners.drip.questions import DripDomain
+    from llm_planning.planners.drip.settings import DripPlusSettings
+    from llm_planning.planners.drip.tree import Node
+    from llm_planning.roles import Engines
+    from llm_planning.specs import Problem
+
+
+async def drip_plus(
+    problem: Problem[DripDomain[Any, Any]],
+    *,
+    engines: Engines,
+    settings: DripPlusSettings,
+    seed: int,
+) -> Outcome:
+    """DRIP+.
+
+    Args:
+        problem: its domain decomposes, judges and has `success`.
+        engines: answer the roles.
+        settings: of the planner.
+        seed: of the trial.
+    """
+    roles = DripRoles(problem.world, engines, settings, seed=seed, most=settings.most)
+    acting = Decomposing(
+        roles,
+        await settled(problem.world.start(seed)),
+        budget=settings.budget,
+        decompositions=settings.decompositions,
+    )
+    tree: ReasoningTree[Any] = ReasoningTree(problem.world.goal)
+    ending = await ended(Agenda(acting, tree, settings).plan())
+    plan = acting.plan
+    if settings.superfluous == "drop" and acting.certain:
+        simulator: Simulator[Any, Any] = Simulator(problem.world)
+        steps = await simulator.needed(acting.states[0], plan)
+        plan = [plan[step - 1] for step in steps]
+        tree.kept(steps)
+    return await outcome_of(problem, acting, plan, settings=settings, ending=ending, tree=tree)
+
+
+class Agenda(Generic[S, A]):
+    """DRIP+.
+
+    Args:
+        acting: asks, applies and keeps the plan.
+        tree: T, with its root only.
+        settings: of the planner.
+    """
+
+    def __init__(
+        self, acting: Decomposing[S, A], tree: ReasoningTree[A], settings: DripPlusSettings
+    ) -> None:
+        self._acting = acting
+        self._domain: Any = acting.domain
+        self._tree = tree
+        self._settings = settings
+        self._idle = 0
+        self._open = getattr(self._domain, "remainder", None)
+        self._progress: Progress[S, A] = Progress(
+            acting,
+            tree,
+            reached=self._reached,
+            spared=getattr(self._domain, "spared", None),
+        )
+        self._simulator: Simulator[S, A] = Simulator(self._domain)
+
+    async def plan(self) -> Ending:
+        """Decomposes what is open of the goal and achieves it, round by round.
+
+        Returns:
+            Why it stopped.
+
+        Raises:
+            RanOutError: the plan or the number of decompositions is at its limit.
+        """
+        while not await self._reached():
+            if self._idle == self._settings.idle:
+                return "stuck"
+            before = self._acting.state
+            await self._achieve_parts(self._tree.root)
+            self._idle = self._idle + 1 if self._acting.state == before else 0
+        self._tree.closed(self._tree.root)
+        return "goal"
+
+    async def _achieve_parts(self, root: Node[A]) -> None:
+        """Decomposes what is open of the goal, and achieves the parts.
+
+        Parts of the goal have no order, so those that are executable come first; then the first
+        other one is broken down, and the rest are judged again.
+        """
+        pending: Sequence[Node[A]] = await self._decomposed(root)
+        while pending := await self._progress.carry_out(pending):
+            if await self._reached():
+                return
+            first, *pending = pending
+            await self._achieve(first)
+
+    async def _achieve(self, node: Node[A]) -> None:
+        """Brings a subtask about, or gives it up. What comes before it is achieved in order."""
+        progress = self._progress
+        for attempt in range(self._settings.attempts + 1):
+            if await progress.closes(node, await progress.judged(node)):
+                return
+            if attempt == self._settings.attempts or node.depth == self._settings.max_depth:
+                break
+            children = await self._decomposed(node)
+            if not children:
+                break
+            for child in children:
+                await self._achieve(child)
+                if await self._reached():
+                    return
+        self._tree.closed(node, "given up")
+
+    async def _decomposed(self, node: Node[A]) -> Sequence[Node[A]]:
+        """Asks for a decomposition until the simulation accepts one; the last is taken anyway.
+
+        Who always gives the same wrong answer to a question may know the answer to another one. So
+        it is asked in another way each time: about what is open in the present state, about what is
+        open, about the whole goal.
+        """
+        acting = self._acting
+        left = "" if self._open is None else await settled(self._open(acting.state))
+        ways = ((left, await acting.described()), (left, ""), ("", ""))
+        first = self._idle if node.subtask is None else self._idle + len(node.attempts)
+        subtasks: Sequence[A] = ()
+        for asking in range(self._settings.askings):
+            goal, described = ways[(first + asking) % len(ways)]
+            acting.spend(1)
+            subtasks = await acting.decompose(
+                node.subtask, goal=goal, described=described, asking=asking
+            )
+            if await self._simulates(node.subtask, subtasks):
+                break
+        return self._tree.decomposed(node, subtasks)
+
+    async def _simulates(self, subtask: A | None, before: Sequence[A]) -> bool:
+        """Whether nothing speaks against a decomposition."""
+        state = self._acting.state
+        for action in before:
+            step = await self._simulator.step(state, action)
+            if step is None or step.obstacle is not None:
+                return True
+            state = step.state
+        if subtask is None:
+            return await self._holds(state)
+        step = await self._simulator.step(state, subtask)
+        return step is None or step.obstacle is None
+
+    async def _reached(self) -> bool:
+        return await self._holds(self._acting.state)
+
+    async def _holds(self, state: S) -> bool:
+        return bool(await settled(self._domain.success(state)))
+
+
+class Simulator(Generic[S, A]):
+    """Carries actions out where no chance is drawn.
+
+    Args:
+        domain: its `step` and `success` simulate.
+    """
+
+    def __init__(self, domain: Any) -> None:  # noqa: ANN401
+        self._domain = domain
+        self._draws = TrackedRandom()
+
+    async def step(self, state: S, action: A) -> Step[S] | None:
+        """The step of an action; None if it draws chance."""
+        self._draws.drawn = False
+        step: Step[S] = await settled(self._domain.step(state, action, self._draws))
+        return None if self._draws.drawn else step
+
+    async def reaches(self, state: S, plan: Sequence[A]) -> bool:
+        """Whether a plan reaches the goal, with no action refused."""
+        for action in plan:
+            step = await self.step(state, action)
+            if step is None or step.obstacle is not None:
+                return False
+            state = step.state
+        return bool(await settled(self._domain.success(state)))
+
+    async def needed(self, start: S, plan: Sequence[A]) -> list[int]:
+        """Drops actions that a plan does without, one by one from the front, until all are needed.
+
+        Args:
+            start: S_0.
+            plan: π.
+
+        Returns:
+            The places of the actions that are left, from 1; all if π does not reach the goal.
+        """
+        kept = list(range(1, len(plan) + 1))
+        if not await self.reaches(start, plan):
+            return kept
+        length = 0
+        while len(kept) != length:
+            length = len(kept)
+            kept = await self._pass(start, plan, kept)
+        return kept
+
+    async def _pass(self, state: S, plan: Sequence[A], steps: Sequence[int]) -> list[int]:
+        kept: list[int] = []
+        for number, step in enumerate(steps, start=1):
+            if not await self.reaches(state, [plan[later - 1] for later in steps[number:]]):
+                kept.append(step)
+                taken = await self.step(state, plan[step - 1])
+                state = taken.state if taken else state
+        return kept

@@ -1,0 +1,177 @@
+"""The outcome of a plan: it is carried out to its end, and a failure is blamed on someone.
+
+Table 2 knows errors of the model in decompositions and errors of the framework. Here a model also
+judges, applies or acts, and limits run out:
+
+    decomposition   an answer of `decompose` differs from the domain's rules
+    judgement       an answer of `judge` does
+    action          ReAct said the end too early or went on too long (`act`)
+    application     an answer of `apply` does
+    limit           every answer was right, and a limit ran out
+    framework       every answer was right, and the goal is not reached all the same
+
+The first that holds counts. For the framework, the cause is the first action of the plan after
+which a subtask of the goal no longer holds that held before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+from llm_planning.execution import Episode
+from llm_planning.outcome import Outcome
+from llm_planning.planners.drip.settings import ROLES
+from llm_planning.roles import missing_for_rules
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from llm_planning.execution import Execution, Move
+    from llm_planning.planners.drip.acting import Acting, Ending
+    from llm_planning.planners.drip.settings import ActingSettings
+    from llm_planning.planners.drip.tree import ReasoningTree
+    from llm_planning.specs import Problem
+
+Class: TypeAlias = Literal[
+    "decomposition", "judgement", "action", "application", "limit", "framework"
+]
+
+_BY_ROLE: Mapping[str, Class] = {
+    "decompose": "decomposition",
+    "judge": "judgement",
+    "act": "action",
+    "apply": "application",
+}
+
+
+async def carried_out(domain: Any, plan: Sequence[Any], *, seed: int) -> Execution[Any, Any]:  # noqa: ANN401
+    """Carries out all actions of a plan, also those after the goal is reached.
+
+    The goal must hold in the last state: a plan that reaches it and goes on does not know that it
+    did. An action that the world refuses leaves the world as it is.
+
+    Args:
+        domain: the real dynamics.
+        plan: π.
+        seed: of the trial.
+    """
+    episode: Episode[Any, Any] = await Episode.begin(domain, seed=seed)
+    for action in plan:
+        episode.over = False
+        await episode.act(action)
+    return await episode.recorded()
+
+
+async def outcome_of(
+    problem: Problem[Any],
+    acting: Acting[Any, Any],
+    plan: Sequence[Any],
+    *,
+    settings: ActingSettings,
+    ending: Ending,
+    tree: ReasoningTree[Any] | None = None,
+) -> Outcome:
+    """Carries the plan out, and makes the outcome.
+
+    Args:
+        problem: what was planned.
+        acting: how it was planned.
+        plan: π.
+        settings: of the planner.
+        ending: why the planner stopped.
+        tree: T; None for ReAct.
+    """
+    domain, ask = problem.world, acting.roles
+    execution = await carried_out(domain, plan, seed=ask.seed)
+    failure = None
+    if not execution.success:
+        failure = blame(domain, acting.states[0], execution.moves, wrong=ask.wrong, ending=ending)
+    optimum = getattr(domain, "traits", {}).get("optimum")
+    excess = len(plan) - optimum if execution.success and optimum is not None else None
+    conclusion = f"carried out: the goal is {'reached' if execution.success else 'not reached'}"
+    why = [] if failure is None else [f"failure: {failure.kind} ({failure.cause})"]
+    return Outcome(
+        success=execution.success,
+        plan=tuple(map(str, plan)),
+        metrics={
+            **execution.metrics(),
+            "ending": ending,
+            "failure": failure and failure.kind,
+            "failure_cause": failure and failure.cause,
+            "actions": len(plan),
+            "excess": excess,
+            "refused": acting.refused,
+            "decompositions": acting.decomposed,
+            "judgements": ask.asked["judge"],
+            "applications": ask.asked["apply"],
+            "depth": tree.depth if tree else 0,
+            **{f"wrong_{role}": ask.wrong[role] for role in ROLES},
+        },
+        trace={
+            "task": problem.task,
+            "goal": domain.goal,
+            "seed": ask.seed,
+            "settings": settings.to_json(),
+            **({"tree": tree.to_json()} if tree else {}),
+            "oracles": ask.oracles,
+            "execution": execution.to_json(),
+        },
+        text="\n".join(
+            [*([str(tree), ""] if tree else []), conclusion, *why, *execution.told_milestones()]
+        ),
+    )
+
+
+class Failure(NamedTuple):
+    """Why a plan does not reach the goal.
+
+    Attributes:
+        kind: see the module's docstring.
+        cause: what happened, in words.
+    """
+
+    kind: Class
+    cause: str
+
+
+def blame(
+    domain: Any,  # noqa: ANN401
+    start: Any,  # noqa: ANN401
+    moves: Sequence[Move[Any, Any]],
+    *,
+    wrong: Mapping[str, int],
+    ending: Ending,
+) -> Failure:
+    """Says whose error a failed plan is.
+
+    Args:
+        domain: decomposes and judges by its rules.
+        start: S_0.
+        moves: the plan as it was carried out.
+        wrong: role -> number of its answers that differ from the rules.
+        ending: why the planner stopped.
+    """
+    for role, kind in _BY_ROLE.items():
+        if wrong.get(role):
+            return Failure(kind, f"{wrong[role]} wrong answers of {role}")
+    if ending not in {"goal", "stuck"}:
+        return Failure("limit", f"ran out of {ending}")
+    return Failure("framework", undone(domain, start, moves) or f"ended: {ending}")
+
+
+def undone(domain: Any, start: Any, moves: Sequence[Move[Any, Any]]) -> str | None:  # noqa: ANN401
+    """The first action that undid a subtask of the goal, in words; None if none did."""
+    if missing_for_rules(domain, ("decompose", "judge")):
+        return None
+    subtasks = domain.decompose(start, None)
+
+    def held(state: Any) -> list[Any]:  # noqa: ANN401
+        return [one for one in subtasks if domain.judge(state, one, None).verdict == "done"]
+
+    before = held(start)
+    for move in moves:
+        after = held(move.step.state)
+        if lost := [str(one) for one in before if one not in after]:
+            return f"{move.action} undid {', '.join(lost)}"
+        before = after
+    return None

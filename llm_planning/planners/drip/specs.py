@@ -1,0 +1,56 @@
+"""DRIP, DRIP+ and the baseline ReAct, for the catalogue."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from llm_planning.domain import Need
+from llm_planning.planners.drip.agenda import drip_plus
+from llm_planning.planners.drip.forward import react
+from llm_planning.planners.drip.levels import drip
+from llm_planning.planners.drip.plan_and_solve import PlanAndSolveSettings, plan_and_solve
+from llm_planning.planners.drip.settings import DripPlusSettings, DripSettings, ReactSettings
+from llm_planning.specs import PlannerSpec
+
+_NAMES_OPTIONS = Need("grammar", "names its options")
+_DECOMPOSES = Need("decompose", "says what comes right before a subtask")
+_JUDGES = Need("judge", "judges subtasks")
+_TESTS = Need("success", "tests its goal")
+
+_Spec = partial(PlannerSpec, paper="DRIP")
+
+SPECS: Final[tuple[PlannerSpec, ...]] = (
+    _Spec(
+        name="drip",
+        summary="DRIP: breaks the goal down backwards, and carries out what is executable",
+        settings=DripSettings,
+        run=drip,
+        roles=("decompose", "judge", "apply"),
+        needs=(_NAMES_OPTIONS, _DECOMPOSES, _JUDGES),
+    ),
+    _Spec(
+        name="drip-plus",
+        summary="DRIP that tests its goal, undoes nothing and simulates what it is about to do",
+        settings=DripPlusSettings,
+        run=drip_plus,
+        roles=("decompose", "judge", "apply"),
+        needs=(_NAMES_OPTIONS, _DECOMPOSES, _JUDGES, _TESTS),
+    ),
+    _Spec(
+        name="drip-react",
+        summary="ReAct as in the experiments of DRIP: a thought and an action in turn",
+        settings=ReactSettings,
+        run=react,
+        roles=("act", "apply"),
+        needs=(_NAMES_OPTIONS, _TESTS),
+    ),
+    _Spec(
+        name="plan-and-solve",
+        summary="Plan-and-Solve: one answer plans all steps, and each is tried until it is done",
+        settings=PlanAndSolveSettings,
+        run=plan_and_solve,
+        roles=("decompose",),
+        needs=(_NAMES_OPTIONS,),
+    ),
+)

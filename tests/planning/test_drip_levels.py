@@ -1,0 +1,172 @@
+"""Algorithm 1 by hand: Figures 3 and 4, the state of Section 4.1.4, and its two readings."""
+
+import pytest
+from drip_runs import FIGURE_3, PLANNERS, SECTION_4_1_4, action, blocks, renamed, run, told
+
+from llm_planning.domain import Judged
+from llm_planning.settings import SettingsError
+
+GOAL, FIRST, SECOND, CLEAR, DOWN = range(5)
+
+
+async def test_figures_3_and_4():
+    """Lines 2 to 29 by hand.
+
+    Level 1 decomposes the goal and judges both stacks: red can go on orange, yellow cannot go on
+    red. After the first is applied, the second is judged again. Level 2 decomposes it; red is
+    cleared, and then red and yellow are in different towers. Both subtasks are judged again (l.22),
+    then their parent, which is applied (l.23). Without `redo`, 2 + 1 + 2 + 1 + 2 + 1 judgements.
+    """
+    outcome, events = await told("drip", FIGURE_3, reading="literal")
+    assert outcome.success is True
+    assert outcome.plan == ("stack r o", "unstack blocks r", "stack y r")
+    assert events == [
+        (GOAL, None, None, "open", []),
+        (FIRST, "stack r o", None, "open", []),
+        (SECOND, "stack y r", None, "open", []),
+        (FIRST, "stack r o", "true", "open", []),
+        (FIRST, "stack r o", "true", "closed", [1]),
+        (SECOND, "stack y r", "false", "open", []),
+        (CLEAR, "unstack blocks r", None, "open", []),
+        (DOWN, "put-down r", None, "open", []),
+        (CLEAR, "unstack blocks r", "true", "open", []),
+        (CLEAR, "unstack blocks r", "true", "closed", [2]),
+        (DOWN, "put-down r", "done", "closed", []),
+        (SECOND, "stack y r", "true", "open", []),
+        (SECOND, "stack y r", "true", "closed", [3]),
+        (GOAL, None, None, "closed", []),
+    ]
+    counts = ("ending", "decompositions", "judgements", "depth", "actions", "excess", "refused")
+    assert [outcome.metrics[one] for one in counts] == ["goal", 2, 9, 2, 3, 0, 0]
+
+
+async def test_redo_judges_the_roots_children_after_each_level():
+    outcome, events = await told("drip", FIGURE_3)
+    assert outcome.plan == ("stack r o", "unstack blocks r", "stack y r")
+    assert outcome.metrics["judgements"] == 9 + 2 + 2
+    assert events[6:8] == [
+        (FIRST, "stack r o", "done", "closed", [1]),
+        (SECOND, "stack y r", "false", "open", []),
+    ]
+
+
+async def test_the_tree_is_told():
+    outcome = await run("drip", FIGURE_3, reading="literal")
+    assert outcome.text.splitlines() == [
+        f"✓ {FIGURE_3.goal}",
+        "├─ ✓ stack r o [1] true: block o is clear and in another tower",
+        "└─ ✓ stack y r [3] true: block r is clear and in another tower",
+        "   ├─ ✓ unstack blocks r [2] true: what stands on block r can always be put down",
+        "   └─ ✓ put-down r done: blocks y and r are in different towers",
+        "",
+        "carried out: the goal is reached",
+    ]
+    tree = outcome.trace["tree"]
+    assert tree["status"] == "closed"
+    (children,) = tree["attempts"]
+    assert [child["subtask"] for child in children] == ["stack r o", "stack y r"]
+    assert [child["steps"] for child in children[1]["attempts"][0]] == [[2], []]
+
+
+async def test_the_literal_reading_undoes_what_section_4_1_4_has_achieved():
+    outcome = await run("drip", SECTION_4_1_4, reading="literal")
+    assert outcome.success is False
+    assert outcome.plan == ("put-down c", "stack i c")
+    assert outcome.metrics["ending"] == "goal"
+    assert outcome.metrics["failure"] == "framework"
+    assert outcome.metrics["failure_cause"] == "put-down c undid stack c b"
+    assert outcome.metrics["excess"] is None
+    assert "failure: framework (put-down c undid stack c b)" in outcome.text
+
+
+async def test_redo_does_it_again_from_the_top_of_the_tower():
+    """Each level puts one block of the chain c-b-d-a-j-h back in its place, at two actions each."""
+    outcome = await run("drip", SECTION_4_1_4)
+    assert outcome.success is True
+    assert outcome.plan == (
+        *("put-down c", "stack i c", "put-down b", "stack c b", "put-down d", "stack b d"),
+        *("put-down a", "stack d a", "put-down j", "stack a j", "put-down h", "stack j h"),
+    )
+    assert outcome.metrics["excess"] == 12 - 2
+    assert outcome.metrics["decompositions"] == 7
+    assert outcome.metrics["depth"] == 2
+
+
+@pytest.mark.parametrize(
+    ("limits", "ending", "actions"),
+    [
+        ({"max_depth": 4}, "depth", 6),
+        ({"budget": 5}, "budget", 5),
+        ({"decompositions": 3}, "decompositions", 4),
+    ],
+)
+async def test_running_out_of_a_limit_is_a_flagged_failure(limits, ending, actions):
+    outcome = await run("drip", SECTION_4_1_4, **limits)
+    assert outcome.success is False
+    assert outcome.metrics["ending"] == ending
+    assert outcome.metrics["failure"] == "limit"
+    assert outcome.metrics["failure_cause"] == f"ran out of {ending}"
+    assert len(outcome.plan) == actions
+
+
+def with_nothing_to_do(world, **answers):
+    """A world whose rules decompose an action so, in the place of its own subtasks."""
+    right = world.decompose
+
+    def decompose(state, subtask):
+        if str(subtask) in answers:
+            return [action(one) for one in answers[str(subtask)]]
+        return right(state, subtask)
+
+    return renamed(world, decompose=decompose)
+
+
+async def test_a_subtask_that_equals_one_above_it_is_dropped():
+    world = with_nothing_to_do(FIGURE_3, **{"stack y r": ["stack y r", "unstack blocks r"]})
+    outcome, events = await told("drip", world)
+    assert outcome.success is True
+    subtasks = [subtask for _, subtask, verdict, *_ in events if verdict is None]
+    assert subtasks[3:4] == ["unstack blocks r"]
+
+
+async def test_an_empty_decomposition_fails_its_node():
+    world = with_nothing_to_do(FIGURE_3, **{"stack y r": []})
+    outcome = await run("drip", world, reading="literal")
+    assert (outcome.metrics["ending"], outcome.metrics["decompositions"]) == ("stuck", 2)
+    assert outcome.success is False
+    again = await run("drip", world, max_depth=4)
+    assert (again.metrics["ending"], again.metrics["decompositions"]) == ("depth", 4)
+
+
+async def test_or_gives_it_up():
+    world = with_nothing_to_do(FIGURE_3, **{"stack y r": []})
+    outcome, events = await told("drip", world, empty="close")
+    assert outcome.metrics["ending"] == "goal"
+    assert (SECOND, "stack y r", "false", "given up", []) in events
+    assert outcome.success is False
+
+
+async def test_a_refused_action_is_not_in_the_plan():
+    """The judge holds everything for possible; the world refuses, and the subtask comes apart."""
+    right = FIGURE_3.judge
+
+    def judge(state, subtask, parent):
+        judged = right(state, subtask, parent)
+        return judged if judged.verdict == "done" else Judged("true", "why not")
+
+    outcome = await run("drip", renamed(FIGURE_3, judge=judge))
+    assert outcome.success is True
+    assert outcome.plan == ("stack r o", "unstack blocks r", "stack y r")
+    assert outcome.metrics["refused"] > 0
+
+
+async def test_nothing_to_do_is_a_plan_without_actions():
+    outcome = await run("drip", blocks("a-b c", "a-b"))
+    assert (outcome.success, outcome.plan) == (True, ())
+    assert outcome.metrics["ending"] == "goal"
+
+
+@pytest.mark.parametrize("name", ["drip", "drip-plus", "drip-react"])
+def test_impossible_settings_are_refused(name):
+    with pytest.raises(SettingsError, match="setting budget=0 is not possible"):
+        PLANNERS[name].settings.read({"budget": 0})

@@ -1,0 +1,348 @@
+"""DRIP's roles: what models read and write, how rules err, votes, and who is to blame."""
+
+import json
+from collections import Counter
+
+import pytest
+from drip_runs import (
+    FIGURE_3,
+    SECTION_4_1_4,
+    action,
+    below,
+    blocks,
+    renamed,
+    roles_file,
+    run,
+    state,
+)
+
+from llm_planning.domain import Judged
+from llm_planning.planners.drip.outcome import blame
+from llm_planning.planners.drip.questions import Application, Decomposition, Judgement, NextAction
+from llm_planning.planners.drip.rules import rules_of
+from llm_planning.registry import find_planner
+from llm_planning.roles import Engines, Errors, Oracle
+from llm_planning.settings import SettingsError
+from llm_planning.specs import Problem
+from llm_serving.encoder_engine import EncoderEngine
+from llm_serving.scripted import ScriptedEngine
+
+START = state("y-b-r o")
+
+
+def compact(value):
+    return json.dumps(value, separators=(",", ":"))
+
+
+def subtasks(*texts):
+    return compact({"subtasks": [{"option": text} for text in texts]})
+
+
+def judged(verdict, reason="so it is"):
+    return compact({"reason": reason, "verdict": verdict})
+
+
+def standing(text):
+    return compact(dict(sorted(below(text).items())))
+
+
+SCRIPT = {
+    "decompose": [
+        subtasks("stack r o", "stack y r"),
+        subtasks("unstack blocks r", "put-down r"),
+    ],
+    "judge": [judged(one) for one in ("true", "false", "false", "true", "true", "done")]
+    + [judged(one) for one in ("done", "done", "true")],
+    "apply": [standing("y-b-r-o"), standing("r-o y-b"), standing("y-r-o b")],
+}
+"""Figures 3 and 4 as a model would answer."""
+
+
+async def test_a_model_answers_every_role():
+    engine = ScriptedEngine(SCRIPT)
+    outcome = await run("drip", FIGURE_3, engine=engine, roles="llm", reading="literal")
+    assert outcome.success is True
+    assert outcome.plan == ("stack r o", "unstack blocks r", "stack y r")
+    assert Counter(one.role for one in engine.requests) == {"decompose": 2, "judge": 9, "apply": 3}
+    assert {one.sampling.temperature for one in engine.requests} == {0.0}
+    assert {outcome.metrics[f"wrong_{role}"] for role in ("decompose", "judge", "apply")} == {0}
+    assert outcome.trace["oracles"] == []
+
+
+async def test_what_a_model_reads():
+    engine = ScriptedEngine(SCRIPT)
+    await run("drip", FIGURE_3, engine=engine, roles="llm", reading="literal")
+    said = {}
+    for request in engine.requests:
+        said.setdefault(request.role, []).append([turn.content for turn in request.prompt])
+    first, second = said["decompose"]
+    assert first[0] == second[0]
+    assert FIGURE_3.about in first[0]
+    assert FIGURE_3.grammar.told in first[0]
+    assert first[1] == f"Goal: {FIGURE_3.goal}\nWhat comes right before?"
+    assert second[1] == "Subtask: stack y r\nWhat comes right before?"
+    described = FIGURE_3.describe(START)
+    assert said["judge"][0][1] == (
+        f"State now:\n{described}\n\nSubtask: stack r o\n\nIt serves: the goal"
+    )
+    assert said["judge"][5][1].endswith("Subtask: put-down r\n\nIt serves: stack y r")
+    assert said["apply"][0][1] == f"State now:\n{described}\n\nSubtask: stack r o"
+
+
+async def test_drip_plus_shows_the_state_and_what_is_open():
+    engine = ScriptedEngine({"decompose": subtasks("stack i c")})
+    with pytest.raises(Exception, match="judge"):
+        await run("drip-plus", SECTION_4_1_4, engine=engine, roles="llm")
+    request = engine.requests[0]
+    described = SECTION_4_1_4.describe(SECTION_4_1_4.start(0))
+    assert request.prompt[1].content == (
+        f"State now:\n{described}\n\nGoal: Block i is on block c.\nWhat comes right before?"
+    )
+
+
+async def test_a_domain_s_own_words_replace_blocks():
+    words = {"drip": "{% block judge %}\nYou are a crane.\n{%- endblock %}"}
+    engine = ScriptedEngine(SCRIPT)
+    world = renamed(FIGURE_3, wording=words)
+    await run("drip", world, engine=engine, roles="llm", reading="literal")
+    (system,) = {one.prompt[0].content for one in engine.requests if one.role == "judge"}
+    assert system.startswith("You are a crane.\n\nBlocks stand in towers")
+
+
+async def test_react_thinks_and_acts_until_it_says_the_end():
+    answers = [{"option": one} for one in ("stack r o", "unstack blocks r", "stack y r")]
+    script = {
+        "act": [compact({"thought": "so", "next": one}) for one in (*answers, "end")],
+        "apply": SCRIPT["apply"],
+    }
+    engine = ScriptedEngine(script)
+    outcome = await run("drip-react", FIGURE_3, engine=engine, roles="llm")
+    assert outcome.success is True
+    assert outcome.metrics["ending"] == "goal"
+    last = engine.requests[-1].prompt[1].content
+    assert last.startswith(f"Goal: {FIGURE_3.goal}\n\nActions so far:\nstack r o\nunstack blocks r")
+    assert last.endswith(FIGURE_3.describe(state("y-r-o b")))
+    tested = await run(
+        "drip-react", FIGURE_3, engine=ScriptedEngine(script), roles="llm", end="tested"
+    )
+    assert tested.plan == outcome.plan
+
+
+async def test_react_that_says_the_end_too_early_fails_and_one_that_tests_does_not(tmp_path):
+    roles = roles_file(tmp_path, act={"rate": 0.0, "mistakes": ["dropped"]})
+    said = await run("drip-react", FIGURE_3, roles=roles)
+    assert (said.success, said.plan, said.metrics["ending"]) == (False, (), "goal")
+    assert (said.metrics["failure"], said.metrics["wrong_act"]) == ("action", 1)
+    tested = await run("drip-react", FIGURE_3, roles=roles, end="tested", moves=4)
+    assert (tested.success, tested.metrics["ending"]) == (False, "moves")
+    roles = roles_file(tmp_path, act={"rate": 0.5, "mistakes": ["dropped"]})
+    tested = await run("drip-react", FIGURE_3, roles=roles, end="tested")
+    assert tested.success is True
+
+
+async def test_votes_are_asked_at_once_and_the_most_frequent_counts():
+    verdicts = iter([judged("false"), judged("true", "a"), judged("true", "b")])
+    engine = ScriptedEngine({"decompose": subtasks("stack r o"), "judge": lambda _: next(verdicts)})
+    with pytest.raises(Exception, match="apply"):
+        await run("drip", FIGURE_3, engine=engine, roles="llm", votes=3)
+    ballots = [one for one in engine.requests if one.role == "judge"]
+    assert [one.sampling.temperature for one in ballots] == [0.0, 0.7, 0.7]
+    assert len({one.sampling.seed for one in ballots}) == 3
+    assert {one.role for one in engine.requests} == {"decompose", "judge", "apply"}
+
+
+def oracle(role, world=FIGURE_3, *, seed=0, **errors):
+    return Oracle(role, rules_of(world, seed=seed)[role], errors=Errors(**errors), seed=seed)
+
+
+GOAL = Decomposition(None, FIGURE_3.goal, START)
+NEXT = NextAction(FIGURE_3.goal, START, FIGURE_3.describe(START), ())
+
+
+async def test_rules_answer_rightly():
+    world, described = FIGURE_3, FIGURE_3.describe(START)
+    stack = action("stack y r")
+    assert await oracle("decompose")(GOAL) == [action("stack r o"), stack]
+    about = Decomposition(stack, world.goal, START)
+    assert await oracle("decompose")(about) == [action("unstack blocks r"), action("put-down r")]
+    after = state("y-b-r-o")
+    seen = Decomposition(None, world.goal, after, described=world.describe(after))
+    assert await oracle("decompose")(seen) == [stack]
+    assert (await oracle("judge")(Judgement(stack, None, START, described))).verdict == "false"
+    assert await oracle("apply")(Application(action("stack r o"), START, described)) == after
+    assert await oracle("act")(NEXT) == list(world.advise(START)[:1])
+    assert await oracle("act")(NextAction(world.goal, state("y-r-o b"), "", ())) == []
+
+
+async def test_a_wrong_item_is_dropped_or_has_another_block_or_another_verb():
+    kinds = {
+        "dropped": [()],
+        "block": [("stack b o",), ("stack y o",), ("stack r b",), ("stack r y",)],
+        "verb": [("put-down r",), ("unstack blocks r",)],
+    }
+    world = blocks("y-b-r o", "r-o")
+    asked = Decomposition(None, world.goal, START)
+
+    async def written(**only):
+        return {
+            tuple(map(str, await oracle("decompose", world, rate=0, seed=seed, **only)(asked)))
+            for seed in range(60)
+        }
+
+    found = {kind: await written(unit="item", mistakes=[kind]) for kind in kinds}
+    found["any"] = await written()
+    assert found == {
+        **{kind: set(written) for kind, written in kinds.items()},
+        "any": {one for written in kinds.values() for one in written},
+    }
+
+
+async def test_items_err_at_their_rate_and_answers_in_one_item():
+    right = [action("stack r o"), action("stack y r")]
+    items = [
+        await oracle("decompose", rate=0.8, unit="item", seed=seed)(GOAL) == right
+        for seed in range(400)
+    ]
+    assert abs(sum(items) / 400 - 0.8**2) < 0.1
+    answers = [await oracle("decompose", rate=0.0, seed=seed)(GOAL) for seed in range(50)]
+    kept = [len({"stack r o", "stack y r"} & set(map(str, one))) for one in answers]
+    assert set(kept) == {1}
+
+
+async def test_keys_with_and_without_the_asking_number():
+    async def askings(kind):
+        ask = oracle("decompose", rate=0.5, unit="item", kind=kind)
+        return {tuple(map(str, await ask(GOAL))) for _ in range(30)}
+
+    assert len(await askings("independent")) > 3
+    assert len(await askings("sticky")) == 1
+    where = Decomposition(None, FIGURE_3.goal, START, described="here")
+    there = Decomposition(None, FIGURE_3.goal, START, described="there")
+    for kind, several in (("sticky", True), ("systematic", False)):
+        differ = {
+            await oracle("decompose", rate=0.5, unit="item", kind=kind, seed=seed)(where)
+            != await oracle("decompose", rate=0.5, unit="item", kind=kind, seed=seed)(there)
+            for seed in range(20)
+        }
+        assert (True in differ) is several
+
+
+async def test_wrong_verdicts_and_states_differ_from_the_right_ones():
+    described = FIGURE_3.describe(START)
+    about = Judgement(action("stack r o"), None, START, described)
+    said = {(await oracle("judge", rate=0, seed=seed)(about)).verdict for seed in range(30)}
+    assert said == {"done", "false"}
+    sure = oracle("judge", rate=0, rates={"true": 1.0})
+    assert (await sure(about)).verdict == "true"
+    applied = Application(action("stack r o"), START, described)
+    states = [await oracle("apply", rate=0, seed=seed)(applied) for seed in range(20)]
+    assert state("y-b-r-o") not in states
+    assert len(set(states)) > 1
+
+
+@pytest.mark.parametrize(
+    ("role", "who", "said"),
+    [
+        ("decompose", {"mistakes": ["item"]}, "makes no mistakes of the kind 'item'; known: "),
+        ("judge", {"mistakes": ["verb"]}, "role judge has no kinds of mistakes"),
+        ("judge", {"rates": {"perhaps": 0.5}}, "role judge has no questions of the kind 'perhaps'"),
+    ],
+)
+async def test_unknown_kinds_are_refused(tmp_path, role, who, said):
+    roles = roles_file(tmp_path, **{role: {"rate": 0.5, **who}})
+    with pytest.raises(SettingsError, match=said):
+        await run("drip", FIGURE_3, roles=roles)
+
+
+async def test_every_run_says_how_its_oracles_err(tmp_path):
+    roles = roles_file(tmp_path, decompose={"rate": 0.9, "unit": "item", "mistakes": ["verb"]})
+    outcome = await run("drip", FIGURE_3, roles=roles)
+    decompose, judge, apply = outcome.trace["oracles"]
+    assert decompose == {
+        "role": "decompose",
+        "oracle": {
+            "rate": 0.9,
+            "unit": "item",
+            "kind": "independent",
+            "mistakes": ("verb",),
+        },
+        "key": "(seed, role, *situation, asking, item)",
+        "seed": 0,
+    }
+    assert (judge["role"], apply["role"]) == ("judge", "apply")
+    assert "mistakes" not in judge["oracle"]
+
+
+@pytest.mark.parametrize(
+    ("role", "kind"),
+    [("decompose", "decomposition"), ("judge", "judgement"), ("apply", "application")],
+)
+async def test_failures_are_blamed_on_the_role_that_erred(tmp_path, role, kind):
+    roles = roles_file(tmp_path, **{role: {"rate": 0.3}})
+    outcomes = [await run("drip", FIGURE_3, roles=roles, seed=seed) for seed in range(6)]
+    failed = [one for one in outcomes if not one.success]
+    assert failed
+    assert {one.metrics["failure"] for one in failed} == {kind}
+    assert all(one.metrics[f"wrong_{role}"] > 0 for one in failed)
+
+
+def test_decompositions_are_blamed_first():
+    wrong = {"judge": 2, "decompose": 1}
+    failure = blame(FIGURE_3, START, (), wrong=wrong, ending="depth")
+    assert failure == ("decomposition", "1 wrong answers of decompose")
+    assert blame(FIGURE_3, START, (), wrong={}, ending="stuck").cause == "ended: stuck"
+
+
+async def test_a_domain_without_rules_says_what_it_lacks():
+    async def judge(state, subtask, parent):
+        return Judged("done")
+
+    with pytest.raises(SettingsError, match="no rules that answer 'decompose': add `judge`"):
+        await run("drip", renamed(FIGURE_3, judge=judge))
+    with pytest.raises(SettingsError, match="no `state_model`, so no model can say"):
+        await run(
+            "drip", renamed(FIGURE_3, state_model=None), engine=ScriptedEngine({}), roles="llm"
+        )
+
+
+def test_the_planners_are_in_the_catalogue():
+    assert {find_planner(one).paper for one in ("drip", "drip-plus", "drip-react")} == {"DRIP"}
+
+
+async def test_chain_of_thought_makes_the_same_mistakes(tmp_path):
+    async def plan(**errors):
+        path = roles_file(tmp_path, decompose={"rate": 0.0, "unit": "item", **errors})
+        spec = find_planner("cot")
+        outcome = await spec.run(
+            Problem(domain="blocksworld", task="test", world=FIGURE_3),
+            engines=Engines(EncoderEngine()),
+            settings=spec.settings.read({"roles": str(path)}),
+            seed=0,
+        )
+        return outcome.plan
+
+    right = [str(one) for one in FIGURE_3.advise(START)]
+    assert await plan(mistakes=["dropped"]) == ()
+    verbs = tuple(text.split()[0] for text in right)
+    written = await plan(mistakes=["block"])
+    assert len(written) == len(right)
+    assert tuple(text.split()[0] for text in written) == verbs
+    assert not set(written) & set(right)
+
+
+async def test_a_decomposition_that_is_refused_is_asked_for_in_another_way():
+    """Nothing to do is a wrong answer where the goal is not reached."""
+    engine = ScriptedEngine({"decompose": lambda _: subtasks()})
+    outcome = await run("drip-plus", SECTION_4_1_4, engine=engine, roles="llm", idle=2)
+    assert outcome.metrics["ending"] == "stuck"
+    assert outcome.metrics["wrong_decompose"] == 6
+    described = SECTION_4_1_4.describe(SECTION_4_1_4.start(0))
+    asked = "\nWhat comes right before?"
+    ways = [
+        f"State now:\n{described}\n\nGoal: Block i is on block c.{asked}",
+        f"Goal: Block i is on block c.{asked}",
+        f"Goal: {SECTION_4_1_4.goal}{asked}",
+    ]
+    found = [request.prompt[1].content for request in engine.requests]
+    assert found == [*ways, *ways[1:], ways[0]]
+    assert [one.sampling.temperature for one in engine.requests] == [0.0, 0.7, 0.7] * 2
