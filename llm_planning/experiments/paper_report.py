@@ -254,9 +254,7 @@ def _compared(table: PublishedTable, comparison: Comparison, runs: Runs) -> Comp
     what = column.measure
     if what is None:  # the published file was checked when it was read
         raise AssertionError(comparison.column)
-    first, second = (
-        _named(table, side.values()) for side in (comparison.first, comparison.second)
-    )
+    first, second = (_named(table, side.values()) for side in (comparison.first, comparison.second))
     return ComparedColumn(
         column=column,
         first=first,
