@@ -6,7 +6,7 @@ import pytest
 
 from llm_planning.environments.blocksworld import solver
 from llm_planning.environments.blocksworld.blocks import TABLE, Blocks, Goal
-from llm_planning.environments.blocksworld.domain import BLOCKSWORLD
+from llm_planning.environments.blocksworld.domain import BLOCKSWORLD, Blocksworld
 from llm_planning.environments.blocksworld.generator import TABLE_6, problems, random_state
 from llm_planning.environments.blocksworld.rules import RULES
 from llm_planning.environments.blocksworld.solver import UnsolvedError, shortest_plan
@@ -129,7 +129,9 @@ def test_the_problems_of_table_6_are_solved(rules):
 
 
 def test_a_search_without_end_is_given_up(monkeypatch):
-    monkeypatch.setattr(solver, "MOST_EXPANDED", 1)
     puzzle = problems({9: 1}, seed=1)[0]
+    world = Blocksworld(puzzle)
+    monkeypatch.setattr(solver, "MOST_EXPANDED", 1)
     with pytest.raises(UnsolvedError, match="9 blocks was found among 1 positions"):
-        shortest_plan(puzzle.start, puzzle.goal, "variant")
+        world.advise(puzzle.start)
+    assert world.traits == {"problem": "9-1", "blocks": 9, "optimum": None}

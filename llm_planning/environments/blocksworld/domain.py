@@ -25,7 +25,7 @@ from llm_planning.environments.blocksworld.generator import FOUR_BLOCKS, TABLE_6
 from llm_planning.environments.blocksworld.language import BlockGrammar, BlockStateModel
 from llm_planning.environments.blocksworld.pddl import read_problems
 from llm_planning.environments.blocksworld.rules import RULES, RuleName
-from llm_planning.environments.blocksworld.solver import shortest_plan
+from llm_planning.environments.blocksworld.solver import UnsolvedError, shortest_plan
 from llm_planning.environments.blocksworld.subtasks import decomposed, judged, spared
 from llm_planning.settings import Settings, SettingsError
 from llm_planning.specs import DomainSpec, Several, check_task
@@ -82,10 +82,14 @@ class Blocksworld(Domain[Blocks, BlockAction]):
         return len(self.advise(self.puzzle.start))
 
     @property
-    def traits(self) -> dict[str, str | int]:
-        """What every run's metrics say of the problem."""
+    def traits(self) -> dict[str, str | int | None]:
+        """What every run's metrics say of the problem; the optimum is None if it is not found."""
+        try:
+            optimum: int | None = self.optimum
+        except UnsolvedError:
+            optimum = None
         size = len(self.puzzle.start.names)
-        return {"problem": self.puzzle.name, "blocks": size, "optimum": self.optimum}
+        return {"problem": self.puzzle.name, "blocks": size, "optimum": optimum}
 
     def start(self, seed: int) -> Blocks:  # noqa: ARG002 - every seed has the same start
         """s_0."""

@@ -66,7 +66,7 @@ def shortest_plan(start: Blocks, goal: Goal, rules: RuleName) -> list[BlockActio
         >>> start = Blocks.of({"a": "b", "b": "table", "c": "a"})
         >>> plan = shortest_plan(start, Goal((("b", "c"),)), "variant")
         >>> [str(action) for action in plan]
-        ['put-down a', 'stack b c']
+        ['put-down c', 'stack b c']
     """
     names = start.names
     numbers = {name: number for number, name in enumerate(names)} | {TABLE: _TABLE}
