@@ -67,7 +67,7 @@ class DripPlusSettings(TreeSettings):
     """
 
     askings: int = Field(3, ge=1)
-    attempts: int = Field(3, ge=1)
+    attempts: int = Field(2, ge=1)
     idle: int = Field(5, ge=1)
     superfluous: Literal["drop", "keep"] = "drop"
 
