@@ -55,6 +55,7 @@ PARAMETERS: dict[tuple[str, str], str] = {
     ("roles measure", "domain"): "domain",
     ("roles measure", "model"): "model",
     ("roles measure", "role"): "name",
+    ("roles measure", "hold_out"): "name",
     ("roles measure", "out"): "output file",
     ("roles measure", "ledger"): "output folder",
     ("*", "ray_address"): "address",

@@ -289,7 +289,8 @@ async def test_published_table_measures_what_a_run_reports():
     table = load_table(find_paper("xenon").folder / "table6.published.yaml")
     outcome = await run("xenon", episodes=11)
     for column in table.columns:
-        assert column.measure.field.removeprefix("metrics.") in outcome.metrics
+        for field in column.measure.fields:
+            assert field.removeprefix("metrics.") in outcome.metrics
     known = XenonCookingSettings.known_keys()
     for setup in table.setup:
         assert setup.field == "seed" or setup.field.removeprefix("settings.") in known

@@ -34,7 +34,11 @@ def test_the_smallest_sweep_is_one_trial_with_all_its_settings(load):
 
 
 def test_a_table_of_planners_by_tasks_by_seeds(load):
-    sweep = load(table="{planners: [cot, tot-mcts, too], tasks: all, seeds: 5, retries: 0}")
+    sweep = load(
+        table="""
+        {planners: [cot, tot-mcts, too], domain: minecraft, tasks: all, seeds: 5, retries: 0}
+        """
+    )
     assert len(sweep.trials) == 3 * 9 * 5
     assert len({trial.key for trial in sweep.trials}) == 135
     assert [trial.seed for trial in sweep.trials[:6]] == [0, 1, 2, 3, 4, 0]
@@ -269,7 +273,7 @@ def test_a_childs_keys_hold_in_the_blocks_of_its_parent(load):
 
 def test_a_childs_blocks_take_the_place_of_its_parents_grid(load):
     sweep = load(
-        parent="{planners: [too, cot], tasks: all, seeds: 9}",
+        parent="{planners: [too, cot], domain: minecraft, tasks: all, seeds: 9}",
         child="{extends: parent.yaml, tasks: cook-meat, grids: [{planners: cot, seeds: 2}]}",
     )
     assert [(t.planner, t.task, t.seed) for t in sweep.trials] == [
@@ -310,7 +314,7 @@ def test_the_example_of_the_documentation_is_one(load):
 
 def test_the_source_gives_the_same_trials_again(load, tmp_path):
     sweep = load(
-        parent="{tasks: all, seeds: {from: 3, to: 9, step: 2}, exclude: {planner: cot, seed: 5}}",
+        parent="{domain: minecraft, tasks: all, seeds: {from: 3, to: 9, step: 2}, exclude: {planner: cot, seed: 5}}",
         child="""
         extends: parent.yaml
         settings: {d: [8, 12]}

@@ -109,7 +109,11 @@ REFUSED = [
         "{planners: {too: {k: 1}}, tasks: cook-meat, settings: {k: 2}}",
         "settings.k: has no effect: every planner",
     ),
-    ("{planners: too, tasks: all, seeds: 1000000}", "9000000 trials", "at most 1000000"),
+    (
+        "{planners: too, domain: minecraft, tasks: all, seeds: 1000000}",
+        "9000000 trials",
+        "at most 1000000",
+    ),
     (
         GOOD + "settings: {iter: {from: 1, to: 900000}, width: {from: 1, to: 900000}}",
         "810000000000 trials",

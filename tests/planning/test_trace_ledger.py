@@ -14,6 +14,7 @@ from ledger_samples import PROVENANCE, result_of, sweep_of_seeds, trial_number
 from llm_planning.domain import Step
 from llm_planning.experiments.ledger import Ledger, LedgerError
 from llm_planning.experiments.traces import repeatable_digest
+from llm_planning.planners.drip.tree import ReasoningTree
 from llm_planning.roles.engines import TracingEngine
 from llm_planning.search import Edge, Evaluation, Node, by_sums, search, select_by_puct
 from llm_planning.trace import recording
@@ -24,7 +25,7 @@ from llm_serving.vllm_stats import EngineLoad
 
 TYPES = {
     *("header", "prompt", "role", "search", "node", "edges", "simulation", "decision"),
-    *("belief", "memory", "execution", "load", "summary", "end"),
+    *("belief", "memory", "subtask", "execution", "load", "summary", "end"),
 }
 
 
@@ -92,6 +93,7 @@ async def lived(*, delays, worth=0.5, batch=4):
         trace.belief({"cow": {"plains": 1.0}})
         await asyncio.gather(searched("p"), searched("q"))
         trace.memory("Do not dig down.", kind="reflection")
+        ReasoningTree("cook meat")
         trace.execution("a", reward=1.0, text="done")
         await engine.score("Next: ", ("a", "b"), role="prior")
     return trace.events
