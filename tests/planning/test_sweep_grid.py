@@ -314,7 +314,10 @@ def test_the_example_of_the_documentation_is_one(load):
 
 def test_the_source_gives_the_same_trials_again(load, tmp_path):
     sweep = load(
-        parent="{domain: minecraft, tasks: all, seeds: {from: 3, to: 9, step: 2}, exclude: {planner: cot, seed: 5}}",
+        parent="""
+        {domain: minecraft, tasks: all, seeds: {from: 3, to: 9, step: 2},
+         exclude: {planner: cot, seed: 5}}
+        """,
         child="""
         extends: parent.yaml
         settings: {d: [8, 12]}
