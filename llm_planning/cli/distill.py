@@ -34,6 +34,12 @@ RankOption = Annotated[int, typer.Option(min=1, max=512, help="Rank of the adapt
 RateOption = Annotated[float, typer.Option(help="The highest learning rate.")]
 StatesOption = Annotated[int, typer.Option(min=1, max=1000, help="States asked about in a batch.")]
 SeedOption = Annotated[int, typer.Option(min=0, max=MOST, help="Seed of the lessons.")]
+StartOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="ADAPTER", parser=named_path, help="Teach this adapter further, not a new one."
+    ),
+]
 ResumeOption = Annotated[
     bool, typer.Option("--resume", help="Go on where a training in DIR was broken off.")
 ]
@@ -65,6 +71,7 @@ def distill(
     rate: RateOption = 2e-3,
     states: StatesOption = 3,
     seed: SeedOption = 0,
+    start: StartOption = None,
     resume: ResumeOption = False,
     merge: MergeOption = False,
     export: ExportOption = None,
@@ -83,8 +90,10 @@ def distill(
         roles=tuple(role), hold_out=tuple(hold_out) or None, states=states, seed=seed
     )
     if export is not None:
-        if out is not None or resume or merge:
-            raise UsageError("--export teaches nothing: leave --out, --resume and --merge out")
+        if out is not None or start is not None or resume or merge:
+            raise UsageError(
+                "--export teaches nothing: leave --out, --start, --resume and --merge out"
+            )
         return partial(commands.export, domain, lessons=lessons, file=export, questions=questions)
     return partial(
         commands.distill,
@@ -92,7 +101,7 @@ def distill(
         model=model,
         out=out,
         lessons=lessons,
-        learning=commands.LearningOptions(minutes=minutes, rank=rank, rate=rate),
+        learning=commands.LearningOptions(minutes=minutes, rank=rank, rate=rate, start=start),
         resume=resume,
         merged=merge,
         as_json=as_json,

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -21,7 +21,7 @@ from llm_planning.distill.checkpoint import FILE as CHECKPOINT
 from llm_planning.distill.checkpoint import TrainingError
 from llm_planning.distill.course import Course, lessons_of
 from llm_planning.distill.network import Network
-from llm_planning.distill.peft_format import write_adapter
+from llm_planning.distill.peft_format import read_weights, write_adapter
 from llm_planning.distill.tokens import LessonTokenizer
 from llm_planning.distill.training import Recipe, shares_right, train
 from llm_planning.endings import UsageError, refusing
@@ -32,7 +32,8 @@ from llm_planning.registry import exercise_makers, find_domain
 from llm_planning.roles.exercises import HELD_OUT, VERDICT
 from llm_planning.roles.measuring import digest
 from llm_planning.running import REFUSALS
-from llm_serving.models import Card, merge, resolve
+from llm_serving.errors import AdapterError, UnknownModelError
+from llm_serving.models import Card, check_fit, merge, read_adapter, resolve
 from llm_serving.terminal import SafeConsole, complain, say
 from llm_serving.vllm_adapter import emulates_bfloat16
 
@@ -83,11 +84,13 @@ class LearningOptions:
         minutes: that teaching takes.
         rank: of the adapter.
         rate: the highest learning rate.
+        start: folder of the adapter that is taught further; None for a new one.
     """
 
     minutes: float
     rank: int
     rate: float
+    start: Path | None
 
 
 def distill(
@@ -116,8 +119,10 @@ def distill(
         tokenizer = LessonTokenizer(base.path)
         student, dtype = _student(base.path)
         learned = LowRank(student, rank=learning.rank, alpha=2.0 * learning.rank, seed=0)
+        start = None if learning.start is None else _begin(learned, learning.start, base)
     taught = {
         "rank": learning.rank,
+        "start": start,
         "dtype": dtype,
         "states": lessons.states,
         "seed": lessons.seed,
@@ -144,7 +149,8 @@ def distill(
             words_sha256=_words(makers),
             recipe={
                 **taught,
-                **asdict(learning),
+                "minutes": learning.minutes,
+                "rate": learning.rate,
                 "questions": done.questions,
                 "tokens": done.computed,
                 "tokens_one_by_one": done.one_by_one,
@@ -187,6 +193,25 @@ def _base(model: str) -> ResolvedModel:
     if found.taught is not None:
         raise UsageError(f"--model {model} was taught already: name the model that it was made of")
     return replace(found, name=str(found.path)) if Path(at_home(model)).is_dir() else found
+
+
+def _begin(learned: LowRank, folder: Path, base: ResolvedModel) -> Mapping[str, Any]:
+    """Begins with the weights of an adapter; returns its hash and how it was taught."""
+    try:
+        begun = read_adapter(folder)
+        check_fit(begun, base.path, base_revision=base.revision)
+    except (AdapterError, UnknownModelError) as error:
+        raise UsageError(f"--start {folder}: {error}") from error
+    if (begun.rank, begun.alpha) != (learned.rank, learned.alpha):
+        raise UsageError(
+            f"--start {folder} has rank {begun.rank} and alpha {begun.alpha:g}, but --rank "
+            f"{learned.rank} has alpha {learned.alpha:g}: an adapter is taught further as it is"
+        )
+    try:
+        read_weights(begun.path, learned)
+    except ValueError as error:
+        raise UsageError(f"--start {folder}: {error}; only all of them are taught") from error
+    return {"revision": begun.revision, "recipe": begun.card and begun.card.recipe}
 
 
 def _student(folder: Path) -> tuple[Model, str]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from llm_planning.distill.adapters import LowRank
 
 CARD = "taught.json"
+_WEIGHTS = "adapter_model.safetensors"
 
 
 def write_adapter(
@@ -46,7 +47,7 @@ def write_adapter(
         name: tensor.detach().to("cpu", dtype).contiguous()
         for name, tensor in learned.tensors().items()
     }
-    write_durably(folder / "adapter_model.safetensors", save(tensors, metadata={"format": "pt"}))
+    write_durably(folder / _WEIGHTS, save(tensors, metadata={"format": "pt"}))
     write_durably(folder / CARD, json.dumps(card, indent=2).encode())
     write_json(
         folder / "adapter_config.json",
@@ -67,3 +68,20 @@ def write_adapter(
             ],
         },
     )
+
+
+def read_weights(folder: Path, learned: LowRank) -> None:
+    """Replaces what is learned by the weights of an adapter of the same matrices and rank.
+
+    Raises:
+        OSError: they cannot be read.
+        ValueError: the adapter changes other matrices.
+    """
+    from safetensors.torch import load_file
+
+    read, masters = load_file(folder / _WEIGHTS), learned.tensors()
+    if other := sorted(read.keys() ^ masters.keys()):
+        raise ValueError(f"it does not change the same matrices: see {other[0]}")
+    for name, tensor in read.items():
+        masters[name].copy_(tensor)
+    learned.refresh()

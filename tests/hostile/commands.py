@@ -50,6 +50,7 @@ PARAMETERS: dict[tuple[str, str], str] = {
     ("distill", "minutes"): "count",
     ("distill", "rate"): "count",
     ("distill", "role"): "name",
+    ("distill", "start"): "model",
     ("distill", "hold_out"): "name",
     ("distill", "export"): "output file",
     ("roles measure", "domain"): "domain",

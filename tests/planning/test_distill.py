@@ -5,12 +5,12 @@ from random import Random
 import pytest
 import torch
 from distill_peers import SIZES, WORDS, lesson, opened, peer, single_threaded, small_llama
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from llm_planning.distill.adapters import AllMatrices, LowRank
 from llm_planning.distill.architecture import PARTS, read_model
 from llm_planning.distill.network import Network
-from llm_planning.distill.peft_format import write_adapter
+from llm_planning.distill.peft_format import read_weights, write_adapter
 from llm_planning.distill.tokens import FORCED, LessonTokenizer, deciding_characters
 from llm_planning.distill.trie import pack
 from llm_serving.errors import EngineConfigError, UnknownModelError
@@ -221,6 +221,27 @@ def test_an_adapter_is_written_in_bfloat16(small, tmp_path):
     weights = load_file(tmp_path / "new" / "adapter" / "adapter_model.safetensors")
     assert {tensor.dtype for tensor in weights.values()} == {torch.bfloat16}
     assert len(weights) == 2 * 7 * SIZES["num_hidden_layers"]
+
+
+def test_an_adapter_is_taught_further_as_it_is(small, tmp_path):
+    first, second = (opened(small, LowRank, rank=2, alpha=4, seed=seed) for seed in (0, 1))
+    torch.manual_seed(2)
+    first.learned.flat.normal_(0, 0.3)
+    first.learned.refresh()
+    write_adapter(tmp_path, first.learned, base="small", card={}, dtype=torch.float32)
+    (row,) = pack(lessons()[:1])
+    said = first.judge(row, room=first.room()).loss
+    assert second.judge(row, room=second.room()).loss != pytest.approx(said)
+    read_weights(tmp_path, second.learned)
+    assert torch.equal(second.learned.flat, first.learned.flat)
+    assert second.judge(row, room=second.room()).loss == said
+
+
+def test_the_weights_of_other_matrices_are_refused(small, tmp_path):
+    learned = opened(small, LowRank, rank=2, alpha=4, seed=0).learned
+    save_file({"other": torch.zeros(1)}, tmp_path / "adapter_model.safetensors")
+    with pytest.raises(ValueError, match="it does not change the same matrices: see base_model"):
+        read_weights(tmp_path, learned)
 
 
 def test_models_that_cannot_be_taught_are_refused(tmp_path, small):

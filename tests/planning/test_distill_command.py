@@ -15,7 +15,7 @@ from llm_planning.environments.minecraft.domain import MINECRAFT, Minecraft
 from llm_planning.planners.tree_of_options.exercises import ROLES
 from llm_planning.planners.tree_of_options.prompts import taught_words
 from llm_planning.registry import exercise_makers
-from llm_serving.models import read_card, resolve
+from llm_serving.models import read_adapter, read_card, resolve
 
 MODEL = "smollm2-135m-instruct"
 
@@ -112,6 +112,7 @@ def test_what_is_held_out_is_in_no_chat(tmp_path):
         (["minecraft", "--out", "out", "--role", "propse"], "propose"),
         (["minecraft", "--out", "out", "--hold-out", "comPass"], "cannot hold out 'comPass'"),
         (["minecraft", "--out", "out", "--resume"], "out holds no training"),
+        (["minecraft", "--out", "out", "--start", "none"], "--start none: there is no adapter"),
         (["minecraft", "--out", "out", "--minutes", "0"], "--minutes 0.0: give a number above 0"),
         (["minecraft", "--out", "out", "--minutes", "nan"], "--minutes nan"),
         (["minecraft", "--out", "out", "--rate", "inf"], "--rate inf"),
@@ -148,6 +149,17 @@ def test_a_short_training_writes_an_adapter_that_is_a_model(tmp_path, monkeypatc
     again = invoke("distill", "minecraft", "--out", str(out), "--minutes", "0.1", *options)
     assert again.exit_code == 2
     assert "go on with --resume" in again.stderr
+    further = (*options, "--minutes", "0.05", "--out", str(tmp_path / "further"))
+    started = invoke("distill", "minecraft", "--start", str(out / "adapter"), *further)
+    assert started.exit_code == 0, started.stderr
+    start = json.loads(started.stdout)["card"]["recipe"]["start"]
+    assert start["revision"] == read_adapter(out / "adapter").revision
+    assert start["recipe"] == card.recipe
+    wide = invoke(
+        "distill", "minecraft", "--start", str(out / "adapter"), "--out", str(tmp_path / "wide")
+    )
+    assert wide.exit_code == 2
+    assert "has rank 4" in wide.stderr
     over = invoke(
         "distill", "minecraft", "--out", str(out), "--minutes", "0.1", "--resume", *options
     )

@@ -1,10 +1,10 @@
 """The teacher of Minecraft: states, goals and options to ask about, and what is right there.
 
 A state lies on the way to a goal, or beside it: a walk takes mostly advised options, and now and
-then another one. The world carries out half of the walks. The others are predicted from the start,
-as in a search, where what was near stays near. Then something may be added to the inventory or be
-taken from it. Options are those that the goal still takes, the same in other quantities, and others
-of every verb, about things that are held, near, or neither.
+then another one, such as one that fills up a proposal. The world carries out some of the walks.
+Most are predicted from the start, as in a search, where what was near stays near. Then something
+may be added to the inventory or be taken from it. Options are those that the goal still takes, the
+same in other quantities, and others of every verb, about things that are held, near, or neither.
 
 Three things are held out from teaching: some goals, the recipes of some families, and one state in
 twenty, by a hash of what a lesson shows of it.
@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from hashlib import blake2b
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from llm_planning.environments.minecraft.domain import EVERY_TASK, Minecraft
@@ -70,7 +71,8 @@ _OPTIONS = 48
 _OTHER_GOALS = 2
 _LONGEST_WAY = 16
 _DETOUR = 0.2
-_PREDICTED = 0.5
+_FILLED = 0.5
+_PREDICTED = 0.7
 _CHANGED_INVENTORY = 0.3
 _TASKS = 0.7
 _HELD_OUT = 0.4
@@ -313,7 +315,9 @@ class MinecraftTeacher:
             advised = [one for one in domain.advise(state) if domain.feasible(state, one) is None]
             option = advised[0] if advised else None
             if option is None or rng.random() < _DETOUR:
-                candidates = (self._any_option(state, rng) for _ in range(30))
+                fillers = self.fillers(state) if rng.random() < _FILLED else []
+                others = (self._any_option(state, rng) for _ in range(30))
+                candidates = chain(rng.sample(fillers, len(fillers)), others)
                 fitting = (one for one in candidates if domain.feasible(state, one) is None)
                 option = rng.choice(advised) if len(advised) > 1 else next(fitting, option)
             if option is None:
