@@ -1,9 +1,9 @@
-"""What is learned: a low-rank change of every matrix (LoRA), or the matrices themselves.
+"""What is learned: a low-rank change of every matrix (LoRA).
 
-Both keep what they learn in float32 in one flat tensor, and give the network matrices to multiply
-with, the change already in them: one product less a token than a path of its own beside the frozen
-matrix, in both directions. They are rounded to the type that the network computes in, as they are
-where the change is merged for serving.
+It is kept in float32 in one flat tensor. The network multiplies with matrices that have the change
+in them already: one product less a token than a path of its own beside the frozen matrix, in both
+directions. They are rounded to the type that the network computes in, as they are where the change
+is merged for serving.
 """
 
 from __future__ import annotations
@@ -62,10 +62,6 @@ class Learned(Protocol):
 
     def gradient(self) -> Gradient:
         """Makes a gradient of zeros."""
-        ...
-
-    def tensors(self) -> dict[str, Tensor]:
-        """What is learned, by the names of the file that it is written to."""
         ...
 
 
@@ -191,68 +187,3 @@ class _LowRankGradient:
             torch.mm(part, change.up[rows], out=back[:, ranks])
             of_up[rows].add_(part.T @ narrow[:, ranks], alpha=scale)
         of_down.add_(back.T @ inputs, alpha=scale)
-
-
-class AllMatrices:
-    """All matrices of the layers themselves; embeddings, norms and biases stay.
-
-    Args:
-        model: whose matrices are changed.
-    """
-
-    def __init__(self, model: Model) -> None:
-        self._model = model
-        frozen = {
-            (number, name): layer.matrices[name]
-            for number, layer in enumerate(model.layers)
-            for name in PARTS
-        }
-        self._shapes = {key: matrix.shape for key, matrix in frozen.items()}
-        self.flat = torch.cat([matrix.flatten().float() for matrix in frozen.values()])
-        self._masters = self.views(self.flat)
-        self._low = {
-            key: master if model.dtype == torch.float32 else frozen[key].clone()
-            for key, master in self._masters.items()
-        }
-
-    def views(self, flat: Tensor) -> dict[tuple[int, str], Tensor]:
-        """Cuts a tensor like `flat` into the matrices."""
-        cut = flat.split([shape.numel() for shape in self._shapes.values()])
-        return {
-            key: part.view(shape)
-            for part, (key, shape) in zip(cut, self._shapes.items(), strict=True)
-        }
-
-    def refresh(self) -> None:
-        """Makes the matrices anew after `flat` was changed."""
-        for key, master in self._masters.items():
-            if self._low[key] is not master:
-                self._low[key].copy_(master)
-
-    def matrix(self, layer: int, name: str) -> Tensor:
-        """Returns a matrix of `PARTS` to multiply with, [outputs, inputs]."""
-        return self._low[layer, name]
-
-    def gradient(self) -> Gradient:
-        """Makes a gradient of zeros."""
-        return _Products(self)
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Each published matrix, by its own name."""
-        named = {}
-        for (layer, name), master in self._masters.items():
-            outputs, _ = self._model.architecture.sizes(name)
-            for part, rows in zip(PARTS[name], master.split(list(outputs)), strict=True):
-                named[f"model.layers.{layer}.{part}.weight"] = rows
-        return named
-
-
-class _Products:
-    """The gradient of whole matrices."""
-
-    def __init__(self, learned: AllMatrices) -> None:
-        self.flat = torch.zeros_like(learned.flat)
-        self._views = learned.views(self.flat)
-
-    def learn(self, layer: int, name: str, inputs: Tensor, gradient: Tensor) -> None:
-        self._views[layer, name].add_(gradient.T @ inputs)

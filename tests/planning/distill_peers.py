@@ -2,8 +2,7 @@
 
 import torch
 
-from llm_planning.distill.adapters import AllMatrices
-from llm_planning.distill.architecture import read_model
+from llm_planning.distill.architecture import PARTS, read_model
 from llm_planning.distill.network import Network
 from llm_planning.distill.tokens import Lesson
 
@@ -67,6 +66,52 @@ def lesson(prompt, answer, weights=None, role="r", importance=1.0):
         weights=weights,
         importance=importance,
     )
+
+
+class AllMatrices:
+    """What the gradients of whole matrices are compared on; see `adapters.Learned`."""
+
+    def __init__(self, model):
+        self._model = model
+        frozen = {
+            (number, name): layer.matrices[name]
+            for number, layer in enumerate(model.layers)
+            for name in PARTS
+        }
+        self._shapes = {key: matrix.shape for key, matrix in frozen.items()}
+        self.flat = torch.cat([matrix.flatten().float() for matrix in frozen.values()])
+        self._masters = self.views(self.flat)
+        self._low = {
+            key: master if model.dtype == torch.float32 else frozen[key].clone()
+            for key, master in self._masters.items()
+        }
+
+    def views(self, flat):
+        cut = flat.split([shape.numel() for shape in self._shapes.values()])
+        return {
+            key: part.view(shape)
+            for part, (key, shape) in zip(cut, self._shapes.items(), strict=True)
+        }
+
+    def refresh(self):
+        for key, master in self._masters.items():
+            if self._low[key] is not master:
+                self._low[key].copy_(master)
+
+    def matrix(self, layer, name):
+        return self._low[layer, name]
+
+    def gradient(self):
+        return Products(self)
+
+
+class Products:
+    def __init__(self, learned):
+        self.flat = torch.zeros_like(learned.flat)
+        self._views = learned.views(self.flat)
+
+    def learn(self, layer, name, inputs, gradient):
+        self._views[layer, name].add_(gradient.T @ inputs)
 
 
 def opened(folder, learned=AllMatrices, dtype=torch.float32, **options):

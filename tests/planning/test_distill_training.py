@@ -10,9 +10,9 @@ from random import Random
 
 import pytest
 import torch
-from distill_peers import lesson, opened, single_threaded, small_llama
+from distill_peers import AllMatrices, lesson, opened, single_threaded, small_llama
 
-from llm_planning.distill.adapters import AllMatrices, LowRank
+from llm_planning.distill.adapters import LowRank
 from llm_planning.distill.checkpoint import FILE, TrainingError, read_checkpoint
 from llm_planning.distill.training import Recipe, shares_right, train
 
