@@ -44,7 +44,7 @@ class Acting(Generic[S, A]):
     Args:
         roles: the roles.
         start: S_0.
-        budget: the most actions of the plan.
+        budget: the most actions that are tried.
 
     Attributes:
         roles: as given.
@@ -66,7 +66,7 @@ class Acting(Generic[S, A]):
         self.certain = True
         self.refused = 0
         self.decomposed = 0
-        self._budget = budget
+        self._left = budget
         self._apply = roles.apply()
         self._described: tuple[S, str] | None = None
 
@@ -83,10 +83,11 @@ class Acting(Generic[S, A]):
             Whether the action was carried out completely.
 
         Raises:
-            RanOutError: the plan has as many actions as it may.
+            RanOutError: as many actions were tried as may be.
         """
-        if len(self.plan) + self.refused >= self._budget:
+        if not self._left:
             raise RanOutError("budget")
+        self._left -= 1
         applied = await self._apply(Application(action, self.state, await self.described()))
         self.refused += applied.obstacle is not None
         if applied.obstacle is None or not applied.certain:
@@ -103,7 +104,7 @@ class Decomposing(Acting[S, A]):
     Args:
         roles: the roles.
         start: S_0.
-        budget: the most actions of the plan.
+        budget: the most actions that are tried.
         decompositions: the most decompositions.
     """
 

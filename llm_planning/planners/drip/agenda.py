@@ -105,7 +105,7 @@ class Agenda(Generic[S, A]):
             Why it stopped.
 
         Raises:
-            RanOutError: the plan or the number of decompositions is at its limit.
+            RanOutError: the number of actions or of decompositions is at its limit.
         """
         while not await self._reached():
             if self._idle == self._settings.idle:

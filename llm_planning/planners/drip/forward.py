@@ -71,7 +71,7 @@ class Forward(Generic[S, A]):
             Why it stopped.
 
         Raises:
-            RanOutError: the plan has as many actions as it may.
+            RanOutError: as many actions were tried as may be.
         """
         acting, tested = self._acting, self._settings.end == "tested"
         for _ in range(self._settings.moves):

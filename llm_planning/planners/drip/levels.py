@@ -94,7 +94,7 @@ class Levels(Generic[S, A]):
             Why it stopped.
 
         Raises:
-            RanOutError: the plan or the number of decompositions is at its limit.
+            RanOutError: the number of actions or of decompositions is at its limit.
         """
         acting, tree = self._acting, self._tree
         frontier: list[Node[A]] = [tree.root]
