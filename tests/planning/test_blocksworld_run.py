@@ -5,6 +5,7 @@ import json
 import pytest
 from command_line import invoke
 
+from llm_planning.environments.blocksworld import solver
 from llm_planning.environments.blocksworld.generator import problems
 from llm_planning.environments.blocksworld.pddl import write_problem
 from llm_planning.outcome import Outcome, summed_up
@@ -77,6 +78,14 @@ def test_a_bad_problem_is_one_error_that_names_file_and_fact(folder):
     assert "(upon " in line
 
 
+def test_what_takes_too_long_is_named(folder, monkeypatch):
+    monkeypatch.setattr(solver, "MOST_EXPANDED", 3)
+    settings = ("--set", f"pddl={folder}", "--set", "roles=rules")
+    ended = invoke("run", "react", "--domain", "blocksworld", "--model", "none", *settings)
+    assert ended.exit_code == 1
+    assert ended.stderr.startswith("error: 9-1.pddl: no shortest plan for 9 blocks was found")
+
+
 def outcome(success, plan=(), **metrics):
     return Outcome(success=success, plan=plan, metrics=metrics, trace={"oracles": []}, text="")
 
@@ -86,7 +95,7 @@ def test_outcomes_are_summed_up():
         {
             "one": outcome(True, ("a", "b", "c"), optimum=2),
             "two": outcome(True, ("a",), optimum=1),
-            "three": outcome(False, ("a",), optimum=1, failure="a cut"),
+            "three": outcome(False, ("a",), optimum=1, failure="a cut", failure_cause="a fell"),
             "four": outcome(False, failure="a cut"),
             "five": outcome(None),
         }
@@ -100,10 +109,15 @@ def test_outcomes_are_summed_up():
         "excess": 0.5,
     }
     assert summed.success is False
+    assert [one["cause"] for one in summed.trace["problems"].values()][1:4] == [
+        None,
+        "a fell",
+        None,
+    ]
     assert summed.text.splitlines() == [
         "one: solved in 3 actions, the optimum is 2",
         "two: solved in 1 actions, the optimum is 1",
-        "three: a cut, the optimum is 1",
+        "three: a cut (a fell), the optimum is 1",
         "four: a cut",
         "five: goal not reached",
     ]

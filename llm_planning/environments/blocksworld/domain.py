@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
@@ -81,7 +81,7 @@ class Blocksworld(Domain[Blocks, BlockAction]):
         """The number of actions of a shortest plan from the start."""
         return len(self.advise(self.puzzle.start))
 
-    @property
+    @cached_property
     def traits(self) -> dict[str, str | int | None]:
         """What every run's metrics say of the problem; the optimum is None if it is not found."""
         try:
@@ -131,7 +131,7 @@ class Blocksworld(Domain[Blocks, BlockAction]):
     def score(self, state: Blocks) -> float:
         """1 - (actions that are still needed / actions that the start needs); at least 0."""
         needed = len(self.advise(state))
-        return max(0.0, 1.0 - needed / self.optimum) if needed else 1.0
+        return max(0.0, 1.0 - needed / max(1, self.optimum))
 
     def decompose(self, state: Blocks, subtask: BlockAction | None) -> Sequence[BlockAction]:  # noqa: ARG002
         """The subtasks immediately before a subtask; see `subtasks.decomposed`."""

@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
 from llm_kernels.files import at_home, read_regular
 from llm_kernels.quoting import LONGEST_VALUE, printable, shown
 from llm_planning.domain import DomainError
-from llm_planning.environments.blocksworld.blocks import TABLE, Blocks, Goal, Puzzle
+from llm_planning.environments.blocksworld.blocks import (
+    TABLE,
+    Blocks,
+    Goal,
+    Puzzle,
+    goal_text,
+    state_text,
+)
 from llm_planning.environments.blocksworld.language import HELD
 from llm_planning.names import remedy
 
@@ -113,31 +120,17 @@ def write_problem(puzzle: Puzzle) -> str:
         (define (problem blocks-little)
           (:domain blocksworld-4ops)
           (:objects a b)
-          (:init (handempty) (on a b) (ontable b) (clear a))
+          (:init (clear a) (on a b) (ontable b) (handempty))
           (:goal (and (on b a))))
         <BLANKLINE>
     """
-    start, goal = puzzle.start, puzzle.goal
-    hand: Fact = ("handempty",) if start.held is None else ("holding", start.held)
-    clear: list[Fact] = [("clear", block) for block in start.clear]
-    init = _texts([hand, *map(_standing, start.on), *clear])
-    wanted = _texts([*map(_standing, goal.on), *(("clear", block) for block in goal.clear)])
     return (
         f"(define (problem blocks-{re.sub('[^a-z0-9-]+', '-', puzzle.name.lower())})\n"
         "  (:domain blocksworld-4ops)\n"
-        f"  (:objects {' '.join(start.names)})\n"
-        f"  (:init {init})\n"
-        f"  (:goal (and {wanted})))\n"
+        f"  (:objects {' '.join(puzzle.start.names)})\n"
+        f"  (:init {state_text(puzzle.start, texts='predicates', hand=True)})\n"
+        f"  (:goal (and {goal_text(puzzle.goal, texts='predicates')})))\n"
     )
-
-
-def _standing(pair: tuple[str, str]) -> Fact:
-    block, under = pair
-    return ("ontable", block) if under == TABLE else ("on", block, under)
-
-
-def _texts(facts: Iterable[Fact]) -> str:
-    return " ".join(map(_text, facts))
 
 
 def _text(fact: Sequence[str]) -> str:
@@ -391,7 +384,8 @@ def _below(path: Path, facts: Iterable[Fact], of: str) -> dict[str, str]:
             circle.append(stated[under])
             under = below[under]
         if under == block:
-            _refuse(path, f"the {of} is not possible: {shown(_texts(circle))[1:-1]} go in a circle")
+            told = shown(" ".join(map(_text, circle)))[1:-1]
+            _refuse(path, f"the {of} is not possible: {told} go in a circle")
     return below
 
 
