@@ -6,9 +6,11 @@ import pytest
 from command_line import invoke
 
 from llm_planning.environments.blocksworld import solver
+from llm_planning.environments.blocksworld.domain import BLOCKSWORLD
 from llm_planning.environments.blocksworld.generator import problems
 from llm_planning.environments.blocksworld.pddl import write_problem
 from llm_planning.outcome import Outcome, summed_up
+from llm_planning.settings import SettingsError
 
 
 def run(planner, *arguments):
@@ -76,6 +78,21 @@ def test_a_bad_problem_is_one_error_that_names_file_and_fact(folder):
     (line,) = ended.stderr.splitlines()
     assert line.startswith(f"error: {folder}/9-2.pddl: the ")
     assert "(upon " in line
+
+
+def test_a_changed_problem_is_another_trial(folder):
+    settings = {"pddl": str(folder)}
+    before = BLOCKSWORLD.settings.read(settings).to_json()
+    assert BLOCKSWORLD.settings.read(before).to_json() == before
+    (folder / "4-1.pddl").rename(folder / "4-3.pddl")
+    assert BLOCKSWORLD.settings.read(settings).to_json() != before
+    with pytest.raises(SettingsError, match="have changed: restore them"):
+        BLOCKSWORLD.settings.read(before)
+    # Trials without files keep their keys, and nobody sets a hash.
+    assert "pddl_sha256" not in BLOCKSWORLD.settings.read({}).to_json()
+    listed = invoke("run", "drip", "--domain", "blocksworld", "--list").stdout
+    assert "problem_seed" in listed
+    assert "sha256" not in listed
 
 
 def test_what_takes_too_long_is_named(folder, monkeypatch):

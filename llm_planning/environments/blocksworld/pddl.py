@@ -7,6 +7,7 @@ fact that is not is refused, with its file.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections import Counter
@@ -79,39 +80,47 @@ def read_problems(name: str, *, hand: bool) -> list[Puzzle]:
     Raises:
         PddlError: there is none, or one is not a problem of Blocksworld.
     """
-    place = at_home(name)
-    if not os.path.isdir(place):
-        return [read_problem(Path(place), hand=hand)]
-    try:
-        files = [one for one in os.listdir(place) if one.lower().endswith(".pddl")]
-    except OSError as error:
-        raise PddlError(f"pddl={name} cannot be read: {error.strerror}") from error
-    if len(files) > MOST_PROBLEMS:
-        raise PddlError(f"pddl={name} has {len(files)} files, more than {MOST_PROBLEMS}")
-    read = (_read(Path(place, one)) for one in sorted(files, key=_by_number))
+    files = _files(name)
+    if not os.path.isdir(at_home(name)):
+        return [_problem(*_read(files[0]), hand=hand)]
     found = [
-        _problem(path, defined, hand=hand) for path, defined in read if _kind(defined) != "domain"
+        _problem(path, defined, hand=hand)
+        for path, defined in map(_read, files)
+        if _kind(defined) != "domain"
     ]
     if not found:
         raise PddlError(f"pddl={name} has no problem: name a folder with files *.pddl, or a file")
     return found
 
 
-def read_problem(path: Path, *, hand: bool) -> Puzzle:
-    """Reads one file.
+def hash_of(name: str) -> str:
+    """SHA-256 of the files that `read_problems` reads, with their names; empty if it cannot."""
+    hashed = hashlib.sha256()
+    try:
+        for path in _files(name):
+            content = read_regular(path, most=MOST_BYTES)
+            hashed.update(f"{path.name}\0{len(content)}\0".encode())
+            hashed.update(content)
+    except (OSError, ValueError, PddlError):
+        return ""
+    return hashed.hexdigest()
 
-    Args:
-        path: of the file.
-        hand: whether a block may be held at the start.
 
-    Raises:
-        PddlError: it is not a problem of Blocksworld.
-    """
-    return _problem(*_read(path), hand=hand)
+def _files(name: str) -> list[Path]:
+    place = at_home(name)
+    if not os.path.isdir(place):
+        return [Path(place)]
+    try:
+        files = [one for one in os.listdir(place) if one.lower().endswith(".pddl")]
+    except OSError as error:
+        raise PddlError(f"pddl={name} cannot be read: {error.strerror}") from error
+    if len(files) > MOST_PROBLEMS:
+        raise PddlError(f"pddl={name} has {len(files)} files, more than {MOST_PROBLEMS}")
+    return [Path(place, one) for one in sorted(files, key=_by_number)]
 
 
 def write_problem(puzzle: Puzzle) -> str:
-    """A problem as the text of a file, which `read_problem` reads.
+    """A problem as the text of a file, which `read_problems` reads.
 
     Example:
         >>> from llm_planning.environments.blocksworld.blocks import Blocks, Goal, Puzzle
@@ -281,7 +290,8 @@ class _Facts:
         predicate, *blocks = words
         told = f"the {of} has the fact {_quoted(said)}"
         if predicate not in _PREDICATES:
-            _refuse(self._path, f"{told}, which is not of Blocksworld; {_known(predicate)}")
+            known = remedy(predicate, _PREDICATES)
+            _refuse(self._path, f"{told}, which is not of Blocksworld; {known}")
         name, number = _PREDICATES[predicate]
         if len(blocks) != number:
             _refuse(self._path, f"{told}: ({predicate} ...) takes {number} blocks")
@@ -290,10 +300,6 @@ class _Facts:
                 where = f"which is not in (:objects ...): {remedy(block, self._blocks)}"
                 _refuse(self._path, f"{told} about {shown(block)}, {where}")
         return (name, *blocks)
-
-
-def _known(predicate: str) -> str:
-    return remedy(predicate, _PREDICATES)
 
 
 def _quoted(said: Expression) -> str:
