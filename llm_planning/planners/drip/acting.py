@@ -84,7 +84,14 @@ class Acting(Generic[S, A]):
         *,
         seed: int,
     ) -> Self:
-        """At the start of a problem."""
+        """Begins at the start of a problem.
+
+        Args:
+            problem: its domain acts, or says how.
+            engines: answer the roles.
+            settings: of the planner.
+            seed: of the trial.
+        """
         roles = DripRoles(problem.world, engines, settings, seed=seed)
         return cls(roles, await settled(problem.world.start(seed)), settings)
 
