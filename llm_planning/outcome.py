@@ -54,7 +54,8 @@ def summed_up(outcomes: Mapping[str, Outcome]) -> Outcome:
 
     Returns:
         An outcome that succeeds if all do, without a plan. Its metrics are the number of `problems`
-        and of those `solved`; `failures`, class -> number, by the metric `failure` of each; and the
+        and of those `solved`; `failures`, class -> number, by the metric `failure` of each, whose
+        `failure_cause` is told with the problem; and the
         means over the solved ones of `actions`, of their `optimum` and of the difference, `excess`,
         if all know their optimum. Its trace has every problem with its plan, and their traces.
     """
@@ -76,6 +77,7 @@ def summed_up(outcomes: Mapping[str, Outcome]) -> Outcome:
             "plan": list(one.plan),
             "optimum": one.metrics.get("optimum"),
             "failure": classes.get(name),
+            "cause": one.metrics.get("failure_cause"),
         }
         for name, one in outcomes.items()
     }
@@ -101,5 +103,6 @@ def summed_up(outcomes: Mapping[str, Outcome]) -> Outcome:
 def _line(name: str, said: Mapping[str, Any]) -> str:
     """A problem's result, for people."""
     optimum = f", the optimum is {said['optimum']}" if said["optimum"] is not None else ""
-    how = f"solved in {len(said['plan'])} actions" if said["success"] else said["failure"]
+    why = f" ({said['cause']})" if said["cause"] else ""
+    how = f"solved in {len(said['plan'])} actions" if said["success"] else f"{said['failure']}{why}"
     return f"{name}: {how}{optimum}"

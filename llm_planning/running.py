@@ -96,9 +96,12 @@ class Prepared:
                 world = await settled(world)
             if not isinstance(world, Several):
                 return await self._run_one(world, engines, seed)
-            outcomes = {
-                name: await self._run_one(one, engines, seed) for name, one in world.worlds.items()
-            }
+            outcomes: dict[str, Outcome] = {}
+            for name, one in world.worlds.items():
+                try:
+                    outcomes[name] = await self._run_one(one, engines, seed)
+                except DomainError as error:
+                    raise DomainError(f"{name}: {error}") from error
             return summed_up(outcomes)
 
     async def _run_one(

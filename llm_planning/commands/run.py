@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 
 SpecT = TypeVar("SpecT")
 
-_FILLED_IN = frozenset({"roles_sha256"})
+_FILLED_IN = frozenset({"roles_sha256", "pddl_sha256"})
 """Settings that are not listed, as they only belong to a trial's key."""
 
 
@@ -214,6 +214,7 @@ def _tasks_and_settings(spec: PlannerSpec, domain: str | None) -> list[dict[str,
         for name, where in others
         if where
         for key, value in where.settings.read({}).every_value().items()
+        if key not in _FILLED_IN
     ]
 
 

@@ -66,6 +66,11 @@ class Errors(Settings):
     kind: Literal["independent", "sticky", "systematic"] = "independent"
     mistakes: tuple[str, ...] = ()
 
+    @property
+    def never(self) -> bool:
+        """Whether no answer is wrong."""
+        return {self.rate, *self.rates.values()} == {1.0}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Items(Generic[QuestionT, AnswerT]):

@@ -11,7 +11,6 @@ from llm_planning.environments.blocksworld.pddl import (
     MOST_BLOCKS,
     MOST_BYTES,
     PddlError,
-    read_problem,
     read_problems,
     write_problem,
 )
@@ -43,7 +42,7 @@ def read(tmp_path):
     def read(text, *, hand=False):
         path = tmp_path / "instance-1.pddl"
         path.write_bytes(text.encode() if isinstance(text, str) else text)
-        return read_problem(path, hand=hand)
+        return read_problems(str(path), hand=hand)[0]
 
     return read
 

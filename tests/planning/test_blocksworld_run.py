@@ -5,9 +5,12 @@ import json
 import pytest
 from command_line import invoke
 
+from llm_planning.environments.blocksworld import solver
+from llm_planning.environments.blocksworld.domain import BLOCKSWORLD
 from llm_planning.environments.blocksworld.generator import problems
 from llm_planning.environments.blocksworld.pddl import write_problem
 from llm_planning.outcome import Outcome, summed_up
+from llm_planning.settings import SettingsError
 
 
 def run(planner, *arguments):
@@ -77,6 +80,29 @@ def test_a_bad_problem_is_one_error_that_names_file_and_fact(folder):
     assert "(upon " in line
 
 
+def test_a_changed_problem_is_another_trial(folder):
+    settings = {"pddl": str(folder)}
+    before = BLOCKSWORLD.settings.read(settings).to_json()
+    assert BLOCKSWORLD.settings.read(before).to_json() == before
+    (folder / "4-1.pddl").rename(folder / "4-3.pddl")
+    assert BLOCKSWORLD.settings.read(settings).to_json() != before
+    with pytest.raises(SettingsError, match="have changed: restore them"):
+        BLOCKSWORLD.settings.read(before)
+    # Trials without files keep their keys, and nobody sets a hash.
+    assert "pddl_sha256" not in BLOCKSWORLD.settings.read({}).to_json()
+    listed = invoke("run", "drip", "--domain", "blocksworld", "--list").stdout
+    assert "problem_seed" in listed
+    assert "sha256" not in listed
+
+
+def test_what_takes_too_long_is_named(folder, monkeypatch):
+    monkeypatch.setattr(solver, "MOST_EXPANDED", 3)
+    settings = ("--set", f"pddl={folder}", "--set", "roles=rules")
+    ended = invoke("run", "react", "--domain", "blocksworld", "--model", "none", *settings)
+    assert ended.exit_code == 1
+    assert ended.stderr.startswith("error: 9-1.pddl: no shortest plan for 9 blocks was found")
+
+
 def outcome(success, plan=(), **metrics):
     return Outcome(success=success, plan=plan, metrics=metrics, trace={"oracles": []}, text="")
 
@@ -86,7 +112,7 @@ def test_outcomes_are_summed_up():
         {
             "one": outcome(True, ("a", "b", "c"), optimum=2),
             "two": outcome(True, ("a",), optimum=1),
-            "three": outcome(False, ("a",), optimum=1, failure="a cut"),
+            "three": outcome(False, ("a",), optimum=1, failure="a cut", failure_cause="a fell"),
             "four": outcome(False, failure="a cut"),
             "five": outcome(None),
         }
@@ -100,10 +126,15 @@ def test_outcomes_are_summed_up():
         "excess": 0.5,
     }
     assert summed.success is False
+    assert [one["cause"] for one in summed.trace["problems"].values()][1:4] == [
+        None,
+        "a fell",
+        None,
+    ]
     assert summed.text.splitlines() == [
         "one: solved in 3 actions, the optimum is 2",
         "two: solved in 1 actions, the optimum is 1",
-        "three: a cut, the optimum is 1",
+        "three: a cut (a fell), the optimum is 1",
         "four: a cut",
         "five: goal not reached",
     ]

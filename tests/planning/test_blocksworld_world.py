@@ -5,10 +5,12 @@ from random import Random
 
 import pytest
 
+from llm_planning.environments.blocksworld import domain
 from llm_planning.environments.blocksworld.blocks import TABLE, BlockAction, Blocks, Goal, Puzzle
 from llm_planning.environments.blocksworld.domain import BLOCKSWORLD, TASKS, Blocksworld
 from llm_planning.environments.blocksworld.generator import TABLE_6, problems, random_state
 from llm_planning.environments.blocksworld.rules import RULES
+from llm_planning.environments.blocksworld.solver import UnsolvedError
 from llm_planning.settings import SettingsError
 from llm_serving.answers import constraint_of, parse
 
@@ -162,6 +164,25 @@ def test_the_score_falls_with_the_actions_that_are_left():
         [done / len(plan) for done in range(len(plan) + 1)]
     )
     assert blocks.traits == {"problem": "test", "blocks": 5, "optimum": len(plan)}
+
+
+def test_where_the_start_is_the_goal_every_other_state_scores_nothing():
+    blocks = world(tuple(pair for pair in START.on if pair[1] != TABLE))
+    assert blocks.score(START) == 1.0
+    assert blocks.score(Blocks.of(dict.fromkeys(START.names, TABLE))) == 0.0
+
+
+def test_an_optimum_that_is_not_found_is_sought_once(monkeypatch):
+    blocks = world((("a", "e"), ("c", "d")))
+    searches = []
+
+    def search(*_):
+        searches.append(1)
+        raise UnsolvedError("too long")
+
+    monkeypatch.setattr(domain, "shortest_plan", search)
+    assert [blocks.traits["optimum"] for _ in range(2)] == [None, None]
+    assert len(searches) == 1
 
 
 def test_the_grammar_writes_and_reads_every_action():

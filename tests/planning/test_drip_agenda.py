@@ -132,21 +132,41 @@ async def test_no_simulation_where_a_step_draws_chance():
     assert outcome.success is True
 
 
+class Slippery(Blocksworld):
+    """Chance decides whether an action is carried out."""
+
+    slips = 0.5
+
+    def step(self, state, action, rng):
+        if rng.random() < self.slips:
+            return Step(state, obstacle="it slipped")
+        return super().step(state, action, rng)
+
+
+def steps_of(node):
+    """The places in the plan that a node of a tree and those below it have."""
+    below = [child for children in node["attempts"] for child in children]
+    return [*node["steps"], *(step for child in below for step in steps_of(child))]
+
+
 async def test_what_was_carried_out_in_part_is_in_the_plan_of_a_world_with_chance():
     """A step that draws and fails changed the world, so the plan replays it with the same draws."""
-
-    class Slippery(Blocksworld):
-        def step(self, state, action, rng):
-            if rng.random() < 0.5:
-                return Step(state, obstacle="it slipped")
-            return super().step(state, action, rng)
-
     outcomes = [
         await run("drip-plus", blocks("y-b-r o", "y-r-o", kind=Slippery), seed=seed, idle=50)
         for seed in range(8)
     ]
     assert all(outcome.success for outcome in outcomes)
     assert {len(outcome.plan) for outcome in outcomes} != {3}
+    for one in outcomes:
+        assert sorted(steps_of(one.trace["tree"])) == list(range(1, len(one.plan) + 1))
+
+
+async def test_the_budget_counts_an_action_once():
+    world = blocks("a b", "a-b", kind=Slippery)
+    world.slips = 1.0
+    outcome = await run("drip-react", world, budget=5)
+    assert (outcome.metrics["applications"], outcome.metrics["ending"]) == (5, "budget")
+    assert len(outcome.plan) == outcome.metrics["refused"] == 5
 
 
 @pytest.mark.parametrize("number", range(6))

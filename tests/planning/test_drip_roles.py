@@ -232,6 +232,8 @@ async def test_wrong_verdicts_and_states_differ_from_the_right_ones():
     about = Judgement(action("stack r o"), None, START, described)
     said = {(await oracle("judge", rate=0, seed=seed)(about)).verdict for seed in range(30)}
     assert said == {"done", "false"}
+    assert Errors(rates={"true": 1.0}).never
+    assert not Errors(rates={"true": 0.5}).never
     sure = oracle("judge", rate=0, rates={"true": 1.0})
     assert (await sure(about)).verdict == "true"
     applied = Application(action("stack r o"), START, described)
@@ -289,7 +291,7 @@ async def test_failures_are_blamed_on_the_role_that_erred(tmp_path, role, kind):
 def test_decompositions_are_blamed_first():
     wrong = {"judge": 2, "decompose": 1}
     failure = blame(FIGURE_3, START, (), wrong=wrong, ending="depth")
-    assert failure == ("decomposition", "1 wrong answers of decompose")
+    assert failure == ("decomposition", "wrong answers of decompose: 1")
     assert blame(FIGURE_3, START, (), wrong={}, ending="stuck").cause == "ended: stuck"
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from llm_kernels.files import at_home
 from llm_planning.domain import Domain, DomainError, Step
@@ -23,7 +23,7 @@ from llm_planning.environments.blocksworld.blocks import (
 )
 from llm_planning.environments.blocksworld.generator import FOUR_BLOCKS, TABLE_6, problems
 from llm_planning.environments.blocksworld.language import BlockGrammar, BlockStateModel
-from llm_planning.environments.blocksworld.pddl import read_problems
+from llm_planning.environments.blocksworld.pddl import hash_of, read_problems
 from llm_planning.environments.blocksworld.rules import RULES, RuleName
 from llm_planning.environments.blocksworld.solver import UnsolvedError, shortest_plan
 from llm_planning.environments.blocksworld.subtasks import decomposed, judged, spared
@@ -81,7 +81,7 @@ class Blocksworld(Domain[Blocks, BlockAction]):
         """The number of actions of a shortest plan from the start."""
         return len(self.advise(self.puzzle.start))
 
-    @property
+    @cached_property
     def traits(self) -> dict[str, str | int | None]:
         """What every run's metrics say of the problem; the optimum is None if it is not found."""
         try:
@@ -131,7 +131,7 @@ class Blocksworld(Domain[Blocks, BlockAction]):
     def score(self, state: Blocks) -> float:
         """1 - (actions that are still needed / actions that the start needs); at least 0."""
         needed = len(self.advise(state))
-        return max(0.0, 1.0 - needed / self.optimum) if needed else 1.0
+        return max(0.0, 1.0 - needed / max(1, self.optimum))
 
     def decompose(self, state: Blocks, subtask: BlockAction | None) -> Sequence[BlockAction]:  # noqa: ARG002
         """The subtasks immediately before a subtask; see `subtasks.decomposed`."""
@@ -237,13 +237,28 @@ class BlocksworldSettings(Settings):
         problem: number of the one problem that is planned, in the order of the task or of the
             folder. Without it, all problems of a folder are planned, and the first of a task.
         problem_seed: of generated problems; each draws another set.
+        pddl_sha256: hash of the files of `pddl`, in hexadecimal, so that a changed file makes
+            another trial. It is computed; a given value must match the files.
     """
+
+    added = ("pddl_sha256",)
 
     rules: RuleName = "variant"
     texts: Texts = "english"
     pddl: str = ""
     problem: int | None = Field(None, ge=1)
     problem_seed: int = Field(1, ge=0)
+    pddl_sha256: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _identify(cls, values: object) -> object:
+        if not isinstance(values, dict) or not (pddl := values.get("pddl")):
+            return values
+        found = hash_of(str(pddl))
+        if values.get("pddl_sha256") not in {None, "", found}:
+            raise ValueError(f"the files of pddl={pddl} have changed: restore them")
+        return {**values, "pddl_sha256": found}
 
 
 def _open(task: str, settings: BlocksworldSettings) -> Blocksworld | Several:

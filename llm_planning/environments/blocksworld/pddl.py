@@ -7,6 +7,7 @@ fact that is not is refused, with its file.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections import Counter
@@ -16,7 +17,14 @@ from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
 from llm_kernels.files import at_home, read_regular
 from llm_kernels.quoting import LONGEST_VALUE, printable, shown
 from llm_planning.domain import DomainError
-from llm_planning.environments.blocksworld.blocks import TABLE, Blocks, Goal, Puzzle
+from llm_planning.environments.blocksworld.blocks import (
+    TABLE,
+    Blocks,
+    Goal,
+    Puzzle,
+    goal_text,
+    state_text,
+)
 from llm_planning.environments.blocksworld.language import HELD
 from llm_planning.names import remedy
 
@@ -72,39 +80,47 @@ def read_problems(name: str, *, hand: bool) -> list[Puzzle]:
     Raises:
         PddlError: there is none, or one is not a problem of Blocksworld.
     """
-    place = at_home(name)
-    if not os.path.isdir(place):
-        return [read_problem(Path(place), hand=hand)]
-    try:
-        files = [one for one in os.listdir(place) if one.lower().endswith(".pddl")]
-    except OSError as error:
-        raise PddlError(f"pddl={name} cannot be read: {error.strerror}") from error
-    if len(files) > MOST_PROBLEMS:
-        raise PddlError(f"pddl={name} has {len(files)} files, more than {MOST_PROBLEMS}")
-    read = (_read(Path(place, one)) for one in sorted(files, key=_by_number))
+    files = _files(name)
+    if not os.path.isdir(at_home(name)):
+        return [_problem(*_read(files[0]), hand=hand)]
     found = [
-        _problem(path, defined, hand=hand) for path, defined in read if _kind(defined) != "domain"
+        _problem(path, defined, hand=hand)
+        for path, defined in map(_read, files)
+        if _kind(defined) != "domain"
     ]
     if not found:
         raise PddlError(f"pddl={name} has no problem: name a folder with files *.pddl, or a file")
     return found
 
 
-def read_problem(path: Path, *, hand: bool) -> Puzzle:
-    """Reads one file.
+def hash_of(name: str) -> str:
+    """SHA-256 of the files that `read_problems` reads, with their names; empty if it cannot."""
+    hashed = hashlib.sha256()
+    try:
+        for path in _files(name):
+            content = read_regular(path, most=MOST_BYTES)
+            hashed.update(f"{path.name}\0{len(content)}\0".encode())
+            hashed.update(content)
+    except (OSError, ValueError, PddlError):
+        return ""
+    return hashed.hexdigest()
 
-    Args:
-        path: of the file.
-        hand: whether a block may be held at the start.
 
-    Raises:
-        PddlError: it is not a problem of Blocksworld.
-    """
-    return _problem(*_read(path), hand=hand)
+def _files(name: str) -> list[Path]:
+    place = at_home(name)
+    if not os.path.isdir(place):
+        return [Path(place)]
+    try:
+        files = [one for one in os.listdir(place) if one.lower().endswith(".pddl")]
+    except OSError as error:
+        raise PddlError(f"pddl={name} cannot be read: {error.strerror}") from error
+    if len(files) > MOST_PROBLEMS:
+        raise PddlError(f"pddl={name} has {len(files)} files, more than {MOST_PROBLEMS}")
+    return [Path(place, one) for one in sorted(files, key=_by_number)]
 
 
 def write_problem(puzzle: Puzzle) -> str:
-    """A problem as the text of a file, which `read_problem` reads.
+    """A problem as the text of a file, which `read_problems` reads.
 
     Example:
         >>> from llm_planning.environments.blocksworld.blocks import Blocks, Goal, Puzzle
@@ -113,31 +129,17 @@ def write_problem(puzzle: Puzzle) -> str:
         (define (problem blocks-little)
           (:domain blocksworld-4ops)
           (:objects a b)
-          (:init (handempty) (on a b) (ontable b) (clear a))
+          (:init (clear a) (on a b) (ontable b) (handempty))
           (:goal (and (on b a))))
         <BLANKLINE>
     """
-    start, goal = puzzle.start, puzzle.goal
-    hand: Fact = ("handempty",) if start.held is None else ("holding", start.held)
-    clear: list[Fact] = [("clear", block) for block in start.clear]
-    init = _texts([hand, *map(_standing, start.on), *clear])
-    wanted = _texts([*map(_standing, goal.on), *(("clear", block) for block in goal.clear)])
     return (
         f"(define (problem blocks-{re.sub('[^a-z0-9-]+', '-', puzzle.name.lower())})\n"
         "  (:domain blocksworld-4ops)\n"
-        f"  (:objects {' '.join(start.names)})\n"
-        f"  (:init {init})\n"
-        f"  (:goal (and {wanted})))\n"
+        f"  (:objects {' '.join(puzzle.start.names)})\n"
+        f"  (:init {state_text(puzzle.start, texts='predicates', hand=True)})\n"
+        f"  (:goal (and {goal_text(puzzle.goal, texts='predicates')})))\n"
     )
-
-
-def _standing(pair: tuple[str, str]) -> Fact:
-    block, under = pair
-    return ("ontable", block) if under == TABLE else ("on", block, under)
-
-
-def _texts(facts: Iterable[Fact]) -> str:
-    return " ".join(map(_text, facts))
 
 
 def _text(fact: Sequence[str]) -> str:
@@ -288,7 +290,8 @@ class _Facts:
         predicate, *blocks = words
         told = f"the {of} has the fact {_quoted(said)}"
         if predicate not in _PREDICATES:
-            _refuse(self._path, f"{told}, which is not of Blocksworld; {_known(predicate)}")
+            known = remedy(predicate, _PREDICATES)
+            _refuse(self._path, f"{told}, which is not of Blocksworld; {known}")
         name, number = _PREDICATES[predicate]
         if len(blocks) != number:
             _refuse(self._path, f"{told}: ({predicate} ...) takes {number} blocks")
@@ -297,10 +300,6 @@ class _Facts:
                 where = f"which is not in (:objects ...): {remedy(block, self._blocks)}"
                 _refuse(self._path, f"{told} about {shown(block)}, {where}")
         return (name, *blocks)
-
-
-def _known(predicate: str) -> str:
-    return remedy(predicate, _PREDICATES)
 
 
 def _quoted(said: Expression) -> str:
@@ -391,7 +390,8 @@ def _below(path: Path, facts: Iterable[Fact], of: str) -> dict[str, str]:
             circle.append(stated[under])
             under = below[under]
         if under == block:
-            _refuse(path, f"the {of} is not possible: {shown(_texts(circle))[1:-1]} go in a circle")
+            told = shown(" ".join(map(_text, circle)))[1:-1]
+            _refuse(path, f"the {of} is not possible: {told} go in a circle")
     return below
 
 

@@ -86,7 +86,7 @@ def judged(
         pair = f"blocks {parent.block} and {parent.onto}"
         if state.base(parent.block) != state.base(parent.onto):
             return Judged("done", f"{pair} are in different towers")
-        return Judged("true", f"{pair} are in one tower, and a block can always be put down")
+        return Judged("true", f"{pair} are in one tower")
     done = _RULES.apply(state, subtask) == state
     reasons = _DONE if done else _POSSIBLE
     reason = reasons[subtask.verb].format(subtask.block, subtask.onto)
@@ -107,7 +107,7 @@ _POSSIBLE: Final = {
 
 
 def spared(goal: Goal, state: Blocks, action: BlockAction) -> BlockAction:
-    """The action in the place of another that breaks nothing of the goal that is achieved.
+    """The action in the place of another that takes no blocks apart that the goal wants together.
 
     A tower is not cut between two blocks that stand on each other as the goal wants it. It is cut
     below, at the lowest block of this achieved chain: the whole chain is moved in the place of its
@@ -119,7 +119,7 @@ def spared(goal: Goal, state: Blocks, action: BlockAction) -> BlockAction:
         action: any action.
 
     Returns:
-        The action itself if it breaks nothing or cannot be taken.
+        The action itself if it takes none apart or cannot be taken.
     """
     if _RULES.obstacle(state, action) or _RULES.apply(state, action) == state:
         return action

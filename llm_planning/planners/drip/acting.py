@@ -6,12 +6,17 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
 from llm_planning.domain import A, S, settled
 from llm_planning.planners.drip.questions import Application, Decomposition, Judgement
+from llm_planning.planners.drip.roles import DripRoles
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
+    from typing import Self
 
     from llm_planning.domain import Judged
-    from llm_planning.planners.drip.roles import DripRoles
+    from llm_planning.planners.drip.questions import DripDomain
+    from llm_planning.planners.drip.settings import ActingSettings, TreeSettings
+    from llm_planning.roles import Engines
+    from llm_planning.specs import Problem
 
 Ending: TypeAlias = Literal["goal", "stuck", "depth", "budget", "decompositions", "moves"]
 """Why a planner stopped: it holds the goal for reached, knows nothing more to do, or ran out of a
@@ -44,7 +49,7 @@ class Acting(Generic[S, A]):
     Args:
         roles: the roles.
         start: S_0.
-        budget: the most actions of the plan.
+        settings: of the planner.
 
     Attributes:
         roles: as given.
@@ -57,7 +62,7 @@ class Acting(Generic[S, A]):
         decomposed: number of decompositions so far.
     """
 
-    def __init__(self, roles: DripRoles[S, A], start: S, *, budget: int) -> None:
+    def __init__(self, roles: DripRoles[S, A], start: S, settings: ActingSettings) -> None:
         self.roles = roles
         self.domain: Any = roles.domain
         self.state = start
@@ -66,9 +71,29 @@ class Acting(Generic[S, A]):
         self.certain = True
         self.refused = 0
         self.decomposed = 0
-        self._budget = budget
+        self._left = settings.budget
         self._apply = roles.apply()
         self._described: tuple[S, str] | None = None
+
+    @classmethod
+    async def begin(
+        cls,
+        problem: Problem[DripDomain[S, A]],
+        engines: Engines,
+        settings: ActingSettings,
+        *,
+        seed: int,
+    ) -> Self:
+        """Begins at the start of a problem.
+
+        Args:
+            problem: its domain acts, or says how.
+            engines: answer the roles.
+            settings: of the planner.
+            seed: of the trial.
+        """
+        roles = DripRoles(problem.world, engines, settings, seed=seed)
+        return cls(roles, await settled(problem.world.start(seed)), settings)
 
     async def described(self) -> str:
         """S_t in words."""
@@ -83,10 +108,11 @@ class Acting(Generic[S, A]):
             Whether the action was carried out completely.
 
         Raises:
-            RanOutError: the plan has as many actions as it may.
+            RanOutError: as many actions were tried as may be.
         """
-        if len(self.plan) + self.refused >= self._budget:
+        if not self._left:
             raise RanOutError("budget")
+        self._left -= 1
         applied = await self._apply(Application(action, self.state, await self.described()))
         self.refused += applied.obstacle is not None
         if applied.obstacle is None or not applied.certain:
@@ -103,18 +129,15 @@ class Decomposing(Acting[S, A]):
     Args:
         roles: the roles.
         start: S_0.
-        budget: the most actions of the plan.
-        decompositions: the most decompositions.
+        settings: of the planner.
     """
 
-    def __init__(
-        self, roles: DripRoles[S, A], start: S, *, budget: int, decompositions: int
-    ) -> None:
+    def __init__(self, roles: DripRoles[S, A], start: S, settings: TreeSettings) -> None:
         # The roles are described in the order in which they are asked first.
-        self._decompose = roles.decompose()
+        self._decompose = roles.decompose(settings.most)
         self._judge = roles.judge()
-        super().__init__(roles, start, budget=budget)
-        self._decompositions = decompositions
+        super().__init__(roles, start, settings)
+        self._decompositions = settings.decompositions
         self._named: Any = getattr(roles.domain, "named", None)
 
     def spend(self, decompositions: int) -> None:

@@ -22,7 +22,6 @@ from llm_planning.domain import A, S, settled
 from llm_planning.planners.drip.acting import Decomposing, ended
 from llm_planning.planners.drip.outcome import outcome_of
 from llm_planning.planners.drip.progress import Progress
-from llm_planning.planners.drip.roles import DripRoles
 from llm_planning.planners.drip.tree import ReasoningTree
 from llm_planning.search import TrackedRandom
 
@@ -54,13 +53,7 @@ async def drip_plus(
         settings: of the planner.
         seed: of the trial.
     """
-    roles = DripRoles(problem.world, engines, settings, seed=seed, most=settings.most)
-    acting = Decomposing(
-        roles,
-        await settled(problem.world.start(seed)),
-        budget=settings.budget,
-        decompositions=settings.decompositions,
-    )
+    acting = await Decomposing.begin(problem, engines, settings, seed=seed)
     tree: ReasoningTree[Any] = ReasoningTree(problem.world.goal)
     ending = await ended(Agenda(acting, tree, settings).plan())
     plan = acting.plan
@@ -105,7 +98,7 @@ class Agenda(Generic[S, A]):
             Why it stopped.
 
         Raises:
-            RanOutError: the plan or the number of decompositions is at its limit.
+            RanOutError: the number of actions or of decompositions is at its limit.
         """
         while not await self._reached():
             if self._idle == self._settings.idle:

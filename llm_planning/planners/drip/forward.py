@@ -13,7 +13,6 @@ from llm_planning.domain import A, S, settled
 from llm_planning.planners.drip.acting import Acting, ended
 from llm_planning.planners.drip.outcome import outcome_of
 from llm_planning.planners.drip.questions import NextAction
-from llm_planning.planners.drip.roles import DripRoles
 
 if TYPE_CHECKING:
     from llm_planning.outcome import Outcome
@@ -39,9 +38,7 @@ async def react(
         settings: of the planner.
         seed: of the trial.
     """
-    roles = DripRoles(problem.world, engines, settings, seed=seed)
-    start = await settled(problem.world.start(seed))
-    acting = Acting(roles, start, budget=settings.budget)
+    acting = await Acting.begin(problem, engines, settings, seed=seed)
     ending = await ended(Forward(acting, settings).plan())
     return await outcome_of(problem, acting, acting.plan, settings=settings, ending=ending)
 
@@ -54,7 +51,7 @@ class Forward(Generic[S, A]):
         settings: of the planner.
 
     Attributes:
-        history: the actions so far, in words, with why they were refused.
+        history: the actions so far, in words, with a mark if they were refused.
     """
 
     def __init__(self, acting: Acting[S, A], settings: ReactSettings) -> None:
@@ -71,7 +68,7 @@ class Forward(Generic[S, A]):
             Why it stopped.
 
         Raises:
-            RanOutError: the plan has as many actions as it may.
+            RanOutError: as many actions were tried as may be.
         """
         acting, tested = self._acting, self._settings.end == "tested"
         for _ in range(self._settings.moves):

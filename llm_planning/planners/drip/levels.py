@@ -21,11 +21,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic
 
-from llm_planning.domain import A, S, settled
+from llm_planning.domain import A, S
 from llm_planning.planners.drip.acting import Decomposing, ended
 from llm_planning.planners.drip.outcome import outcome_of
 from llm_planning.planners.drip.progress import Progress
-from llm_planning.planners.drip.roles import DripRoles
 from llm_planning.planners.drip.tree import ReasoningTree
 from llm_planning.roles import gather
 
@@ -56,13 +55,7 @@ async def drip(
         settings: of the planner.
         seed: of the trial.
     """
-    roles = DripRoles(problem.world, engines, settings, seed=seed, most=settings.most)
-    acting = Decomposing(
-        roles,
-        await settled(problem.world.start(seed)),
-        budget=settings.budget,
-        decompositions=settings.decompositions,
-    )
+    acting = await Decomposing.begin(problem, engines, settings, seed=seed)
     tree: ReasoningTree[Any] = ReasoningTree(problem.world.goal)
     ending = await ended(Levels(acting, tree, settings).plan())
     return await outcome_of(
@@ -94,7 +87,7 @@ class Levels(Generic[S, A]):
             Why it stopped.
 
         Raises:
-            RanOutError: the plan or the number of decompositions is at its limit.
+            RanOutError: the number of actions or of decompositions is at its limit.
         """
         acting, tree = self._acting, self._tree
         frontier: list[Node[A]] = [tree.root]

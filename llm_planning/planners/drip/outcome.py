@@ -7,8 +7,8 @@ judges, applies or acts, and limits run out:
     judgement       an answer of `judge` does
     action          ReAct said the end too early or went on too long (`act`)
     application     an answer of `apply` does
-    limit           every answer was right, and a limit ran out
-    framework       every answer was right, and the goal is not reached all the same
+    limit           no answer was found wrong, and a limit ran out
+    framework       no answer was found wrong, and the goal is not reached all the same
 
 The first that holds counts. For the framework, the cause is the first action of the plan after
 which a subtask of the goal no longer holds that held before.
@@ -153,7 +153,7 @@ def blame(
     """
     for role, kind in _BY_ROLE.items():
         if wrong.get(role):
-            return Failure(kind, f"{wrong[role]} wrong answers of {role}")
+            return Failure(kind, f"wrong answers of {role}: {wrong[role]}")
     if ending not in {"goal", "stuck"}:
         return Failure("limit", f"ran out of {ending}")
     return Failure("framework", undone(domain, start, moves) or f"ended: {ending}")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from llm_planning.domain import Judged
     from llm_planning.planners.drip.acting import Decomposing
-    from llm_planning.planners.drip.tree import Node, ReasoningTree
+    from llm_planning.planners.drip.tree import Node, ReasoningTree, Status
 
 
 async def never() -> bool:
@@ -58,8 +58,11 @@ class Progress(Generic[S, A]):
             action = node.subtask
             if self._spared is not None:
                 action = await settled(self._spared(self.acting.state, action))
-            if await self.acting.apply(action):
-                self.tree.applied(node, len(self.acting.plan), action)
+            before = len(self.acting.plan)
+            done = await self.acting.apply(action)
+            if len(self.acting.plan) > before:
+                status: Status = "closed" if done else "open"
+                self.tree.applied(node, len(self.acting.plan), action, status)
         return node.status == "closed"
 
     async def carry_out(self, pending: Sequence[Node[A]]) -> list[Node[A]]:

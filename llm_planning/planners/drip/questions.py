@@ -95,7 +95,7 @@ class NextAction(Generic[S, A]):
         goal: in words.
         state: S_t.
         described: S_t in words.
-        history: the actions so far, in words, with why they were refused.
+        history: the actions so far, in words, with a mark if they were refused.
     """
 
     goal: str

@@ -63,7 +63,6 @@ class DripRoles(Generic[S, A]):
         engines: the models that answer.
         settings: who answers each role, and how many votes count.
         seed: of the run.
-        most: the most subtasks that a model writes in one decomposition.
 
     Attributes:
         domain: as given.
@@ -84,13 +83,11 @@ class DripRoles(Generic[S, A]):
         settings: ActingSettings,
         *,
         seed: int,
-        most: int = 1,
     ) -> None:
         self.domain = domain
         self.seed = seed
         self._engines = engines
         self._settings = settings
-        self._most = most
         self._rules = rules_of(domain, seed=seed)
         self._errors: dict[str, Errors | None] = {}
         self._draws = world_draws(seed)
@@ -98,11 +95,15 @@ class DripRoles(Generic[S, A]):
         self.asked: Counter[str] = Counter()
         self.wrong: Counter[str] = Counter()
 
-    def decompose(self) -> Role[Decomposition[S, A], Sequence[A]]:
-        """The role that names the subtasks right before a subtask."""
+    def decompose(self, most: int) -> Role[Decomposition[S, A], Sequence[A]]:
+        """The role that names the subtasks right before a subtask.
+
+        Args:
+            most: the most subtasks that a model writes.
+        """
         grammar = self.domain.grammar
         option = one_option(grammar)
-        several: Any = Annotated[list[option], Field(max_length=self._most)]  # type: ignore[valid-type]
+        several: Any = Annotated[list[option], Field(max_length=most)]  # type: ignore[valid-type]
         answer = create_model("Subtasks", subtasks=(several, ...))
 
         def read(_: Decomposition[S, A], said: Any) -> Sequence[A]:  # noqa: ANN401
@@ -129,8 +130,8 @@ class DripRoles(Generic[S, A]):
         If rules answer it without errors, the world itself acts, with the chance of the trial.
         """
         errors = self._errors_of("apply")
-        if errors is not None and errors.rate == 1.0 and not errors.rates:
-            self._describe_oracle(self._oracle("apply", errors))
+        if errors is not None and errors.never:
+            self._oracle("apply", errors)
             return self._act
         model: Any = getattr(self.domain, "state_model", None)
         if errors is None and model is None:
@@ -215,7 +216,7 @@ class DripRoles(Generic[S, A]):
     ) -> Role[QuestionT, AnswerT]:
         """A role whose answers are compared to the rules', if the domain has them."""
         errors = self._errors_of(name)
-        never_wrong = errors is not None and errors.rate == 1.0 and not errors.rates
+        never_wrong = errors is not None and errors.never
         if never_wrong or missing_for_rules(self.domain, NEEDED_BY_RULES[name]):
             return role
         rule = self._rules[name]
@@ -239,10 +240,9 @@ class DripRoles(Generic[S, A]):
                 f"roles={self._settings.roles}: this domain has no rules that answer {name!r}: "
                 f"add {', '.join(missing)} as plain methods, or let a model answer it"
             )
-        return Oracle(name, self._rules[name], errors=errors, seed=self.seed)
-
-    def _describe_oracle(self, oracle: Oracle[Any, Any]) -> None:
+        oracle: Oracle[Any, Any] = Oracle(name, self._rules[name], errors=errors, seed=self.seed)
         self.oracles.append(oracle.describe())
+        return oracle
 
     def _role(
         self,
@@ -256,8 +256,7 @@ class DripRoles(Generic[S, A]):
         errors = self._errors_of(name)
         role: Role[QuestionT, AnswerT]
         if errors is not None:
-            role = oracle = self._oracle(name, errors)
-            self._describe_oracle(oracle)
+            role = self._oracle(name, errors)
         else:
             asked: LlmRole[QuestionT, Any] = LlmRole(
                 name,

@@ -16,7 +16,7 @@ class ActingSettings(RoleSettings):
     """Settings of a planner that applies actions to a state.
 
     Attributes:
-        budget: the most actions of a plan.
+        budget: the most actions that are tried, refused ones included.
         votes: how often `judge` and `apply` are asked each time; the most frequent answer counts.
     """
 

@@ -112,17 +112,18 @@ class ReasoningTree(Generic[A]):
         node.status = "closed" if judged.verdict == "done" else "open"
         self._tell(node)
 
-    def applied(self, node: Node[A], step: int, action: A) -> None:
+    def applied(self, node: Node[A], step: int, action: A, status: Status) -> None:
         """Notes that a subtask was carried out.
 
         Args:
             node: of the subtask.
             step: its place in π, from 1.
             action: what was applied.
+            status: closed, or open if it was carried out only in part.
         """
         node.steps.append(step)
         node.instead = None if action == node.subtask else action
-        self.closed(node)
+        self.closed(node, status)
 
     def kept(self, steps: Sequence[int]) -> None:
         """Numbers the plan anew after actions were dropped.
@@ -135,7 +136,7 @@ class ReasoningTree(Generic[A]):
             node.steps = [now[step] for step in node.steps if step in now]
 
     def closed(self, node: Node[A], status: Status = "closed") -> None:
-        """Closes a node, or gives it up."""
+        """Sets the status of a node."""
         node.status = status
         self._tell(node)
 
