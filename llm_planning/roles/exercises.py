@@ -128,12 +128,7 @@ class Situation(Generic[S, A]):
 
 
 class Teacher(Protocol[S, A]):
-    """What a domain knows beyond its rules, to make exercises of planners that propose options."""
-
-    @property
-    def nothing(self) -> BaseModel:
-        """The prediction that an option changes nothing."""
-        ...
+    """What a domain knows beyond its rules, to make exercises of options and subtasks."""
 
     def situation(self, rng: Random, *, held_out: bool) -> Situation[S, A]:
         """Draws a state.
@@ -145,7 +140,7 @@ class Teacher(Protocol[S, A]):
         ...
 
     def goal_kind(self, domain: Any) -> str:  # noqa: ANN401 - one of a situation's domains
-        """Whether a goal is a task of the domain, another known one, or held out."""
+        """What kind of goal it is, such as a task of the domain; `HELD_OUT` if teaching leaves it out."""
         ...
 
     def option_kind(self, option: A) -> str:
@@ -168,6 +163,38 @@ class Teacher(Protocol[S, A]):
         """What a feasible option does, most likely, as the domain's `state_model` writes it."""
         ...
 
+    def unchanged(self, state: S) -> BaseModel:
+        """The prediction that nothing changes in a state."""
+        ...
+
     def can_follow(self, state: S, option: A, prediction: BaseModel) -> bool:
         """Whether a prediction is what a feasible option may do."""
         ...
+
+
+def predicted(teacher: Teacher[S, A], domain: Any, state: S, option: A) -> S:  # noqa: ANN401
+    """The state after a feasible option, most likely.
+
+    Args:
+        teacher: predicts.
+        domain: one of a situation's.
+        state: before the option.
+        option: feasible there.
+    """
+    after: S = domain.state_model.read(state, teacher.prediction(state, option))[0]
+    return after
+
+
+def shortens(teacher: Teacher[S, A], domain: Any, state: S, option: A) -> bool:  # noqa: ANN401
+    """Whether an option is feasible, and what it most likely does shortens the way to the goal.
+
+    Args:
+        teacher: predicts.
+        domain: one of a situation's.
+        state: before the option.
+        option: any.
+    """
+    if domain.feasible(state, option) is not None:
+        return False
+    after = predicted(teacher, domain, state, option)
+    return bool(domain.success(after)) or len(domain.advise(after)) < len(domain.advise(state))

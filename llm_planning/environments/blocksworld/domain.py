@@ -22,7 +22,11 @@ from llm_planning.environments.blocksworld.blocks import (
     state_text,
 )
 from llm_planning.environments.blocksworld.generator import FOUR_BLOCKS, TABLE_6, problems
-from llm_planning.environments.blocksworld.language import BlockGrammar, BlockStateModel
+from llm_planning.environments.blocksworld.language import (
+    BlockGrammar,
+    BlockStateModel,
+    language,
+)
 from llm_planning.environments.blocksworld.pddl import hash_of, read_problems
 from llm_planning.environments.blocksworld.rules import RULES, RuleName
 from llm_planning.environments.blocksworld.solver import UnsolvedError, shortest_plan
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from llm_planning.domain import Judged
+    from llm_planning.roles.exercises import Teacher
 
 ADVICE_KEPT: Final = 10_000
 """States whose shortest plan is remembered."""
@@ -69,10 +74,8 @@ class Blocksworld(Domain[Blocks, BlockAction]):
         self._texts = texts
         self.goal = goal_text(puzzle.goal, texts=texts)
         self.about = self._rules.told
-        blocks = puzzle.start.names
-        self.grammar = BlockGrammar(self._rules, blocks)
-        self.state_model = BlockStateModel(self._rules, blocks)
-        self.wording = {"drip": _drip_wording()} if rules == "variant" else {}
+        self.grammar, self.state_model = language(self._rules, puzzle.start.names)
+        self.wording = _wording() if rules == "variant" else {}
         self.example = self._examples()
         self._plan = _remembered(puzzle.goal, rules)
 
@@ -197,9 +200,10 @@ class Blocksworld(Domain[Blocks, BlockAction]):
 
 
 @cache
-def _drip_wording() -> str:
-    """What replaces DRIP's general prompts."""
-    return (files(__package__) / "prompts" / "drip.j2").read_text("utf-8")
+def _wording() -> Mapping[str, str]:
+    """Template of Tree of Options or DRIP -> the blocks that replace its own."""
+    folder = files(__package__) / "prompts"
+    return {name: (folder / f"{name}.j2").read_text("utf-8") for name in ("drip", "dynamics")}
 
 
 def _remembered(goal: Goal, rules: RuleName) -> Callable[[Blocks], Sequence[BlockAction]]:
@@ -289,6 +293,13 @@ def _puzzles(task: str, settings: BlocksworldSettings) -> list[Puzzle]:
     return [_section_4_1_4()]
 
 
+def _teacher(held_out: Sequence[str] | None) -> Teacher[Blocks, BlockAction]:
+    # The teacher makes domains, so it imports this module.
+    from llm_planning.environments.blocksworld.teacher import HELD_OUT_SIZES, BlocksworldTeacher
+
+    return BlocksworldTeacher(held_out=HELD_OUT_SIZES if held_out is None else held_out)
+
+
 def _opened(puzzle: Puzzle, settings: BlocksworldSettings) -> Blocksworld:
     return Blocksworld(puzzle, rules=settings.rules, texts=settings.texts)
 
@@ -300,4 +311,5 @@ BLOCKSWORLD = DomainSpec(
     tasks=TASKS,
     settings=BlocksworldSettings,
     open=_open,
+    teacher=_teacher,
 )

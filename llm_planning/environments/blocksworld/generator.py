@@ -39,13 +39,14 @@ def problems(counts: Mapping[int, int], *, seed: int) -> list[Puzzle]:
         their size and their number among those of that size, such as 6-1.
     """
     return [
-        _problem(size, f"{size}-{number}", Random(f"blocksworld {seed} {size} {number}"))
+        draw_problem(size, f"{size}-{number}", Random(f"blocksworld {seed} {size} {number}"))
         for size, several in sorted(counts.items())
         for number in range(1, several + 1)
     ]
 
 
-def _problem(size: int, name: str, rng: Random) -> Puzzle:
+def draw_problem(size: int, name: str, rng: Random) -> Puzzle:
+    """Draws a problem of so many blocks whose goal does not hold at the start."""
     blocks = ascii_lowercase[:size]
     while True:
         start, end = random_state(blocks, rng), random_state(blocks, rng)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, Field, create_model
@@ -52,6 +53,11 @@ class BlockStateModel:
             fields[f"block_{number}"] = (Literal[others], Field(alias=block))
         self.answer: type[BaseModel] = create_model("Standing", **fields)
 
+    def write(self, state: Blocks) -> BaseModel:
+        """Writes a state as `read` reads it."""
+        standing = {**state.below, **({} if state.held is None else {state.held: HELD})}
+        return self.answer.model_validate(standing)
+
     def read(self, state: Blocks, prediction: BaseModel) -> tuple[Blocks, Mapping[str, int]]:
         """Reads a prediction; what is impossible in it is left as it was, or put on the table.
 
@@ -85,6 +91,12 @@ class BlockStateModel:
             refused[f"{held} on {HELD}"] = 1
             below, held = {**below, str(held): TABLE}, None
         return Blocks.of(below, held=held), refused
+
+
+@cache
+def language(rules: Rules, blocks: tuple[str, ...]) -> tuple[BlockGrammar, BlockStateModel]:
+    """The grammar and the state model of some blocks; worlds with the same blocks share them."""
+    return BlockGrammar(rules, blocks), BlockStateModel(rules, blocks)
 
 
 def _can_stand(block: str, under: str, below: Mapping[str, str], held: str | None) -> bool:

@@ -119,7 +119,7 @@ class MinecraftTeacher:
                 if self.held_out.issuperset(kinds):
                     raise ValueError(f"cannot hold out {kinds[0]!r}: it is the goal of {task.name}")
         self._answer = ChangeModel("closed").answer
-        self.nothing = self._answer(
+        self._nothing = self._answer(
             gained=[], lost=[], blocks=[], entities=[], equipped=[], conditions=[]
         )
         self._rules = OptionRules(game_rules(), options=options)
@@ -248,6 +248,10 @@ class MinecraftTeacher:
             conditions=_height(outcomes),
         )
         return self._answer.model_validate(change.model_dump())
+
+    def unchanged(self, state: State) -> BaseModel:  # noqa: ARG002 - a change says the same of all
+        """The prediction that an option changes nothing."""
+        return self._nothing
 
     def can_follow(self, state: State, option: Option, prediction: BaseModel) -> bool:
         """Whether a predicted change has the effect of some outcome.

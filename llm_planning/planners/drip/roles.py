@@ -5,22 +5,27 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from random import Random
-from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from pydantic import BaseModel, Field, create_model
-
-from llm_planning.domain import A, Judged, S, Verdict, settled
+from llm_planning.domain import A, Judged, S, settled
 from llm_planning.execution import world_draws
+from llm_planning.planners.drip.answers import (
+    END,
+    JudgementAnswer,
+    next_action,
+    several_subtasks,
+)
 from llm_planning.planners.drip.prompts import compose
 from llm_planning.planners.drip.questions import Applied
 from llm_planning.planners.drip.rules import rules_of
-from llm_planning.planners.tree_of_options.answers import Reason, one_option
 from llm_planning.roles import LlmRole, Oracle, gather, missing_for_rules
 from llm_planning.settings import SettingsError
 from llm_serving.request import Sampling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from pydantic import BaseModel
 
     from llm_planning.planners.drip.questions import (
         Application,
@@ -48,11 +53,9 @@ NEEDED_BY_RULES = {
 """Role -> the members of a domain with which rules answer it."""
 
 
-class JudgementAnswer(BaseModel):
-    """Executability. The model writes the reason first."""
-
-    reason: Reason
-    verdict: Verdict
+def same_subtasks(one: Sequence[object], other: Sequence[object]) -> bool:
+    """Whether two decompositions name the same subtasks; their order does not count."""
+    return Counter(one) == Counter(other)
 
 
 class DripRoles(Generic[S, A]):
@@ -102,9 +105,7 @@ class DripRoles(Generic[S, A]):
             most: the most subtasks that a model writes.
         """
         grammar = self.domain.grammar
-        option = one_option(grammar)
-        several: Any = Annotated[list[option], Field(max_length=most)]  # type: ignore[valid-type]
-        answer = create_model("Subtasks", subtasks=(several, ...))
+        answer = several_subtasks(grammar, most)
 
         def read(_: Decomposition[S, A], said: Any) -> Sequence[A]:  # noqa: ANN401
             return [grammar.read(one.model_dump()) for one in said.subtasks]
@@ -113,7 +114,7 @@ class DripRoles(Generic[S, A]):
             return self._sampling(asked.asking)
 
         role = self._role("decompose", answer, read, sampling=sampling)
-        return self._checked("decompose", role, same=lambda a, b: Counter(a) == Counter(b))
+        return self._checked("decompose", role, same=same_subtasks)
 
     def judge(self) -> Role[Judgement[S, A], Judged]:
         """The role that judges a subtask; the most frequent verdict counts."""
@@ -155,12 +156,10 @@ class DripRoles(Generic[S, A]):
     def act(self) -> Role[NextAction[S, A], Sequence[A]]:
         """The role that names the next action; no action says that the goal is reached."""
         grammar = self.domain.grammar
-        option = one_option(grammar)
-        following: Any = Literal["end"] | option
-        answer = create_model("Thought", thought=(Reason, ...), next=(following, ...))
+        answer = next_action(grammar)
 
         def read(_: NextAction[S, A], said: Any) -> Sequence[A]:  # noqa: ANN401
-            return [] if said.next == "end" else [grammar.read(said.next.model_dump())]
+            return [] if said.next == END else [grammar.read(said.next.model_dump())]
 
         role = self._role("act", answer, read)
         # Several actions may be right, but only one verdict on the end.

@@ -7,6 +7,7 @@ from typing import Final
 
 from llm_planning.domain import Need
 from llm_planning.planners.drip.agenda import drip_plus
+from llm_planning.planners.drip.exercises import subtask_exercises
 from llm_planning.planners.drip.forward import react
 from llm_planning.planners.drip.levels import drip
 from llm_planning.planners.drip.plan_and_solve import PlanAndSolveSettings, plan_and_solve
@@ -18,7 +19,7 @@ _DECOMPOSES = Need("decompose", "says what comes right before a subtask")
 _JUDGES = Need("judge", "judges subtasks")
 _TESTS = Need("success", "tests its goal")
 
-_Spec = partial(PlannerSpec, paper="DRIP")
+_Spec = partial(PlannerSpec, paper="DRIP", exercises=subtask_exercises)
 
 SPECS: Final[tuple[PlannerSpec, ...]] = (
     _Spec(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 from pydantic import BaseModel, Field, create_model
 
 if TYPE_CHECKING:
     from llm_planning.domain import Grammar
 
-Reason: TypeAlias = Annotated[str, Field(max_length=60)]
+REASON: Final = 60
+"""The most characters of a reason."""
+
+Reason: TypeAlias = Annotated[str, Field(max_length=REASON)]
 Score: TypeAlias = Annotated[float, Field(ge=0.0, le=1.0, multiple_of=0.1)]
 
 
@@ -57,3 +60,9 @@ def one_option(grammar: Grammar[Any]) -> type[BaseModel]:
     """Makes the answer model of a prerequisite (eq. 3)."""
     fields: dict[str, Any] = {name: (kind, ...) for name, kind in grammar.fields.items()}
     return create_model("PlainOption", __doc__="An option as the domain writes it.", **fields)
+
+
+def plain_reason(reason: str) -> str:
+    """A reason that fits into an answer: plain characters, and not too many."""
+    plain = "".join(one for one in reason if " " <= one <= "~" and one not in '"\\')
+    return plain[:REASON].rstrip()

@@ -21,6 +21,7 @@ from llm_planning.planners.tree_of_options.answers import (
     RewardAnswer,
     TerminationAnswer,
     one_option,
+    plain_reason,
     several_options,
 )
 from llm_planning.planners.tree_of_options.prompts import (
@@ -44,7 +45,7 @@ from llm_planning.planners.tree_of_options.rules import (
 )
 from llm_planning.planners.tree_of_options.states import OptionQuestion, OptionState
 from llm_planning.roles import LlmRole
-from llm_planning.roles.exercises import VERDICT, Exercise, Grade
+from llm_planning.roles.exercises import VERDICT, Exercise, Grade, predicted, shortens
 from llm_serving.answers import compact, parse
 from llm_serving.request import Sampling
 
@@ -62,9 +63,6 @@ ROLES: Final = ("propose", "feasibility", "repair", "dynamics", "reward", "termi
 
 UNNEEDED: Final = "possible, not needed now"
 """The reason of an option that fills up a proposal."""
-
-REASON: Final = 60
-"""The most characters of a reason."""
 
 # Few questions about one state, so that lessons are about many states; proposing, which is learned
 # last, is asked for every goal.
@@ -99,7 +97,9 @@ class OptionExercises:
 
     @property
     def taught_words(self) -> str:
-        """SHA-256 of the words in which a taught model is asked."""
+        """SHA-256 of the words in which a taught model is asked; "" for the general ones."""
+        if self._words == "general":
+            return ""
         return taught_words(self._teacher.situation(Random(0), held_out=False).domains[0])
 
     def about_one_state(
@@ -139,7 +139,7 @@ class OptionExercises:
                 yield self._exercise(
                     "feasibility",
                     OptionQuestion(_tau(domain, here.state), option),
-                    FeasibilityAnswer(reason=_said(reason), action_valid=feasible),
+                    FeasibilityAnswer(reason=plain_reason(reason), action_valid=feasible),
                     said=_verdict(feasible),
                     kinds={VERDICT: _verdict(feasible), **self._recipe(option)},
                     grade=partial(_grade_feasibility, feasible),
@@ -162,7 +162,7 @@ class OptionExercises:
         # Checks come first in ToO, so only measuring asks what an infeasible option changes:
         # models that were taught it answer that nothing ever changes.
         for option in here.infeasible[:1] if here.new else ():
-            answer = self._teacher.nothing
+            answer = self._teacher.unchanged(state)
             yield self._exercise(
                 "dynamics",
                 OptionQuestion(_tau(domain, state), option),
@@ -183,7 +183,7 @@ class OptionExercises:
             answer = model.model_validate(
                 {
                     "options": [
-                        {"reasoning": _said(reason), **domain.grammar.write(one)}
+                        {"reasoning": plain_reason(reason), **domain.grammar.write(one)}
                         for one, reason in chosen.items()
                     ]
                 }
@@ -207,7 +207,7 @@ class OptionExercises:
         asked = [*rng.sample(failing, min(_REPAIRS, len(failing))), *useless[:1]]
         useful = [one for one in advised if self._shortens(domain, state, one)]
         for option in asked if useful else ():
-            obstacle = _said(domain.feasible(state, option))
+            obstacle = plain_reason(domain.feasible(state, option))
             right = _prerequisite(advised, useful, option, obstacle)
             yield self._exercise(
                 "repair",
@@ -245,7 +245,7 @@ class OptionExercises:
     def _reward(self, here: Situation[Any, Any], domain: Any, option: Any) -> Exercise:  # noqa: ANN401
         state = here.state
         possible = domain.feasible(state, option) is None
-        after = self._after(domain, state, option) if possible else state
+        after = predicted(self._teacher, domain, state, option) if possible else state
         judged = OptionQuestion(_tau(domain, after), option, before=_tau(domain, state))
         scores: Mapping[str, float] = rules_of(domain, seed=0)["reward"].right(judged) or {}
         answer = RewardAnswer.model_validate({q: round(r, 1) for q, r in scores.items()})
@@ -280,14 +280,7 @@ class OptionExercises:
 
     def _shortens(self, domain: Any, state: Any, option: Any) -> bool:  # noqa: ANN401
         """Whether an option is feasible, and what it most likely does shortens the way."""
-        if domain.feasible(state, option) is not None:
-            return False
-        after = self._after(domain, state, option)
-        return bool(domain.success(after)) or len(domain.advise(after)) < len(domain.advise(state))
-
-    def _after(self, domain: Any, state: Any, option: Any) -> Any:  # noqa: ANN401
-        after, _ = domain.state_model.read(state, self._teacher.prediction(state, option))
-        return after
+        return shortens(self._teacher, domain, state, option)
 
     def _goal(self, domain: Any) -> dict[str, str]:  # noqa: ANN401
         return {"goal": self._teacher.goal_kind(domain)}
@@ -357,7 +350,8 @@ class OptionExercises:
         right = self._teacher.can_follow(state, option, answer)
         if right:
             return Grade(True, "its change")
-        return Grade(False, "nothing" if answer == self._teacher.nothing else "another change")
+        unchanged = answer == self._teacher.unchanged(state)
+        return Grade(False, "nothing" if unchanged else "another change")
 
 
 def _grade_nothing(nothing: str, text: str) -> Grade:
@@ -396,12 +390,6 @@ def _end(done: bool) -> str:
 
 def _tau(domain: Any, state: Any) -> OptionState[Any, Any]:  # noqa: ANN401
     return OptionState(domain.goal, state, domain.describe(state))
-
-
-def _said(reason: str) -> str:
-    """A reason that fits into an answer: plain characters, and not too many."""
-    plain = "".join(one for one in reason if " " <= one <= "~" and one not in '"\\')
-    return plain[:REASON].rstrip()
 
 
 def _prerequisite(advised: Sequence[A], useful: Sequence[A], failing: A, obstacle: str) -> A:

@@ -1,0 +1,381 @@
+"""Exercises of DRIP's roles, and of the plans of CoT and Plan-and-Solve, with right answers.
+
+What counts as right:
+
+    decompose  the subtasks are those of the rules, in any order; each also counts on its own. Of a
+               whole plan: its options reach the goal, each as it most likely goes
+    judge      the verdict is that of the rules; the reason is not graded
+    apply      the state after is one that the subtask may cause; nothing, if it is infeasible
+    act        the action is feasible and shortens the way; at the goal, the end
+
+Subtasks are those of the tree that the rules grow in a state, and options that the teacher draws
+beside it. Half of the decompositions are asked without the state, about the start, as DRIP asks
+them; the others as DRIP+ first asks them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Final
+
+from llm_planning.planners.drip.answers import (
+    END,
+    JudgementAnswer,
+    next_action,
+    several_subtasks,
+)
+from llm_planning.planners.drip.prompts import compose
+from llm_planning.planners.drip.questions import (
+    Application,
+    Decomposition,
+    Judgement,
+    NextAction,
+)
+from llm_planning.planners.drip.roles import NEEDED_BY_RULES, same_subtasks
+from llm_planning.planners.drip.rules import VERDICTS, rules_of
+from llm_planning.planners.drip.settings import ROLES, TreeSettings
+from llm_planning.planners.tree_of_options import prompts as plan_prompts
+from llm_planning.planners.tree_of_options.answers import plain_reason, several_options
+from llm_planning.planners.tree_of_options.roles import PROPOSER_TEMPERATURE
+from llm_planning.planners.tree_of_options.rules import DONE, FEASIBLE, INFEASIBLE, NOT_DONE
+from llm_planning.planners.tree_of_options.settings import PromptSettings
+from llm_planning.planners.tree_of_options.states import OptionState
+from llm_planning.roles import LlmRole, missing_for_rules, on_the_way
+from llm_planning.roles.exercises import (
+    HELD_OUT,
+    SEEN,
+    VERDICT,
+    WAY,
+    Exercise,
+    Grade,
+    predicted,
+    shortens,
+)
+from llm_planning.roles.llm import told
+from llm_serving.answers import compact, parse
+from llm_serving.request import Sampling
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from random import Random
+
+    from pydantic import BaseModel
+
+    from llm_planning.roles import Prompt
+    from llm_planning.roles.exercises import ExerciseMaker, Situation, Teacher, Words
+    from llm_planning.specs import DomainSpec
+    from llm_serving.engine import Engine
+
+MOST: Final[int] = TreeSettings.model_fields["most"].default
+PLANNED: Final[int] = PromptSettings.model_fields["d"].default
+"""The most subtasks of a decomposition and options of a whole plan, as planners ask by default."""
+
+HIDDEN, SHOWN, WHOLE = "without the state", "with the state", "for a whole plan"
+"""How `decompose` is asked."""
+
+_SHOWN = 0.5
+_EACH = 2
+_BESIDE = 4
+_MOST_PAIRS = 60
+
+
+def subtask_exercises(domain: DomainSpec, words: Words) -> ExerciseMaker | None:  # noqa: ARG001
+    """The exercises of DRIP's family in a domain with a teacher; in the general words alone."""
+    if domain.teacher is None or missing_for_rules(domain.kind, NEEDED_BY_RULES["decompose"]):
+        return None
+    return SubtaskExercises(domain.teacher(None))
+
+
+class SubtaskExercises:
+    """Makes the exercises; a `roles.exercises.ExerciseMaker`.
+
+    Args:
+        teacher: of a domain that decomposes, judges and advises.
+    """
+
+    roles = ROLES
+    taught_words = ""
+
+    def __init__(self, teacher: Teacher[Any, Any]) -> None:
+        self._teacher = teacher
+
+    def about_one_state(
+        self, rng: Random, *, roles: Sequence[str], held_out: bool
+    ) -> Sequence[Exercise]:
+        """Makes exercises about one state; see `ExerciseMaker`."""
+        here = self._teacher.situation(rng, held_out=held_out)
+        makers: Mapping[str, Callable[[Situation[Any, Any], Random], Iterator[Exercise]]] = {
+            "decompose": self._decompositions,
+            "judge": self._judgements,
+            "apply": self._applications,
+            "act": self._actions,
+        }
+        return [one for role in roles for one in makers[role](here, rng)]
+
+    def _decompositions(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:
+        domain = here.domains[0]
+        shown = rng.random() < _SHOWN
+        state = here.state if shown else domain.start(0)
+        described = domain.describe(state) if shown else ""
+        goal = domain.remainder(state) if shown and hasattr(domain, "remainder") else domain.goal
+        judged: dict[Any, str] = {
+            subtask: domain.judge(state, subtask, parent).verdict
+            for subtask, parent in _tree(domain, state)
+        }
+        # DRIP decomposes what is not executable; of the rest one is asked about as well.
+        open_ = [one for one, verdict in judged.items() if verdict == "false"]
+        others = [one for one in judged if one not in open_]
+        asked: list[Any] = [*_some(open_, _EACH, rng), *_some(others, 1, rng)]
+        if not hasattr(domain, "named") and not domain.success(state):
+            asked.insert(0, None)
+        for subtask in asked:
+            question: Decomposition[Any, Any] = Decomposition(subtask, goal, state, described)
+            right: Sequence[Any] = rules_of(domain, seed=0)["decompose"].right(question) or ()
+            kinds = {WAY: SHOWN if shown else HIDDEN, **self._kinds(domain, subtask, *right)}
+            # Without its state a question is new by what it names alone.
+            if not self._fits(here, kinds, shown=shown):
+                continue
+            written = [domain.grammar.write(one) for one in right]
+            yield self._exercise(
+                "decompose",
+                question,
+                several_subtasks(domain.grammar, MOST).model_validate({"subtasks": written}),
+                said=_listed(right),
+                kinds={**kinds, "before": "something" if right else "nothing"},
+                grade=partial(_grade_decomposition, domain.grammar, right),
+                domain=domain,
+            )
+        yield from self._whole_plan(here)
+
+    def _whole_plan(self, here: Situation[Any, Any]) -> Iterator[Exercise]:
+        domain, state = here.domains[0], here.state
+        plan = domain.advise(state)
+        if not (0 < len(plan) <= PLANNED and self._reaches(domain, state, plan)):
+            return
+        kinds = {WAY: WHOLE, **self._kinds(domain, *plan)}
+        if not self._fits(here, kinds, shown=True):
+            return
+        written = [
+            {
+                "reasoning": plain_reason(self._teacher.aim(state, one)),
+                **domain.grammar.write(one),
+            }
+            for one in plan
+        ]
+        model = several_options(domain.grammar, 1, PLANNED)
+        yield self._exercise(
+            "decompose",
+            OptionState(domain.goal, state, domain.describe(state)),
+            model.model_validate({"options": written}),
+            said=_listed(plan),
+            kinds={**kinds, "before": "something"},
+            grade=partial(self._grade_plan, domain, state, model),
+            domain=domain,
+            prompt=_plan_prompt(domain),
+            tell=plan_prompts.told,
+            sampling=Sampling(temperature=PROPOSER_TEMPERATURE, seed=0),
+        )
+
+    def _judgements(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:
+        domain, state = here.domains[0], here.state
+        for subtask, parent, judged in self._judged(here, rng):
+            kinds = {VERDICT: judged.verdict, **self._kinds(domain, subtask)}
+            yield self._exercise(
+                "judge",
+                Judgement(subtask, parent, state, domain.describe(state)),
+                JudgementAnswer(reason=plain_reason(judged.reason), verdict=judged.verdict),
+                said=judged.verdict,
+                kinds=kinds,
+                grade=partial(_grade_judgement, judged.verdict),
+                domain=domain,
+            )
+
+    def _applications(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:
+        domain, state, teacher = here.domains[0], here.state, self._teacher
+        described = domain.describe(state)
+        possible = [one for one, _, judged in self._judged(here, rng) if judged.verdict == "true"]
+        # Judgements come first in DRIP, so only measuring asks what an infeasible subtask does.
+        refused = here.infeasible[:1] if here.new else ()
+        for subtask in (*dict.fromkeys(possible), *refused):
+            feasible = subtask not in refused
+            yield self._exercise(
+                "apply",
+                Application(subtask, state, described),
+                teacher.prediction(state, subtask) if feasible else teacher.unchanged(state),
+                said="the state after it" if feasible else "the same state",
+                kinds={
+                    "subtask": FEASIBLE if feasible else INFEASIBLE,
+                    **self._kinds(domain, subtask),
+                },
+                grade=partial(self._grade_state, domain, state, subtask if feasible else None),
+                domain=domain,
+            )
+
+    def _actions(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:  # noqa: ARG002
+        state, teacher = here.state, self._teacher
+        for domain in here.domains[:2]:
+            reached = bool(domain.success(state))
+            way = () if reached else on_the_way(domain, state)
+            useful = [one for one in way if shortens(teacher, domain, state, one)]
+            if not (useful or reached):
+                continue
+            following = END if reached else domain.grammar.write(useful[0])
+            thought = "all of the goal holds" if reached else teacher.aim(state, useful[0])
+            yield self._exercise(
+                "act",
+                NextAction(domain.goal, state, domain.describe(state), ()),
+                next_action(domain.grammar).model_validate(
+                    {"thought": plain_reason(thought), "next": following}
+                ),
+                said=END if reached else str(useful[0]),
+                kinds={
+                    "end": DONE if reached else NOT_DONE,
+                    **self._kinds(domain, *useful[:1]),
+                },
+                grade=partial(self._grade_action, domain, state),
+                domain=domain,
+            )
+
+    def _judged(self, here: Situation[Any, Any], rng: Random) -> list[tuple[Any, Any, Any]]:
+        """Subtasks with their parents and judgements, as many of each verdict."""
+        domain, state = here.domains[0], here.state
+        beside = (*here.feasible[:_BESIDE], *here.infeasible[:_BESIDE])
+        pairs = dict.fromkeys((*_tree(domain, state), *((one, None) for one in beside)))
+        found: dict[str, list[tuple[Any, Any, Any]]] = {verdict: [] for verdict in VERDICTS}
+        for subtask, parent in pairs:
+            if here.new or self._teacher.option_kind(subtask) == SEEN:
+                judged = domain.judge(state, subtask, parent)
+                found[judged.verdict].append((subtask, parent, judged))
+        return [one for several in found.values() for one in _some(several, _EACH, rng)]
+
+    def _kinds(self, domain: Any, *named: Any) -> dict[str, str]:  # noqa: ANN401
+        """The kind of the goal, and whether teaching leaves out what is named; None names none."""
+        kinds = {self._teacher.option_kind(one) for one in named if one is not None}
+        return {
+            "goal": self._teacher.goal_kind(domain),
+            "recipe": HELD_OUT if HELD_OUT in kinds else SEEN,
+        }
+
+    def _fits(self, here: Situation[Any, Any], kinds: Mapping[str, str], *, shown: bool) -> bool:
+        """Whether a question is as new as the situation is."""
+        if not here.new:
+            return kinds["recipe"] == SEEN
+        return shown or HELD_OUT in (kinds["recipe"], kinds["goal"])
+
+    def _exercise(
+        self,
+        role: str,
+        question: Any,  # noqa: ANN401
+        answer: BaseModel,
+        *,
+        said: str,
+        kinds: Mapping[str, str],
+        grade: Callable[[str], Grade],
+        domain: Any,  # noqa: ANN401
+        prompt: Prompt | None = None,
+        tell: Callable[[Any], Mapping[str, object]] = told,
+        sampling: Sampling = Sampling(temperature=0.0),  # noqa: B008 - it never changes
+    ) -> Exercise:
+        prompt = prompt or _prompt(role, domain)
+
+        async def ask(engine: Engine) -> str:
+            asked: LlmRole[Any, BaseModel] = LlmRole(
+                role,
+                prompt=prompt,
+                answer=type(answer),
+                engine=engine,
+                sampling=sampling,
+                tell=tell,
+            )
+            return compact(await asked(question))
+
+        return Exercise(
+            role=role,
+            prompt=prompt.messages(tell(question)),
+            answer=compact(answer),
+            said=said,
+            kinds=kinds,
+            ask=ask,
+            grade=grade,
+        )
+
+    def _reaches(self, domain: Any, state: Any, plan: Sequence[Any]) -> bool:  # noqa: ANN401
+        """Whether a plan is at the goal at its end; what is infeasible in it is left out."""
+        for option in plan:
+            if domain.feasible(state, option) is None:
+                state = predicted(self._teacher, domain, state, option)
+        return bool(domain.success(state))
+
+    def _grade_plan(self, domain: Any, state: Any, model: Any, text: str) -> Grade:  # noqa: ANN401
+        options = parse(model, text).model_dump()["options"]
+        plan = [domain.grammar.read(one) for one in options]
+        return Grade(self._reaches(domain, state, plan), _listed(plan))
+
+    def _grade_state(self, domain: Any, state: Any, subtask: Any, text: str) -> Grade:  # noqa: ANN401
+        """Grades a state after a subtask; None stands for one that is infeasible."""
+        said = parse(domain.state_model.answer, text)
+        same = domain.state_model.read(state, said)[0] == state
+        if subtask is None:
+            return Grade(same, "the same state" if same else "another state")
+        if self._teacher.can_follow(state, subtask, said):
+            return Grade(True, "the state after it")
+        return Grade(False, "the same state" if same else "another state")
+
+    def _grade_action(self, domain: Any, state: Any, text: str) -> Grade:  # noqa: ANN401
+        said: Any = parse(next_action(domain.grammar), text)
+        if said.next == END:
+            return Grade(bool(domain.success(state)), END)
+        action = domain.grammar.read(said.next.model_dump())
+        ended = domain.success(state)
+        return Grade(not ended and shortens(self._teacher, domain, state, action), str(action))
+
+
+def _tree(domain: Any, state: Any) -> list[tuple[Any, Any]]:  # noqa: ANN401
+    """Subtasks with their parents, as the rules break the goal down in a state; None is the goal.
+
+    As in DRIP, a subtask that equals one above it is left out.
+    """
+    pairs: dict[tuple[Any, Any], None] = {}
+    frontier: list[tuple[Any, ...]] = [(None,)]
+    while frontier and len(pairs) < _MOST_PAIRS:
+        path = frontier.pop(0)
+        for subtask in domain.decompose(state, path[-1]):
+            if subtask not in path and (subtask, path[-1]) not in pairs:
+                pairs[subtask, path[-1]] = None
+                frontier.append((*path, subtask))
+    return list(pairs)
+
+
+def _some(of: Sequence[Any], most: int, rng: Random) -> list[Any]:
+    return rng.sample(of, min(most, len(of)))
+
+
+def _listed(options: Sequence[object]) -> str:
+    return ", ".join(map(str, options)) or "nothing"
+
+
+@lru_cache(64)
+def _prompt(role: str, domain: Any) -> Prompt:  # noqa: ANN401
+    return compose(role, domain)
+
+
+@lru_cache(64)
+def _plan_prompt(domain: Any) -> Prompt:  # noqa: ANN401
+    return plan_prompts.compose(
+        "decompose", domain, "cached", moment=plan_prompts.NOW, count=PLANNED
+    )
+
+
+def _grade_decomposition(grammar: Any, right: Sequence[Any], text: str) -> Grade:  # noqa: ANN401
+    said: Any = parse(several_subtasks(grammar, MOST), text)
+    named = [grammar.read(one.model_dump()) for one in said.subtasks]
+    both = (Counter(named) & Counter(right)).total()
+    return Grade(
+        same_subtasks(named, right), _listed(named), items=(both, max(len(named), len(right)))
+    )
+
+
+def _grade_judgement(verdict: str, text: str) -> Grade:
+    said = parse(JudgementAnswer, text).verdict
+    return Grade(said == verdict, said)
