@@ -45,7 +45,7 @@ class KnownHousehold(Domain[State, Action]):
     Attributes:
         rules: of the home and the goal.
         expert: plans by the rules.
-        traits: `home_task`, and the `optimum`, the expert's actions.
+        traits: the `problem`, and the `optimum`, the expert's actions.
     """
 
     def __init__(self, task: Task) -> None:
@@ -58,7 +58,7 @@ class KnownHousehold(Domain[State, Action]):
     @property
     def traits(self) -> dict[str, str | int]:
         """What every run's metrics say of the task."""
-        return {"home_task": self._task.name, "optimum": self.expert.length(self._task.start)}
+        return {"problem": self._task.name, "optimum": self.expert.length(self._task.start)}
 
     def start(self, seed: int) -> State:  # noqa: ARG002 - every seed has the same start
         """s_0."""
@@ -78,9 +78,7 @@ class KnownHousehold(Domain[State, Action]):
         if isinstance(after, str):
             return Step(state, observation=self._seen(state), obstacle=after)
         won = self.rules.success(after)
-        return Step(
-            after, float(won), won or after.steps >= self.rules.limit, self._seen(after)
-        )
+        return Step(after, float(won), won or after.steps >= self.rules.limit, self._seen(after))
 
     def _seen(self, state: State) -> Observation | None:  # noqa: ARG002
         """The observation of a step; None where the state is known."""
@@ -95,7 +93,9 @@ class KnownHousehold(Domain[State, Action]):
         after = self.rules.after(state, action)
         return after if isinstance(after, str) else None
 
-    def advise(self, state: State) -> Sequence[Action]:
+    # A coroutine, so that rules take the first action only: a later walk can be taken at once as
+    # well, and would lead away.
+    async def advise(self, state: State) -> Sequence[Action]:
         """The expert's plan from a state."""
         return self.expert.plan(state)
 

@@ -133,9 +133,7 @@ def _of(
     ]
 
 
-def _told(
-    place: int, things: tuple[int, ...] | None, rules: Rules, *, closed: bool = False
-) -> str:
+def _told(place: int, things: tuple[int, ...] | None, rules: Rules, *, closed: bool = False) -> str:
     """A place in words; `things` is None for a container that hides them."""
     one = rules.home.places[place]
     if things is None:

@@ -13,7 +13,7 @@ from llm_planning.environments.household.observations import Observation
 from llm_planning.names import remedy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from random import Random
 
     from llm_planning.environments.household.home import Home
@@ -131,6 +131,13 @@ class Rules:
         self._places = places
         self._things = {name: number for number, name in enumerate(self.things)}
         self._rooms = {name: number for number, name in enumerate(home.rooms)}
+        self._verbs: Mapping[str, Callable[[State, Action], State | str]] = {
+            WALK: self._walked,
+            OPEN: self._turned,
+            CLOSE: self._turned,
+            GRAB: self._grabbed,
+            PUT: self._put,
+        }
 
     def start(self, rng: Random) -> State:
         """Draws a start: by the law, all containers closed, the agent in any room."""
@@ -149,10 +156,7 @@ class Rules:
     def success(self, state: State) -> bool:
         """Whether the goal is reached."""
         places = state.places
-        for thing, place, count in self.wanted:
-            if places[place].count(thing) < count:
-                return False
-        return True
+        return all(places[place].count(thing) >= count for thing, place, count in self.wanted)
 
     def ended(self, state: State) -> bool:
         """Whether the goal is reached, or no action is left."""
@@ -217,40 +221,48 @@ class Rules:
 
     def after(self, state: State, action: Action) -> State | str:
         """The state after an action, or why the action is impossible."""
-        match action.verb:
-            case "walk to":
-                return self._walked(state, action.item)
-            case "grab":
-                return self._grabbed(state, action.item)
-            case "put":
-                return self._put(state, action)
-            case "open" | "close":
-                return self._turned(state, action)
-        return f"unknown verb {action.verb!r}; {remedy(action.verb, (WALK, OPEN, CLOSE, GRAB, PUT))}"
+        done = self._verbs.get(action.verb)
+        if done is None:
+            return f"unknown verb {action.verb!r}; {remedy(action.verb, self._verbs)}"
+        return done(state, action)
 
-    def _walked(self, state: State, item: str) -> State | str:
-        room, at, opened, held, places, steps = state
+    def _walked(self, state: State, action: Action) -> State | str:
+        item = action.item
         if (place := self._places.get(item)) is not None:
-            if place == at:
-                return f"you are close to the {item} already"
-            if place not in self.rooms[room]:
-                return f"the {item} is not in sight: it is in another room"
-            return State(room, place, opened, held, places, steps + 1)
-        if (there := self._rooms.get(item)) is not None:
-            if there == room:
-                return f"you are in the {item} already"
-            return State(there, NOWHERE, opened, held, places, steps + 1)
+            return self._walked_to_place(state, place)
+        if (room := self._rooms.get(item)) is not None:
+            return self._walked_to_room(state, room)
+        return self._walked_to_thing(state, item)
+
+    def _walked_to_room(self, state: State, there: int) -> State | str:
+        room, _, opened, held, places, steps = state
+        if there == room:
+            return f"you are in the {self.home.rooms[room]} already"
+        return State(there, NOWHERE, opened, held, places, steps + 1)
+
+    def _walked_to_place(self, state: State, place: int) -> State | str:
+        room, at, opened, held, places, steps = state
+        if place == at:
+            return f"you are close to the {self.home.places[place].name} already"
+        if place not in self.rooms[room]:
+            return f"the {self.home.places[place].name} is in another room"
+        return State(room, place, opened, held, places, steps + 1)
+
+    def _walked_to_thing(self, state: State, item: str) -> State | str:
+        """Walks to the first place of the room where a thing of this name is in sight."""
+        room, at, opened, held, places, steps = state
         if (thing := self._things.get(item)) is None:
             return f"there is no {item!r}"
         in_sight = opened | self.always_seen
-        if at >= 0 and in_sight >> at & 1 and thing in places[at]:
+        there = [p for p in self.rooms[room] if in_sight >> p & 1 and thing in places[p]]
+        if at in there:
             return f"you are close to the {item} already"
-        for place in self.rooms[room]:
-            if in_sight >> place & 1 and thing in places[place]:
-                return State(room, place, opened, held, places, steps + 1)
-        return f"you hold the {item}" if thing in held else f"no {item} is in sight"
+        if not there:
+            return f"you hold the {item}" if thing in held else f"no {item} is in sight"
+        return State(room, there[0], opened, held, places, steps + 1)
 
-    def _grabbed(self, state: State, item: str) -> State | str:
+    def _grabbed(self, state: State, action: Action) -> State | str:
+        item = action.item
         room, at, opened, held, places, steps = state
         if (thing := self._things.get(item)) is None:
             return f"{item!r} is nothing that can be grabbed"
