@@ -48,6 +48,15 @@ def row_of(batch, rules, row):
     return int(batch.room[row]), NOWHERE if at == places else at, in_sight, others, named
 
 
+def share_of(actions, rng):
+    """A share that takes each verb about as often; most actions are walks."""
+    if not actions:
+        return rng.random()
+    verb = rng.choice(sorted({one.verb for one in actions}))
+    number = rng.choice([n for n, one in enumerate(actions) if one.verb == verb])
+    return (number + rng.random()) / len(actions)
+
+
 @pytest.mark.parametrize("goal", GOALS)
 @pytest.mark.parametrize(("home", "hands"), [("seen", 1), ("seen", 2), ("unseen", 1)])
 def test_random_walks_are_those_of_the_rules(home, hands, goal):
@@ -56,21 +65,18 @@ def test_random_walks_are_those_of_the_rules(home, hands, goal):
     states = [rules.start(rng) for _ in range(8)]
     batch = Batch(simulator, states)
     verbs = Counter()
-    for _ in range(120):
-        # Half of the draws are from the last actions, which are done where the agent is.
-        shares = [1 - rng.random() * rng.choice([1, 0.1]) for _ in states]
-        shares = [min(share, 1 - 1e-9) for share in shares]
+    for _ in range(100):
+        shares = [share_of(rules.actions(state), rng) for state in states]
         won = batch.step(np.array(shares))
         for row, (state, share) in enumerate(zip(states, shares, strict=True)):
-            actions = rules.actions(state)
-            if not actions:
+            if not (actions := rules.actions(state)):
                 continue
             verbs[actions[int(share * len(actions))].verb] += 1
             states[row] = after = by_the_rules(rules, state, share)
             assert simulator.step(state, share) == after
             assert row_of(batch, rules, row) == counted(rules, after)
             assert won[row] == rules.success(after)
-    assert min(verbs.values()) > 10
+    assert min(verbs.values()) > 5
     assert len(verbs) == 5
 
 

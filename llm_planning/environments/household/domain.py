@@ -199,7 +199,7 @@ class HouseholdSettings(Settings):
     problem: int = Field(1, ge=1)
     problem_seed: int = Field(1, ge=0)
     goal: str = ""
-    hands: Literal[1, 2] = 1
+    hands: int = Field(1, ge=1, le=2)
     sight: Literal["room", "full"] = "room"
     belief: BeliefName = "uniform"
     limit: int = Field(30, ge=1)
