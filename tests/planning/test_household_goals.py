@@ -96,7 +96,7 @@ def test_every_name_is_read_in_the_singular_and_in_the_plural():
         place = "bathroom cabinet"
         assert read_goal(f"put the {name} inside the {place}", HOME) == (Wanted(name, place),)
         if number > 1:
-            assert read_goal(f"put 2 {plural(name)} in the {place}", HOME)[0].count == 2
+            assert read_goal(f"put 2 {plural(name)} in the {place}", HOME)[0].number == 2
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ Appendix B.)
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from llm_planning.environments.household.rules import NOWHERE, Action, State
 
@@ -19,45 +19,30 @@ if TYPE_CHECKING:
 
     from llm_planning.environments.household.rules import Rules
 
+T = TypeVar("T")
+
 PLANS_KEPT: Final = 10_000
 """States whose plan is remembered."""
+
+WAYS_KEPT: Final = 100_000
+"""Rows of errands whose length is remembered."""
 
 NEVER: Final = 10**6
 """The length of a way that does not exist."""
 
 
-class _Errand(NamedTuple):
-    """Something that is done at a place.
+_Errand: TypeAlias = tuple[int, int, bool]
+"""Where something is done, with which thing, and whether it is taken or put."""
 
-    Attributes:
-        place: where.
-        thing: what is taken or put.
-        take: whether it is taken.
-    """
+_Pairs: TypeAlias = tuple[tuple[int, int], ...]
 
-    place: int
-    thing: int
-    take: bool
+# A plain tuple: the search makes dozens for a plan, and a named one takes three times as long.
+_Left: TypeAlias = tuple[int, int, int, tuple[int, ...], tuple[int, ...], _Pairs, _Pairs]
+"""What a plan depends on, and nothing else.
 
-
-class _Left(NamedTuple):
-    """What a plan depends on, and nothing else.
-
-    Attributes:
-        room, at, opened: as in `State`.
-        held: wanted things in the hands, in order.
-        spare: things in the hands that nothing wants, in order.
-        lie: (place, thing) of those that may be fetched, in order.
-        wanted: (place, thing) that are still wanted, in order.
-    """
-
-    room: int
-    at: int
-    opened: int
-    held: tuple[int, ...]
-    spare: tuple[int, ...]
-    lie: tuple[tuple[int, int], ...]
-    wanted: tuple[tuple[int, int], ...]
+Room, place and open containers as in `State`; then, each in order, the wanted things in the hands;
+the others in the hands; (place, thing) of those that may be fetched; and those that are wanted.
+"""
 
 
 class Expert:
@@ -115,66 +100,61 @@ class Expert:
                     keep[place, thing] -= 1
                 elif thing in needed:
                     lie.append((place, thing))
-        return _sorted(
-            _Left(
-                state.room,
-                state.at,
-                state.opened | self._rules.always_seen,
-                tuple(thing for thing in state.held if thing in needed),
-                tuple(thing for thing in state.held if thing not in needed),
-                tuple(lie),
-                tuple(missing),
-            )
-        )
+        held = tuple(thing for thing in state.held if thing in needed)
+        spare = tuple(thing for thing in state.held if thing not in needed)
+        opened = state.opened | self._rules.always_seen
+        return state.room, state.at, opened, held, spare, tuple(lie), tuple(sorted(missing))
 
     def _least(self, left: _Left) -> tuple[int, _Errand | None]:
         """The fewest actions for what is left, and the errand that comes first."""
-        if not left.wanted:
+        if not left[-1]:
             return 0, None
         if (known := self._best.get(left)) is not None:
             return known
-        if len(self._best) > PLANS_KEPT * 10:
-            self._best.clear()
+        room, at, opened, *_ = left
         best: tuple[int, _Errand | None] = (NEVER, None)
         for errand in self._errands(left):
-            length = self._cost(left, errand.place) + self._least(self._done(left, errand))[0]
+            place = errand[0]
+            # It takes an action there, one to open it, and one or two to walk there.
+            length = 1 if opened >> place & 1 else 2
+            if place != at:
+                length += 1 if self._room[place] == room else 2
             if length < best[0]:
-                best = length, errand
+                length += self._least(self._done(left, errand))[0]
+                if length < best[0]:
+                    best = length, errand
+        if len(self._best) > WAYS_KEPT:
+            self._best.clear()
         self._best[left] = best
         return best
 
-    def _errands(self, left: _Left) -> Iterator[_Errand]:
+    def _errands(self, left: _Left) -> list[_Errand]:
         """What may come next: bring what is held, fetch what is wanted, lay down what is spare."""
-        held = left.held
-        for place, thing in dict.fromkeys(left.wanted):
-            if thing in held:
-                yield _Errand(place, thing, take=False)
-        if len(held) + len(left.spare) < self._rules.hands:
-            for place, thing in dict.fromkeys(left.lie):
-                if held.count(thing) < sum(one == thing for _, one in left.wanted):
-                    yield _Errand(place, thing, take=True)
-        elif left.spare:
-            for place in range(len(self._room)):
-                yield _Errand(place, left.spare[0], take=False)
-
-    def _cost(self, left: _Left, place: int) -> int:
-        """Actions of an errand at a place."""
-        closed = not left.opened >> place & 1
-        if place == left.at:
-            return 1 + closed
-        return 2 + closed + (self._room[place] != left.room)
+        _, _, _, held, spare, lie, wanted = left
+        found = [(place, thing, False) for place, thing in dict.fromkeys(wanted) if thing in held]
+        if len(held) + len(spare) < self._rules.hands:
+            asked = [thing for _, thing in wanted]
+            for place, thing in dict.fromkeys(lie):
+                if held.count(thing) < asked.count(thing):
+                    found.append((place, thing, True))
+        elif spare:
+            found += [(place, spare[0], False) for place in range(len(self._room))]
+        return found
 
     def _done(self, left: _Left, errand: _Errand) -> _Left:
         """What is left after an errand."""
-        place, thing, take = errand
         _, _, opened, held, spare, lie, wanted = left
+        place, thing, take = errand
         if take:
             held, lie = tuple(sorted((*held, thing))), _without(lie, (place, thing))
         elif thing in held:
             held, wanted = _without(held, thing), _without(wanted, (place, thing))
+            # What nobody needs any more is no part of what is left.
+            if thing not in held and all(one != thing for _, one in wanted):
+                lie = tuple(one for one in lie if one[1] != thing)
         else:
             spare = _without(spare, thing)
-        return _Left(self._room[place], place, opened | 1 << place, held, spare, lie, wanted)
+        return self._room[place], place, opened | 1 << place, held, spare, lie, wanted
 
     def _actions(self, state: State, errand: _Errand) -> Iterator[Action]:
         """The actions of an errand. What is in sight is walked to itself, as in Figure 5."""
@@ -193,10 +173,6 @@ class Expert:
         yield rules.grab(thing) if take else rules.put(thing, place)
 
 
-def _sorted(left: _Left) -> _Left:
-    return left._replace(lie=tuple(sorted(left.lie)), wanted=tuple(sorted(left.wanted)))
-
-
-def _without(items: tuple, one: object) -> tuple:  # type: ignore[type-arg]
+def _without(items: tuple[T, ...], one: T) -> tuple[T, ...]:
     at = items.index(one)
     return (*items[:at], *items[at + 1 :])

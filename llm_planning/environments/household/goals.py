@@ -52,12 +52,12 @@ class Wanted(NamedTuple):
     Attributes:
         thing: name of what is wanted.
         place: name of the container or the surface.
-        count: how many things of this name have to lie there, at least 1.
+        number: how many things of this name have to lie there, at least 1.
     """
 
     thing: str
     place: str
-    count: int = 1
+    number: int = 1
 
 
 def read_goal(text: str, home: Home) -> tuple[Wanted, ...]:
@@ -97,7 +97,7 @@ def check_goal(goal: Sequence[Wanted], home: Home) -> None:
     """
     for name in dict.fromkeys(one.thing for one in goal):
         number = home.things.index(name)
-        asked = sum(one.count for one in goal if one.thing == name)
+        asked = sum(one.number for one in goal if one.thing == name)
         if asked > home.number[number]:
             raise GoalError(
                 f"the goal wants {told_count(asked, name)}, but the home has "
@@ -115,7 +115,7 @@ def check_goal(goal: Sequence[Wanted], home: Home) -> None:
 def goal_text(goal: Sequence[Wanted], home: Home) -> str:
     """A goal as a sentence, such as "Put two apples inside the fridge."."""
     told = (
-        f"{told_count(one.count, one.thing)} {_there(one.place, home)} the {one.place}"
+        f"{told_count(one.number, one.thing)} {_there(one.place, home)} the {one.place}"
         for one in goal
     )
     return f"Put {listed(told)}."
@@ -124,7 +124,7 @@ def goal_text(goal: Sequence[Wanted], home: Home) -> str:
 def goal_predicates(goal: Sequence[Wanted], home: Home) -> str:
     """A goal as predicates, such as `Inside(apple, fridge):2`; `read_goal` reads them."""
     return "; ".join(
-        f"{_there(one.place, home).capitalize()}({one.thing}, {one.place}):{one.count}"
+        f"{_there(one.place, home).capitalize()}({one.thing}, {one.place}):{one.number}"
         for one in goal
     )
 

@@ -58,15 +58,15 @@ class Relation(NamedTuple):
     Attributes:
         name: `Inside`, `On`, `Close`, `Holds`, `Open` or `Closed`.
         items: what it relates; "you" is the agent.
-        count: how often it holds, for several things of one name.
+        times: how often it holds, for several things of one name.
     """
 
     name: str
     items: tuple[str, ...]
-    count: int = 1
+    times: int = 1
 
     def __str__(self) -> str:
-        times = f":{self.count}" if self.count > 1 else ""
+        times = f":{self.times}" if self.times > 1 else ""
         return f"{self.name}({', '.join(self.items)}){times}"
 
 

@@ -107,7 +107,7 @@ class Rules:
         self.number = tuple(home.number[one] if one in first else 1 for one in order)
         places = {place.name: number for number, place in enumerate(home.places)}
         self.wanted = tuple(
-            (self.things.index(one.thing), places[one.place], one.count) for one in goal
+            (self.things.index(one.thing), places[one.place], one.number) for one in goal
         )
         ends = {(thing, place) for thing, place, _ in self.wanted}
         self.law = tuple(
