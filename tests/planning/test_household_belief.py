@@ -7,7 +7,9 @@ import pytest
 from household_homes import flat, following, own_task, walk
 
 from llm_planning.environments.household.belief import Belief
+from llm_planning.environments.household.domain import Household
 from llm_planning.environments.household.rules import NOWHERE, State
+from llm_planning.environments.household.tasks import Task
 
 PRIOR = ((4.0, 2.0, 1.0, 1.0),) * 4
 
@@ -96,3 +98,23 @@ def test_a_drawn_state_has_seen_what_the_agent_saw(home):
                 for thing in set(things) & set(belief.hidden):
                     if thing < rules.named and belief.seen[place] is None:
                         assert belief.probabilities(thing)[place] > 0
+
+
+def test_a_household_draws_from_its_belief(kitchen):
+    rules, state = kitchen
+    task = Task(name="kitchen", rules=rules, start=state)
+    uniform, law = Household(task), Household(task, belief="law")
+    # Fridge, chest and bench are unseen. By the law a pear lies there with weights 3, 0 and 2.
+    assert uniform.believed(()).probabilities(1) == pytest.approx((1 / 3, 0, 1 / 3, 1 / 3))
+    assert law.believed(()).probabilities(1) == pytest.approx((3 / 5, 0, 0, 2 / 5))
+    history, walked = (), state
+    for sentence in ("walk to the fridge", "open the fridge"):
+        action = next(one for one in uniform.actions(walked) if str(one) == sentence)
+        step = uniform.step(walked, action, Random(0))
+        history, walked = (*history, (action, step.observation)), step.state
+    drawn = [uniform.belief(history, Random(seed)) for seed in range(20)]
+    assert {one.places[0] for one in drawn} == {(1,)}
+    assert {one.places[2].count(0) for one in drawn} == {0, 1, 2}
+    assert {one.places[2].count(3) + one.places[3].count(3) for one in drawn} == {1}
+    assert {one.steps for one in drawn} == {2}
+    assert uniform.belief((), Random(1)).steps == 0

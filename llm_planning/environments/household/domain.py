@@ -15,19 +15,22 @@ from llm_planning.environments.household.belief import Belief
 from llm_planning.environments.household.expert import Expert
 from llm_planning.environments.household.goals import goal_text, listed, read_goal
 from llm_planning.environments.household.home import read_home
-from llm_planning.environments.household.observations import observation_text, state_text
+from llm_planning.environments.household.observations import (
+    Observation,
+    observation_text,
+    state_text,
+)
 from llm_planning.environments.household.rules import Action, State
 from llm_planning.environments.household.tasks import TaskClass, TaskMaker
 from llm_planning.settings import Settings, SettingsError
 from llm_planning.specs import DomainSpec, check_task
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Sequence
 
     from llm_planning.domain import History
     from llm_planning.environments.household.belief import Prior
     from llm_planning.environments.household.home import Home
-    from llm_planning.environments.household.observations import Observation
     from llm_planning.environments.household.rules import Rules
     from llm_planning.environments.household.tasks import Task
 
@@ -136,17 +139,13 @@ class Household(KnownHousehold):
         if self._believed[0] is not history:
             belief = self._first
             for _, observation in history:
-                belief = belief.after(_read(observation))
+                assert isinstance(observation, Observation), observation
+                belief = belief.after(observation)
             self._believed = history, self._filled(belief)
         return self._believed[1]
 
     def _filled(self, belief: Belief) -> Belief:
         return belief.filled(Random(f"others {belief.steps}"))
-
-
-def _read(observation: Hashable) -> Observation:
-    assert isinstance(observation, tuple), observation
-    return observation  # type: ignore[return-value]
 
 
 def about(rules: Rules) -> str:
