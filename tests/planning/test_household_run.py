@@ -57,6 +57,16 @@ def test_a_search_finds_its_way_in_a_small_home(tmp_path):
     assert json.loads(ended.stdout)["success"]
 
 
+def test_a_home_without_containers(tmp_path):
+    path = tmp_path / "flat.yaml"
+    path.write_text(
+        "rooms: {hall: {surfaces: [bench, table]}, attic: {}}\n"
+        "things: {all: {names: [pear, hat], lie: {bench: 1, table: 1}, goals: [table]}}\n"
+    )
+    ended = ran("uct", f"home={path}", "goal=the pear on the table", *SMALL[1::2])
+    assert ended.exit_code == 0, ended.stderr
+
+
 def test_an_episode_has_thirty_actions():
     ended = ran("uct", "class=novel-comp-3", "simulations=1", "home=seen")
     assert ended.exit_code == 0, ended.stderr

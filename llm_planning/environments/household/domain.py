@@ -157,7 +157,7 @@ def about(rules: Rules) -> str:
         for room, places in zip(home.rooms, rules.rooms, strict=True)
         if places
     )
-    containers = (place.name for place in home.places if place.container)
+    containers = [place.name for place in home.places if place.container]
     return " ".join(
         (
             "You tidy a home. You see the room you are in: its places, what lies on surfaces, and "
@@ -169,7 +169,7 @@ def about(rules: Rules) -> str:
             f"You have {rules.limit} actions. At the start, all containers are closed, and nothing "
             "that the goal names lies where the goal wants it.",
             *rooms,
-            *((f"Containers are {listed(containers)}.",) if rules.always_seen else ()),
+            *((f"Containers are {listed(containers)}.",) if containers else ()),
         )
     )
 
