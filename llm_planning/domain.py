@@ -127,7 +127,8 @@ class Domain(ABC, Generic[S, A]):
             roll out with uniform actions.
         observe(state) -> str: what an agent sees, if that is less than `describe` says.
         belief(history, rng) -> S: draws s ~ b(s) given (action, observation) pairs, oldest first.
-            A domain with a belief is searched as a POMDP. Its steps must have observations.
+            A domain with a belief is searched as a POMDP. Its steps must have observations. What is
+            seen before the first action is not among the pairs: the belief begins with it.
         grammar: the `Grammar` of all its options, for planners that propose options.
         state_model: the `StateModel` of a model's predictions.
         wording: question -> Jinja2 source; blocks that replace those of a planner's own prompts.

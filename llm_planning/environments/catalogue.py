@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from llm_planning.environments.blocksworld.domain import BLOCKSWORLD
+from llm_planning.environments.household.domain import HOUSEHOLD
 from llm_planning.environments.minecraft.domain import MINECRAFT
 from llm_planning.environments.textgame.domain import TEXTGAME
 
@@ -14,6 +15,6 @@ if TYPE_CHECKING:
     from llm_planning.specs import DomainSpec
 
 DOMAINS: Final[Mapping[str, DomainSpec]] = {
-    spec.name: spec for spec in (TEXTGAME, MINECRAFT, BLOCKSWORLD)
+    spec.name: spec for spec in (TEXTGAME, MINECRAFT, BLOCKSWORLD, HOUSEHOLD)
 }
 """Every domain by name; the first that fits is where a planner plans unless it is told."""

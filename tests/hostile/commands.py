@@ -71,6 +71,7 @@ PARAMETERS: dict[tuple[str, str], str] = {
 _TOO = "--model none --task cook-meat --set roles=rules --set k=2 --set d=2 --set iter=2"
 _GAME = "--model none --task trap-door --set moves=1 --set simulations=2 --set remember=off"
 _BLOCKS = "--model none --task four-blocks --set moves=2"
+_HOME = "--domain household --model none --set moves=1"
 _XENON = "--model none --task wood --set prior=table12 --set plans=0 --set steps=6"
 
 CALLS: tuple[str, ...] = (
@@ -84,6 +85,9 @@ CALLS: tuple[str, ...] = (
     f"run mc-dml-uct {_GAME.replace('simulations=2', 'simulations_per_action=1')} --json",
     f"run uct {_BLOCKS} --set simulations=2 --set problem=3 --set rules=standard",
     f"run react {_BLOCKS} --set roles=rules --set texts=predicates --set pddl=blocks --json",
+    f"run uct {_HOME} --set simulations=2 --set home=flat.yaml --set problem=2 --set hands=2",
+    f"run uct {_HOME} --set simulations=2 --set goal='an apple on the bed' --set belief=law",
+    f"run react {_HOME} --set roles=rules --set sight=full --set class=comp --set home=unseen",
     f"run xenon {_XENON} --set save=saved.json",
     "run xenon --model none --task 67-goals --set prior=table12 --set plans=1 --set steps=40 "
     "--set requirements=3",

@@ -100,6 +100,11 @@ _IN_STORIES = "run walkthrough --model none --task zork1 --set games=story"
 _STORIES = ("run walkthrough --model none --task zork1 --set games={}",)
 _STACK = "run uct --model none --task four-blocks --set moves=1 --set simulations=1"
 _READ_BLOCKS = (f"{_STACK} --set pddl={{}} --json", f"{_STACK} --set pddl={{}} --set problem=2")
+_IN_HOME = "run uct --domain household --model none --set moves=1 --set simulations=1"
+_READ_HOME = (
+    f"{_IN_HOME} --set home={{}} --json",
+    f"{_IN_HOME} --set home={{}} --set goal='two apples on the bench'",
+)
 _READ_ENCODER = (
     "models path {}",
     "models fetch {} --json",
@@ -175,6 +180,7 @@ FORMATS: tuple[Format, ...] = (
     Format("story file", "story/zork1.z5", ANY_FILE, (*_STORY, _IN_STORIES)),
     Format("problem of blocks", "blocks/instance-1.pddl", PDDL, _READ_BLOCKS[:1]),
     Format("problems of blocks: a file", "blocks", PDDL, _READ_BLOCKS, inside="*.pddl"),
+    Format("home", "flat.yaml", YAML, _READ_HOME),
     Format("cache of answers", "responses.sqlite", ANY_FILE, _READ_CACHE, in_cache=True),
     Format("cache of vectors", "vectors.sqlite", ANY_FILE, _READ_VECTORS, in_cache=True),
     Format(

@@ -99,6 +99,15 @@ BLOCKS = """\
 )
 )
 """
+FLAT = """\
+rooms:
+  kitchen: {containers: [fridge], surfaces: [table]}
+  hall: {surfaces: [bench]}
+things:
+  food: {names: [apple, pear], lie: {fridge: 3, table: 1}, goals: [bench, table]}
+  rest: {names: [hat], lie: {table: 1, bench: 1}, goals: [bench]}
+several: {apple: 2}
+"""
 TEXT_GOODS = {
     "sweep.yaml": LITTLE,
     "roles.yaml": ROLES,
@@ -116,6 +125,7 @@ TEXT_GOODS = {
     "story/zork1.z5": "\x03" + 63 * "\0",
     "blocks/instance-1.pddl": BLOCKS,
     "blocks/instance-2.pddl": BLOCKS.replace("(on a b)", "(on a c)"),
+    "flat.yaml": FLAT,
     "long.yaml": LONG_SWEEP,
     "little.yaml": LITTLE + "retries: 1\n",
 }

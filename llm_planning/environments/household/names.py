@@ -143,6 +143,26 @@ def unique_name(printed: str) -> str:
     return printed.replace(" ", "").lower()
 
 
+_ODD_PLURALS = MappingProxyType({"knife": "knives", "mouse": "mice"})
+
+
+def plural(printed: str) -> str:
+    """The name of several things: "water glass" -> "water glasses".
+
+    Names that end with a single s, such as "chips", are plurals already.
+    """
+    first, blank, last = printed.rpartition(" ")
+    if last in _ODD_PLURALS:
+        return f"{first}{blank}{_ODD_PLURALS[last]}"
+    if last.endswith("s") and not last.endswith("ss"):
+        return printed
+    if last.endswith(("ss", "x", "ch", "sh")):
+        return f"{printed}es"
+    if last.endswith("y") and last[-2:-1] not in "aeiou":
+        return f"{printed[:-1]}ies"
+    return f"{printed}s"
+
+
 SPELLINGS = MappingProxyType(
     {unique_name(printed): printed for names in KINDS.values() for printed in names}
 )

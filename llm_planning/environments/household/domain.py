@@ -1,0 +1,241 @@
+"""Household rearrangement as a domain: things are somewhere, and belong somewhere else.
+
+Source: LLM-MCTS, Section 2.1 and Appendix A.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Final, Literal
+
+from pydantic import Field
+
+from llm_planning.domain import Domain, Step
+from llm_planning.environments.household.belief import Belief
+from llm_planning.environments.household.expert import Expert
+from llm_planning.environments.household.goals import goal_text, listed, read_goal
+from llm_planning.environments.household.home import read_home
+from llm_planning.environments.household.observations import (
+    Observation,
+    observation_text,
+    state_text,
+)
+from llm_planning.environments.household.rules import Action, State
+from llm_planning.environments.household.tasks import TaskClass, TaskMaker
+from llm_planning.settings import Settings, SettingsError
+from llm_planning.specs import DomainSpec, check_task
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llm_planning.domain import History
+    from llm_planning.environments.household.belief import Prior
+    from llm_planning.environments.household.home import Home
+    from llm_planning.environments.household.rules import Rules
+    from llm_planning.environments.household.tasks import Task
+
+BeliefName = Literal["uniform", "law"]
+
+
+class KnownHousehold(Domain[State, Action]):
+    """A home whose state is known.
+
+    Nothing is drawn, and every seed has the same start: that of the task.
+
+    Args:
+        task: goal and start.
+
+    Attributes:
+        rules: of the home and the goal.
+        expert: plans by the rules.
+        traits: the `problem`, and the `optimum`, the expert's actions.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self.rules: Rules = task.rules
+        self.expert = Expert(task.rules)
+        self.goal = goal_text(task.rules.goal, task.rules.home)
+        self.about = about(task.rules)
+        self._task = task
+
+    @property
+    def traits(self) -> dict[str, str | int]:
+        """What every run's metrics say of the task."""
+        return {"problem": self._task.name, "optimum": self.expert.length(self._task.start)}
+
+    def start(self, seed: int) -> State:  # noqa: ARG002 - every seed has the same start
+        """s_0."""
+        return self._task.start
+
+    def describe(self, state: State) -> str:
+        """Where everything is, room by room."""
+        return state_text(state, self.rules)
+
+    def actions(self, state: State) -> Sequence[Action]:
+        """The actions that change the state; none where the goal is reached or the time is up."""
+        return self.rules.actions(state)
+
+    def step(self, state: State, action: Action, rng: Random) -> Step[State]:  # noqa: ARG002
+        """Takes an action. The reward is 1 where the goal is reached."""
+        after = self.rules.after(state, action)
+        if isinstance(after, str):
+            return Step(state, observation=self._seen(state), obstacle=after)
+        won = self.rules.success(after)
+        return Step(after, float(won), won or after.steps >= self.rules.limit, self._seen(after))
+
+    def _seen(self, state: State) -> Observation | None:  # noqa: ARG002
+        """The observation of a step; None where the state is known."""
+        return None
+
+    def success(self, state: State) -> bool:
+        """Whether everything lies where the goal wants it."""
+        return self.rules.success(state)
+
+    def feasible(self, state: State, action: Action) -> str | None:
+        """Why an action cannot be taken; None if it can."""
+        after = self.rules.after(state, action)
+        return after if isinstance(after, str) else None
+
+    # A coroutine, so that rules take the first action only: a later walk can be taken at once as
+    # well, and would lead away.
+    async def advise(self, state: State) -> Sequence[Action]:
+        """The expert's plan from a state."""
+        return self.expert.plan(state)
+
+
+class Household(KnownHousehold):
+    """A home of which only the room and its open containers are seen.
+
+    Args:
+        task: goal and start.
+        belief: the prior of `belief`: every place alike, or the law by which things are placed.
+    """
+
+    def __init__(self, task: Task, *, belief: BeliefName = "uniform") -> None:
+        super().__init__(task)
+        places = len(self.rules.home.places)
+        uniform: Prior = ((1.0,) * places,) * len(self.rules.things)
+        first = self.rules.observe(task.start)
+        self._prior = self.rules.law if belief == "law" else uniform
+        self._believed: tuple[History, Belief] = (
+            (),
+            self._filled(Belief.at_start(self.rules, self._prior, first)),
+        )
+        self._first = self._believed[1]
+
+    def observe(self, state: State) -> str:
+        """What is in sight."""
+        return observation_text(self.rules.observe(state), self.rules)
+
+    def _seen(self, state: State) -> Observation:
+        return self.rules.observe(state)
+
+    def belief(self, history: History, rng: Random) -> State:
+        """Draws s ~ b(s). The things that no goal names are drawn once for each history."""
+        return self.believed(history).draw(rng)
+
+    def believed(self, history: History) -> Belief:
+        """b(s) after a history. The episode begins with a look around, which is no part of it."""
+        if self._believed[0] is not history:
+            belief = self._first
+            for _, observation in history:
+                assert isinstance(observation, Observation), observation
+                belief = belief.after(observation)
+            self._believed = history, self._filled(belief)
+        return self._believed[1]
+
+    def _filled(self, belief: Belief) -> Belief:
+        return belief.filled(Random(f"others {belief.steps}"))
+
+
+def about(rules: Rules) -> str:
+    """How a home works, and which places its rooms have, in words."""
+    home = rules.home
+    hands = "one thing" if rules.hands == 1 else f"{rules.hands} things"
+    rooms = (
+        f"In the {room}: {listed(home.places[place].name for place in places)}."
+        for room, places in zip(home.rooms, rules.rooms, strict=True)
+        if places
+    )
+    containers = [place.name for place in home.places if place.container]
+    return " ".join(
+        (
+            "You tidy a home. You see the room you are in: its places, what lies on surfaces, and "
+            "what is inside open containers. You can walk to any room, and to what you see. "
+            "Walking to a place makes you close to it and to all that lies there; walking to a "
+            "thing takes you to its place. Close to a container, you can open or close it. You "
+            f"can grab what is close and in sight, and hold {hands} at a time. What you hold can "
+            "be put on the surface or inside the open container that you are close to.",
+            f"You have {rules.limit} actions. At the start, all containers are closed, and nothing "
+            "that the goal names lies where the goal wants it.",
+            *rooms,
+            *((f"Containers are {listed(containers)}.",) if containers else ()),
+        )
+    )
+
+
+TASKS: Final = ("rearrange",)
+
+
+class HouseholdSettings(Settings):
+    """Settings of the domain.
+
+    Attributes:
+        home: `seen`, in which training tasks are set, `unseen`, or a YAML file.
+        task_class: the class of the task (Appendix A.2); its key is `class`.
+        problem: number of the task in its class.
+        problem_seed: of the tasks; each draws others.
+        goal: a goal in words or predicates, in the place of a class's.
+        hands: how many things can be held at once: one, as in the paper, or two.
+        sight: `room` hides what is not in sight; `full` shows the state.
+        belief: what a search believes before it has seen anything: every place alike (`uniform`),
+            or the home's own `law`.
+        limit: actions within which the goal has to be reached.
+    """
+
+    home: str = "seen"
+    task_class: TaskClass = Field("simple", validation_alias="class")
+    problem: int = Field(1, ge=1)
+    problem_seed: int = Field(1, ge=0)
+    goal: str = ""
+    hands: int = Field(1, ge=1, le=2)
+    sight: Literal["room", "full"] = "room"
+    belief: BeliefName = "uniform"
+    limit: int = Field(30, ge=1)
+
+
+def _open(task: str, settings: HouseholdSettings) -> KnownHousehold:
+    check_task(task, known=TASKS, of="household")
+    drawn = _task(read_home(settings.home), settings)
+    needed = Expert(drawn.rules).length(drawn.start)
+    if needed > settings.limit:
+        raise SettingsError(
+            f"setting limit={settings.limit} is not possible: who knows where everything is needs "
+            f"{needed} actions; raise it, or want less"
+        )
+    if settings.sight == "full":
+        return KnownHousehold(drawn)
+    return Household(drawn, belief=settings.belief)
+
+
+def _task(home: Home, settings: HouseholdSettings) -> Task:
+    maker = TaskMaker(home, hands=settings.hands, limit=settings.limit)
+    number, seed = settings.problem, settings.problem_seed
+    if not settings.goal:
+        return maker.task(settings.task_class, number, seed=seed)
+    if settings.task_class != HouseholdSettings.model_fields["task_class"].default:
+        raise SettingsError(
+            f"setting class={settings.task_class} is not possible with a goal: a goal of your own "
+            "has no class; leave one of them out"
+        )
+    return maker.own_task(read_goal(settings.goal, home), number, seed=seed)
+
+
+HOUSEHOLD = DomainSpec(
+    name="household",
+    summary="things that are somewhere in a home, unseen, and belong elsewhere: LLM-MCTS",
+    kind=Household,
+    tasks=TASKS,
+    settings=HouseholdSettings,
+    open=_open,
+)

@@ -1,0 +1,238 @@
+"""Goals: what has to lie where, as counted predicates and as English sentences.
+
+A goal is a set of predicates with counts, such as `Inside(apple, fridge):2; On(book, sofa):1`
+(LLM-MCTS, Appendix A.3). `read_goal` also reads a sentence, such as "put two apples in the fridge
+and the book on the sofa". Its grammar is small: clauses joined by "and" or commas, each with a
+number, a thing, a preposition and a place. A clause without a place has that of the next one.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
+
+from llm_kernels.quoting import LONGEST_VALUE, shown
+from llm_planning.domain import DomainError
+from llm_planning.environments.household.names import plural, unique_name
+from llm_planning.names import remedy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from llm_planning.environments.household.home import Home, Place
+
+LONGEST_GOAL: Final = 500
+"""Characters of the longest goal that is read."""
+
+NUMBERS: Final = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+"""Number -> its word."""
+
+_COUNTS: Final[Mapping[str, int]] = {
+    **{word: number for number, word in enumerate(NUMBERS) if number},
+    **dict.fromkeys(("a", "an", "the", "any", "some"), 1),
+    "both": 2,
+}
+_INSIDE: Final = ("inside of", "inside", "into", "in")
+_ON: Final = ("on top of", "onto", "upon", "on")
+_CLAUSE: Final = re.compile(
+    r"(?:(?:please )?(?:put|place|move|bring|lay|set) )?(?P<thing>.+?)"
+    rf"(?: (?P<prep>{'|'.join((*_INSIDE, *_ON))}) (?:the |a |an )?(?P<place>.+))?"
+)
+_PREDICATE: Final = re.compile(r"(inside|on)\(([^(),]+),([^(),]+)\)(?:\s*:\s*([0-9]{1,3}))?", re.I)
+
+
+class GoalError(DomainError):
+    """A goal cannot be read, or cannot be reached; the message says why."""
+
+
+class Wanted(NamedTuple):
+    """One predicate of a goal.
+
+    Attributes:
+        thing: name of what is wanted.
+        place: name of the container or the surface.
+        number: how many things of this name have to lie there, at least 1.
+    """
+
+    thing: str
+    place: str
+    number: int = 1
+
+
+def read_goal(text: str, home: Home) -> tuple[Wanted, ...]:
+    """Reads a goal.
+
+    Args:
+        text: predicates, or an English sentence.
+        home: where it has to hold.
+
+    Returns:
+        Predicates of different things or places; equal ones in the text are added up.
+
+    Raises:
+        GoalError: it is not understood, names what the home does not have, or wants more things
+            than there are.
+    """
+    if len(text) > LONGEST_GOAL:
+        raise GoalError(f"goal={shown(text)} is longer than {LONGEST_GOAL} characters")
+    parts = _predicates(text) if "(" in text else _clauses(text)
+    counts: dict[tuple[str, str], int] = {}
+    vocabulary = _Vocabulary(text, home)
+    for count, thing, inside, place in parts:
+        there = vocabulary.place(place, inside=inside)
+        pair = vocabulary.thing(thing), there.name
+        counts[pair] = counts.get(pair, 0) + count
+    goal = tuple(Wanted(thing, place, count) for (thing, place), count in counts.items())
+    check_goal(goal, home)
+    return goal
+
+
+def check_goal(goal: Sequence[Wanted], home: Home) -> None:
+    """Makes sure that a home has what a goal wants, and that it can be elsewhere at the start.
+
+    Raises:
+        GoalError: it has too few things of a name, or all of them always lie where the goal wants
+            some.
+    """
+    for name in dict.fromkeys(one.thing for one in goal):
+        number = home.things.index(name)
+        asked = sum(one.number for one in goal if one.thing == name)
+        if asked > home.number[number]:
+            raise GoalError(
+                f"the goal wants {told_count(asked, name)}, but the home has "
+                f"{told_count(home.number[number], name)} (`several` in its file)"
+            )
+        wanted = {one.place for one in goal if one.thing == name}
+        weights = zip(home.places, home.law[number], strict=True)
+        if not any(weight for place, weight in weights if place.name not in wanted):
+            raise GoalError(
+                f"{name} always lies where the goal wants it, so there is nothing to do: want "
+                "another place, or let `lie` of the home's file name one more"
+            )
+
+
+def goal_text(goal: Sequence[Wanted], home: Home) -> str:
+    """A goal as a sentence, such as "Put two apples inside the fridge."."""
+    told = (
+        f"{told_count(one.number, one.thing)} {_there(one.place, home)} the {one.place}"
+        for one in goal
+    )
+    return f"Put {listed(told)}."
+
+
+def goal_predicates(goal: Sequence[Wanted], home: Home) -> str:
+    """A goal as predicates, such as `Inside(apple, fridge):2`; `read_goal` reads them."""
+    return "; ".join(
+        f"{_there(one.place, home).capitalize()}({one.thing}, {one.place}):{one.number}"
+        for one in goal
+    )
+
+
+def told_count(count: int, name: str) -> str:
+    """A number of things in words: "one apple", "two apples"."""
+    word = NUMBERS[count] if count < len(NUMBERS) else str(count)
+    return f"{word} {name if count == 1 else plural(name)}"
+
+
+def listed(texts: Iterable[str]) -> str:
+    """Texts joined by commas, and by "and" before the last one."""
+    *others, last = texts
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _there(place: str, home: Home) -> str:
+    return next(one.relation for one in home.places if one.name == place)
+
+
+def _predicates(text: str) -> list[tuple[int, str, bool, str]]:
+    """(count, thing, whether inside, place) of each predicate."""
+    found: list[tuple[int, str, bool, str]] = []
+    for part in filter(None, (one.strip() for one in text.split(";"))):
+        match = _PREDICATE.fullmatch(part)
+        if match is None:
+            _refuse(text, f"{shown(part)} is no predicate such as Inside(apple, fridge):2")
+        relation, thing, place, count = match.groups()
+        if count is not None and not int(count):
+            _refuse(text, f"{shown(part)} counts nothing; count from 1")
+        found.append((int(count or 1), thing, relation.lower() == "inside", place))
+    return found
+
+
+def _clauses(text: str) -> list[tuple[int, str, bool, str]]:
+    """(count, thing, whether inside, place) of each clause of a sentence."""
+    clean = re.sub(r"\s+", " ", text.strip().rstrip(".!").lower())
+    found: list[tuple[int, str, bool, str]] = []
+    waiting: list[tuple[int, str]] = []
+    clauses = (one.strip() for one in re.split(r",|;|\band\b", clean))
+    for match in (_CLAUSE.fullmatch(one) for one in clauses if one):
+        if match is None:
+            break
+        count, thing = _counted(match["thing"], text)
+        waiting.append((count, thing))
+        if match["place"]:
+            inside = match["prep"] in _INSIDE
+            found += [(*one, inside, match["place"]) for one in waiting]
+            waiting = []
+    if waiting or not found:
+        _refuse(
+            text,
+            'write it as "put two apples in the fridge and the book on the sofa", or as '
+            "Inside(apple, fridge):2; On(book, sofa):1",
+        )
+    return found
+
+
+def _counted(thing: str, text: str) -> tuple[int, str]:
+    """The count before a thing, and the thing."""
+    first, _, rest = thing.partition(" ")
+    if rest and first.isdecimal() and first.isascii():
+        if not 0 < int(first[:3]) == int(first):
+            _refuse(text, f"{shown(first)} is no number of things; count from 1 to 999")
+        return int(first), rest
+    if rest and first in _COUNTS:
+        count = _COUNTS[first]
+        second, _, more = rest.partition(" ")
+        return (_COUNTS[second], more) if more and second in _COUNTS else (count, rest)
+    return 1, thing
+
+
+class _Vocabulary:
+    """Finds what a goal names in a home; errors quote the goal."""
+
+    def __init__(self, text: str, home: Home) -> None:
+        self._text = text
+        self._home = home
+
+    def thing(self, said: str) -> str:
+        forms = _forms(self._home.things)
+        if (name := forms.get(unique_name(said))) is None:
+            _refuse(
+                self._text, f"unknown thing {said.strip()!r}; {remedy(said, self._home.things)}"
+            )
+        return name
+
+    def place(self, said: str, *, inside: bool) -> Place:
+        places = {unique_name(one.name): one for one in self._home.places}
+        if (place := places.get(unique_name(said))) is None:
+            names = [one.name for one in self._home.places]
+            _refuse(self._text, f"unknown place {said.strip()!r}; {remedy(said, names)}")
+        if place.container != inside:
+            _refuse(
+                self._text,
+                f"the {place.name} is a {'container' if place.container else 'surface'}: write "
+                f"{place.relation!r} before it",
+            )
+        return place
+
+
+@cache
+def _forms(things: tuple[str, ...]) -> Mapping[str, str]:
+    """Singular and plural forms without blanks -> name; a singular form counts first."""
+    plurals = {unique_name(plural(name)): name for name in things}
+    return {**plurals, **{unique_name(name): name for name in things}}
+
+
+def _refuse(text: str, why: str) -> NoReturn:
+    quoted = shown(text) if len(text) < LONGEST_VALUE else shown(text[:LONGEST_VALUE])
+    raise GoalError(f"goal={quoted} is not understood: {why}")

@@ -1,0 +1,230 @@
+"""A home: its rooms and places, what lies there, and what tasks want of it; read from a YAML file.
+
+`homes/seen.yaml` says what a file holds. The two homes of this project have the names of LLM-MCTS,
+Appendix A.1 (`names.py`); a home of one's own may have any.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from llm_kernels.files import at_home
+from llm_kernels.quoting import shown
+from llm_planning.domain import DomainError
+from llm_planning.environments.household.names import unique_name
+from llm_planning.names import remedy
+from llm_serving.yaml_file import YamlError, read_mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+BUNDLED: Final = ("seen", "unseen")
+"""The homes that come with this project."""
+
+MOST_ROOMS: Final = 16
+MOST_PLACES: Final = 60
+MOST_THINGS: Final = 500
+MOST_OF_A_NAME: Final = 9
+"""Sizes of the largest home; the simulator's arrays grow with them."""
+
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9'-]*( [A-Za-z0-9'-]+){0,3}")
+_LONGEST_NAME: Final = 40
+_NO_NAMES: Final = frozenset(
+    {"and", "in", "inside", "into", "on", "onto", "the", "a", "an", "nothing", "you"}
+)
+"""Words of goals and observations, which cannot be part of a name."""
+
+
+class HomeError(DomainError):
+    """A file is no home; the message names the file and what is wrong in it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A container or a surface.
+
+    Attributes:
+        name: as it is written.
+        room: number of its room.
+        container: whether it is a container, which is closed at the start.
+    """
+
+    name: str
+    room: int
+    container: bool
+
+    @property
+    def relation(self) -> str:
+        """How things lie there: `inside` or `on`."""
+        return "inside" if self.container else "on"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Home:
+    """A home.
+
+    Attributes:
+        name: `seen`, `unseen`, or a path.
+        rooms: names.
+        places: containers and surfaces, room by room.
+        things: names of what can be moved.
+        law: weights of the places where a thing lies at the start, shape [things][places].
+        number: how many things of a name there are where a goal names them, shape [things].
+        goals: (thing, place), by number, that tasks may want.
+        trained_in: name of the home whose training tasks say what is novel here.
+    """
+
+    name: str
+    rooms: tuple[str, ...]
+    places: tuple[Place, ...]
+    things: tuple[str, ...]
+    law: tuple[tuple[float, ...], ...]
+    number: tuple[int, ...]
+    goals: tuple[tuple[int, int], ...]
+    trained_in: str
+
+
+Name: TypeAlias = Annotated[str, Field(max_length=_LONGEST_NAME, pattern=f"^{_NAME.pattern}$")]
+Weight: TypeAlias = Annotated[float, Field(gt=0, le=1e6)]
+
+
+class _Part(BaseModel):
+    """A part of a file, which has no other keys than these."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class _Room(_Part):
+    containers: list[Name] = []
+    surfaces: list[Name] = []
+
+
+class _Group(_Part):
+    names: list[Name] = Field(min_length=1)
+    lie: dict[str, Weight] = Field(min_length=1)
+    goals: list[str] = []
+
+
+class _HomeFile(_Part):
+    rooms: dict[Name, _Room] = Field(min_length=1, max_length=MOST_ROOMS)
+    things: dict[str, _Group] = Field(min_length=1)
+    several: dict[str, Annotated[int, Field(ge=1, le=MOST_OF_A_NAME)]] = {}
+    trained_in: str = ""
+
+
+@cache
+def bundled_home(name: str) -> Home:
+    """One of `BUNDLED`."""
+    return _read(Path(__file__).parent / "homes" / f"{name}.yaml", name)
+
+
+def read_home(name: str) -> Home:
+    """Reads a home.
+
+    Args:
+        name: one of `BUNDLED`, or a YAML file.
+
+    Raises:
+        HomeError: there is no such file, or it is no home.
+    """
+    return bundled_home(name) if name in BUNDLED else _read(Path(at_home(name)), name)
+
+
+def _read(path: Path, name: str) -> Home:
+    try:
+        said = _HomeFile.model_validate(read_mapping(path))
+        return _built(said, name)
+    except YamlError as error:
+        raise HomeError(
+            f"home={name} is neither {' nor '.join(BUNDLED)} nor a file of a home: {error}"
+        ) from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        given = "" if first["type"] == "missing" else f"={shown(first['input'])}"
+        raise HomeError(f"home={name}: {key}{given} is not possible: {first['msg']}") from error
+    except ValueError as error:
+        raise HomeError(f"home={name}: {error}") from error
+
+
+def _built(said: _HomeFile, name: str) -> Home:
+    """The home of a file that has the right shape.
+
+    Raises:
+        ValueError: a name is unknown or is given twice, or there is too much of something.
+    """
+    rooms = tuple(said.rooms)
+    places = tuple(
+        Place(name=one, room=number, container=container)
+        for number, room in enumerate(said.rooms.values())
+        for container, names in ((True, room.containers), (False, room.surfaces))
+        for one in names
+    )
+    groups = [(f"things.{key}", group) for key, group in said.things.items()]
+    things = tuple(one for _, group in groups for one in group.names)
+    _check_sizes(places, things)
+    _check_names((*rooms, *(place.name for place in places), *things))
+    index = {place.name: number for number, place in enumerate(places)}
+    law: list[tuple[float, ...]] = []
+    goals: list[tuple[int, int]] = []
+    for key, group in groups:
+        _check_known(group.lie, index, of=f"{key}.lie", kind="place")
+        _check_known(group.goals, index, of=f"{key}.goals", kind="place")
+        weights = tuple(group.lie.get(place.name, 0.0) for place in places)
+        wanted = list(dict.fromkeys(index[place] for place in group.goals))
+        for _ in group.names:
+            goals += [(len(law), place) for place in wanted]
+            law.append(weights)
+    _check_known(said.several, things, of="several", kind="thing")
+    if said.trained_in:
+        _check_known([said.trained_in], BUNDLED, of="trained_in", kind="home")
+    return Home(
+        name=name,
+        rooms=rooms,
+        places=places,
+        things=things,
+        law=tuple(law),
+        number=tuple(said.several.get(one, 1) for one in things),
+        goals=tuple(goals),
+        trained_in=said.trained_in or name,
+    )
+
+
+def _check_sizes(places: Sequence[Place], things: Sequence[str]) -> None:
+    if not places:
+        raise ValueError("rooms: no room has a container or a surface; name one")
+    if len(places) > MOST_PLACES:
+        raise ValueError(f"rooms: {len(places)} places are more than {MOST_PLACES}")
+    if len(things) > MOST_THINGS:
+        raise ValueError(f"things: {len(things)} names are more than {MOST_THINGS}")
+
+
+def _check_names(names: Iterable[str]) -> None:
+    """Makes sure that no two names can be mistaken for each other or for a word of a goal."""
+    counts = Counter(map(unique_name, names))
+    for one in names:
+        if counts[unique_name(one)] > 1:
+            raise ValueError(f"the name {one!r} is given twice; every name stands for one thing")
+        if words := _NO_NAMES.intersection(one.lower().split()):
+            raise ValueError(
+                f"the name {one!r} has the word {min(words)!r}, which goals use; choose another"
+            )
+
+
+def _check_known(
+    names: Iterable[str], known: Iterable[str] | Mapping[str, int], *, of: str, kind: str
+) -> None:
+    for one in _unknown(names, known):
+        raise ValueError(f"{of}: unknown {kind} {shown(one)}; {remedy(one, known)}")
+
+
+def _unknown(names: Iterable[str], known: Iterable[str]) -> Iterator[str]:
+    every = frozenset(known)
+    return (one for one in names if one not in every)

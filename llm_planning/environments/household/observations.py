@@ -1,0 +1,160 @@
+"""What an agent sees, as a key, as relations and as English sentences.
+
+Source: LLM-MCTS, Section 2.1 and Appendix A.5.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from llm_planning.environments.household.goals import NUMBERS
+from llm_planning.environments.household.names import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from llm_planning.environments.household.rules import Rules, State
+
+
+class Observation(NamedTuple):
+    """What an agent sees. Two are equal if they agree on all but things that no goal names.
+
+    A tree keyed by all that is seen would have a node of its own for every simulation. Numbers are
+    those of `State`.
+
+    Attributes:
+        room: where the agent is.
+        at: the place that it is close to.
+        held: things in its hands.
+        wanted: (place, thing) of the goal's things in sight.
+        shown: (place, all of its things) of each place in sight: surfaces, and open containers.
+            Which places these are is part of the key, the things are not.
+    """
+
+    room: int
+    at: int
+    held: tuple[int, ...]
+    wanted: tuple[tuple[int, int], ...]
+    shown: tuple[tuple[int, tuple[int, ...]], ...]
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What is compared."""
+        return *self[:4], tuple(place for place, _ in self.shown)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Observation) and self.key == other.key
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+class Relation(NamedTuple):
+    """A relation of Appendix A.5, such as `Inside(apple, fridge)`.
+
+    Attributes:
+        name: `Inside`, `On`, `Close`, `Holds`, `Open` or `Closed`.
+        items: what it relates; "you" is the agent.
+        times: how often it holds, for several things of one name.
+    """
+
+    name: str
+    items: tuple[str, ...]
+    times: int = 1
+
+    def __str__(self) -> str:
+        times = f":{self.times}" if self.times > 1 else ""
+        return f"{self.name}({', '.join(self.items)}){times}"
+
+
+def relations(observation: Observation, rules: Rules) -> tuple[Relation, ...]:
+    """The relations that an observation shows: of the agent, then place by place."""
+    home = rules.home
+    shown = dict(observation.shown)
+    found = [Relation("Inside", ("you", home.rooms[observation.room]))]
+    if observation.at >= 0:
+        found.append(Relation("Close", ("you", home.places[observation.at].name)))
+    found += _of("Holds", observation.held, rules, first="you")
+    for place in rules.rooms[observation.room]:
+        found += _of_place(place, shown.get(place), rules)
+    return tuple(found)
+
+
+def observation_text(observation: Observation, rules: Rules) -> str:
+    """An observation in English, with the relations of `relations` and no others."""
+    home = rules.home
+    shown = dict(observation.shown)
+    close = f", close to the {home.places[observation.at].name}" if observation.at >= 0 else ""
+    told = [
+        f"You are in the {home.rooms[observation.room]}{close}.",
+        f"You hold {_things(observation.held, rules) or 'nothing'}.",
+        *(_told(place, shown.get(place), rules) for place in rules.rooms[observation.room]),
+    ]
+    return " ".join(told)
+
+
+def state_text(state: State, rules: Rules) -> str:
+    """A complete state in English, room by room."""
+    home = rules.home
+    close = f", close to the {home.places[state.at].name}" if state.at >= 0 else ""
+    told = [f"You are in the {home.rooms[state.room]}{close}. You hold "]
+    told[0] += f"{_things(state.held, rules) or 'nothing'}."
+    for room, places in zip(home.rooms, rules.rooms, strict=True):
+        lines = (
+            _told(place, state.places[place], rules, closed=_is_closed(place, state, rules))
+            for place in places
+        )
+        told.append(f"In the {room}: {' '.join(lines)}" if places else f"The {room} is empty.")
+    return "\n".join(told)
+
+
+def _is_closed(place: int, state: State, rules: Rules) -> bool:
+    return not (state.opened | rules.always_seen) >> place & 1
+
+
+def _of_place(place: int, things: tuple[int, ...] | None, rules: Rules) -> Iterator[Relation]:
+    """The relations of a place; `things` is None for a closed container."""
+    one = rules.home.places[place]
+    yield Relation("Inside", (one.name, rules.home.rooms[one.room]))
+    if one.container:
+        yield Relation("Closed" if things is None else "Open", (one.name,))
+    yield from _of(one.relation.capitalize(), things or (), rules, last=one.name)
+
+
+def _of(
+    name: str, things: tuple[int, ...], rules: Rules, *, first: str = "", last: str = ""
+) -> list[Relation]:
+    return [
+        Relation(name, tuple(filter(None, (first, rules.things[thing], last))), things.count(thing))
+        for thing in dict.fromkeys(things)
+    ]
+
+
+def _told(place: int, things: tuple[int, ...] | None, rules: Rules, *, closed: bool = False) -> str:
+    """A place in words; `things` is None for a container that hides them."""
+    one = rules.home.places[place]
+    if things is None:
+        return f"The {one.name} is closed."
+    if not one.container:
+        return f"On the {one.name}: {_things(things, rules) or 'nothing'}."
+    said = "closed" if closed else "open"
+    return f"The {one.name} is {said}; inside: {_things(things, rules) or 'nothing'}."
+
+
+def _things(things: Iterable[int], rules: Rules) -> str:
+    """Things in words, such as "an apple, two plates"; empty for none."""
+    every = tuple(things)
+    return ", ".join(
+        _counted(every.count(thing), rules.things[thing]) for thing in dict.fromkeys(every)
+    )
+
+
+def _counted(count: int, name: str) -> str:
+    if count > 1:
+        return f"{NUMBERS[count]} {plural(name)}"
+    if plural(name) == name:
+        return name
+    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"

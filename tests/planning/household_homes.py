@@ -1,0 +1,50 @@
+"""A small home for tests, and walks through homes."""
+
+from random import Random
+
+from llm_planning.environments.household.goals import read_goal
+from llm_planning.environments.household.home import bundled_home, read_home
+from llm_planning.environments.household.tasks import TaskMaker
+
+FLAT = """\
+rooms:
+  kitchen: {containers: [fridge], surfaces: [table]}
+  hall: {containers: [chest], surfaces: [bench]}
+things:
+  food: {names: [apple, pear], lie: {fridge: 3, table: 1, bench: 2}, goals: [fridge, table, chest]}
+  rest: {names: [hat, ball], lie: {chest: 1, bench: 1}, goals: [bench, table]}
+several: {apple: 2}
+"""
+
+
+def flat(folder):
+    """The home of a file with the text `FLAT`."""
+    path = folder / "flat.yaml"
+    path.write_text(FLAT)
+    return read_home(str(path))
+
+
+def own_task(home, goal, *, number=1, **options):
+    """A task with a goal in words, in a home or in a bundled one of this name."""
+    home = bundled_home(home) if isinstance(home, str) else home
+    return TaskMaker(home, **options).own_task(read_goal(goal, home), number, seed=1)
+
+
+def walk(rules, state, *, steps, seed):
+    """States of a random walk with their actions and the action that was taken."""
+    rng = Random(seed)
+    for _ in range(steps):
+        if not (actions := rules.actions(state)):
+            return
+        action = rng.choice(actions)
+        yield state, actions, action
+        state = rules.after(state, action)
+
+
+def following(rules, state, plan):
+    """States of a plan, written as sentences, from the start to the end."""
+    states = [state]
+    for sentence in plan:
+        action = next(one for one in rules.actions(states[-1]) if str(one) == sentence)
+        states.append(rules.after(states[-1], action))
+    return states

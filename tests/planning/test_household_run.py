@@ -1,0 +1,121 @@
+"""Planners at home: by names and settings, in full sight, and refused in one line."""
+
+import json
+import re
+
+import pytest
+from command_line import invoke
+from household_homes import FLAT
+
+from llm_planning.environments.household.domain import HouseholdSettings
+from llm_planning.registry import find_domain, find_planner
+from llm_planning.running import fitting_domains
+
+SMALL = ("--set", "moves=2", "--set", "simulations=3")
+
+
+def ran(planner, *settings):
+    pairs = [word for one in settings for word in ("--set", one)]
+    return invoke("run", planner, "--model", "none", "--json", *pairs)
+
+
+def test_home_and_class_are_settings():
+    ended = ran("uct", "home=unseen", "class=novel-comp-3", *SMALL[1::2])
+    assert ended.exit_code == 0, ended.stderr
+    metrics = json.loads(ended.stdout)["metrics"]
+    assert metrics["problem"] == "unseen novel-comp-3 1"
+    assert 6 < metrics["optimum"] <= 30
+    assert len(json.loads(ended.stdout)["plan"]) == 2
+
+
+def test_a_goal_in_words(tmp_path):
+    trace = tmp_path / "trace.jsonl"
+    goal = "put two apples in the fridge and the book on the sofa"
+    ended = invoke(
+        *("run", "uct", "--model", "none", "--domain", "household", "--set", f"goal={goal}"),
+        *(*SMALL, "--json", "--trace", trace),
+    )
+    assert ended.exit_code == 0, ended.stderr
+    assert json.loads(ended.stdout)["metrics"]["problem"] == "seen own 1"
+    assert "Put two apples inside the fridge and one book on the sofa." in trace.read_text()
+
+
+@pytest.mark.parametrize("task_class", ["simple", "novel-comp-3"])
+def test_rules_play_in_full_sight(task_class):
+    ended = ran("react", "roles=rules", "sight=full", f"class={task_class}", "problem=3")
+    assert ended.exit_code == 0, ended.stderr
+    said = json.loads(ended.stdout)
+    assert said["success"]
+    assert len(said["plan"]) == said["metrics"]["optimum"]
+
+
+def test_a_search_finds_its_way_in_a_small_home(tmp_path):
+    path = tmp_path / "flat.yaml"
+    path.write_text(FLAT)
+    ended = ran("uct", f"home={path}", "goal=the pear on the table", "simulations=300", "problem=2")
+    assert ended.exit_code == 0, ended.stderr
+    assert json.loads(ended.stdout)["success"]
+
+
+def test_a_home_without_containers(tmp_path):
+    path = tmp_path / "flat.yaml"
+    path.write_text(
+        "rooms: {hall: {surfaces: [bench, table]}, attic: {}}\n"
+        "things: {all: {names: [pear, hat], lie: {bench: 1, table: 1}, goals: [table]}}\n"
+    )
+    ended = ran("uct", f"home={path}", "goal=the pear on the table", *SMALL[1::2])
+    assert ended.exit_code == 0, ended.stderr
+
+
+def test_an_episode_has_thirty_actions():
+    ended = ran("uct", "class=novel-comp-3", "simulations=1", "home=seen")
+    assert ended.exit_code == 0, ended.stderr
+    assert json.loads(ended.stdout)["metrics"]["moves"] == 30
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (["roles=rules"], "it hides its state (it has a belief)"),
+        (["home=sen"], "home=sen is neither seen nor unseen nor a file of a home: sen: there is"),
+        (["goal=an elephant in the fridge"], "unknown thing 'elephant'; did you mean"),
+        (["goal=nine apples in the fridge"], "wants nine apples, but the home has two apples"),
+        (["goal=an apple in the fridge", "class=comp"], "a goal of your own has no class"),
+        (["limit=3", "class=comp"], "setting limit=3 is not possible: who knows where everything"),
+        (["class=hard"], "setting class='hard' is not possible: Input should be 'simple'"),
+        (["hands=3"], "setting hands='3' is not possible: Input should be"),
+    ],
+)
+def test_what_is_not_possible_is_one_line(settings, said):
+    pairs = [word for one in settings for word in ("--set", one)]
+    planner = "react" if "roles=rules" in settings else "uct"
+    ended = invoke("run", planner, "--domain", "household", "--model", "none", *pairs)
+    assert ended.exit_code in {1, 2}
+    assert said in ended.stderr
+    assert ended.stderr.startswith("error: ")
+    assert ended.stderr.count("\n") == 1
+
+
+def test_who_plans_at_home():
+    household = find_domain("household")
+    for name in ("uct", "puct", "llm-policy", "react"):
+        assert household in fitting_domains(find_planner(name))
+    for name in ("too", "cot", "drip"):
+        assert household not in fitting_domains(find_planner(name))
+        ended = invoke("run", name, "--domain", "household", "--model", "none")
+        assert ended.exit_code == 2
+        assert re.search(r"needs a domain that .*; household does not", ended.stderr)
+
+
+def test_settings_have_one_source():
+    assert HouseholdSettings.read({"class": "comp", "hands": "2"}).to_json() == {
+        "home": "seen",
+        "class": "comp",
+        "problem": 1,
+        "problem_seed": 1,
+        "goal": "",
+        "hands": 2,
+        "sight": "room",
+        "belief": "uniform",
+        "limit": 30,
+    }
