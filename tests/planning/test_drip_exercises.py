@@ -1,4 +1,4 @@
-"""Exercises of DRIP's roles in both worlds, and a plan at the rates that were measured with them."""
+"""Exercises of DRIP's roles in both worlds, and plans at rates that were measured with them."""
 
 import contextlib
 import json
@@ -11,6 +11,7 @@ import yaml
 from command_line import invoke
 
 import llm_planning.commands.sweep as sweep_module
+from llm_planning.commands.distill import LessonOptions, _makers
 from llm_planning.environments.blocksworld.teacher import BlocksworldTeacher
 from llm_planning.experiments import executors
 from llm_planning.planners.catalogue import PLANNERS
@@ -68,8 +69,9 @@ async def test_every_answer_is_in_the_language_that_the_engine_enforces(by_role,
 def test_all_verdicts_are_asked_about_and_only_the_right_one_is_right(by_role):
     assert {one.kinds[VERDICT] for one in by_role["judge"]} == set(VERDICTS)
     for one in by_role["judge"]:
-        wrong = [compact({"reason": "so", "verdict": said}) for said in VERDICTS if said != one.said]
-        assert not any(one.grade(text).right for text in wrong)
+        for said in VERDICTS:
+            grade = one.grade(compact({"reason": "so", "verdict": said}))
+            assert (grade.right, grade.said) == (said == one.said, said)
 
 
 def test_decompositions_are_asked_in_three_ways(by_role):
@@ -149,7 +151,7 @@ def test_larger_problems_are_held_out():
 @pytest.mark.parametrize(
     ("held_out", "said"),
     [
-        (["12"], "cannot hold out '12' blocks: did you mean"),
+        (["12"], "cannot hold out '12' blocks: known: 3, 4, 5"),
         ([], "hold out some of the numbers of blocks"),
         (list("345678"), "leave one to teach"),
     ],
@@ -181,11 +183,15 @@ def test_taught_models_have_words_of_their_own_in_minecraft_alone():
 
 
 def test_lessons_of_blocksworld(tmp_path):
+    options = LessonOptions(roles=(), hold_out=None, states=1, seed=0)
+    taught = {role for _, roles in _makers("blocksworld", options) for role in roles}
+    assert taught == {"prior", *OptionExercises.roles, *ROLES}
     file = tmp_path / "chats.jsonl"
-    ended = invoke("distill", "blocksworld", "--export", str(file), "--questions", "60")
+    asked = ("--questions", "9", "--role", "judge")
+    ended = invoke("distill", "blocksworld", "--export", str(file), *asked)
     assert ended.exit_code == 0, ended.stderr
-    roles = {json.loads(line)["role"] for line in file.read_text("utf-8").splitlines()}
-    assert {"propose", "prior", *ROLES} <= roles
+    lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    assert [line["role"] for line in lines] == ["judge"] * 9
 
 
 # --- every role ----------------------------------------------------------------------------------
@@ -225,34 +231,37 @@ def test_why_a_role_is_not_measured_is_one_line():
 WRONG = {
     "decompose": '{"subtasks":[]}',
     "judge": '{"reason":"","verdict":"done"}',
+    "apply": None,
 }
-"""Role -> what the stand-in says to every fourth question."""
+"""Role -> what the stand-in says to every fourth question; None for the right answer."""
 
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_plans_at_a_model_s_own_rates(world, monkeypatch, tmp_path):
     makers = exercise_makers(find_domain(world), words="general")
     answers = {}
-    for role in WRONG:
-        drawn = draw_exercises(makers[role], role, count=8, seed=0)
-        for number, one in enumerate(drawn):
-            wrong = number % 4 == 3 and one.kinds.get(WAY) != WHOLE
-            answers[one.prompt[-1].content] = WRONG[role] if wrong else one.answer
+    for role, wrong in WRONG.items():
+        for number, one in enumerate(draw_exercises(makers[role], role, count=8, seed=0)):
+            errs = wrong and number % 4 == 3 and one.kinds.get(WAY) != WHOLE
+            answers[role, one.prompt[-1].content] = wrong if errs else one.answer
 
     def says(request):
         ids = request.prompt.token_ids
         text = bytes(one for one in ids if one < 256).decode()
-        return answers[max((asked for asked in answers if asked in text), key=len)]
+        asked = [one for role, one in answers if role == request.role and one in text]
+        return answers[request.role, max(asked, key=len)]
 
     @contextlib.contextmanager
     def served(config, encoder, *, limits):
-        yield ScriptedEngine(says, identity=ModelIdentity(config.model, "r1", config.dtype))
+        yield ScriptedEngine(
+            says, identity=ModelIdentity(name=config.model, revision="r1", dtype=config.dtype)
+        )
 
     monkeypatch.setattr(executors, "serve", served)
     monkeypatch.setattr(
         sweep_module,
         "identify",
-        lambda name, config: ModelIdentity(name, "r1", config.dtype),
+        lambda name, config: ModelIdentity(name=name, revision="r1", dtype=config.dtype),
     )
     monkeypatch.setenv("LLM_PLANNING_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
@@ -263,8 +272,7 @@ def test_plans_at_a_model_s_own_rates(world, monkeypatch, tmp_path):
     assert rates["decompose"]["unit"] == "item"
     assert 0 < rates["decompose"]["rate"] < 1
     assert set(rates["judge"]["rates"]) <= set(VERDICTS)
-    kept = {**rates, "apply": "rules"}
-    (tmp_path / "rates.yaml").write_text(yaml.safe_dump(kept))
+    assert rates["apply"] == {"rate": 1.0, "kind": "sticky"}
     for planner in ("drip", "drip-plus"):
         task = ("--task", "four-blocks") if world == "blocksworld" else ()
         planned = invoke(
