@@ -109,6 +109,30 @@ def exercise_makers(domain: DomainSpec, *, words: Words) -> dict[str, ExerciseMa
     return makers
 
 
+def why_unmeasured(role: str, domain: DomainSpec, makers: Mapping[str, ExerciseMaker]) -> str:
+    """Why there are no exercises of a role in a domain, in one sentence.
+
+    Args:
+        role: as the user wrote it.
+        domain: where it is to be measured.
+        makers: as `exercise_makers` returns them; without the role.
+    """
+    from llm_planning.planners.catalogue import PLANNERS
+
+    askers = [one for one in PLANNERS.values() if role in one.roles]
+    if any(role in one.free_text for one in askers):
+        return "its answer is free text, so no answer is the right one"
+    if askers and all(one.benchmark for one in askers):
+        return (
+            f"only planners with a benchmark of their own ask it, such as {askers[0].name}; they "
+            "have no exercises"
+        )
+    if makers or not askers:
+        said = f"no planner has exercises of it in {domain.name}"
+        return f"{said}; {remedy(role, makers)}" if makers else said
+    return f"{domain.name} does not know right answers to it: docs/distillation.md says who does"
+
+
 def find_domain(name: str) -> DomainSpec:
     """The domain of this name.
 

@@ -104,6 +104,7 @@ class PlannerSpec:
             `general`, or `taught` for a model that a simulator taught. It returns None for a domain
             that has none, and is None if no domain has any. Planners of one family share one
             function.
+        free_text: those of `roles` whose answer is free text, so that none is right.
     """
 
     name: str
@@ -117,6 +118,7 @@ class PlannerSpec:
     source: CodeSource | None = None
     aliases: tuple[str, ...] = ()
     exercises: Callable[[DomainSpec, Words], ExerciseMaker | None] | None = None
+    free_text: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:

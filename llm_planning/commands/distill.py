@@ -64,7 +64,8 @@ class LessonOptions:
     """What is taught.
 
     Attributes:
-        roles: the roles; empty for all that are asked of a taught model in words of its own.
+        roles: the roles; empty for all that are asked of a taught model in words of its own, or
+            for all if there are none.
         hold_out: names that are left out; None for those that the domain leaves out by default.
         states: asked about in one batch.
         seed: of the lessons.
@@ -271,13 +272,16 @@ def _makers(domain: str, lessons: LessonOptions) -> Makers:
         spec = find_domain(domain)
         if spec.teacher is None:
             raise UsageError(
-                f"{domain} has no teacher, so nothing can be taught; minecraft has one"
+                f"{domain} has no teacher, so nothing can be taught; minecraft and blocksworld have"
             )
         made = exercise_makers(spec.holding_out(lessons.hold_out or ()), words="taught")
     for role in lessons.roles:
         if role not in made:
             raise UsageError(f"--role {role}: {domain} has no such role; {remedy(role, made)}")
-    chosen = lessons.roles or [role for role, maker in made.items() if maker.taught_words]
+    # Where no role has words of its own for taught models, all are taught in the general ones.
+    chosen = (
+        lessons.roles or [role for role, maker in made.items() if maker.taught_words] or [*made]
+    )
     makers = {id(made[role]): made[role] for role in chosen}
     return [
         (maker, tuple(role for role in chosen if made[role] is maker)) for maker in makers.values()

@@ -29,9 +29,8 @@ from llm_planning.experiments.runs import result_record
 from llm_planning.experiments.trial import Trial
 from llm_planning.interrupts import heard_while_loading
 from llm_planning.model_configs import configuration, split_adapter
-from llm_planning.names import remedy
 from llm_planning.planners.measure.specs import MeasureSettings, exercises_of
-from llm_planning.registry import exercise_makers, find_domain
+from llm_planning.registry import exercise_makers, find_domain, why_unmeasured
 from llm_planning.roles.measuring import digest
 from llm_planning.running import REFUSALS, prepare, source_of
 from llm_serving.errors import EngineConfigError
@@ -171,10 +170,7 @@ def _trials(
         raise UsageError(f"no planner has exercises in {domain.name}: nothing can be measured")
     for role in roles:
         if role not in makers:
-            raise UsageError(
-                f"--role {role}: no planner has exercises of it in {domain.name}; "
-                f"{remedy(role, makers)}"
-            )
+            raise UsageError(f"--role {role}: {why_unmeasured(role, domain, makers)}")
     config = configuration(model)
     engines = {} if config is None else {model: config.model_dump(mode="json")}
     taught = () if words else _taught_roles(model, domain)

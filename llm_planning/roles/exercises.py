@@ -140,7 +140,7 @@ class Teacher(Protocol[S, A]):
         ...
 
     def goal_kind(self, domain: Any) -> str:  # noqa: ANN401 - one of a situation's domains
-        """What kind of goal it is, such as a task of the domain; `HELD_OUT` if teaching leaves it out."""
+        """The kind of a goal, such as a task; `HELD_OUT` if teaching leaves it out."""
         ...
 
     def option_kind(self, option: A) -> str:

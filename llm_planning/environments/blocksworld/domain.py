@@ -74,7 +74,7 @@ class Blocksworld(Domain[Blocks, BlockAction]):
         self._texts = texts
         self.goal = goal_text(puzzle.goal, texts=texts)
         self.about = self._rules.told
-        self.grammar, self.state_model = language(self._rules, puzzle.start.names)
+        self.grammar, self.state_model = language(rules, puzzle.start.names)
         self.wording = _wording() if rules == "variant" else {}
         self.example = self._examples()
         self._plan = _remembered(puzzle.goal, rules)

@@ -9,11 +9,12 @@ from pydantic import BaseModel, Field, create_model
 
 from llm_planning.domain import OneOf
 from llm_planning.environments.blocksworld.blocks import TABLE, BlockAction, Blocks
+from llm_planning.environments.blocksworld.rules import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llm_planning.environments.blocksworld.rules import Rules
+    from llm_planning.environments.blocksworld.rules import RuleName, Rules
 
 HELD = "hand"
 """What a held block stands on, in a prediction."""
@@ -94,9 +95,9 @@ class BlockStateModel:
 
 
 @cache
-def language(rules: Rules, blocks: tuple[str, ...]) -> tuple[BlockGrammar, BlockStateModel]:
+def language(rules: RuleName, blocks: tuple[str, ...]) -> tuple[BlockGrammar, BlockStateModel]:
     """The grammar and the state model of some blocks; worlds with the same blocks share them."""
-    return BlockGrammar(rules, blocks), BlockStateModel(rules, blocks)
+    return BlockGrammar(RULES[rules], blocks), BlockStateModel(RULES[rules], blocks)
 
 
 def _can_stand(block: str, under: str, below: Mapping[str, str], held: str | None) -> bool:

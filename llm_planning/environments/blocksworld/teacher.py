@@ -121,7 +121,7 @@ class BlocksworldTeacher:
 
     def can_follow(self, state: Blocks, option: BlockAction, prediction: BaseModel) -> bool:
         """Whether the predicted state is the one after the option."""
-        _, model = language(_RULES, state.names)
+        _, model = language("variant", state.names)
         return model.read(state, prediction)[0] == _RULES.apply(state, option)
 
 
@@ -130,7 +130,7 @@ def _drawn(size: int, rng: Random) -> Blocksworld:
 
 
 def _written(state: Blocks) -> BaseModel:
-    _, model = language(_RULES, state.names)
+    _, model = language("variant", state.names)
     return model.write(state)
 
 

@@ -59,6 +59,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=ReactSettings,
         run=react,
         roles=(THINK, ROLE),
+        free_text=(THINK,),
         exercises=_exercises,
     ),
 )

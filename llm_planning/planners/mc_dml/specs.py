@@ -42,6 +42,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=McDmlSettings,
         run=partial(search_agent, past=1, select=select_by_puct),
         roles=("prior", "reflection"),
+        free_text=("reflection",),
     ),
     _Spec(
         name="mc-dml-no-dp",
@@ -49,6 +50,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=ReflectiveFixedSettings,
         run=partial(search_agent, past=1, select=select_by_puct),
         roles=("prior", "reflection"),
+        free_text=("reflection",),
     ),
     _Spec(
         name="mc-dml-no-mc-dp",
@@ -89,6 +91,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=ReflectionAgentSettings,
         run=reflection_agent,
         roles=("prior", "reflection"),
+        free_text=("reflection",),
     ),
     _Spec(
         name="walkthrough",

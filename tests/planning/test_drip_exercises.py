@@ -1,0 +1,288 @@
+"""Exercises of DRIP's roles in both worlds, and plans at rates that were measured with them."""
+
+import contextlib
+import json
+import re
+from collections import Counter, defaultdict
+from random import Random
+
+import pytest
+import yaml
+from command_line import invoke
+
+import llm_planning.commands.sweep as sweep_module
+from llm_planning.commands.distill import LessonOptions, _makers
+from llm_planning.environments.blocksworld.teacher import BlocksworldTeacher
+from llm_planning.experiments import executors
+from llm_planning.planners.catalogue import PLANNERS
+from llm_planning.planners.drip.exercises import HIDDEN, SHOWN, WHOLE, subtask_exercises
+from llm_planning.planners.drip.rules import VERDICTS, rules_of
+from llm_planning.planners.drip.settings import ROLES
+from llm_planning.planners.tree_of_options.exercises import OptionExercises
+from llm_planning.registry import exercise_makers, find_domain, why_unmeasured
+from llm_planning.roles.exercises import HELD_OUT, VERDICT, WAY
+from llm_planning.roles.measuring import draw_exercises
+from llm_serving.request import ModelIdentity
+from llm_serving.scripted import ScriptedEngine
+
+WORLDS = ("blocksworld", "minecraft")
+STATES = 12
+
+
+def compact(value):
+    return json.dumps(value, separators=(",", ":"))
+
+
+@pytest.fixture(scope="module", params=WORLDS)
+def by_role(request):
+    maker = subtask_exercises(find_domain(request.param), "general")
+    drawn = defaultdict(list)
+    for number in range(STATES):
+        # Held-out states of Minecraft are one in twenty, so few are drawn.
+        held_out = number % 4 == 3
+        for one in maker.about_one_state(Random(number), roles=ROLES, held_out=held_out):
+            drawn[one.role].append(one)
+    return drawn
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_the_right_answer_of_every_exercise_is_right(by_role, role):
+    assert len(by_role[role]) >= STATES / 2
+    for one in by_role[role]:
+        grade = one.grade(one.answer)
+        assert grade.right, (one.prompt, one.answer)
+        assert grade.said == one.said
+        assert grade.items is None or grade.items[0] == grade.items[1]
+    assert len({tuple(one.kinds) for one in by_role[role]}) == 1
+
+
+@pytest.mark.parametrize("role", ROLES)
+async def test_every_answer_is_in_the_language_that_the_engine_enforces(by_role, role):
+    for one in by_role[role][:6]:
+        engine = ScriptedEngine(lambda _, one=one: one.answer)
+        assert await one.ask(engine) == one.answer
+        (request,) = engine.requests
+        assert re.fullmatch(request.constraint.regex, one.answer)
+        assert (request.role, tuple(request.prompt)) == (role, one.prompt)
+
+
+def test_all_verdicts_are_asked_about_and_only_the_right_one_is_right(by_role):
+    assert {one.kinds[VERDICT] for one in by_role["judge"]} == set(VERDICTS)
+    for one in by_role["judge"]:
+        for said in VERDICTS:
+            grade = one.grade(compact({"reason": "so", "verdict": said}))
+            assert (grade.right, grade.said) == (said == one.said, said)
+
+
+def test_decompositions_are_asked_in_three_ways(by_role):
+    ways = {one.kinds[WAY]: one for one in by_role["decompose"]}
+    assert set(ways) == {HIDDEN, SHOWN, WHOLE}
+    assert "now:" not in ways[HIDDEN].prompt[-1].content
+    assert "now:" in ways[SHOWN].prompt[-1].content
+    # A whole plan has no items, so the rate of items is that of subtasks.
+    assert ways[WHOLE].grade(ways[WHOLE].answer).items is None
+    plan = json.loads(ways[WHOLE].answer)
+    short = compact({"options": [{**plan["options"][0], "reasoning": ""}]})
+    assert ways[WHOLE].grade(short).right is (len(plan["options"]) == 1)
+
+
+def test_subtasks_count_one_by_one(by_role):
+    one = max(
+        (one for one in by_role["decompose"] if one.kinds[WAY] != WHOLE),
+        key=lambda one: len(json.loads(one.answer)["subtasks"]),
+    )
+    right = json.loads(one.answer)["subtasks"]
+    count = len(right)
+    assert count >= 2
+
+    def graded(subtasks):
+        grade = one.grade(compact({"subtasks": subtasks}))
+        return grade.right, grade.items
+
+    assert graded(right[::-1]) == (True, (count, count))
+    assert graded(right[1:]) == (False, (count - 1, count))
+    assert graded([*right, right[0]]) == (False, (count, count + 1))
+    assert graded([]) == (False, (0, count))
+
+
+def test_the_end_is_right_at_the_goal_alone(by_role):
+    assert {one.kinds["end"] for one in by_role["act"]} == {"done", "not done"}
+    for one in by_role["act"]:
+        assert one.grade(compact({"thought": "", "next": "end"})).right is (one.said == "end")
+
+
+def test_an_unchanged_state_is_right_where_nothing_changes():
+    maker = subtask_exercises(find_domain("blocksworld"), "general")
+    drawn = draw_exercises(maker, "apply", count=12, seed=1)
+    assert {one.kinds["subtask"] for one in drawn} == {"feasible", "infeasible"}
+    for one in drawn:
+        described = one.prompt[-1].content
+        stands = dict(re.findall(r"Block (\w) is on (?:block |the )(\w+)\.", described))
+        unchanged = compact({block: stands[block] for block in sorted(stands)})
+        # A block that a subtask puts down may stand on the table already.
+        assert one.grade(unchanged).right is (one.answer == unchanged)
+        assert one.answer == unchanged or one.kinds["subtask"] == "feasible"
+
+
+def test_the_rules_of_oracles_know_the_verdicts_of_exercises():
+    rules = rules_of(find_domain("minecraft").kind(), seed=0)
+    with_kinds = {role for role, rule in rules.items() if rule.kinds}
+    assert with_kinds == {"judge"}
+    assert rules["judge"].kinds.names == VERDICTS
+
+
+# --- Blocksworld's teacher -----------------------------------------------------------------------
+
+
+def test_larger_problems_are_held_out():
+    teacher = BlocksworldTeacher(held_out=["5"])
+    for held_out in (False, True):
+        for seed in range(12):
+            here = teacher.situation(Random(seed), held_out=held_out)
+            kinds = {teacher.goal_kind(one) for one in here.domains}
+            assert (kinds == {HELD_OUT}) is held_out
+            assert (len(here.state.names) == 5) is held_out
+            assert all(here.domains[0].feasible(here.state, one) is None for one in here.feasible)
+            assert not any(
+                here.domains[0].feasible(here.state, one) is None for one in here.infeasible
+            )
+
+
+@pytest.mark.parametrize(
+    ("held_out", "said"),
+    [
+        (["12"], "cannot hold out '12' blocks: known: 3, 4, 5"),
+        ([], "hold out some of the numbers of blocks"),
+        (list("345678"), "leave one to teach"),
+    ],
+)
+def test_what_cannot_be_held_out(held_out, said):
+    with pytest.raises(ValueError, match=said):
+        BlocksworldTeacher(held_out=held_out)
+
+
+def test_tree_of_options_is_asked_in_blocksworld():
+    maker = OptionExercises(BlocksworldTeacher(), words="general")
+    drawn = Counter()
+    for seed in range(8):
+        for one in maker.about_one_state(
+            Random(seed), roles=OptionExercises.roles, held_out=seed % 2 == 1
+        ):
+            drawn[one.role] += 1
+            assert one.grade(one.answer).right, (one.prompt, one.answer)
+    assert set(drawn) == set(OptionExercises.roles)
+
+
+def test_taught_models_have_words_of_their_own_in_minecraft_alone():
+    words = {
+        name: {bool(one.taught_words) for one in makers.values()}
+        for name in WORLDS
+        for makers in [exercise_makers(find_domain(name), words="taught")]
+    }
+    assert words == {"blocksworld": {False}, "minecraft": {True, False}}
+
+
+def test_lessons_of_blocksworld(tmp_path):
+    options = LessonOptions(roles=(), hold_out=None, states=1, seed=0)
+    taught = {role for _, roles in _makers("blocksworld", options) for role in roles}
+    assert taught == {"prior", *OptionExercises.roles, *ROLES}
+    file = tmp_path / "chats.jsonl"
+    asked = ("--questions", "9", "--role", "judge")
+    ended = invoke("distill", "blocksworld", "--export", str(file), *asked)
+    assert ended.exit_code == 0, ended.stderr
+    lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    assert [line["role"] for line in lines] == ["judge"] * 9
+
+
+# --- every role ----------------------------------------------------------------------------------
+
+UNMEASURED = {
+    "think": "free text",
+    "reflection": "free text",
+    **dict.fromkeys(
+        ("predict", "choose", "correct", "analyse", "rank", "intervene", "tool", "action"),
+        "only planners with a benchmark of their own ask it",
+    ),
+}
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_every_role_has_exercises_or_says_why_not(world):
+    domain = find_domain(world)
+    makers = exercise_makers(domain, words="general")
+    for role in {role for spec in PLANNERS.values() for role in spec.roles}:
+        assert (role in makers) is (role not in UNMEASURED), role
+        if role in UNMEASURED:
+            assert UNMEASURED[role] in why_unmeasured(role, domain, makers)
+
+
+def test_why_a_role_is_not_measured_is_one_line():
+    ended = invoke("roles", "measure", "blocksworld", "--role", "think", "--model", "none")
+    assert ended.exit_code == 2
+    assert ended.stderr.strip() == (
+        "error: --role think: its answer is free text, so no answer is the right one"
+    )
+    game = find_domain("textgame")
+    assert why_unmeasured("judge", game, {}).startswith("textgame does not know right answers")
+
+
+# --- measured, then planned with -----------------------------------------------------------------
+
+WRONG = {
+    "decompose": '{"subtasks":[]}',
+    "judge": '{"reason":"","verdict":"done"}',
+    "apply": None,
+}
+"""Role -> what the stand-in says to every fourth question; None for the right answer."""
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_plans_at_a_model_s_own_rates(world, monkeypatch, tmp_path):
+    makers = exercise_makers(find_domain(world), words="general")
+    answers = {}
+    for role, wrong in WRONG.items():
+        for number, one in enumerate(draw_exercises(makers[role], role, count=8, seed=0)):
+            errs = wrong and number % 4 == 3 and one.kinds.get(WAY) != WHOLE
+            answers[role, one.prompt[-1].content] = wrong if errs else one.answer
+
+    def says(request):
+        ids = request.prompt.token_ids
+        text = bytes(one for one in ids if one < 256).decode()
+        asked = [one for role, one in answers if role == request.role and one in text]
+        return answers[request.role, max(asked, key=len)]
+
+    @contextlib.contextmanager
+    def served(config, encoder, *, limits):
+        yield ScriptedEngine(
+            says, identity=ModelIdentity(name=config.model, revision="r1", dtype=config.dtype)
+        )
+
+    monkeypatch.setattr(executors, "serve", served)
+    monkeypatch.setattr(
+        sweep_module,
+        "identify",
+        lambda name, config: ModelIdentity(name=name, revision="r1", dtype=config.dtype),
+    )
+    monkeypatch.setenv("LLM_PLANNING_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    named = [part for role in WRONG for part in ("--role", role)]
+    ended = invoke("roles", "measure", world, *named, "--questions", "8", "--out", "rates.yaml")
+    assert ended.exit_code == 0, ended.stderr
+    rates = yaml.safe_load((tmp_path / "rates.yaml").read_text())
+    assert rates["decompose"]["unit"] == "item"
+    assert 0 < rates["decompose"]["rate"] < 1
+    assert set(rates["judge"]["rates"]) <= set(VERDICTS)
+    assert rates["apply"] == {"rate": 1.0, "kind": "sticky"}
+    for planner in ("drip", "drip-plus"):
+        task = ("--task", "four-blocks") if world == "blocksworld" else ()
+        planned = invoke(
+            *("run", planner, "--domain", world, *task, "--model", "none"),
+            *("--set", "roles=rates.yaml", "--set", "budget=20", "--set", "decompositions=20"),
+            "--json",
+        )
+        assert planned.exit_code == 0, planned.stderr
+        said = json.loads(planned.stdout)
+        assert said["usage"]["total"]["calls"] == 0
+        oracles = {one["role"]: one["oracle"] for one in said["oracles"]}
+        assert oracles["decompose"]["rate"] == rates["decompose"]["rate"]
+        assert oracles["judge"]["rates"] == rates["judge"]["rates"]
