@@ -93,6 +93,22 @@ class Settings(BaseModel):
         return dict(zip(self.known_keys(), self.model_dump().values(), strict=True))
 
 
+def identified(values: Mapping[str, object], name: str, found: str) -> dict[str, object]:
+    """Adds what identifies the files that a setting names, so that changed files are another trial.
+
+    Args:
+        values: of settings, by name.
+        name: of the setting; its companion `NAME_sha256` gets the hash.
+        found: hash of the files as they are now; empty if the setting names none.
+
+    Raises:
+        ValueError: the values have another hash.
+    """
+    if values.get(f"{name}_sha256") not in {None, "", found}:
+        raise ValueError(f"what {name}={values.get(name)} names has changed: restore it")
+    return {**values, f"{name}_sha256": found}
+
+
 class NoSettings(Settings):
     """Nothing to set."""
 

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 
 SpecT = TypeVar("SpecT")
 
-_FILLED_IN = frozenset({"roles_sha256", "pddl_sha256"})
+_FILLED_IN = frozenset({"roles_sha256", "pddl_sha256", "home_sha256"})
 """Settings that are not listed, as they only belong to a trial's key."""
 
 

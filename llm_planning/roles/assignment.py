@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping  # noqa: TC003 (a dataclass's field)
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,14 +9,13 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias
 
 from pydantic import model_validator
 
-from llm_kernels.files import read_regular
 from llm_kernels.quoting import shown
 from llm_planning.model_configs import split_adapter
 from llm_planning.names import remedy
 from llm_planning.registry import every_role
 from llm_planning.roles.oracles import Errors
-from llm_planning.settings import Settings, SettingsError
-from llm_serving.yaml_file import MOST_BYTES, YamlError, read_mapping
+from llm_planning.settings import Settings, SettingsError, identified
+from llm_serving.yaml_file import YamlError, file_hash, read_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -179,18 +177,6 @@ class RoleSettings(Settings):
     def _identify(cls, values: object) -> object:
         if not isinstance(values, dict):
             return values
-        found = file_hash(str(values.get("roles", "llm")))
-        if values.get("roles_sha256") not in {None, "", found}:
-            raise ValueError(f"the file {values.get('roles')} has changed: restore it")
-        return {**values, "roles_sha256": found}
-
-
-def file_hash(roles: str) -> str:
-    """SHA-256 of the file that a setting `roles` names, in hexadecimal; empty if it names none."""
-    if roles in {"llm", "rules"}:
-        return ""
-    try:
-        return hashlib.sha256(read_regular(Path(roles), most=MOST_BYTES)).hexdigest()
-    except (OSError, ValueError):
-        # `read_roles` reports the error.
-        return ""
+        roles = str(values.get("roles", "llm"))
+        found = "" if roles in {"llm", "rules"} else file_hash(Path(roles))
+        return identified(values, "roles", found)

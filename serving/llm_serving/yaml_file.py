@@ -7,6 +7,7 @@ finite are refused.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -210,3 +211,11 @@ def _height(value: Json) -> int:
     """How many lists and mappings there are inside one another."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return 1 + max(map(_height, inner), default=0) if isinstance(value, list | dict) else 0
+
+
+def file_hash(path: Path) -> str:
+    """SHA-256 of a file that `read_mapping` reads, in hexadecimal; empty if it cannot be read."""
+    try:
+        return hashlib.sha256(read_regular(path, most=MOST_BYTES)).hexdigest()
+    except (OSError, ValueError):
+        return ""

@@ -86,7 +86,7 @@ def test_a_changed_problem_is_another_trial(folder):
     assert BLOCKSWORLD.settings.read(before).to_json() == before
     (folder / "4-1.pddl").rename(folder / "4-3.pddl")
     assert BLOCKSWORLD.settings.read(settings).to_json() != before
-    with pytest.raises(SettingsError, match="have changed: restore them"):
+    with pytest.raises(SettingsError, match="has changed: restore it"):
         BLOCKSWORLD.settings.read(before)
     # Trials without files keep their keys, and nobody sets a hash.
     assert "pddl_sha256" not in BLOCKSWORLD.settings.read({}).to_json()

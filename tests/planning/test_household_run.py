@@ -10,6 +10,7 @@ from household_homes import FLAT
 from llm_planning.environments.household.domain import HouseholdSettings
 from llm_planning.registry import find_domain, find_planner
 from llm_planning.running import fitting_domains
+from llm_planning.settings import SettingsError
 
 SMALL = ("--set", "moves=2", "--set", "simulations=3")
 
@@ -65,6 +66,19 @@ def test_a_home_without_containers(tmp_path):
     )
     ended = ran("uct", f"home={path}", "goal=the pear on the table", *SMALL[1::2])
     assert ended.exit_code == 0, ended.stderr
+
+
+def test_a_changed_home_is_another_trial(tmp_path):
+    path = tmp_path / "flat.yaml"
+    path.write_text("rooms: {hall: {surfaces: [bench]}}\n")
+    read = find_domain("household").settings.read
+    before = read({"home": str(path)}).to_json()
+    assert read(before).to_json() == before
+    path.write_text("rooms: {hall: {surfaces: [table]}}\n")
+    assert read({"home": str(path)}).to_json() != before
+    with pytest.raises(SettingsError, match=r"flat\.yaml names has changed: restore it"):
+        read(before)
+    assert "home_sha256" not in read({"home": "unseen"}).to_json()
 
 
 def test_an_episode_has_thirty_actions():

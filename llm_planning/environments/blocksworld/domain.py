@@ -31,7 +31,7 @@ from llm_planning.environments.blocksworld.pddl import hash_of, read_problems
 from llm_planning.environments.blocksworld.rules import RULES, RuleName
 from llm_planning.environments.blocksworld.solver import UnsolvedError, shortest_plan
 from llm_planning.environments.blocksworld.subtasks import decomposed, judged, spared
-from llm_planning.settings import Settings, SettingsError
+from llm_planning.settings import Settings, SettingsError, identified
 from llm_planning.specs import DomainSpec, Several, check_task
 
 if TYPE_CHECKING:
@@ -259,10 +259,7 @@ class BlocksworldSettings(Settings):
     def _identify(cls, values: object) -> object:
         if not isinstance(values, dict) or not (pddl := values.get("pddl")):
             return values
-        found = hash_of(str(pddl))
-        if values.get("pddl_sha256") not in {None, "", found}:
-            raise ValueError(f"the files of pddl={pddl} have changed: restore them")
-        return {**values, "pddl_sha256": found}
+        return identified(values, "pddl", hash_of(str(pddl)))
 
 
 def _open(task: str, settings: BlocksworldSettings) -> Blocksworld | Several:

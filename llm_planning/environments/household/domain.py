@@ -5,16 +5,18 @@ Source: LLM-MCTS, Section 2.1 and Appendix A.
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Final, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from llm_kernels.files import at_home
 from llm_planning.domain import Domain, Step
 from llm_planning.environments.household.belief import Belief
 from llm_planning.environments.household.expert import Expert
 from llm_planning.environments.household.goals import goal_text, listed, read_goal
-from llm_planning.environments.household.home import read_home
+from llm_planning.environments.household.home import BUNDLED, read_home
 from llm_planning.environments.household.observations import (
     Observation,
     observation_text,
@@ -22,8 +24,9 @@ from llm_planning.environments.household.observations import (
 )
 from llm_planning.environments.household.rules import Action, State
 from llm_planning.environments.household.tasks import TaskClass, TaskMaker
-from llm_planning.settings import Settings, SettingsError
+from llm_planning.settings import Settings, SettingsError, identified
 from llm_planning.specs import DomainSpec, check_task
+from llm_serving.yaml_file import file_hash
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -191,7 +194,11 @@ class HouseholdSettings(Settings):
         belief: what a search believes before it has seen anything: every place alike (`uniform`),
             or the home's own `law`.
         limit: actions within which the goal has to be reached.
+        home_sha256: hash of the file of `home`, in hexadecimal, so that a changed file makes
+            another trial. It is computed; a given value must match the file.
     """
+
+    added = ("home_sha256",)
 
     home: str = "seen"
     task_class: TaskClass = Field("simple", validation_alias="class")
@@ -202,6 +209,14 @@ class HouseholdSettings(Settings):
     sight: Literal["room", "full"] = "room"
     belief: BeliefName = "uniform"
     limit: int = Field(30, ge=1)
+    home_sha256: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _identify(cls, values: object) -> object:
+        if not isinstance(values, dict) or (home := values.get("home", "seen")) in BUNDLED:
+            return values
+        return identified(values, "home", file_hash(Path(at_home(str(home)))))
 
 
 def _open(task: str, settings: HouseholdSettings) -> KnownHousehold:
