@@ -46,8 +46,7 @@ $(VENV)/.installed-cuda: pyproject.toml Makefile
 # Minecraft's rules taught the model of the first run. The model of the second was taught nothing. In
 # both, the world says what the plan is worth.
 demo: setup
-	$(BIN)/llm-planning run too --task shear-a-sheep --set iter=2 --set return=mean \
-	  --set first_play=reward
+	$(BIN)/llm-planning run too --task cook-meat
 	$(BIN)/llm-planning run mc-dml --task coin-collector --set C=5 --set simulations_per_action=10
 
 # The markers are listed in `pyproject.toml`. Options join by PYTEST_ADDOPTS.
