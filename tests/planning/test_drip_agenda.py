@@ -5,7 +5,7 @@ from random import Random
 import pytest
 from drip_runs import FIGURE_3, SECTION_4_1_4, action, blocks, renamed, run, state, told
 
-from llm_planning.domain import Step
+from llm_planning.domain import Judged, Step
 from llm_planning.environments.blocksworld.domain import Blocksworld
 from llm_planning.environments.blocksworld.generator import TABLE_6, problems
 from llm_planning.planners.drip.agenda import Simulator
@@ -94,6 +94,41 @@ async def test_an_impossible_subtask_is_given_up_after_its_attempts():
     assert outcome.metrics["ending"] == "stuck"
     assert (2, "stack y r", "false", "given up", []) in events
     assert len(outcome.trace["tree"]["attempts"][0][1]["attempts"]) == 2
+
+
+class Ladder(Blocksworld):
+    """Below `stack y r` are put-downs that all come apart and never are possible."""
+
+    BELOW = ("put-down o", "put-down y", "put-down b")
+
+    def decompose(self, state, subtask):
+        if subtask is None:
+            return [action("stack y r")]
+        ladder = ("stack y r", *self.BELOW, "unstack blocks o", "unstack blocks y")
+        return [action(one) for one in ladder[ladder.index(str(subtask)) + 1 :][:1]]
+
+    def judge(self, state, subtask, parent):
+        return Judged("false", "never")
+
+
+async def test_attempts_do_not_multiply_with_depth():
+    """Six subtasks, each below the one before; the last comes apart into nothing.
+
+    Each is decomposed twice, but below the second attempt of the first one only the second is
+    judged, and so on: 1 of the goal, 2 of each of five, 1 of the last. Else it were 1 + 2 + ... + 32
+    and 32 of the last.
+    """
+    world = blocks("y-b-r o", "y-r-o", kind=Ladder)
+    outcome, events = await told("drip-plus", world, attempts=2, idle=1, askings=1)
+    assert outcome.metrics["ending"] == "stuck"
+    assert outcome.metrics["decompositions"] == 1 + 2 * 5 + 1
+    assert [event[3] for event in events if event[1] == "put-down o"].count("given up") == 2
+
+
+async def test_what_was_given_up_is_decomposed_again_in_the_next_round():
+    world = blocks("y-b-r o", "y-r-o", kind=Ladder)
+    outcome = await run("drip-plus", world, attempts=2, idle=3, askings=1)
+    assert outcome.metrics["decompositions"] == 3 * (1 + 2 * 5 + 1)
 
 
 async def test_the_final_pass_drops_what_the_plan_does_without():

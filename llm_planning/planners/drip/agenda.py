@@ -10,7 +10,8 @@ Against Algorithm 1:
   refused, or a step draws chance, the simulation says nothing, and the decomposition is accepted.
 - Parts of the goal that are executable come first. Every other subtask is judged at its turn. One
   that is impossible after its own subtasks is decomposed again a few times, then given up. So is
-  one that comes apart into nothing new.
+  one that comes apart into nothing new. Below the same subtask it is not decomposed again then, only
+  judged; so the attempts of a subtask do not multiply with those of the subtasks above it.
 - A final pass drops actions that the plan does without, if no action drew chance.
 """
 
@@ -129,6 +130,8 @@ class Agenda(Generic[S, A]):
             if await progress.closes(node, await progress.judged(node)):
                 return
             if attempt == self._settings.attempts or node.depth == self._settings.max_depth:
+                break
+            if node.was_given_up:
                 break
             children = await self._decomposed(node)
             if not children:

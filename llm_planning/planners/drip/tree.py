@@ -64,6 +64,16 @@ class Node(Generic[A]):
         return self.parent is None or (self in self.parent.children and self.parent.is_open)
 
     @property
+    def was_given_up(self) -> bool:
+        """Whether its subtask was given up earlier, below one of the subtasks that it is for."""
+        return any(
+            before.status == "given up" and before.subtask == self.subtask
+            for above in self.path[1:-1]
+            for children in above.attempts
+            for before in children
+        )
+
+    @property
     def above(self) -> A | None:
         """The subtask of the parent; None if that is the goal."""
         return self.parent.subtask if self.parent else None
