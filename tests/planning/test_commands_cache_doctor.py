@@ -409,11 +409,8 @@ def test_people_get_a_table_with_the_remedies(machine):
     result = invoke("doctor")
     assert result.exit_code == 1
     assert "outlines-core" in result.stdout
-    last = result.stdout.splitlines()[-2:]
-    assert last == [
-        f"{name}: `llm-planning models fetch {name}`"
-        for name in ("smollm2-135m-instruct", "all-minilm-l6-v2")
-    ]
+    last = result.stdout.splitlines()[-len(CATALOGUE) :]
+    assert last == [f"{name}: `llm-planning models fetch {name}`" for name in CATALOGUE]
     assert "{" not in result.stdout
 
 

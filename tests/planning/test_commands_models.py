@@ -40,12 +40,13 @@ def test_list_says_what_is_fetched(models_cache, fetched_model):
     assert code == 0
     assert listed["cache"] == str(models_cache)
     assert {row["name"]: row["path"] for row in listed["models"]} == {
+        **dict.fromkeys(CATALOGUE),
         NAME: str(fetched_model),
-        "smollm2-135m-instruct": None,
     }
     code, out, _ = invoke_models("list")
     assert code == 0
-    assert [line.split()[-2] for line in out.splitlines() if " MB " in line] == ["no", "yes"]
+    said = [line.split()[-2] for line in out.splitlines() if " MB " in line]
+    assert said == ["yes" if name == NAME else "no" for name in CATALOGUE]
 
 
 @pytest.mark.parametrize("arguments", [["path"], ["fetch"], ["fetch", "--verify"]])
