@@ -97,38 +97,35 @@ async def test_an_impossible_subtask_is_given_up_after_its_attempts():
 
 
 class Ladder(Blocksworld):
-    """Below `stack y r` are put-downs that all come apart and never are possible."""
+    """Each rung comes apart into the next one, the last into nothing, and none is ever possible."""
 
-    BELOW = ("put-down o", "put-down y", "put-down b")
+    RUNGS = ("stack y r", "put-down o", "put-down y", "put-down b", "unstack blocks o")
 
     def decompose(self, state, subtask):
-        if subtask is None:
-            return [action("stack y r")]
-        ladder = ("stack y r", *self.BELOW, "unstack blocks o", "unstack blocks y")
-        return [action(one) for one in ladder[ladder.index(str(subtask)) + 1 :][:1]]
+        below = 0 if subtask is None else self.RUNGS.index(str(subtask)) + 1
+        return [action(one) for one in self.RUNGS[below : below + 1]]
 
     def judge(self, state, subtask, parent):
         return Judged("false", "never")
 
 
 async def test_attempts_do_not_multiply_with_depth():
-    """Six subtasks, each below the one before; the last comes apart into nothing.
+    """A rung is decomposed twice. In the second attempt of the one above it, it is only judged.
 
-    Each is decomposed twice, but below the second attempt of the first one only the second is
-    judged, and so on: 1 of the goal, 2 of each of five, 1 of the last. Else it were 1 + 2 + ... + 32
-    and 32 of the last.
+    So 1 decomposition of the goal, 2 of each of four rungs, 1 of the last. If attempts multiplied,
+    it were 1 + 2 + 4 + 8 + 16 + 16.
     """
     world = blocks("y-b-r o", "y-r-o", kind=Ladder)
     outcome, events = await told("drip-plus", world, attempts=2, idle=1, askings=1)
     assert outcome.metrics["ending"] == "stuck"
-    assert outcome.metrics["decompositions"] == 1 + 2 * 5 + 1
+    assert outcome.metrics["decompositions"] == 1 + 2 * 4 + 1
     assert [event[3] for event in events if event[1] == "put-down o"].count("given up") == 2
 
 
 async def test_what_was_given_up_is_decomposed_again_in_the_next_round():
     world = blocks("y-b-r o", "y-r-o", kind=Ladder)
     outcome = await run("drip-plus", world, attempts=2, idle=3, askings=1)
-    assert outcome.metrics["decompositions"] == 3 * (1 + 2 * 5 + 1)
+    assert outcome.metrics["decompositions"] == 3 * (1 + 2 * 4 + 1)
 
 
 async def test_the_final_pass_drops_what_the_plan_does_without():

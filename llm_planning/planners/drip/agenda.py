@@ -10,8 +10,8 @@ Against Algorithm 1:
   refused, or a step draws chance, the simulation says nothing, and the decomposition is accepted.
 - Parts of the goal that are executable come first. Every other subtask is judged at its turn. One
   that is impossible after its own subtasks is decomposed again a few times, then given up. So is
-  one that comes apart into nothing new. Below the same subtask it is not decomposed again then, only
-  judged; so the attempts of a subtask do not multiply with those of the subtasks above it.
+  one that comes apart into nothing new. Later attempts of the subtasks above only judge it, so
+  attempts do not multiply with the depth. Each round of the goal begins anew.
 - A final pass drops actions that the plan does without, if no action drew chance.
 """
 
@@ -129,9 +129,8 @@ class Agenda(Generic[S, A]):
         for attempt in range(self._settings.attempts + 1):
             if await progress.closes(node, await progress.judged(node)):
                 return
-            if attempt == self._settings.attempts or node.depth == self._settings.max_depth:
-                break
-            if node.was_given_up:
+            tried = attempt == self._settings.attempts or node.was_given_up
+            if tried or node.depth == self._settings.max_depth:
                 break
             children = await self._decomposed(node)
             if not children:
