@@ -54,10 +54,10 @@ def summed_up(outcomes: Mapping[str, Outcome]) -> Outcome:
 
     Returns:
         An outcome that succeeds if all do, without a plan. Its metrics are the number of `problems`
-        and of those `solved`; `failures`, class -> number, by the metric `failure` of each, whose
-        `failure_cause` is told with the problem; and the
+        and of those `solved`; `failures`, class -> number, by the metric `failure` of each; and the
         means over the solved ones of `actions`, of their `optimum` and of the difference, `excess`,
-        if all know their optimum. Its trace has every problem with its plan, and their traces.
+        if all know their optimum. Its trace has every problem with its plan, its failure and the
+        cause of that, and their traces.
     """
     solved = {name: one for name, one in outcomes.items() if one.success}
     classes = {

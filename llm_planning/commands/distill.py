@@ -25,6 +25,7 @@ from llm_planning.distill.peft_format import read_weights, write_adapter
 from llm_planning.distill.tokens import LessonTokenizer
 from llm_planning.distill.training import Recipe, shares_right, train
 from llm_planning.endings import UsageError, refusing
+from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.interrupts import heard_while_loading
 from llm_planning.names import remedy
 from llm_planning.planners.tree_of_options.rules import INFEASIBLE
@@ -271,9 +272,8 @@ def _makers(domain: str, lessons: LessonOptions) -> Makers:
     with refusing(*REFUSALS):
         spec = find_domain(domain)
         if spec.teacher is None:
-            raise UsageError(
-                f"{domain} has no teacher, so nothing can be taught; minecraft and blocksworld have"
-            )
+            teachable = " and ".join(one.name for one in DOMAINS.values() if one.teacher)
+            raise UsageError(f"{domain} has no teacher, so nothing can be taught; see {teachable}")
         made = exercise_makers(spec.holding_out(lessons.hold_out or ()), words="taught")
     for role in lessons.roles:
         if role not in made:

@@ -41,19 +41,19 @@ from llm_planning.planners.tree_of_options.roles import PROPOSER_TEMPERATURE
 from llm_planning.planners.tree_of_options.rules import DONE, FEASIBLE, INFEASIBLE, NOT_DONE
 from llm_planning.planners.tree_of_options.settings import PromptSettings
 from llm_planning.planners.tree_of_options.states import OptionState
-from llm_planning.roles import LlmRole, missing_for_rules, on_the_way
+from llm_planning.roles import missing_for_rules, on_the_way
 from llm_planning.roles.exercises import (
     HELD_OUT,
     SEEN,
     VERDICT,
     WAY,
-    Exercise,
     Grade,
     predicted,
     shortens,
+    typed_exercise,
 )
 from llm_planning.roles.llm import told
-from llm_serving.answers import compact, parse
+from llm_serving.answers import parse
 from llm_serving.request import Sampling
 
 if TYPE_CHECKING:
@@ -63,9 +63,8 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from llm_planning.roles import Prompt
-    from llm_planning.roles.exercises import ExerciseMaker, Situation, Teacher, Words
+    from llm_planning.roles.exercises import Exercise, ExerciseMaker, Situation, Teacher, Words
     from llm_planning.specs import DomainSpec
-    from llm_serving.engine import Engine
 
 MOST: Final[int] = TreeSettings.model_fields["most"].default
 PLANNED: Final[int] = PromptSettings.model_fields["d"].default
@@ -277,26 +276,15 @@ class SubtaskExercises:
         tell: Callable[[Any], Mapping[str, object]] = told,
         sampling: Sampling = Sampling(temperature=0.0),  # noqa: B008 - it never changes
     ) -> Exercise:
-        prompt = prompt or _prompt(role, domain)
-
-        async def ask(engine: Engine) -> str:
-            asked: LlmRole[Any, BaseModel] = LlmRole(
-                role,
-                prompt=prompt,
-                answer=type(answer),
-                engine=engine,
-                sampling=sampling,
-                tell=tell,
-            )
-            return compact(await asked(question))
-
-        return Exercise(
-            role=role,
-            prompt=prompt.messages(tell(question)),
-            answer=compact(answer),
+        return typed_exercise(
+            role,
+            question,
+            answer,
+            prompt=prompt or _prompt(role, domain),
+            tell=tell,
+            sampling=sampling,
             said=said,
             kinds=kinds,
-            ask=ask,
             grade=grade,
         )
 

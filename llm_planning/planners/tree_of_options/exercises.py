@@ -44,8 +44,7 @@ from llm_planning.planners.tree_of_options.rules import (
     rules_of,
 )
 from llm_planning.planners.tree_of_options.states import OptionQuestion, OptionState
-from llm_planning.roles import LlmRole
-from llm_planning.roles.exercises import VERDICT, Exercise, Grade, predicted, shortens
+from llm_planning.roles.exercises import VERDICT, Grade, predicted, shortens, typed_exercise
 from llm_serving.answers import compact, parse
 from llm_serving.request import Sampling
 
@@ -56,8 +55,7 @@ if TYPE_CHECKING:
 
     from llm_planning.domain import A
     from llm_planning.roles import Prompt
-    from llm_planning.roles.exercises import Situation, Teacher, Words
-    from llm_serving.engine import Engine
+    from llm_planning.roles.exercises import Exercise, Situation, Teacher, Words
 
 ROLES: Final = ("propose", "feasibility", "repair", "dynamics", "reward", "termination")
 
@@ -205,7 +203,7 @@ class OptionExercises:
         failing = [one for one in advised if domain.feasible(state, one) is not None]
         useless = [one for one in here.infeasible if one not in advised]
         asked = [*rng.sample(failing, min(_REPAIRS, len(failing))), *useless[:1]]
-        useful = [one for one in advised if self._shortens(domain, state, one)]
+        useful = [one for one in advised if shortens(self._teacher, domain, state, one)]
         for option in asked if useful else ():
             obstacle = plain_reason(domain.feasible(state, option))
             right = _prerequisite(advised, useful, option, obstacle)
@@ -268,7 +266,7 @@ class OptionExercises:
         advised = [
             one for one in domain.advise(here.state) if domain.feasible(here.state, one) is None
         ]
-        useful = [one for one in advised if self._shortens(domain, here.state, one)]
+        useful = [one for one in advised if shortens(self._teacher, domain, here.state, one)]
         others = [*self._teacher.fillers(here.state), *here.feasible]
         chosen: dict[Any, str] = {}
         for option in (*useful, *advised, *others) if useful else ():
@@ -277,10 +275,6 @@ class OptionExercises:
                 needed = option in advised
                 chosen[option] = self._teacher.aim(here.state, option) if needed else UNNEEDED
         return chosen if len(chosen) == self._count else {}
-
-    def _shortens(self, domain: Any, state: Any, option: Any) -> bool:  # noqa: ANN401
-        """Whether an option is feasible, and what it most likely does shortens the way."""
-        return shortens(self._teacher, domain, state, option)
 
     def _goal(self, domain: Any) -> dict[str, str]:  # noqa: ANN401
         return {"goal": self._teacher.goal_kind(domain)}
@@ -299,28 +293,17 @@ class OptionExercises:
         grade: Callable[[str], Grade],
         domain: Any,  # noqa: ANN401
     ) -> Exercise:
-        prompt = self._prompt(role, domain)
-        tell = told_to_taught if self._words == "taught" else told
-        sampling = Sampling(temperature=PROPOSER_TEMPERATURE if role == "propose" else 0.0, seed=0)
-
-        async def ask(engine: Engine) -> str:
-            asked: LlmRole[Any, BaseModel] = LlmRole(
-                role,
-                prompt=prompt,
-                answer=type(answer),
-                engine=engine,
-                sampling=sampling,
-                tell=tell,
-            )
-            return compact(await asked(question))
-
-        return Exercise(
-            role=role,
-            prompt=prompt.messages(tell(question)),
-            answer=compact(answer),
+        return typed_exercise(
+            role,
+            question,
+            answer,
+            prompt=self._prompt(role, domain),
+            tell=told_to_taught if self._words == "taught" else told,
+            sampling=Sampling(
+                temperature=PROPOSER_TEMPERATURE if role == "propose" else 0.0, seed=0
+            ),
             said=said,
             kinds=kinds,
-            ask=ask,
             grade=grade,
         )
 
@@ -339,11 +322,11 @@ class OptionExercises:
     def _grade_proposal(self, domain: Any, state: Any, text: str) -> Grade:  # noqa: ANN401
         model = several_options(domain.grammar, self._count, self._count)
         first = domain.grammar.read(parse(model, text).options[0].model_dump())
-        return Grade(self._shortens(domain, state, first), str(first))
+        return Grade(shortens(self._teacher, domain, state, first), str(first))
 
     def _grade_repair(self, domain: Any, state: Any, text: str) -> Grade:  # noqa: ANN401
         option = domain.grammar.read(parse(one_option(domain.grammar), text).model_dump())
-        return Grade(self._shortens(domain, state, option), str(option))
+        return Grade(shortens(self._teacher, domain, state, option), str(option))
 
     def _grade_dynamics(self, domain: Any, state: Any, option: Any, text: str) -> Grade:  # noqa: ANN401
         answer = parse(domain.state_model.answer, text)

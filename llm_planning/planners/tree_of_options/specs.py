@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from llm_planning.specs import DomainSpec
 
 
+_DRAWN = 4
+"""The problems whose words are compared."""
+
+
 def _exercises(domain: DomainSpec, words: Words) -> ExerciseMaker | None:
     """Exercises of the roles of the whole family, if the domain has a teacher.
 
@@ -46,10 +50,6 @@ def _exercises(domain: DomainSpec, words: Words) -> ExerciseMaker | None:
         if len({taught_words(here.domains[0]) for here in drawn}) > 1:
             words = "general"
     return OptionExercises(teacher, words=words)
-
-
-_DRAWN = 4
-"""The problems whose words are compared."""
 
 
 _NAMES_OPTIONS = Need("grammar", "names its options")
