@@ -53,6 +53,11 @@ class Belief:
         """The belief after the first observation o_0; all containers are closed."""
         return cls(rules, prior, first, (None,) * len(rules.home.places))._with(first)
 
+    @classmethod
+    def of_state(cls, rules: Rules, state: State) -> Belief:
+        """The belief of someone who knows the state."""
+        return cls(rules, rules.law, rules.observe(state), state.places, state.opened, state.steps)
+
     def after(self, observation: Observation) -> Belief:
         """The belief after one more action and its observation."""
         return replace(self._with(observation), steps=self.steps + 1)
@@ -125,14 +130,17 @@ class Belief:
             lie[place] += things or ()
         return replace(self, others=tuple(map(tuple, lie)))
 
-    def draw(self, rng: Random) -> State:
-        """Draws s ~ b(s), with what `filled` drew; without it, other things are only where seen."""
+    @cached_property
+    def certain(self) -> State:
+        """What is known, and what `filled` drew. Hidden things of the goal are nowhere in it."""
         places = self.others or tuple(things or () for things in self.seen)
-        if self._draws:
-            lie = list(places)
-            for thing, cumulative in self._draws:
-                (place,) = rng.choices(self.unseen, cum_weights=cumulative)
-                lie[place] = tuple(sorted((thing, *lie[place])))
-            places = tuple(lie)
         now = self.now
         return State(now.room, now.at, self.opened, now.held, places, self.steps)
+
+    def draw(self, rng: Random) -> State:
+        """Draws s ~ b(s), with what `filled` drew; without it, other things are only where seen."""
+        state = self.certain
+        for thing, cumulative in self._draws:
+            (place,) = rng.choices(self.unseen, cum_weights=cumulative)
+            state = state.with_thing(thing, place)
+        return state
