@@ -86,12 +86,15 @@ class ActWording:
 
     Args:
         domain: its goal, examples and own texts are part of every prompt.
+        examples: worked examples, (state in words, action) pairs; by default the domain's own.
     """
 
-    def __init__(self, domain: Domain[Any, Any]) -> None:
+    def __init__(
+        self, domain: Domain[Any, Any], *, examples: Iterable[tuple[str, str]] | None = None
+    ) -> None:
         own = getattr(domain, "wording", {}).get("act", "")
         template = (files(__package__) / "templates" / "act.j2").read_text("utf-8")
-        examples = tuple(getattr(domain, "example", ()))
+        examples = tuple(getattr(domain, "example", ()) if examples is None else examples)
         system = (
             "rules",
             *(("about",) if domain.about else ()),
