@@ -5,6 +5,8 @@ Source: LLM-MCTS, Section 2.1 and Appendix A.
 
 from __future__ import annotations
 
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Final, Literal
@@ -15,7 +17,7 @@ from llm_kernels.files import at_home
 from llm_planning.domain import Domain, Step
 from llm_planning.environments.household.belief import Belief
 from llm_planning.environments.household.expert import Expert
-from llm_planning.environments.household.goals import goal_text, listed, read_goal
+from llm_planning.environments.household.goals import goal_text, read_goal
 from llm_planning.environments.household.home import BUNDLED, read_home
 from llm_planning.environments.household.observations import (
     Observation,
@@ -29,7 +31,7 @@ from llm_planning.specs import DomainSpec, check_task
 from llm_serving.yaml_file import file_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from llm_planning.domain import History
     from llm_planning.environments.household.belief import Prior
@@ -51,6 +53,8 @@ class KnownHousehold(Domain[State, Action]):
     Attributes:
         rules: of the home and the goal.
         expert: plans by the rules.
+        wording: the layout of Listing 1 (Appendix F): actions are told in the rules, not listed for
+            each state, and of the past only what was done.
         traits: the `problem`, and the `optimum`, the expert's actions.
     """
 
@@ -59,6 +63,7 @@ class KnownHousehold(Domain[State, Action]):
         self.expert = Expert(task.rules)
         self.goal = goal_text(task.rules.goal, task.rules.home)
         self.about = about(task.rules)
+        self.wording = _wording()
         self._task = task
 
     @property
@@ -152,29 +157,27 @@ class Household(KnownHousehold):
 
 
 def about(rules: Rules) -> str:
-    """How a home works, and which places its rooms have, in words."""
+    """How a home works, and which places its rooms have, in few words: every prompt has them."""
     home = rules.home
     hands = "one thing" if rules.hands == 1 else f"{rules.hands} things"
     rooms = (
-        f"In the {room}: {listed(home.places[place].name for place in places)}."
+        f"{room}: {', '.join(home.places[place].name for place in places) or 'nothing'}."
         for room, places in zip(home.rooms, rules.rooms, strict=True)
-        if places
     )
-    containers = [place.name for place in home.places if place.container]
     return " ".join(
         (
-            "You tidy a home. You see the room you are in: its places, what lies on surfaces, and "
-            "what is inside open containers. You can walk to any room, and to what you see. "
-            "Walking to a place makes you close to it and to all that lies there; walking to a "
-            "thing takes you to its place. Close to a container, you can open or close it. You "
-            f"can grab what is close and in sight, and hold {hands} at a time. What you hold can "
-            "be put on the surface or inside the open container that you are close to.",
-            f"You have {rules.limit} actions. At the start, all containers are closed, and nothing "
-            "that the goal names lies where the goal wants it.",
+            "Walk to any room, or to what you see. Walk to a thing to grab it, and to a place to "
+            f"open it or to put something there. Hold {hands} at most.",
             *rooms,
-            *((f"Containers are {listed(containers)}.",) if containers else ()),
         )
     )
+
+
+@cache
+def _wording() -> Mapping[str, str]:
+    """Template of a planner -> the blocks that replace its own."""
+    folder = files(__package__) / "prompts"
+    return {"act": (folder / "act.j2").read_text("utf-8")}
 
 
 TASKS: Final = ("rearrange",)
