@@ -95,6 +95,10 @@ class KnownHousehold(Domain[State, Action]):
         """The observation of a step; None where the state is known."""
         return None
 
+    def first_belief(self, state: State, prior: Prior | None = None) -> Belief:  # noqa: ARG002
+        """What is believed at the start: the state itself."""
+        return Belief.of_state(self.rules, state)
+
     def success(self, state: State) -> bool:
         """Whether everything lies where the goal wants it."""
         return self.rules.success(state)
@@ -123,13 +127,20 @@ class Household(KnownHousehold):
         super().__init__(task)
         places = len(self.rules.home.places)
         uniform: Prior = ((1.0,) * places,) * len(self.rules.things)
-        first = self.rules.observe(task.start)
         self._prior = self.rules.law if belief == "law" else uniform
-        self._believed: tuple[History, Belief] = (
-            (),
-            self._filled(Belief.at_start(self.rules, self._prior, first)),
-        )
+        first = self._filled(self.first_belief(task.start))
+        self._believed: tuple[History, Belief] = ((), first)
         self._first = self._believed[1]
+
+    def first_belief(self, state: State, prior: Prior | None = None) -> Belief:
+        """b(s_0) after a look around.
+
+        Args:
+            state: the start, of which only what is in sight counts.
+            prior: of the places of things; by default the domain's own.
+        """
+        seen = self.rules.observe(state)
+        return Belief.at_start(self.rules, self._prior if prior is None else prior, seen)
 
     def observe(self, state: State) -> str:
         """What is in sight."""

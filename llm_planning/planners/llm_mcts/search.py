@@ -8,15 +8,13 @@ decision, as full observations would give every simulation a tree of its own.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from llm_planning.domain import Step
 from llm_planning.environments.household.observations import observation_text
-from llm_planning.environments.household.rules import Action, State
 from llm_planning.environments.household.simulator import Simulator
 from llm_planning.planners.any_domain.roles import Situation, Turn
-from llm_planning.search import Edge, Evaluation
+from llm_planning.search import Edge, Evaluation, softmax_value
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Hashable, Sequence
@@ -24,9 +22,10 @@ if TYPE_CHECKING:
 
     from llm_planning.environments.household.belief import Belief
     from llm_planning.environments.household.expert import Expert
-    from llm_planning.environments.household.rules import Rules
+    from llm_planning.environments.household.rules import Action, Rules, State
     from llm_planning.priors import Policy
     from llm_planning.search import Node, Walk
+    from llm_planning.search.driver import Backup
 
     HomeNode: TypeAlias = Node[State, Action]
     HomeWalk: TypeAlias = Walk[State, Action]
@@ -166,9 +165,7 @@ class UniformRollouts:
         width: the most leaves that wait at the same moment.
     """
 
-    def __init__(
-        self, rules: Rules, *, each: int, depth: int, gamma: float, width: int
-    ) -> None:
+    def __init__(self, rules: Rules, *, each: int, depth: int, gamma: float, width: int) -> None:
         self._simulator = Simulator(rules)
         self._each = each
         self._depth = depth
@@ -181,7 +178,9 @@ class UniformRollouts:
         depth = self._depth - walk.depth
         if not self._batched:
             one, rng = self._simulator.rollout, walk.rng
-            returns = [one(walk.state, depth=depth, gamma=self._gamma, rng=rng) for _ in range(self._each)]
+            returns = [
+                one(walk.state, depth=depth, gamma=self._gamma, rng=rng) for _ in range(self._each)
+            ]
             return sum(returns) / self._each
         loop = asyncio.get_running_loop()
         if not self._waiting:
@@ -228,33 +227,50 @@ class GoalRegression:
         return self.of(walk.state)
 
 
-@dataclass(frozen=True, slots=True)
-class ByRegret:
-    """Backup of R - V(s), with V(s) as a control variate (ours).
+def by_weighted_returns(*, gamma: float, temperature: float) -> Backup[State, Action]:
+    """Q(h,a) = Σ_i R_i softmax_i(R_i / T) over the returns of the visits, as the authors' code.
+
+    It lies between their mean and their highest.
+
+    Args:
+        gamma: γ.
+        temperature: T, in units of the return.
+    """
+
+    def back_up(walk: HomeWalk) -> None:
+        r = walk.tail
+        for edge, step in zip(reversed(walk.edges), reversed(walk.steps), strict=True):
+            r = step.reward + gamma * r
+            edge.moments = (*(edge.moments or ()), r)
+            edge.value = softmax_value(edge.moments, temperature)
+        root = walk.nodes[0]
+        root.value += (r - root.value) / root.visits
+
+    return back_up
+
+
+def by_regret(value: GoalRegression, *, gamma: float, reward: float) -> Backup[State, Action]:
+    """Q(h,a) is the mean of R - V(s) over the visits, with V(s) as a control variate (ours).
 
     Some drawn states are near the goal and some are far from it, whatever is done. V(s) is what
     someone gets there who knows the state. As s is drawn before the action is chosen, the actions
-    of a history compare as before, without that luck. Q(h,a) is the mean of R - V(s) over the
-    visits: minus the regret of not knowing the state. No action can have more than 0.
+    of a history compare as before, without that luck. Q is minus the regret of not knowing the
+    state: no action has more than 0, which an action has before its first visit.
 
-    Attributes:
+    Args:
         value: V.
         gamma: γ.
         reward: at the goal.
     """
 
-    value: GoalRegression
-    gamma: float
-    reward: float
-
-    def __call__(self, walk: HomeWalk) -> None:
-        """Updates Q along a walk."""
+    def back_up(walk: HomeWalk) -> None:
         states = (walk.memory, *(step.state for step in walk.steps))
         r = walk.tail
-        for i in reversed(range(len(walk.edges))):
-            edge = walk.edges[i]
-            r = walk.steps[i].reward + self.gamma * r
-            regret = r - self.reward * self.value.of(states[i])
-            edge.value += (regret - edge.value) / edge.visits
+        # The last state's V is not needed.
+        for edge, step, state in reversed(list(zip(walk.edges, walk.steps, states, strict=False))):
+            r = step.reward + gamma * r
+            edge.value += (r - reward * value.of(state) - edge.value) / edge.visits
         root = walk.nodes[0]
         root.value += (r - root.value) / root.visits
+
+    return back_up
