@@ -136,10 +136,11 @@ class BelievedHome:
         return edges[len(known) :]
 
     def _history(self, walk: HomeWalk) -> Past:
-        past = self._past
-        for edge, step in zip(walk.edges, walk.steps, strict=True):
-            past = past.then(edge.action, step.state)
-        return past
+        """The history at the end of a walk. The node before it was asked about and knows its own."""
+        if not walk.edges:
+            return self._past
+        before: Past = walk.nodes[-2].memo
+        return before.then(walk.edges[-1].action, walk.state)
 
     async def evaluate(
         self,
