@@ -81,12 +81,11 @@ class Belief:
     @cached_property
     def hidden(self) -> tuple[int, ...]:
         """The things that were never seen, once for each."""
-        known = [*self.now.held, *(thing for things in self.seen if things for thing in things)]
-        return tuple(
-            thing
-            for thing, number in enumerate(self.rules.number)
-            for _ in range(number - known.count(thing))
-        )
+        left = list(self.rules.number)
+        for things in (self.now.held, *filter(None, self.seen)):
+            for thing in things:
+                left[thing] -= 1
+        return tuple(thing for thing, number in enumerate(left) for _ in range(number))
 
     def probabilities(self, thing: int) -> tuple[float, ...]:
         """Where a hidden thing is, shape [places]."""

@@ -136,7 +136,7 @@ class BelievedHome:
         return edges[len(known) :]
 
     def _history(self, walk: HomeWalk) -> Past:
-        """The history at the end of a walk. The node before it was asked about and knows its own."""
+        """The history at the end of a walk; that of the node before is known."""
         if not walk.edges:
             return self._past
         before: Past = walk.nodes[-2].memo
