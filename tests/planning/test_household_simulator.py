@@ -112,8 +112,7 @@ def test_rollouts_return_what_walks_by_the_rules_return(tmp_path, limit):
         states, each=40, depths=[20] * len(states), gamma=0.9, seeds=range(len(states))
     )
     assert values.shape == (4, 40)
-    shares = np.random.default_rng(5)
-    drawn = np.array([shares.random(160) for _ in range(20)]).T.reshape(4, 40, 20)
+    drawn = [np.random.default_rng(seed).random((20, 40)).T for seed in range(4)]
     for state, some, returns in zip(states, drawn, values, strict=True):
         for row, value in zip(some, returns, strict=True):
             expected, now = 0.0, state
