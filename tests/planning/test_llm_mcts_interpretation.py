@@ -184,9 +184,8 @@ def test_an_agent_knows_when_its_goal_is_reached(tmp_path):
 
 
 def test_the_home_keeps_the_users_own_words():
-    opened = HOUSEHOLD.open(
-        "rearrange", HOUSEHOLD.settings.read({"goal": "2 apples in the fridge"})
-    )
+    goal = "2 apples in the fridge"
+    opened = HOUSEHOLD.open("rearrange", HOUSEHOLD.settings.read({"goal": goal}))
     assert opened.instruction == goal
     assert opened.goal == "Put two apples inside the fridge."
     drawn = HOUSEHOLD.open("rearrange", HOUSEHOLD.settings.read({"class": "comp"}))
