@@ -102,9 +102,10 @@ class Belief:
         ends = {place for one, place, _ in self.rules.wanted if one == thing}
         prior = self.prior[thing]
         weights = tuple(0.0 if place in ends else prior[place] for place in self.unseen)
-        if any(weights):
-            return weights
-        return tuple(float(place not in ends) for place in self.unseen)
+        if not any(weights):
+            weights = tuple(float(place not in ends) for place in self.unseen)
+        # Whoever has misread the goal may find that a thing is nowhere else than there.
+        return weights if any(weights) else (1.0,) * len(weights)
 
     @cached_property
     def _draws(self) -> tuple[tuple[int, tuple[float, ...]], ...]:
