@@ -107,7 +107,7 @@ def test_what_is_held_out_is_in_no_chat(tmp_path):
     ("arguments", "says"),
     [
         (["minecraft"], "--out is missing"),
-        (["textgame", "--out", "out"], "textgame has no teacher"),
+        (["textgame", "--out", "out"], "textgame knows no right answers"),
         (["minecarft", "--out", "out"], "minecraft"),
         (["minecraft", "--out", "out", "--role", "propse"], "propose"),
         (["minecraft", "--out", "out", "--hold-out", "comPass"], "cannot hold out 'comPass'"),
