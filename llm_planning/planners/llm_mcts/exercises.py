@@ -2,9 +2,9 @@
 
 The paper's fine-tuned policy learns to do as the expert does on its trajectories (Sections 2.2 and
 3.1). Learned alone, these give the hidden away: the expert goes where a thing is, and never looks
-in vain. So most pasts here are those of someone who sees as little as the policy. It thinks of
-places by the law, does what the expert would do if it were right, and thinks again when it sees
-otherwise; now and then it does anything else. The right answer is always the expert's.
+in vain. So two of three pasts here are those of a seeker, who sees as little as the policy. It
+imagines where things are, does what the expert would do if that were right, and imagines anew when
+it sees otherwise; now and then it does anything else. The right answer is always the expert's.
 
 Lessons are about training tasks in the home `seen`. Held out are its novel classes, and all classes
 in the home `unseen`. An answer is right if the expert needs one action less after it. Where the
@@ -38,11 +38,13 @@ if TYPE_CHECKING:
     from llm_planning.environments.household.tasks import Task
     from llm_planning.roles.exercises import Exercise
 
-GUESSED: Final = 0.75
-"""Share of the pasts of someone who does not know where things are; others are the expert's."""
+EXPERT, BY_LAW, ANYWHERE = "expert", "by law", "anywhere"
+WALKERS: Final = (EXPERT, BY_LAW, ANYWHERE)
+"""Whose pasts are asked about, each as often: the expert's, and those of seekers who imagine things
+where the home's law has them, or anywhere."""
 
 SLIPS: Final = 0.1
-"""Probability that it does anything instead."""
+"""Probability that a seeker does anything instead."""
 
 ASKED: Final = 4
 """Moments of one way that are asked about: more would have little more text in common."""
@@ -93,7 +95,7 @@ class PolicyExercises:
         task, kinds = _task(rng, held_out=held_out)
         world = Household(task)
         wording = ActWording(world)
-        way = list(_way(task.rules, world.expert, task.start, rng))
+        way = list(_way(task, world.expert, rng, walker=rng.choice(WALKERS)))
         asked = rng.sample(way, min(ASKED, len(way)))
         return [
             _exercise(one, world, wording, kinds=kinds, dashes=rng.randint(1, BLOCK))
@@ -116,15 +118,17 @@ def _maker(home: str) -> TaskMaker:
     return TaskMaker(bundled_home(home))
 
 
-def _way(rules: Rules, expert: Expert, state: State, rng: Random) -> Iterator[_Moment]:
-    """The moments before the actions of the expert, or of someone who guesses where things are."""
-    guesses = rng.random() < GUESSED
-    belief = Belief.at_start(rules, rules.law, rules.observe(state))
-    meant = _imagined(belief, state, rng) if guesses else state
+def _way(task: Task, expert: Expert, rng: Random, *, walker: str) -> Iterator[_Moment]:
+    """The moments before the actions of a walker."""
+    rules, state = task.rules, task.start
+    places = len(rules.home.places)
+    prior = rules.law if walker == BY_LAW else ((1.0,) * places,) * len(rules.things)
+    belief = Belief.at_start(rules, prior, rules.observe(state))
+    meant = state if walker == EXPERT else _imagined(belief, state, rng)
     done: tuple[Action, ...] = ()
     while not rules.ended(state):
         yield _Moment(state=state, belief=belief, done=done)
-        slips = guesses and rng.random() < SLIPS
+        slips = walker != EXPERT and rng.random() < SLIPS
         action = rng.choice(rules.actions(state)) if slips else expert.plan(meant)[0]
         state, meant = _after(rules, state, action), _after(rules, meant, action)
         belief = belief.after(rules.observe(state))
