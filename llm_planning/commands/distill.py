@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from contextlib import contextmanager
@@ -31,7 +30,7 @@ from llm_planning.names import remedy
 from llm_planning.planners.tree_of_options.rules import INFEASIBLE
 from llm_planning.priors import ROLE
 from llm_planning.registry import exercise_makers, find_domain
-from llm_planning.roles.exercises import HELD_OUT, VERDICT
+from llm_planning.roles.exercises import GENERAL_WORDS, HELD_OUT, VERDICT
 from llm_planning.roles.measuring import digest
 from llm_planning.running import REFUSALS
 from llm_serving.errors import AdapterError, UnknownModelError
@@ -233,7 +232,7 @@ def _student(folder: Path) -> tuple[Model, str]:
 def _words(makers: Makers) -> str:
     """The hash of the words of a taught model; a role without such words is asked as ever."""
     words = [maker.taught_words for maker, _ in makers if maker.taught_words]
-    return words[0] if words else hashlib.sha256(b"").hexdigest()
+    return words[0] if words else GENERAL_WORDS
 
 
 def exam_of(course: Course, tokenizer: LessonTokenizer) -> list[Lesson]:

@@ -80,7 +80,7 @@ class PolicyExercises:
         >>> from llm_planning.planners.llm_mcts.exercises import PolicyExercises
         >>> made = PolicyExercises().about_one_state(Random(1), roles=["prior"], held_out=False)
         >>> [one.said for one in made][:2]
-        ['walk to the bedroom', 'walk to the floor']
+        ['walk to the bedroom', 'walk to the bedroom']
     """
 
     roles = (ROLE,)
