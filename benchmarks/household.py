@@ -200,7 +200,7 @@ def in_batches(tasks: Sequence[Task]) -> float:
     begun = clock()
     for simulator, start in simulators:
         for seed in range(BATCHES):
-            simulator.rollouts([start], each=BATCH, depth=DEPTH, gamma=0.95, seed=seed)
+            simulator.rollouts([start], each=BATCH, depths=[DEPTH], gamma=0.95, seeds=[seed])
     return clock() - begun
 
 

@@ -49,8 +49,10 @@ class KnownHousehold(Domain[State, Action]):
 
     Args:
         task: goal and start.
+        instruction: the goal in the user's own words.
 
     Attributes:
+        instruction: as given; by default the goal.
         rules: of the home and the goal.
         expert: plans by the rules.
         wording: the layout of Listing 1 (Appendix F): actions are told in the rules, not listed for
@@ -58,10 +60,11 @@ class KnownHousehold(Domain[State, Action]):
         traits: the `problem`, and the `optimum`, the expert's actions.
     """
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, *, instruction: str = "") -> None:
         self.rules: Rules = task.rules
         self.expert = Expert(task.rules)
         self.goal = goal_text(task.rules.goal, task.rules.home)
+        self.instruction = instruction or self.goal
         self.about = about(task.rules)
         self.wording = _wording()
         self._task = task
@@ -95,6 +98,10 @@ class KnownHousehold(Domain[State, Action]):
         """The observation of a step; None where the state is known."""
         return None
 
+    def first_belief(self, state: State, prior: Prior | None = None) -> Belief:  # noqa: ARG002
+        """What is believed at the start: the state itself."""
+        return Belief.of_state(self.rules, state)
+
     def success(self, state: State) -> bool:
         """Whether everything lies where the goal wants it."""
         return self.rules.success(state)
@@ -117,19 +124,29 @@ class Household(KnownHousehold):
     Args:
         task: goal and start.
         belief: the prior of `belief`: every place alike, or the law by which things are placed.
+        instruction: the goal in the user's own words.
     """
 
-    def __init__(self, task: Task, *, belief: BeliefName = "uniform") -> None:
-        super().__init__(task)
+    def __init__(
+        self, task: Task, *, belief: BeliefName = "uniform", instruction: str = ""
+    ) -> None:
+        super().__init__(task, instruction=instruction)
         places = len(self.rules.home.places)
         uniform: Prior = ((1.0,) * places,) * len(self.rules.things)
-        first = self.rules.observe(task.start)
         self._prior = self.rules.law if belief == "law" else uniform
-        self._believed: tuple[History, Belief] = (
-            (),
-            self._filled(Belief.at_start(self.rules, self._prior, first)),
-        )
+        first = self._filled(self.first_belief(task.start))
+        self._believed: tuple[History, Belief] = ((), first)
         self._first = self._believed[1]
+
+    def first_belief(self, state: State, prior: Prior | None = None) -> Belief:
+        """b(s_0) after a look around.
+
+        Args:
+            state: the start, of which only what is in sight counts.
+            prior: of the places of things; by default the domain's own.
+        """
+        seen = self.rules.observe(state)
+        return Belief.at_start(self.rules, self._prior if prior is None else prior, seen)
 
     def observe(self, state: State) -> str:
         """What is in sight."""
@@ -232,8 +249,8 @@ def _open(task: str, settings: HouseholdSettings) -> KnownHousehold:
             f"{needed} actions; raise it, or want less"
         )
     if settings.sight == "full":
-        return KnownHousehold(drawn)
-    return Household(drawn, belief=settings.belief)
+        return KnownHousehold(drawn, instruction=settings.goal)
+    return Household(drawn, belief=settings.belief, instruction=settings.goal)
 
 
 def _task(home: Home, settings: HouseholdSettings) -> Task:
