@@ -98,6 +98,10 @@ class KnownHousehold(Domain[State, Action]):
         """The observation of a step; None where the state is known."""
         return None
 
+    def with_task(self, task: Task) -> KnownHousehold:
+        """The same view of another task."""
+        return KnownHousehold(task)
+
     def first_belief(self, state: State, prior: Prior | None = None) -> Belief:  # noqa: ARG002
         """What is believed at the start: the state itself."""
         return Belief.of_state(self.rules, state)
@@ -131,12 +135,17 @@ class Household(KnownHousehold):
         self, task: Task, *, belief: BeliefName = "uniform", instruction: str = ""
     ) -> None:
         super().__init__(task, instruction=instruction)
+        self._belief: BeliefName = belief
         places = len(self.rules.home.places)
         uniform: Prior = ((1.0,) * places,) * len(self.rules.things)
         self._prior = self.rules.law if belief == "law" else uniform
         first = self._filled(self.first_belief(task.start))
         self._believed: tuple[History, Belief] = ((), first)
         self._first = self._believed[1]
+
+    def with_task(self, task: Task) -> Household:
+        """The same view of another task."""
+        return Household(task, belief=self._belief)
 
     def first_belief(self, state: State, prior: Prior | None = None) -> Belief:
         """b(s_0) after a look around.

@@ -12,6 +12,8 @@ from random import Random
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from llm_planning.domain import Step
+from llm_planning.environments.household.goals import GoalError, goal_predicates
 from llm_planning.environments.household.observations import observation_text
 from llm_planning.execution import STOP, play
 from llm_planning.planners.any_domain.decisions import (
@@ -25,6 +27,15 @@ from llm_planning.planners.any_domain.roles import ActWording, Situation
 from llm_planning.planners.any_domain.search_agents import best_edge
 from llm_planning.planners.llm_mcts.cosine import make_policy
 from llm_planning.planners.llm_mcts.examples import similar_instances, worked_examples
+from llm_planning.planners.llm_mcts.interpretation import ROLE as GOAL
+from llm_planning.planners.llm_mcts.interpretation import (
+    Instruction,
+    as_read,
+    interpretation_rule,
+    interpreter,
+    reached_as_read,
+    translated,
+)
 from llm_planning.planners.llm_mcts.positions import ROLE as POSITION
 from llm_planning.planners.llm_mcts.positions import position_rule, state_prior
 from llm_planning.planners.llm_mcts.rules import POLICY, BelievedChoice, best_action, situation_of
@@ -53,10 +64,10 @@ from llm_planning.trace import tracing
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from llm_planning.domain import Step
     from llm_planning.environments.household.belief import Belief
     from llm_planning.environments.household.belief import Prior as Places
     from llm_planning.environments.household.domain import KnownHousehold
+    from llm_planning.environments.household.observations import Observation
     from llm_planning.environments.household.rules import Action, State
     from llm_planning.execution import Episode, Stop
     from llm_planning.outcome import Outcome
@@ -79,18 +90,16 @@ class Mind:
     Attributes:
         belief: b(s), which the search draws from.
         past: h, which the policy reads.
-        last: the last action and what it led to; None at the start.
+        last: the last action and what was seen then; None at the start.
     """
 
     belief: Belief
     past: Past
-    last: tuple[Action, Step[State]] | None = None
+    last: tuple[Action, Observation] | None = None
 
-    def then(self, action: Action, step: Step[State]) -> Mind:
-        """The mind after a real action. Of the state only what is in sight counts."""
-        seen = self.belief.rules.observe(step.state)
-        last = action, step._replace(observation=seen)
-        return Mind(self.belief.after(seen), self.past.then(action, step.state), last)
+    def then(self, action: Action, seen: Observation) -> Mind:
+        """The mind after a real action and what is seen then."""
+        return Mind(self.belief.after(seen), self.past.then(action, seen), (action, seen))
 
 
 _SELECTION: Final = {"puct": select_by_puct, "uct": select_by_uct}
@@ -114,7 +123,8 @@ class HomeRoles:
         seed: of all draws.
 
     Attributes:
-        world: the home.
+        world: the home; with the goal as it was read, if the role `goal` was asked.
+        unmet: why the home cannot meet the goal as it was read; empty if it can.
         policy: π(a|h); None if nobody is asked.
         oracles: descriptions of the roles that rules answer.
     """
@@ -128,11 +138,26 @@ class HomeRoles:
         seed: int,
     ) -> None:
         self.world = problem.world
+        self.unmet = ""
         self.policy: Prior[Situation] | None = None
         self.oracles: list[dict[str, object]] = []
         self._settings = settings
         self._engines = engines
         self._seed = seed
+
+    async def ask_for_goal(self) -> None:
+        """Reads the instruction, unless the goal is given."""
+        if self._settings.interpretation == "given":
+            return
+        real = self.world.rules
+        oracle = self._oracle(GOAL, interpretation_rule(real.home))
+        read = oracle or interpreter(real.home, engine=self._engines.of(GOAL))
+        goal = await read(Instruction(self.world.instruction, real.goal))
+        try:
+            self.world = as_read(self.world, goal)
+        except GoalError as error:
+            said = goal_predicates(goal, real.home)
+            self.unmet = f"the instruction was read as {said}, which is not possible: {error}"
 
     async def ask_for_policy(self) -> None:
         """Makes π."""
@@ -213,10 +238,11 @@ async def llm_mcts(
         ServingError: the engine failed.
     """
     roles = HomeRoles(problem, settings=settings, engines=engines, seed=seed)
+    await roles.ask_for_goal()
     if settings.selection == "puct":
         await roles.ask_for_policy()
     places = await roles.ask_for_places(settings)
-    rules = problem.world.rules
+    rules = roles.world.rules
     rng = Random(f"search {seed}")
     value = UniformRollouts(
         rules,
@@ -288,9 +314,10 @@ async def llm_mcts_plus(
         ServingError: the engine failed.
     """
     roles = HomeRoles(problem, settings=settings, engines=engines, seed=seed)
+    await roles.ask_for_goal()
     await roles.ask_for_policy()
     places = await roles.ask_for_places(settings)
-    world = problem.world
+    world = roles.world
     value = GoalRegression(world.expert, world.rules, gamma=settings.gamma)
     select: Select[State, Action] = select_by_puct(c=settings.c)
     backup = by_regret(value, gamma=settings.gamma, reward=settings.goal_reward)
@@ -300,7 +327,8 @@ async def llm_mcts_plus(
     async def decide(mind: Mind) -> tuple[Action, Decision] | None:
         nonlocal root
         if mind.last is not None:
-            root = advance(root, *mind.last)
+            action, seen = mind.last
+            root = advance(root, action, Step(mind.belief.certain, observation=seen))
         model = BelievedHome(
             world.rules,
             # What no goal names is left out until it is seen, so a kept tree stays true.
@@ -346,8 +374,9 @@ async def policy_alone(
         ServingError: the engine failed.
     """
     roles = HomeRoles(problem, settings=settings, engines=engines, seed=seed)
+    await roles.ask_for_goal()
     await roles.ask_for_policy()
-    rules = problem.world.rules
+    rules = roles.world.rules
     draws = Random(f"policy {seed}")
 
     async def decide(mind: Mind) -> tuple[Action, Decision] | None:
@@ -391,7 +420,7 @@ async def _play(
         settings: of the planner.
         seed: of the trial.
     """
-    world = problem.world
+    real, world = problem.world.rules, roles.world
     rules = world.rules
     start = world.start(seed)
     known = world.first_belief(start)
@@ -401,12 +430,17 @@ async def _play(
     )
     decisions: list[Decision] = []
     seconds = 0.0
+    ended = roles.unmet
 
     async def choose(episode: Episode[State, Action]) -> Action | Stop:
-        nonlocal mind, seconds
+        nonlocal mind, seconds, ended
         if episode.moves:
             last = episode.moves[-1]
-            mind = mind.then(last.action, last.step)
+            seen = translated(real.observe(last.step.state), real, rules)
+            mind = mind.then(last.action, seen)
+        ended = ended or reached_as_read(mind.belief) or ""
+        if ended:
+            return STOP
         if (trace := tracing()) is not None and places is not None:
             trace.belief(told(mind.belief))
         since = perf_counter()
@@ -417,7 +451,7 @@ async def _play(
         decisions.append(found[1])
         return found[0]
 
-    episode = await play(world, choose, moves=settings.moves, seed=seed)
+    episode = await play(problem.world, choose, moves=settings.moves, seed=seed)
     simulations = settings.simulations if isinstance(settings, SearchSettings) else 0
     outcome = await episode_outcome(
         problem,
@@ -426,14 +460,19 @@ async def _play(
         settings=settings,
         seed=seed,
         metrics={
-            **world.traits,
+            **problem.world.traits,
+            "misread": bool(roles.unmet) or world is not problem.world,
             "simulations": simulations * len(decisions),
             "questions": 0 if roles.policy is None else roles.policy.questions,
             "seconds_decision": seconds / max(1, len(decisions)),
         },
         oracles=roles.oracles,
     )
-    return replace(outcome, unrepeatable=frozenset({"seconds_decision"}))
+    return replace(
+        outcome,
+        unrepeatable=frozenset({"seconds_decision"}),
+        text="\n\n".join(filter(None, (outcome.text, ended))),
+    )
 
 
 def told(belief: Belief) -> dict[str, dict[str, float]]:

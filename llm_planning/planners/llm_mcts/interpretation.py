@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Field, create_model
 
-from llm_planning.environments.household.domain import Household
 from llm_planning.environments.household.goals import (
     GoalError,
     Wanted,
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from llm_planning.environments.household.belief import Belief
+    from llm_planning.environments.household.domain import KnownHousehold
     from llm_planning.environments.household.home import Home
     from llm_planning.roles import Role
     from llm_serving.engine import Engine
@@ -188,7 +188,7 @@ def _possible(goal: Sequence[Wanted], home: Home) -> bool:
 # A GOAL THAT IS READ WRONGLY ---------------------------------------------------------------------
 
 
-def as_read(world: Household, goal: Sequence[Wanted]) -> Household:
+def as_read(world: KnownHousehold, goal: Sequence[Wanted]) -> KnownHousehold:
     """The home as an agent sees it that has read a goal; the real home itself, if it is that goal.
 
     Its rules number things in another order, so `translated` puts observations into its numbers.
@@ -210,7 +210,7 @@ def as_read(world: Household, goal: Sequence[Wanted]) -> Household:
     to = _numbers(real, rules)
     start = world.start(0)
     start = start._replace(held=to(start.held), places=tuple(map(to, start.places)))
-    return Household(Task(name=f"{home.name}, as read", rules=rules, start=start))
+    return world.with_task(Task(name=f"{home.name}, as read", rules=rules, start=start))
 
 
 def reached_as_read(belief: Belief) -> str | None:

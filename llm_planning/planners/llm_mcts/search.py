@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from llm_planning.environments.household.belief import Belief
     from llm_planning.environments.household.expert import Expert
+    from llm_planning.environments.household.observations import Observation
     from llm_planning.environments.household.rules import Action, Rules, State
     from llm_planning.priors import Policy
     from llm_planning.search import Node, Walk
@@ -50,13 +51,11 @@ class Past(NamedTuple):
     now: str
     belief: Belief
 
-    def then(self, action: Action, state: State) -> Past:
-        """The history after one more action."""
-        rules = self.belief.rules
-        seen = rules.observe(state)
+    def then(self, action: Action, seen: Observation) -> Past:
+        """The history after one more action and what is seen then."""
         return Past(
             (*self.turns, Turn(self.now, str(action))),
-            observation_text(seen, rules),
+            observation_text(seen, self.belief.rules),
             self.belief.after(seen),
         )
 
@@ -140,7 +139,7 @@ class BelievedHome:
         if not walk.edges:
             return self._past
         before: Past = walk.nodes[-2].memo
-        return before.then(walk.edges[-1].action, walk.state)
+        return before.then(walk.edges[-1].action, self._rules.observe(walk.state))
 
     async def evaluate(
         self,

@@ -10,14 +10,14 @@ from typing import Literal
 
 from pydantic import Field
 
-from llm_planning.planners.llm_mcts import cosine, positions
+from llm_planning.planners.llm_mcts import cosine, interpretation, positions
 from llm_planning.planners.llm_mcts.cosine import PolicyKind  # noqa: TC001 (a setting's type)
 from llm_planning.planners.llm_mcts.positions import StatePrior  # noqa: TC001 (a setting's type)
 from llm_planning.priors import ROLE
 from llm_planning.roles import RoleSettings
 from llm_planning.settings import EpisodeSettings
 
-ROLES = ("goal", positions.ROLE, ROLE)
+ROLES = (interpretation.ROLE, positions.ROLE, ROLE)
 """The roles that one of these planners asks."""
 
 
