@@ -12,6 +12,7 @@ from pydantic import Field
 
 from llm_planning.planners.llm_mcts import cosine, interpretation, positions
 from llm_planning.planners.llm_mcts.cosine import PolicyKind  # noqa: TC001 (a setting's type)
+from llm_planning.planners.llm_mcts.examples import EXAMPLES
 from llm_planning.planners.llm_mcts.positions import StatePrior  # noqa: TC001 (a setting's type)
 from llm_planning.priors import ROLE
 from llm_planning.roles import RoleSettings
@@ -45,7 +46,7 @@ class HomeSettings(RoleSettings, EpisodeSettings):
     prior_mixture: float = Field(cosine.MIXTURE, ge=0.0, le=1.0)
     policy_samples: int = Field(cosine.SAMPLES, ge=1)
     cosine_scale: float | None = Field(None, gt=0.0, allow_inf_nan=False)
-    examples: int = Field(3, ge=0, le=10)
+    examples: int = Field(EXAMPLES, ge=0, le=10)
 
 
 class PolicySettings(HomeSettings):
