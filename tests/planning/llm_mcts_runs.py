@@ -1,5 +1,7 @@
 """A tiny home for the planners of LLM-MCTS, and how these are run."""
 
+from dataclasses import replace
+
 from household_homes import own_task
 
 from llm_planning.environments.household.domain import Household
@@ -24,7 +26,8 @@ things:
 def tiny(folder):
     path = folder / "tiny.yaml"
     path.write_text(TINY)
-    return read_home(str(path))
+    # Tasks are drawn by a home's name, which is the file's.
+    return replace(read_home(str(path)), name="tiny", trained_in="tiny")
 
 
 def tiny_task(folder, goal="the pear on the table", *, number=1, **options):
