@@ -192,9 +192,7 @@ class HomeRoles:
             )
             return
         instances = (
-            await similar_instances(
-                self.world.goal, k=settings.examples, engine=engines.default, seed=self._seed
-            )
+            await similar_instances(self.world.goal, k=settings.examples, engine=engines.default)
             if settings.examples
             else ()
         )

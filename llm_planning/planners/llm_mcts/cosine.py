@@ -6,10 +6,10 @@ similarity of their sentence embeddings:
 
     π̂(a|h) = λ 1/|A| + (1 - λ) softmax_a(Σ_i CosineSim(α_i, a) - η)
 
-η is the mean of the sum over all admissible actions. It cancels in the softmax. The similarities of
-household actions differ by some tenths, so this π̂ is close to uniform even where all answers agree.
-The authors' code takes the softmax of every answer by itself, of 100 (cos - mean), and then the
-mean of these.
+η is the mean of the sum over all admissible actions. It cancels in the softmax. This π̂ is flat:
+where five answers agree, their action has some fifteen times the weight of one that has nothing in
+common with them, and there are dozens of those. The authors' code is sharp: it takes the softmax of
+every answer by itself, of 100 (cos - mean), and then the mean of these.
 
 cosine        the paper's formula.
 cosine-each   the authors' code.
@@ -92,18 +92,22 @@ def make_policy(
         scale: of the similarities; by default `SCALE` of the kind. Other kinds have none.
         seed: of the draws.
     """
-    if kind not in ("cosine", "cosine-each"):
-        return make_prior(
-            kind,
-            engines.of(ROLE),
-            wording=wording,
-            temperature=temperature,
-            mixture=mixture,
-            seed=seed,
-            samples=samples,
-        )
+    match kind:
+        case "cosine":
+            weigh = log_policy
+        case "cosine-each":
+            weigh = log_policy_of_each
+        case _:
+            return make_prior(
+                kind,
+                engines.of(ROLE),
+                wording=wording,
+                temperature=temperature,
+                mixture=mixture,
+                seed=seed,
+                samples=samples,
+            )
     asked = _FreeWords(engines, wording=wording, samples=samples, seed=seed)
-    weigh = log_policy if kind == "cosine" else log_policy_of_each
     factor = SCALE[kind] if scale is None else scale
 
     async def estimate(question: Situation) -> Sequence[float]:

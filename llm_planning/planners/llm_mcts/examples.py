@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 EXAMPLES: Final = 3
 """K, as in the authors' code; the paper does not say."""
 
+TRAINING_SEED: Final = 1
+"""Of the training tasks: all runs share them, so their instructions are embedded once."""
 
-async def similar_instances(
-    instruction: str, *, k: int, engine: Engine, seed: int
-) -> list[Trajectory]:
+
+async def similar_instances(instruction: str, *, k: int, engine: Engine) -> list[Trajectory]:
     """The K training tasks whose instructions are most similar, the most similar first.
 
     Args:
         instruction: ℓ, the goal in words.
         k: K, at least 1.
         engine: embeds the instructions; its cache keeps their vectors.
-        seed: of the training tasks.
 
     Returns:
         The expert's trajectories, shape [k].
@@ -44,7 +44,7 @@ async def similar_instances(
     Raises:
         ServingError: the engine failed.
     """
-    known = _instances(seed)
+    known = _instances()
     vectors = await engine.embed([instruction, *map(instruction_of, known)], role=SIMILARITY)
     index = EmbeddingIndex(vectors.shape[1])
     index.add(map(str, range(len(known))), vectors[1:])
@@ -52,9 +52,9 @@ async def similar_instances(
 
 
 @cache
-def _instances(seed: int) -> tuple[Trajectory, ...]:
+def _instances() -> tuple[Trajectory, ...]:
     """The training tasks that prompts may show: 200, in the home `seen`."""
-    return tuple(trajectories(seed=seed, numbers=prompt_numbers(seed=seed)))
+    return tuple(trajectories(seed=TRAINING_SEED, numbers=prompt_numbers(seed=TRAINING_SEED)))
 
 
 def instruction_of(instance: Trajectory) -> str:
