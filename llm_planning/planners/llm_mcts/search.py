@@ -135,7 +135,10 @@ class BelievedHome:
         return edges[len(known) :]
 
     def _history(self, walk: HomeWalk) -> Past:
-        """The history at the end of a walk; that of the node before is known."""
+        """The history at the end of a walk; that of the node before is known.
+
+        Where actions alone tell histories apart, it is what the first walks saw that came along.
+        """
         if not walk.edges:
             return self._past
         before: Past = walk.nodes[-2].memo
