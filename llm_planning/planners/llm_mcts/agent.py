@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from itertools import count
 from random import Random
+from statistics import fmean
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -62,7 +64,7 @@ from llm_planning.search import (
 from llm_planning.trace import tracing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Hashable, Sequence
 
     from llm_planning.environments.household.belief import Belief
     from llm_planning.environments.household.belief import Prior as Places
@@ -159,8 +161,14 @@ class HomeRoles:
             said = goal_predicates(goal, real.home)
             self.unmet = f"the instruction was read as {said}, which is not possible: {error}"
 
-    async def ask_for_policy(self) -> None:
-        """Makes π."""
+    async def ask_for_policy(
+        self, *, beside: Callable[[Situation], Awaitable[Hashable]] | None = None
+    ) -> None:
+        """Makes π.
+
+        Args:
+            beside: what an answer of rules depends on beside the situation; by default nothing.
+        """
         settings, engines = self._settings, self._engines
         if settings.prior == "uniform":
             return
@@ -180,6 +188,7 @@ class HomeRoles:
                 wording=ActWording(self.world),
                 temperature=settings.prior_temperature or 1.0,
                 mixture=settings.prior_mixture,
+                beside=beside,
             )
             return
         instances = (
@@ -199,13 +208,16 @@ class HomeRoles:
         )
 
     async def ask_for_places(self, settings: SearchSettings) -> Places:
-        """Asks where the things of the goal may be."""
+        """Asks where the things of the goal may be, unless all are seen at the start."""
         rules = self.world.rules
+        hidden = self.world.first_belief(self.world.start(self._seed)).hidden
+        kind = settings.state_prior if any(thing < rules.named for thing in hidden) else "uniform"
+        rule = position_rule(rules, seed=self._seed)
         return await state_prior(
             rules,
-            settings.state_prior,
+            kind,
             engine=self._engines.of(POSITION),
-            oracle=self._oracle(POSITION, position_rule(rules, seed=self._seed)),
+            oracle=None if kind == "uniform" else self._oracle(POSITION, rule),
             samples=settings.position_samples,
             temperature=settings.position_temperature,
             seed=self._seed,
@@ -251,16 +263,16 @@ async def llm_mcts(
     )
     rule: Callable[..., Select[State, Action]] = _SELECTION[settings.selection]
     select = rule(c=settings.c)
-    by_means: Backup[State, Action] = by_sums(gamma=settings.gamma)
-    by_softmax = by_weighted_returns(gamma=settings.gamma, temperature=settings.value_temperature)
+    means: Backup[State, Action] = by_sums(gamma=settings.gamma)
+    weighted = by_weighted_returns(gamma=settings.gamma, temperature=settings.value_temperature)
 
     async def decide(mind: Mind) -> tuple[Action, Decision] | None:
         belief = mind.belief.filled(Random(f"others {seed} {mind.belief.steps}"))
-        once = belief.draw(rng)
+        draw = belief.draw if settings.states == "simulation" else _always(belief.draw(rng))
         root: Node[State, Action] = Node()
         model = BelievedHome(
             rules,
-            draw=belief.draw if settings.states == "simulation" else lambda _: once,
+            draw=draw,
             actions=rules.actions,
             past=mind.past,
             policy=roles.policy,
@@ -272,7 +284,7 @@ async def llm_mcts(
             root,
             model,
             select=select,
-            backup=by_means if settings.values == "mean" else by_softmax,
+            backup=means if settings.values == "mean" else weighted,
             simulations=settings.simulations,
             width=settings.width,
             max_depth=settings.depth,
@@ -287,6 +299,10 @@ async def llm_mcts(
         return best.action, Decision(statistics_of(root))
 
     return await _play(problem, roles, decide, places=places, settings=settings, seed=seed)
+
+
+def _always(state: State) -> Callable[[Random], State]:
+    return lambda _: state
 
 
 def _by_value(edge: Edge[State, Action]) -> tuple[float, float]:
@@ -373,7 +389,14 @@ async def policy_alone(
     """
     roles = HomeRoles(problem, settings=settings, engines=engines, seed=seed)
     await roles.ask_for_goal()
-    await roles.ask_for_policy()
+    askings = count(1)
+
+    async def anew(_: Situation) -> int:
+        return next(askings)
+
+    # Each vote is an answer of its own, which may err by itself.
+    await roles.ask_for_policy(beside=anew)
+    policy = roles.policy or _even
     rules = roles.world.rules
     draws = Random(f"policy {seed}")
 
@@ -383,20 +406,23 @@ async def policy_alone(
             return None
         names = tuple(map(str, actions))
         turns, now, belief = mind.past
-        pi: Sequence[float] = [1.0 / len(names)] * len(names)
-        if roles.policy is not None:
-            pi = await roles.policy(Situation(turns, now, names, state=belief))
-        match settings.choice:
-            case "argmax":
-                best = argmax(pi)
-            case "sample":
-                best = draws.choices(range(len(pi)), pi)[0]
-            case "majority":
-                votes = Counter(draws.choices(range(len(pi)), pi, k=settings.votes))
-                best = votes.most_common(1)[0][0]
-        return actions[best], Decision(tuple(map(ActionStatistics, names, pi)))
+        situation = Situation(turns, now, names, state=belief)
+        asked = settings.votes if settings.choice == "majority" else 1
+        answers = [await policy(situation) for _ in range(asked)]
+        if settings.choice == "argmax":
+            best = argmax(answers[0])
+        else:
+            votes = Counter(draws.choices(range(len(names)), pi)[0] for pi in answers)
+            best = votes.most_common(1)[0][0]
+        mean = map(fmean, zip(*answers, strict=True))
+        return actions[best], Decision(tuple(map(ActionStatistics, names, mean)))
 
     return await _play(problem, roles, decide, places=None, settings=settings, seed=seed)
+
+
+async def _even(situation: Situation) -> Sequence[float]:
+    """π of somebody who knows nothing."""
+    return [1.0 / len(situation.actions)] * len(situation.actions)
 
 
 async def _play(

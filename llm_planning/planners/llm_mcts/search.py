@@ -192,11 +192,18 @@ class UniformRollouts:
     def _roll_out(self) -> None:
         waiting, self._waiting = self._waiting, []
         states, depths, seeds, values = zip(*waiting, strict=True)
-        returns = self._simulator.rollouts(
-            states, each=self._each, depths=depths, gamma=self._gamma, seeds=seeds
-        )
+        try:
+            returns = self._simulator.rollouts(
+                states, each=self._each, depths=depths, gamma=self._gamma, seeds=seeds
+            )
+        # A callback's error would reach nobody, and the leaves would wait for ever.
+        except Exception as error:
+            for value in values:
+                if not value.done():
+                    value.set_exception(error)
+            return
         for value, mean in zip(values, returns.mean(axis=1).tolist(), strict=True):
-            if not value.cancelled():
+            if not value.done():
                 value.set_result(mean)
 
 
