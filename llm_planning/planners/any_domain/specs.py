@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from llm_planning.environments.household.domain import Household
 from llm_planning.planners.any_domain.exercises import PriorExercises
 from llm_planning.planners.any_domain.llm_agents import llm_policy, react
 from llm_planning.planners.any_domain.roles import THINK
@@ -16,7 +15,6 @@ from llm_planning.planners.any_domain.settings import (
     ReactSettings,
     UctSettings,
 )
-from llm_planning.planners.llm_mcts.exercises import PolicyExercises
 from llm_planning.priors import ROLE
 from llm_planning.specs import PlannerSpec
 
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
 
 def _exercises(domain: DomainSpec, words: str) -> ExerciseMaker:  # noqa: ARG001 - one wording
     """Exercises of the prior; its questions have the same words for every model."""
-    return PolicyExercises() if domain.kind is Household else PriorExercises(domain)
+    return PriorExercises(domain)
 
 
 _Spec = partial(PlannerSpec, paper="Every domain")

@@ -19,7 +19,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from llm_planning.environments.household.belief import Belief
-from llm_planning.environments.household.domain import Household
+from llm_planning.environments.household.domain import HOUSEHOLD, Household
 from llm_planning.environments.household.home import bundled_home
 from llm_planning.environments.household.rules import GRAB, PUT, State
 from llm_planning.environments.household.tasks import CLASSES, TaskMaker
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from llm_planning.environments.household.expert import Expert
     from llm_planning.environments.household.rules import Action, Rules
     from llm_planning.environments.household.tasks import Task
-    from llm_planning.roles.exercises import Exercise
+    from llm_planning.roles.exercises import Exercise, ExerciseMaker, Words
+    from llm_planning.specs import DomainSpec
 
 EXPERT, BY_LAW, ANYWHERE = "expert", "by law", "anywhere"
 WALKERS: Final = (EXPERT, BY_LAW, ANYWHERE)
@@ -191,3 +192,8 @@ def _is_known(here: _Moment, rules: Rules, plan: Sequence[Action]) -> bool:
             return action.verb == PUT or here.belief.seen[state.at] is not None
         state = _after(rules, state, action)
     return True
+
+
+def policy_exercises(domain: DomainSpec, words: Words) -> ExerciseMaker | None:  # noqa: ARG001
+    """The exercises of `prior` at home; every model is asked in the same words."""
+    return PolicyExercises() if domain.name == HOUSEHOLD.name else None

@@ -11,6 +11,9 @@ from typing import Final
 
 from llm_planning.domain import Need
 from llm_planning.planners.llm_mcts.agent import llm_mcts, llm_mcts_plus, policy_alone
+from llm_planning.planners.llm_mcts.exercises import policy_exercises
+from llm_planning.planners.llm_mcts.goal_exercises import goal_exercises
+from llm_planning.planners.llm_mcts.interpretation import ROLE as GOAL
 from llm_planning.planners.llm_mcts.settings import (
     ROLES,
     LlmMctsPlusSettings,
@@ -33,6 +36,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=LlmMctsSettings,
         run=llm_mcts,
         roles=ROLES,
+        exercises=goal_exercises,
     ),
     _Spec(
         name="llm-mcts-plus",
@@ -40,12 +44,14 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=LlmMctsPlusSettings,
         run=llm_mcts_plus,
         roles=ROLES,
+        exercises=goal_exercises,
     ),
     _Spec(
         name="llm-mcts-policy",
         summary="the policy of LLM-MCTS alone: every action from the model, without search",
         settings=PolicySettings,
         run=policy_alone,
-        roles=(ROLE,),
+        roles=(GOAL, ROLE),
+        exercises=policy_exercises,
     ),
 )
