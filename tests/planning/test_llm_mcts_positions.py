@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from math import exp
 
 import pytest
 from household_homes import flat, own_task
