@@ -48,7 +48,7 @@ SLIPS: Final = 0.1
 """Probability that a seeker does anything instead."""
 
 ASKED: Final = 4
-"""Moments of one way that are asked about: more would have little more text in common."""
+"""Moments of one way that are asked about, at most; the more, the fewer tasks are learned from."""
 
 _HELD_OUT: Final = (
     *(("seen", name) for name in CLASSES if name.startswith("novel")),
