@@ -11,12 +11,11 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, TypeAlias
 
-from bench_engine import engine, forget, lengths
+from bench_engine import engine, forget, lengths, plain_scores, together
 from harness import AnswersDifferError, Finding, medians, parser, report
 
 from llm_serving.request import Message
 from llm_serving.scoring import tail_scores, trie_scores
-from llm_serving.vllm_adapter import VllmJob
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -54,26 +53,15 @@ def prompts() -> list[tuple[Message, ...]]:
 
 
 async def plain(engine: VllmEngine) -> tuple[Scores, int]:
-    """One request per action with `prompt_logprobs`, as vLLM offers it.
+    """One request per action, as vLLM offers it.
 
     Returns:
         log-probabilities, shape [states][actions], and the number of tokens computed.
     """
-    from vllm import SamplingParams
-
-    params = SamplingParams(temperature=0, max_tokens=1, prompt_logprobs=0, flat_logprobs=True)
-
-    async def one(prompt: tuple[Message, ...], action: str) -> tuple[float, int]:
-        tokens = engine.choice_tokens(action)
-        ids = engine.encode(prompt).token_ids + tokens
-        result = await engine.submit(VllmJob(ids, (), params))
-        assert result.prompt_logprobs is not None
-        return sum(result.prompt_logprobs[-len(tokens) :]), len(ids)
-
-    rows = await asyncio.gather(
-        *(asyncio.gather(*(one(prompt, action) for action in ACTIONS)) for prompt in prompts())
+    rows = await together(
+        [plain_scores(engine, engine.encode(prompt), ACTIONS) for prompt in prompts()]
     )
-    return [[score for score, _ in row] for row in rows], sum(n for row in rows for _, n in row)
+    return [scores for scores, _ in rows], sum(count for _, count in rows)
 
 
 async def ours(engine: VllmEngine, way: Way) -> tuple[Scores, int]:

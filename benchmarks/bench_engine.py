@@ -7,6 +7,8 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from harness import AnswersDifferError
+
 from llm_planning.environments.minecraft.domain import Minecraft
 from llm_planning.environments.minecraft.option_language import Option
 from llm_planning.environments.minecraft.tasks import TASKS
@@ -16,6 +18,7 @@ from llm_planning.planners.tree_of_options.settings import FeasibleSearchSetting
 from llm_planning.planners.tree_of_options.states import OptionQuestion, OptionState
 from llm_planning.roles import Engines
 from llm_serving.config import EngineConfig
+from llm_serving.vllm_adapter import VllmJob
 from llm_serving.vllm_engine import VllmEngine
 
 if TYPE_CHECKING:
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 
     from llm_serving.config import StructuredBackend
     from llm_serving.engine import Engine
-    from llm_serving.request import Message
+    from llm_serving.request import EncodedPrompt, Message
 
 T = TypeVar("T")
 MODEL = "smollm2-135m-instruct"
@@ -114,6 +117,33 @@ async def together(work: Sequence[Awaitable[T]]) -> list[T]:
 async def in_turn(work: Sequence[Awaitable[T]]) -> list[T]:
     """Awaits one after the other."""
     return [await one for one in work]
+
+
+async def plain_scores(
+    engine: VllmEngine, prompt: EncodedPrompt, choices: Sequence[str]
+) -> tuple[list[float], int]:
+    """One request per choice with `prompt_logprobs`, as vLLM offers it.
+
+    They switch vLLM's prefix cache off, so the prompt is computed again for every choice.
+
+    Returns:
+        log-probabilities of the choices with their terminators, shape [choices], and the number of
+        tokens computed.
+    """
+    from vllm import SamplingParams
+
+    params = SamplingParams(temperature=0, max_tokens=1, prompt_logprobs=0, flat_logprobs=True)
+
+    async def one(choice: str) -> tuple[float, int]:
+        tokens = engine.choice_tokens(choice)
+        ids = prompt.token_ids + tokens
+        result = await engine.submit(VllmJob(ids, (), params))
+        if result.prompt_logprobs is None:
+            raise AnswersDifferError("vLLM gave no log-probabilities of the prompt")
+        return sum(result.prompt_logprobs[-len(tokens) :]), len(ids)
+
+    rows = await together([one(choice) for choice in choices])
+    return [score for score, _ in rows], sum(count for _, count in rows)
 
 
 def forget(engine: VllmEngine) -> None:

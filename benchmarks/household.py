@@ -1,30 +1,66 @@
-"""Uniform random actions in a home: the simulator in batches and one by one, and objects.
+"""A home: rollouts beside one of objects, and a decision beside one that asks node by node.
 
-The peer is a home as a newcomer writes it: rooms, places and things are objects, the possible
-actions are listed anew for every step, and a rollout begins with a copy of the home. All three walk
-by the same draws, and their walks are compared before anything is timed. Tasks are the first of
-each class and home. Seconds are those the thread spent computing.
+Rollouts are of uniform random actions. The peer is a home as a newcomer writes it: rooms, places
+and things are objects, the possible actions are listed anew for every step, and a rollout begins
+with a copy of the home. All three walk by the same draws, and their walks are compared before
+anything is timed. Tasks are the first of each class and home. Seconds are those the thread spent
+computing.
+
+The decision is the first of one task: Algorithm 1 of LLM-MCTS with the planner's defaults and the
+bundled model's exact π. Ours asks for π at a node's second visit, several nodes at the same moment,
+and the prefix cache keeps what prompts share. The peer asks when a node is made, one node after
+another, and computes the prompt again for every action. Both search with the same draws. With one
+simulation in flight, N, Q and π of all actions have to be equal; with several, the action.
+
+The peer would take hours. Its search is answered by tail scoring. One in `SAMPLED` of its questions
+is asked in its own way too: the log-probabilities are compared, and its seconds per token, times
+the tokens of all its questions, are the peer's seconds.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import asyncio
+from dataclasses import dataclass
 from random import Random
+from time import perf_counter
 from time import thread_time as clock
 from typing import TYPE_CHECKING
 
 import numpy as np
+from bench_engine import engine, forget, plain_scores
 from harness import AnswersDifferError, Finding, medians, parser, report
+from naive_home import ObjectHome
 
+from llm_planning.environments.household.domain import Household
 from llm_planning.environments.household.home import BUNDLED, bundled_home
-from llm_planning.environments.household.rules import NOWHERE, Rules, State
+from llm_planning.environments.household.observations import observation_text
+from llm_planning.environments.household.rules import NOWHERE
 from llm_planning.environments.household.simulator import Batch, Simulator
 from llm_planning.environments.household.tasks import CLASSES, TaskMaker
+from llm_planning.planners.any_domain.decisions import statistics_of
+from llm_planning.planners.any_domain.roles import ActWording
+from llm_planning.planners.any_domain.search_agents import best_edge
+from llm_planning.planners.llm_mcts.cosine import make_policy
+from llm_planning.planners.llm_mcts.examples import similar_instances, worked_examples
+from llm_planning.planners.llm_mcts.search import BelievedHome, Past, UniformRollouts
+from llm_planning.planners.llm_mcts.settings import LlmMctsSettings
+from llm_planning.roles import Engines
+from llm_planning.search import Node, by_sums, search, select_by_puct
+from llm_serving.engine import MeteredEngine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
+    from llm_planning.environments.household.rules import Action, State
     from llm_planning.environments.household.tasks import Task
+    from llm_planning.planners.any_domain.decisions import ActionStatistics
+    from llm_planning.planners.any_domain.roles import Situation
+    from llm_planning.planners.llm_mcts.cosine import PolicyKind
+    from llm_planning.priors import Prior
+    from llm_planning.search.driver import ExpandAt
+    from llm_serving.engine import Engine
+    from llm_serving.request import Prompt, Scores
+    from llm_serving.vllm_engine import VllmEngine
 
 BATCH = 256
 DEPTH = 30
@@ -35,129 +71,14 @@ ROLLOUTS = 20
 BATCHES = 2
 """Of each task."""
 
+SETTINGS = LlmMctsSettings()
+WIDTH = 8
+SAMPLED = 40
+TOLERANCE = 1e-3
+"""Nats, and differences of π."""
 
-@dataclass(eq=False)
-class Thing:
-    """Something that can be moved."""
-
-    name: str
-    number: int
-
-
-@dataclass(eq=False)
-class Place:
-    """A container or a surface."""
-
-    name: str
-    room: str
-    container: bool
-    things: list[Thing] = field(default_factory=list)
-    is_open: bool = False
-
-    @property
-    def seen(self) -> list[Thing]:
-        """The things that someone in the room sees there."""
-        if self.container and not self.is_open:
-            return []
-        return sorted(self.things, key=lambda thing: thing.number)
-
-
-@dataclass(eq=False)
-class ObjectHome:
-    """A home of objects, in which an agent acts."""
-
-    rooms: list[str]
-    places: list[Place]
-    wanted: list[tuple[str, str, int]]
-    hands: int
-    room: str
-    at: Place | None = None
-    held: list[Thing] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, rules: Rules, state: State) -> ObjectHome:
-        """The home of a start."""
-        home = rules.home
-        places = [
-            Place(
-                one.name,
-                home.rooms[one.room],
-                one.container,
-                [Thing(rules.things[number], number) for number in things],
-            )
-            for one, things in zip(home.places, state.places, strict=True)
-        ]
-        goal = [tuple(one) for one in rules.goal]
-        return cls(list(home.rooms), places, goal, rules.hands, home.rooms[state.room])
-
-    def copy(self) -> ObjectHome:
-        """A copy that can be changed. Nobody holds anything yet, or is close to anything."""
-        places = [
-            Place(one.name, one.room, one.container, list(one.things), one.is_open)
-            for one in self.places
-        ]
-        return ObjectHome(self.rooms, places, self.wanted, self.hands, self.room)
-
-    def actions(self) -> list[tuple[str, Place | Thing | str]]:
-        """The possible actions."""
-        found: list[tuple[str, Place | Thing | str]] = [
-            ("room", room) for room in self.rooms if room != self.room
-        ]
-        here = self.at.seen if self.at else []
-        known = {thing.name for thing in here}
-        for place in self.places:
-            if place.room == self.room and place is not self.at:
-                found.append(("place", place))
-                for thing in place.seen:
-                    if thing.name not in known:
-                        known.add(thing.name)
-                        found.append(("place", place))
-        if self.at is None:
-            return found
-        if self.at.container:
-            found.append(("turn", self.at))
-        if len(self.held) < self.hands:
-            found += [("grab", thing) for thing in {one.name: one for one in here}.values()]
-        if not self.at.container or self.at.is_open:
-            found += [("put", thing) for thing in {one.name: one for one in self.held}.values()]
-        return found
-
-    def act(self, action: tuple[str, Place | Thing | str]) -> None:
-        """Carries out a possible action."""
-        match action:
-            case ("room", str(room)):
-                self.room, self.at = room, None
-            case ("place", Place() as place):
-                self.at = place
-            case ("turn", Place() as place):
-                place.is_open = not place.is_open
-            case ("grab", Thing() as thing):
-                assert self.at is not None
-                self.at.things.remove(thing)
-                self.held = sorted([*self.held, thing], key=lambda one: one.number)
-            case ("put", Thing() as thing):
-                assert self.at is not None
-                self.held.remove(thing)
-                self.at.things.append(thing)
-
-    def won(self) -> bool:
-        """Whether the goal is reached."""
-        return all(
-            sum(thing.name == name for thing in place.things) >= count
-            for name, where, count in self.wanted
-            for place in self.places
-            if place.name == where
-        )
-
-    def rollout(self, draw: Callable[[], float]) -> float:
-        """1 if the goal is reached, 0 if it is not."""
-        now = self.copy()
-        for _ in range(DEPTH):
-            actions = now.actions()
-            now.act(actions[int(draw() * len(actions))])
-            if now.won():
-                return 1.0
-        return 0.0
+PAPER = 67.83
+"""Seconds of a decision in the paper (Table 3), with GPT-3.5."""
 
 
 def same_walks(task: Task) -> None:
@@ -200,7 +121,7 @@ def in_batches(tasks: Sequence[Task]) -> float:
     begun = clock()
     for simulator, start in simulators:
         for seed in range(BATCHES):
-            simulator.rollouts([start], each=BATCH, depth=DEPTH, gamma=0.95, seed=seed)
+            simulator.rollouts([start], each=BATCH, depths=[DEPTH], gamma=0.95, seeds=[seed])
     return clock() - begun
 
 
@@ -222,13 +143,214 @@ def with_objects(tasks: Sequence[Task]) -> float:
     begun = clock()
     for home in homes:
         for _ in range(ROLLOUTS):
-            home.rollout(draw)
+            home.rollout(draw, depth=DEPTH)
+    return clock() - begun
+
+
+# A DECISION --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A decision, and what it took.
+
+    Attributes:
+        action: that was chosen.
+        options: the statistics of all actions.
+        seconds: of the search.
+        questions: for π.
+    """
+
+    action: str
+    options: tuple[ActionStatistics, ...]
+    seconds: float
+    questions: int
+
+
+async def decide(
+    world: Household, policy: Prior[Situation] | None, *, ask: ExpandAt, width: int
+) -> Decided:
+    """Decides at the start of a task.
+
+    The first simulation adds the root, and π is asked for there, in both ways of asking. So their
+    later simulations have the same draws.
+
+    Args:
+        world: the home. Every place is believed to be as likely as any other.
+        policy: π; None for the uniform one.
+        ask: the visit of a node at which π is asked for.
+        width: simulations in flight at once.
+    """
+    rules, start, rng = world.rules, world.start(0), Random("search")
+    belief = world.first_belief(start).filled(Random("others"))
+    root: Node[State, Action] = Node()
+    model = BelievedHome(
+        rules,
+        draw=belief.draw,
+        actions=rules.actions,
+        past=Past((), observation_text(belief.now, rules), belief),
+        policy=policy,
+        see=rules.observe,
+        value=UniformRollouts(
+            rules,
+            each=SETTINGS.rollouts,
+            depth=SETTINGS.depth,
+            gamma=SETTINGS.gamma,
+            width=width,
+        ),
+        reward=SETTINGS.goal_reward,
+    )
+
+    async def simulate(simulations: int, at: ExpandAt) -> None:
+        await search(
+            root,
+            model,
+            select=select_by_puct(c=SETTINGS.c),
+            backup=by_sums(gamma=SETTINGS.gamma),
+            simulations=simulations,
+            width=width,
+            max_depth=SETTINGS.depth,
+            expand_at=at,
+            rng=rng,
+        )
+
+    begun = perf_counter()
+    await simulate(1, "first")
+    await simulate(SETTINGS.simulations - 1, ask)
+    best = best_edge(root, rng)
+    seconds = perf_counter() - begun
+    assert best is not None
+    questions = 0 if policy is None else policy.questions
+    return Decided(str(best.action), statistics_of(root), seconds, questions)
+
+
+class NodeByNode(MeteredEngine):
+    """Counts what an engine without a cache computes that scores every action by itself.
+
+    Args:
+        engine: answers.
+
+    Attributes:
+        tokens: that it would compute.
+        tokens_once: that it would compute if it computed each prompt once.
+        sampled: (seconds, tokens) of the questions that were asked so.
+        gap: the largest difference of their log-probabilities, in nats.
+    """
+
+    def __init__(self, engine: VllmEngine) -> None:
+        super().__init__(engine)
+        self._opened = engine
+        self.tokens = self.tokens_once = 0
+        self.sampled: list[tuple[float, int]] = []
+        self.gap = 0.0
+        self._asked = 0
+
+    async def _score(
+        self, prompt: Prompt, choices: Sequence[str], role: str, adapter: str | None
+    ) -> Scores:
+        scores = await super()._score(prompt, choices, role, adapter)
+        encoded = self._opened.encode(prompt)
+        prompted = len(encoded.token_ids)
+        written = sum(len(self._opened.choice_tokens(choice)) for choice in choices)
+        self.tokens += len(choices) * prompted + written
+        self.tokens_once += prompted + written
+        self._asked += 1
+        if self._asked % SAMPLED == 1:
+            begun = perf_counter()
+            plainly, tokens = await plain_scores(self._opened, encoded, choices)
+            self.sampled.append((perf_counter() - begun, tokens))
+            gaps = (abs(a - b) for a, b in zip(plainly, scores.logprobs, strict=True))
+            self.gap = max(self.gap, *gaps)
+        return scores
+
+    @property
+    def seconds(self) -> float:
+        """What its questions would take."""
+        seconds, tokens = map(sum, zip(*self.sampled, strict=True))
+        return self.tokens * seconds / tokens
+
+
+def same_statistics(one: Decided, other: Decided) -> bool:
+    """Whether two searches agree in N, Q and π of every action."""
+    pairs = zip(one.options, other.options, strict=True)
+    return one.action == other.action and all(
+        (a.action, a.visits, a.value) == (b.action, b.visits, b.value)
+        and abs(a.prior - b.prior) < TOLERANCE
+        for a, b in pairs
+    )
+
+
+def decision(task: Task) -> Finding:
+    """Compares the searches of one decision with the bundled model, and times them.
+
+    Raises:
+        AnswersDifferError: they do not choose the same action, or log-probabilities differ.
+    """
+    world = Household(task)
+    with engine() as opened:
+        similar = similar_instances(world.goal, k=SETTINGS.examples, engine=opened)
+        wording = ActWording(world, examples=worked_examples(asyncio.run(similar)))
+
+        def run(asked: Engine, kind: PolicyKind, ask: ExpandAt, width: int) -> Decided:
+            forget(opened)
+            policy = make_policy(kind, Engines(asked), wording=wording, seed=0)
+            return asyncio.run(decide(world, policy, ask=ask, width=width))
+
+        # What is compiled at a first answer is compiled before.
+        run(opened, "cosine", "second", WIDTH)
+        ours = MeteredEngine(opened)
+        lazily = run(ours, "exact", "second", WIDTH)
+        in_turn = run(opened, "exact", "second", 1)
+        drawn = run(opened, "cosine", "second", WIDTH)
+        peer = NodeByNode(opened)
+        created = run(peer, "exact", "first", 1)
+    if peer.gap > TOLERANCE:
+        raise AnswersDifferError(f"log-probabilities are {peer.gap} nats apart")
+    if not same_statistics(created, in_turn):
+        raise AnswersDifferError("asked at the second visit, the tree is another")
+    if lazily.action != created.action:
+        raise AnswersDifferError(f"{lazily.action!r} is chosen, not {created.action!r}")
+    usage = ours.counters.roles["prior"]
+    return Finding(
+        label=f"one decision of {SETTINGS.simulations} simulations, node by node over ours",
+        measured=peer.seconds / lazily.seconds,
+        unit="x",
+        bound="at least",
+        target=8,
+        details={
+            "task": task.name,
+            "action": lazily.action,
+            "seconds": lazily.seconds,
+            "seconds_one_in_flight": in_turn.seconds,
+            "seconds_with_drawn_answers": drawn.seconds,
+            "seconds_of_the_paper": PAPER,
+            "seconds_node_by_node": peer.seconds,
+            "seconds_sampled": sum(seconds for seconds, _ in peer.sampled),
+            "questions": lazily.questions,
+            "questions_at_creation": created.questions,
+            "tokens": usage.prompt_tokens - usage.cached_tokens,
+            "tokens_node_by_node": peer.tokens,
+            "tokens_node_by_node_each_prompt_once": peer.tokens_once,
+            "tokens_sampled": sum(tokens for _, tokens in peer.sampled),
+            "gap_nats": peer.gap,
+        },
+    )
+
+
+def without_a_model(tasks: Sequence[Task]) -> float:
+    """Seconds of a decision at the start of each task, without a model."""
+    worlds = [Household(task) for task in tasks]
+    begun = clock()
+    for world in worlds:
+        asyncio.run(decide(world, None, ask="second", width=1))
     return clock() - begun
 
 
 def main() -> None:
     """Runs the benchmark."""
-    options = parser(__doc__).parse_args()
+    options = parser(__doc__)
+    options.add_argument("--no-model", action="store_true", help="leave out what asks the model")
+    arguments = options.parse_args()
     makers = [TaskMaker(bundled_home(name)) for name in BUNDLED]
     tasks = [maker.task(name, 1, seed=1) for maker in makers for name in CLASSES]
     for task in tasks:
@@ -238,6 +360,7 @@ def main() -> None:
             "batches": lambda: in_batches(tasks),
             "one by one": lambda: one_by_one(tasks),
             "objects": lambda: with_objects(tasks),
+            "decisions": lambda: without_a_model(tasks),
         },
         repeats=REPEATS,
     )
@@ -271,8 +394,16 @@ def main() -> None:
                 target=200_000,
                 details={"one by one over objects": single / objects},
             ),
+            Finding(
+                label=f"a decision of {SETTINGS.simulations} simulations without a model",
+                measured=1000 * seconds["decisions"] / len(tasks),
+                unit="ms",
+                bound="at most",
+                target=30,
+            ),
+            *([] if arguments.no_model else [decision(tasks[0])]),
         ],
-        as_json=options.json,
+        as_json=arguments.json,
     )
 
 

@@ -23,7 +23,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from bench_engine import engine, forget, in_turn, lengths, timed, together
+from bench_engine import engine, forget, in_turn, lengths, plain_scores, timed, together
 from harness import AnswersDifferError, Finding, medians, parser, report
 from naive_textworld import NaiveGame
 
@@ -39,7 +39,6 @@ from llm_planning.planners.mc_dml.search import Position, SearchParts, observe, 
 from llm_planning.priors import action_prompt, make_prior
 from llm_planning.search import edges_below, select_by_puct
 from llm_serving.models.folders import cache_folder
-from llm_serving.vllm_adapter import VllmJob
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -357,20 +356,9 @@ def shortest(opened: Engine, situation: GameSituation) -> EncodedPrompt:
 
 
 async def plain(opened: VllmEngine, situation: GameSituation) -> Sequence[float]:
-    """One request per action with `prompt_logprobs`, as vLLM offers it."""
-    from vllm import SamplingParams
-
-    params = SamplingParams(temperature=0, max_tokens=1, prompt_logprobs=0, flat_logprobs=True)
-    prompt = shortest(opened, situation).token_ids
-
-    async def one(action: str) -> float:
-        tokens = opened.choice_tokens(action)
-        result = await opened.submit(VllmJob(prompt + tokens, (), params))
-        if result.prompt_logprobs is None:
-            raise AnswersDifferError("vLLM gave no log-probabilities of the prompt")
-        return sum(result.prompt_logprobs[-len(tokens) :])
-
-    return await together([one(action) for action in situation.actions])
+    """One request per action, as vLLM offers it."""
+    scores, _ = await plain_scores(opened, shortest(opened, situation), situation.actions)
+    return scores
 
 
 def _gap(one: Rows, other: Rows) -> float:

@@ -13,7 +13,10 @@ from llm_planning.endings import UsageError
 from llm_planning.model_configs import DEFAULT_MODEL
 
 DomainArgument = Annotated[
-    str, typer.Argument(metavar="DOMAIN", help="A domain with a teacher: a name, or FILE.py:CLASS.")
+    str,
+    typer.Argument(
+        metavar="DOMAIN", help="A domain that knows right answers: a name, or FILE.py:CLASS."
+    ),
 ]
 ModelOption = Annotated[
     str, typer.Option(parser=name, help="The model to teach: a bundled name, a folder or a hub id.")
@@ -82,7 +85,7 @@ def distill(
 
     Writes an adapter in PEFT's format; `run --model DIR` plans with it. May be killed at any moment
     and go on with --resume. Exits with 1 if the model, a file or the training failed; with 2 if the
-    domain has no teacher or a name does not exist.
+    domain knows no right answers or a name does not exist.
     """
     from llm_planning.commands import distill as commands
 

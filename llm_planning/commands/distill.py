@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from contextlib import contextmanager
@@ -29,8 +28,9 @@ from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.interrupts import heard_while_loading
 from llm_planning.names import remedy
 from llm_planning.planners.tree_of_options.rules import INFEASIBLE
+from llm_planning.priors import ROLE
 from llm_planning.registry import exercise_makers, find_domain
-from llm_planning.roles.exercises import HELD_OUT, VERDICT
+from llm_planning.roles.exercises import GENERAL_WORDS, HELD_OUT, VERDICT
 from llm_planning.roles.measuring import digest
 from llm_planning.running import REFUSALS
 from llm_serving.errors import AdapterError, UnknownModelError
@@ -165,8 +165,10 @@ def distill(
         made = {"adapter": str(out / ADAPTER), "card": card.to_json(), "curve": done.curve}
         say(json.dumps(made))
         return
-    _print_curve(done.curve)
-    say(f"plan with it: llm-planning run too --model {out / ADAPTER}")
+    if done.curve[0]["figures"]:
+        _print_curve(done.curve)
+    planner = "llm-policy" if roles == (ROLE,) else "too"
+    say(f"plan with it: llm-planning run {planner} --domain {domain} --model {out / ADAPTER}")
 
 
 def _check_out(out: Path, *, resume: bool, merged: bool) -> None:
@@ -230,7 +232,7 @@ def _student(folder: Path) -> tuple[Model, str]:
 def _words(makers: Makers) -> str:
     """The hash of the words of a taught model; a role without such words is asked as ever."""
     words = [maker.taught_words for maker, _ in makers if maker.taught_words]
-    return words[0] if words else hashlib.sha256(b"").hexdigest()
+    return words[0] if words else GENERAL_WORDS
 
 
 def exam_of(course: Course, tokenizer: LessonTokenizer) -> list[Lesson]:
@@ -271,10 +273,12 @@ def _makers(domain: str, lessons: LessonOptions) -> Makers:
     """The makers of the exercises, each with its roles that are taught."""
     with refusing(*REFUSALS):
         spec = find_domain(domain)
-        if spec.teacher is None:
-            teachable = " and ".join(one.name for one in DOMAINS.values() if one.teacher)
-            raise UsageError(f"{domain} has no teacher, so nothing can be taught; see {teachable}")
         made = exercise_makers(spec.holding_out(lessons.hold_out or ()), words="taught")
+        if not made:
+            able = (one.name for one in DOMAINS.values() if exercise_makers(one, words="taught"))
+            raise UsageError(
+                f"{domain} knows no right answers, so nothing can be taught; see {', '.join(able)}"
+            )
     for role in lessons.roles:
         if role not in made:
             raise UsageError(f"--role {role}: {domain} has no such role; {remedy(role, made)}")
@@ -302,7 +306,8 @@ class _Report:
 
     def examine(self, network: Network) -> Mapping[str, float]:
         """Role -> share of held-out questions whose right answer is the likeliest in each token."""
-        self._shares = shares_right(network, self._exam)
+        if self._exam:
+            self._shares = shares_right(network, self._exam)
         return self._shares
 
     def __call__(self, now: Progress) -> None:

@@ -31,6 +31,7 @@ from llm_planning.interrupts import heard_while_loading
 from llm_planning.model_configs import configuration, split_adapter
 from llm_planning.planners.measure.specs import MeasureSettings, exercises_of
 from llm_planning.registry import exercise_makers, find_domain, why_unmeasured
+from llm_planning.roles.exercises import GENERAL_WORDS
 from llm_planning.roles.measuring import digest
 from llm_planning.running import REFUSALS, prepare, source_of
 from llm_serving.errors import EngineConfigError
@@ -135,7 +136,7 @@ def _taught_roles(model: str, domain: DomainSpec) -> Sequence[str]:
         if adapter is None
         else read_adapter(adapter_folder(config.adapters[adapter])).taught
     )
-    if taught is None:
+    if taught is None or taught.words_sha256 == GENERAL_WORDS:
         return ()
     makers = exercise_makers(domain, words="taught").values()
     if taught.words_sha256 in {maker.taught_words for maker in makers}:

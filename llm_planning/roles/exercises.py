@@ -6,6 +6,7 @@ asked in the planner's own words, through the same engine and the same constrain
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence  # noqa: TC003 (type aliases)
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Protocol, TypeAlias
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 Words: TypeAlias = Literal["general", "taught"]
 """The words in which a role is asked: those for any model, or those for a model that was taught."""
+
+GENERAL_WORDS: Final = hashlib.sha256(b"").hexdigest()
+"""The hash on the card of a model that was taught in the words in which any model is asked."""
 
 VERDICT = "verdict"
 """The aspect of `Exercise.kinds` that says what is right, if an oracle errs by that."""

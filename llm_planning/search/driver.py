@@ -129,9 +129,9 @@ async def search(
         width: the most simulations in flight at once.
         max_depth: actions from the root after which a simulation ends; None for no limit.
         expand_at: the visit that expands a node. `first`: the first visit expands and evaluates
-            the node (Tree of Options, LLM-MCTS). `second`: the first visit only evaluates the node;
-            the second expands it, selects an action there and evaluates the node that this leads to
-            (MC-DML). The root is expanded at once.
+            the node (Tree of Options). `second`: the first visit only evaluates the node; the
+            second expands it, selects an action there and evaluates the node that this leads to
+            (MC-DML, LLM-MCTS). The root is expanded at once.
         rng: every launch gets a random stream of its own from it. By default its seed is N(root),
             so that a search which continues a tree does not repeat earlier draws.
         before_select: see `BeforeSelect`; while a descent waits, nothing is launched or backed up.

@@ -88,6 +88,10 @@ CALLS: tuple[str, ...] = (
     f"run uct {_HOME} --set simulations=2 --set home=flat.yaml --set problem=2 --set hands=2",
     f"run uct {_HOME} --set simulations=2 --set goal='an apple on the bed' --set belief=law",
     f"run react {_HOME} --set roles=rules --set sight=full --set class=comp --set home=unseen",
+    f"run llm-mcts {_HOME} --set simulations=2 --set roles=rules --set width=2 --set rollouts=20",
+    f"run llm-mcts-plus {_HOME} --set simulations=2 --set roles=rules --set interpretation=asked "
+    "--set home=flat.yaml --json",
+    f"run llm-mcts-policy {_HOME} --set roles=rules --set choice=majority --trace trace.jsonl",
     f"run xenon {_XENON} --set save=saved.json",
     "run xenon --model none --task 67-goals --set prior=table12 --set plans=1 --set steps=40 "
     "--set requirements=3",

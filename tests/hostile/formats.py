@@ -104,6 +104,7 @@ _IN_HOME = "run uct --domain household --model none --set moves=1 --set simulati
 _READ_HOME = (
     f"{_IN_HOME} --set home={{}} --json",
     f"{_IN_HOME} --set home={{}} --set goal='two apples on the bench'",
+    f"{_IN_HOME.replace(' uct', ' llm-mcts-plus')} --set home={{}} --set roles=rules",
 )
 _READ_ENCODER = (
     "models path {}",

@@ -150,6 +150,14 @@ def test_a_model_is_asked_in_the_words_that_it_was_taught(served, monkeypatch):
     assert "was taught other words" in said.stderr
 
 
+def test_a_model_that_was_taught_the_general_words_is_asked_without_a_remark(served, monkeypatch):
+    monkeypatch.setattr(roles_module, "GENERAL_WORDS", TAUGHT.words_sha256)
+    asked = ("minecraft", "--role", "reward", "--questions", "2", "--model", "a-taught-one")
+    said = invoke(*asked, "--json")
+    assert words_of(said) == {"reward": "general"}
+    assert "other words" not in said.stderr
+
+
 def test_what_is_printed(served):
     ended = invoke("minecraft", "--role", "feasibility", "--role", "propose", "--questions", "10")
     assert ended.exit_code == 0, ended.stderr

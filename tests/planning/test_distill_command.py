@@ -15,6 +15,7 @@ from llm_planning.environments.minecraft.domain import MINECRAFT, Minecraft
 from llm_planning.planners.tree_of_options.exercises import ROLES
 from llm_planning.planners.tree_of_options.prompts import taught_words
 from llm_planning.registry import exercise_makers
+from llm_planning.roles.exercises import GENERAL_WORDS
 from llm_serving.models import read_adapter, read_card, resolve
 
 MODEL = "smollm2-135m-instruct"
@@ -107,7 +108,7 @@ def test_what_is_held_out_is_in_no_chat(tmp_path):
     ("arguments", "says"),
     [
         (["minecraft"], "--out is missing"),
-        (["textgame", "--out", "out"], "textgame has no teacher"),
+        (["textgame", "--out", "out"], "textgame knows no right answers"),
         (["minecarft", "--out", "out"], "minecraft"),
         (["minecraft", "--out", "out", "--role", "propse"], "propose"),
         (["minecraft", "--out", "out", "--hold-out", "comPass"], "cannot hold out 'comPass'"),
@@ -170,6 +171,54 @@ def test_a_short_training_writes_an_adapter_that_is_a_model(tmp_path, monkeypatc
     )
     assert other.exit_code == 1
     assert "minutes" in other.stderr
+
+
+@pytest.mark.slow  # it trains the bundled model for a batch or two, twice
+def test_a_world_without_a_teacher_teaches_the_prior(tmp_path, monkeypatch):
+    """At home there are held-out questions; of a world of one's own there are none."""
+    monkeypatch.setattr("llm_planning.commands.distill.EXAM", 2)
+    own = tmp_path / "corridor.py"
+    own.write_text(CORRIDOR)
+    for domain, curve in (("household", True), (f"{own}:Corridor", False)):
+        out = tmp_path / domain.rpartition(":")[2]
+        options = ("--minutes", "0.05", "--states", "1", "--rank", "4")
+        ended = invoke("distill", domain, "--out", str(out), *options)
+        assert ended.exit_code == 0, ended.stderr
+        card = read_card(out / "adapter")
+        assert (card.domain, card.roles, card.words_sha256) == (domain, ("prior",), GENERAL_WORDS)
+        assert ("likeliest" in ended.stdout) == curve
+        assert f"run llm-policy --domain {domain} --model" in ended.stdout.replace("\n", "")
+
+
+CORRIDOR = """
+from llm_planning import Domain, Step
+
+
+class Corridor(Domain):
+    goal = "Reach room 6."
+
+    def start(self, seed):
+        return 0
+
+    def describe(self, state):
+        return f"You are in room {state}."
+
+    def actions(self, state):
+        return [] if state == 6 else ["forward", "back"]
+
+    def step(self, state, action, rng):
+        after = max(state + (1 if action == "forward" else -1), 0)
+        return Step(after, float(after == 6), after == 6)
+
+    def success(self, state):
+        return state == 6
+
+    def feasible(self, state, action):
+        return None
+
+    def advise(self, state):
+        return ["forward"] * (6 - state)
+"""
 
 
 class Seldom:

@@ -108,10 +108,11 @@ def test_rollouts_return_what_walks_by_the_rules_return(tmp_path, limit):
     simulator = Simulator(rules)
     states = [rules.start(Random(seed)) for seed in range(3)]
     states.append(states[0]._replace(steps=limit - 4))
-    values = simulator.rollouts(states, each=40, depth=20, gamma=0.9, seed=5)
+    values = simulator.rollouts(
+        states, each=40, depths=[20] * len(states), gamma=0.9, seeds=range(len(states))
+    )
     assert values.shape == (4, 40)
-    shares = np.random.default_rng(5)
-    drawn = np.array([shares.random(160) for _ in range(20)]).T.reshape(4, 40, 20)
+    drawn = [np.random.default_rng(seed).random((20, 40)).T for seed in range(4)]
     for state, some, returns in zip(states, drawn, values, strict=True):
         for row, value in zip(some, returns, strict=True):
             expected, now = 0.0, state
@@ -148,9 +149,9 @@ def test_a_rollout_from_the_end_is_worth_nothing(tmp_path):
     simulator = Simulator(rules)
     start = rules.start(Random(1))
     late = start._replace(steps=30)
-    assert simulator.rollouts([late], each=2, depth=20, gamma=1, seed=1).tolist() == [[0, 0]]
+    assert simulator.rollouts([late], each=2, depths=[20], gamma=1, seeds=[1]).tolist() == [[0, 0]]
     assert simulator.rollout(late, depth=20, gamma=1.0, rng=Random(1)) == 0
     won = start._replace(places=((1,), (0, 0), (2,), (3,)))
     assert rules.success(won)
-    assert simulator.rollouts([won], each=2, depth=20, gamma=1, seed=1).tolist() == [[0, 0]]
+    assert simulator.rollouts([won], each=2, depths=[20], gamma=1, seeds=[1]).tolist() == [[0, 0]]
     assert simulator.rollout(won, depth=20, gamma=1.0, rng=Random(1)) == 0

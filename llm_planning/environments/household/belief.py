@@ -53,6 +53,11 @@ class Belief:
         """The belief after the first observation o_0; all containers are closed."""
         return cls(rules, prior, first, (None,) * len(rules.home.places))._with(first)
 
+    @classmethod
+    def of_state(cls, rules: Rules, state: State) -> Belief:
+        """The belief of someone who knows the state."""
+        return cls(rules, rules.law, rules.observe(state), state.places, state.opened, state.steps)
+
     def after(self, observation: Observation) -> Belief:
         """The belief after one more action and its observation."""
         return replace(self._with(observation), steps=self.steps + 1)
@@ -76,12 +81,11 @@ class Belief:
     @cached_property
     def hidden(self) -> tuple[int, ...]:
         """The things that were never seen, once for each."""
-        known = [*self.now.held, *(thing for things in self.seen if things for thing in things)]
-        return tuple(
-            thing
-            for thing, number in enumerate(self.rules.number)
-            for _ in range(number - known.count(thing))
-        )
+        left = list(self.rules.number)
+        for things in (self.now.held, *filter(None, self.seen)):
+            for thing in things:
+                left[thing] -= 1
+        return tuple(thing for thing, number in enumerate(left) for _ in range(number))
 
     def probabilities(self, thing: int) -> tuple[float, ...]:
         """Where a hidden thing is, shape [places]."""
@@ -98,9 +102,10 @@ class Belief:
         ends = {place for one, place, _ in self.rules.wanted if one == thing}
         prior = self.prior[thing]
         weights = tuple(0.0 if place in ends else prior[place] for place in self.unseen)
-        if any(weights):
-            return weights
-        return tuple(float(place not in ends) for place in self.unseen)
+        if not any(weights):
+            weights = tuple(float(place not in ends) for place in self.unseen)
+        # Whoever has misread the goal may find that a thing is nowhere else than there.
+        return weights if any(weights) else (1.0,) * len(weights)
 
     @cached_property
     def _draws(self) -> tuple[tuple[int, tuple[float, ...]], ...]:
@@ -125,14 +130,17 @@ class Belief:
             lie[place] += things or ()
         return replace(self, others=tuple(map(tuple, lie)))
 
-    def draw(self, rng: Random) -> State:
-        """Draws s ~ b(s), with what `filled` drew; without it, other things are only where seen."""
+    @cached_property
+    def certain(self) -> State:
+        """What is known, and what `filled` drew. Hidden things of the goal are nowhere in it."""
         places = self.others or tuple(things or () for things in self.seen)
-        if self._draws:
-            lie = list(places)
-            for thing, cumulative in self._draws:
-                (place,) = rng.choices(self.unseen, cum_weights=cumulative)
-                lie[place] = tuple(sorted((thing, *lie[place])))
-            places = tuple(lie)
         now = self.now
         return State(now.room, now.at, self.opened, now.held, places, self.steps)
+
+    def draw(self, rng: Random) -> State:
+        """Draws s ~ b(s), with what `filled` drew; without it, other things are only where seen."""
+        state = self.certain
+        for thing, cumulative in self._draws:
+            (place,) = rng.choices(self.unseen, cum_weights=cumulative)
+            state = state.with_thing(thing, place)
+        return state

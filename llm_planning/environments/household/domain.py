@@ -5,6 +5,8 @@ Source: LLM-MCTS, Section 2.1 and Appendix A.
 
 from __future__ import annotations
 
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Final, Literal
@@ -15,7 +17,7 @@ from llm_kernels.files import at_home
 from llm_planning.domain import Domain, Step
 from llm_planning.environments.household.belief import Belief
 from llm_planning.environments.household.expert import Expert
-from llm_planning.environments.household.goals import goal_text, listed, read_goal
+from llm_planning.environments.household.goals import goal_text, read_goal
 from llm_planning.environments.household.home import BUNDLED, read_home
 from llm_planning.environments.household.observations import (
     Observation,
@@ -29,7 +31,7 @@ from llm_planning.specs import DomainSpec, check_task
 from llm_serving.yaml_file import file_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from llm_planning.domain import History
     from llm_planning.environments.household.belief import Prior
@@ -47,18 +49,24 @@ class KnownHousehold(Domain[State, Action]):
 
     Args:
         task: goal and start.
+        instruction: the goal in the user's own words.
 
     Attributes:
+        instruction: as given; by default the goal.
         rules: of the home and the goal.
         expert: plans by the rules.
+        wording: the layout of Listing 1 (Appendix F): actions are told in the rules, not listed for
+            each state, and of the past only what was done.
         traits: the `problem`, and the `optimum`, the expert's actions.
     """
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, *, instruction: str = "") -> None:
         self.rules: Rules = task.rules
         self.expert = Expert(task.rules)
         self.goal = goal_text(task.rules.goal, task.rules.home)
+        self.instruction = instruction or self.goal
         self.about = about(task.rules)
+        self.wording = _wording()
         self._task = task
 
     @property
@@ -90,6 +98,14 @@ class KnownHousehold(Domain[State, Action]):
         """The observation of a step; None where the state is known."""
         return None
 
+    def with_task(self, task: Task) -> KnownHousehold:
+        """The same view of another task."""
+        return KnownHousehold(task)
+
+    def first_belief(self, state: State, prior: Prior | None = None) -> Belief:  # noqa: ARG002
+        """What is believed at the start: the state itself."""
+        return Belief.of_state(self.rules, state)
+
     def success(self, state: State) -> bool:
         """Whether everything lies where the goal wants it."""
         return self.rules.success(state)
@@ -112,19 +128,34 @@ class Household(KnownHousehold):
     Args:
         task: goal and start.
         belief: the prior of `belief`: every place alike, or the law by which things are placed.
+        instruction: the goal in the user's own words.
     """
 
-    def __init__(self, task: Task, *, belief: BeliefName = "uniform") -> None:
-        super().__init__(task)
+    def __init__(
+        self, task: Task, *, belief: BeliefName = "uniform", instruction: str = ""
+    ) -> None:
+        super().__init__(task, instruction=instruction)
+        self._belief: BeliefName = belief
         places = len(self.rules.home.places)
         uniform: Prior = ((1.0,) * places,) * len(self.rules.things)
-        first = self.rules.observe(task.start)
         self._prior = self.rules.law if belief == "law" else uniform
-        self._believed: tuple[History, Belief] = (
-            (),
-            self._filled(Belief.at_start(self.rules, self._prior, first)),
-        )
+        first = self._filled(self.first_belief(task.start))
+        self._believed: tuple[History, Belief] = ((), first)
         self._first = self._believed[1]
+
+    def with_task(self, task: Task) -> Household:
+        """The same view of another task."""
+        return Household(task, belief=self._belief)
+
+    def first_belief(self, state: State, prior: Prior | None = None) -> Belief:
+        """b(s_0) after a look around.
+
+        Args:
+            state: the start, of which only what is in sight counts.
+            prior: of the places of things; by default the domain's own.
+        """
+        seen = self.rules.observe(state)
+        return Belief.at_start(self.rules, self._prior if prior is None else prior, seen)
 
     def observe(self, state: State) -> str:
         """What is in sight."""
@@ -152,29 +183,27 @@ class Household(KnownHousehold):
 
 
 def about(rules: Rules) -> str:
-    """How a home works, and which places its rooms have, in words."""
+    """How a home works, and which places its rooms have, in few words: every prompt has them."""
     home = rules.home
     hands = "one thing" if rules.hands == 1 else f"{rules.hands} things"
     rooms = (
-        f"In the {room}: {listed(home.places[place].name for place in places)}."
+        f"{room}: {', '.join(home.places[place].name for place in places) or 'nothing'}."
         for room, places in zip(home.rooms, rules.rooms, strict=True)
-        if places
     )
-    containers = [place.name for place in home.places if place.container]
     return " ".join(
         (
-            "You tidy a home. You see the room you are in: its places, what lies on surfaces, and "
-            "what is inside open containers. You can walk to any room, and to what you see. "
-            "Walking to a place makes you close to it and to all that lies there; walking to a "
-            "thing takes you to its place. Close to a container, you can open or close it. You "
-            f"can grab what is close and in sight, and hold {hands} at a time. What you hold can "
-            "be put on the surface or inside the open container that you are close to.",
-            f"You have {rules.limit} actions. At the start, all containers are closed, and nothing "
-            "that the goal names lies where the goal wants it.",
+            "Walk to any room, or to what you see. Walk to a thing to grab it, and to a place to "
+            f"open it or to put something there. Hold {hands} at most.",
             *rooms,
-            *((f"Containers are {listed(containers)}.",) if containers else ()),
         )
     )
+
+
+@cache
+def _wording() -> Mapping[str, str]:
+    """Template of a planner -> the blocks that replace its own."""
+    folder = files(__package__) / "prompts"
+    return {"act": (folder / "act.j2").read_text("utf-8")}
 
 
 TASKS: Final = ("rearrange",)
@@ -229,8 +258,8 @@ def _open(task: str, settings: HouseholdSettings) -> KnownHousehold:
             f"{needed} actions; raise it, or want less"
         )
     if settings.sight == "full":
-        return KnownHousehold(drawn)
-    return Household(drawn, belief=settings.belief)
+        return KnownHousehold(drawn, instruction=settings.goal)
+    return Household(drawn, belief=settings.belief, instruction=settings.goal)
 
 
 def _task(home: Home, settings: HouseholdSettings) -> Task:

@@ -90,7 +90,7 @@ class Expert:
             there = min(count, places[place].count(thing))
             keep[place, thing] = there
             missing += [(place, thing)] * (count - there)
-        needed = {thing for _, thing in missing}
+        needed = [thing for _, thing in missing]
         lie: list[tuple[int, int]] = []
         for place, things in enumerate(places):
             for thing in things:
@@ -100,10 +100,13 @@ class Expert:
                     keep[place, thing] -= 1
                 elif thing in needed:
                     lie.append((place, thing))
-        held = tuple(thing for thing in state.held if thing in needed)
-        spare = tuple(thing for thing in state.held if thing not in needed)
+        held: list[int] = []
+        spare: list[int] = []
+        for thing in state.held:
+            (held if held.count(thing) < needed.count(thing) else spare).append(thing)
         opened = state.opened | self._rules.always_seen
-        return state.room, state.at, opened, held, spare, tuple(lie), tuple(sorted(missing))
+        rest = tuple(held), tuple(spare), tuple(lie), tuple(sorted(missing))
+        return state.room, state.at, opened, *rest
 
     def _least(self, left: _Left) -> tuple[int, _Errand | None]:
         """The fewest actions for what is left, and the errand that comes first."""
@@ -147,7 +150,7 @@ class Expert:
         place, thing, take = errand
         if take:
             held, lie = tuple(sorted((*held, thing))), _without(lie, (place, thing))
-        elif thing in held:
+        elif (place, thing) in wanted:
             held, wanted = _without(held, thing), _without(wanted, (place, thing))
             # What nobody needs any more is no part of what is left.
             if thing not in held and all(one != thing for _, one in wanted):

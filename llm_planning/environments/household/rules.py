@@ -66,6 +66,12 @@ class State(NamedTuple):
     places: tuple[tuple[int, ...], ...]
     steps: int = 0
 
+    def with_thing(self, thing: int, place: int) -> State:
+        """The same state with one more thing at a place."""
+        room, at, opened, held, places, steps = self
+        lie = (*places[:place], tuple(sorted((thing, *places[place]))), *places[place + 1 :])
+        return State(room, at, opened, held, lie, steps)
+
 
 class Rules:
     """The dynamics of a home for one goal.
@@ -193,6 +199,17 @@ class Rules:
         if in_sight >> at & 1:
             found += [self.put(thing, at) for thing in dict.fromkeys(held)]
         return found
+
+    def useful(self, state: State) -> list[Action]:
+        """The possible actions without those about things that no goal names.
+
+        Walking to such a thing is walking to its place, and holding one leads nowhere.
+        """
+        return [
+            one
+            for one in self.actions(state)
+            if self._things.get(one.item, 0) < self.named or one.verb == PUT
+        ]
 
     def put(self, thing: int, place: int) -> Action:
         """The action that puts a thing at a place."""

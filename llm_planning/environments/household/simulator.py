@@ -48,28 +48,43 @@ class Simulator:
         )
 
     def rollouts(
-        self, states: Sequence[State], *, each: int, depth: int, gamma: float, seed: int
+        self,
+        states: Sequence[State],
+        *,
+        each: int,
+        depths: Sequence[int],
+        gamma: float,
+        seeds: Sequence[int],
     ) -> Floats:
         """Rolls out uniform actions from several states together.
+
+        Each start draws from a stream of its own. So its returns do not depend on the others.
 
         Args:
             states: the starts.
             each: rollouts of each.
-            depth: actions of a rollout. It ends earlier with the goal, or with the episode.
+            depths: actions of a rollout, for each start. It ends earlier with the goal, or with the
+                episode.
             gamma: γ.
-            seed: of the actions.
+            seeds: of the actions, for each start.
 
         Returns:
             Returns of the rollouts, shape [states, each]: γ^(t - 1) if the goal is reached with
             action t, 0 if it is not.
         """
         batch = Batch(self, states, each=each)
-        rng = np.random.default_rng(seed)
         values = np.zeros(len(states) * each)
         running = ~batch.won()
-        left = np.repeat([self.rules.limit - state.steps for state in states], each)
-        for step in range(min(depth, int(left.max(initial=0)))):
-            won = batch.step(rng.random(len(values)))
+        most = [
+            min(depth, self.rules.limit - state.steps)
+            for depth, state in zip(depths, states, strict=True)
+        ]
+        left = np.repeat(most, each)
+        steps = max(0, *most)
+        drawn = [np.random.default_rng(seed).random((steps, each)) for seed in seeds]
+        shares = np.concatenate(drawn, axis=1)
+        for step in range(steps):
+            won = batch.step(shares[step])
             won &= running & (step < left)
             values[won] = gamma**step
             running &= ~won

@@ -85,11 +85,11 @@ class PriorExercises:
             return ()
         situation = Situation((), getattr(world, self._told)(state), actions, state=state)
         best = next((str(one) for one in on_the_way(world, state) if str(one) in right), right[0])
-        left = len(world.advise(state))
-        kind = next((name for most, name in LEFT if left <= most), FAR)
         asked: Literal["exact", "index"] = rng.choice((USUAL_WAY, "index"))
-        kinds = {WAY: asked, "left": kind, "task": task}
-        return [_exercise(wording, situation, asked=asked, right=right, best=best, kinds=kinds)]
+        kinds = {WAY: asked, "left": left_kind(len(world.advise(state))), "task": task}
+        return [
+            prior_exercise(wording, situation, asked=asked, right=right, best=best, kinds=kinds)
+        ]
 
     def _open(self, task: str) -> tuple[Any, ActWording, RuleWalks[Any, Any]]:
         world: Any = self._spec.open(task, self._spec.settings.read({}))
@@ -99,7 +99,12 @@ class PriorExercises:
         return rules, ActWording(world), RuleWalks(rules)
 
 
-def _exercise(
+def left_kind(length: int) -> str:
+    """The kind of a state by the actions that are left to the goal."""
+    return next((name for most, name in LEFT if length <= most), FAR)
+
+
+def prior_exercise(
     wording: ActWording,
     situation: Situation,
     *,
@@ -107,8 +112,19 @@ def _exercise(
     right: Sequence[str],
     best: str,
     kinds: dict[str, str],
+    dashes: int = 1,
 ) -> Exercise:
-    """An exercise. With `index` the answers are numbers; an engine may be asked in letters."""
+    """An exercise of the role `prior`.
+
+    Args:
+        wording: of the question.
+        situation: what it is about.
+        asked: the way; with `index` the answers are numbers, but an engine may be asked in letters.
+        right: the actions that are right, of the situation's.
+        best: the one that is taught.
+        kinds: as in `Exercise`.
+        dashes: in the prompt of `exact`; an engine is asked with as many as fill its block.
+    """
     actions = situation.actions
     numbers = tuple(map(str, range(1, len(actions) + 1)))
     exact = asked == "exact"
@@ -121,7 +137,9 @@ def _exercise(
 
     return Exercise(
         role=ROLE,
-        prompt=wording.action(situation, dashes=1) if exact else wording.label(situation, numbers),
+        prompt=(
+            wording.action(situation, dashes=dashes) if exact else wording.label(situation, numbers)
+        ),
         answer=answers[actions.index(best)],
         said=best,
         kinds=kinds,

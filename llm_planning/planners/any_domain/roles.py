@@ -2,7 +2,8 @@
 
 Prompts are laid out for the prefix cache, from what never changes to what always changes: rules,
 the world, goal and examples, what happened, what is seen, the actions, the question. A domain may
-replace each of these blocks by its own text: `Domain.wording["act"]`.
+replace each of these blocks by its own text: `Domain.wording["act"]`. Of the past, `past` has whole
+turns and `done` the actions alone.
 """
 
 from __future__ import annotations
@@ -86,12 +87,15 @@ class ActWording:
 
     Args:
         domain: its goal, examples and own texts are part of every prompt.
+        examples: worked examples, (state in words, action) pairs; by default the domain's own.
     """
 
-    def __init__(self, domain: Domain[Any, Any]) -> None:
+    def __init__(
+        self, domain: Domain[Any, Any], *, examples: Iterable[tuple[str, str]] | None = None
+    ) -> None:
         own = getattr(domain, "wording", {}).get("act", "")
         template = (files(__package__) / "templates" / "act.j2").read_text("utf-8")
-        examples = tuple(getattr(domain, "example", ()))
+        examples = tuple(getattr(domain, "example", ()) if examples is None else examples)
         system = (
             "rules",
             *(("about",) if domain.about else ()),
@@ -153,6 +157,7 @@ class ActWording:
         return self._prompt(blocks).messages(
             {
                 "past": last_that_fit(map(str, reversed(situation.past))),
+                "done": last_that_fit(turn.action for turn in reversed(situation.past)),
                 "now": situation.now,
                 "actions": situation.actions,
                 "labelled": tuple(zip(labels, situation.actions, strict=bool(labels))),

@@ -1,0 +1,204 @@
+"""π(a|h) from sampled answers in free words: the paper's empirical policy distribution π̂.
+
+Source: LLM-MCTS, Section 2.3. M answers are drawn. α_i is the first action of answer i, in words
+that need not be an admissible action's. It counts for each admissible action by the cosine
+similarity of their sentence embeddings:
+
+    π̂(a|h) = λ 1/|A| + (1 - λ) softmax_a(Σ_i CosineSim(α_i, a) - η)
+
+η is the mean of the sum over all admissible actions. It cancels in the softmax. This π̂ is flat:
+where five answers agree, their action has some fifteen times the weight of one that has nothing in
+common with them, and there are dozens of those. The authors' code is sharp: it takes the softmax of
+every answer by itself, of 100 (cos - mean), and then the mean of these.
+
+cosine        the paper's formula.
+cosine-each   the authors' code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+import numpy as np
+
+from llm_planning.environments.household.rules import CLOSE, GRAB, OPEN, PUT, WALK
+from llm_planning.priors import ROLE, Prior, PriorKind, action_prompt, make_prior
+from llm_serving.answers import Constraint
+from llm_serving.engine import draw
+from llm_serving.patterns import finite_regex
+from llm_serving.request import Request, Sampling
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from llm_planning.planners.any_domain.roles import Situation
+    from llm_planning.priors import Wording
+    from llm_planning.roles import Engines
+    from llm_serving.engine import Engine
+
+PolicyKind: TypeAlias = Literal[PriorKind, "cosine", "cosine-each"]
+"""How π is found: a way of asking of `priors`, or answers in free words."""
+
+SIMILARITY: Final = "similarity"
+"""The role under which the engine counts embeddings."""
+
+SAMPLES: Final = 5
+"""M, as in the authors' code; the paper does not say."""
+
+TEMPERATURE: Final = 0.6
+"""Temperature of the answers, as in the authors' code; the paper does not say."""
+
+MIXTURE: Final = 0.5
+"""λ, as in the authors' code; the paper does not say."""
+
+SCALE: Final[Mapping[PolicyKind, float]] = MappingProxyType({"cosine": 1.0, "cosine-each": 100.0})
+"""What multiplies the similarities in the softmax."""
+
+# Words of letters, three at most. Blanks anywhere in a name would make outlines compile "put" for a
+# second, because each of them could begin "inside the".
+_NAME: Final = "[A-Za-z]{2,12}( [a-z]{2,12}){0,2}"
+_ACTION: Final = finite_regex(
+    f"(({WALK}|{OPEN}|{CLOSE}|{GRAB}) the {_NAME}|{PUT} the {_NAME} (inside|on) the {_NAME})"
+)
+ANSWER: Final = Constraint(_ACTION.regex, _ACTION.max_bytes)
+"""The language of α_i: an action of Appendix A.4 with free names, which the home need not have."""
+
+
+def make_policy(
+    kind: PolicyKind,
+    engines: Engines,
+    *,
+    wording: Wording[Situation],
+    temperature: float | None = None,
+    mixture: float = MIXTURE,
+    samples: int = SAMPLES,
+    scale: float | None = None,
+    seed: int = 0,
+) -> Prior[Situation]:
+    """Makes π of a kind.
+
+    Args:
+        kind: how it is found.
+        engines: the engine of `prior` answers, the default one embeds.
+        wording: of the questions.
+        temperature: of the softmax; by default that of `priors`, and 1 for answers in free words.
+        mixture: λ.
+        samples: M, the number of draws; also of `sample`.
+        scale: of the similarities; by default `SCALE` of the kind. Other kinds have none.
+        seed: of the draws.
+    """
+    match kind:
+        case "cosine":
+            weigh = log_policy
+        case "cosine-each":
+            weigh = log_policy_of_each
+        case _:
+            return make_prior(
+                kind,
+                engines.of(ROLE),
+                wording=wording,
+                temperature=temperature,
+                mixture=mixture,
+                seed=seed,
+                samples=samples,
+            )
+    asked = _FreeWords(engines, wording=wording, samples=samples, seed=seed)
+    factor = SCALE[kind] if scale is None else scale
+
+    async def estimate(question: Situation) -> Sequence[float]:
+        return weigh(await asked.similarities(question), scale=factor)
+
+    return Prior(estimate, wording=wording, temperature=temperature or 1.0, mixture=mixture)
+
+
+def log_policy(similarities: NDArray[np.float64], *, scale: float) -> list[float]:
+    """Σ_i CosineSim(α_i, a) - η, which is log π̂ without the mixture, up to a constant.
+
+    Args:
+        similarities: CosineSim(α_i, a), shape [samples, actions].
+        scale: a factor of the similarities, 1 in the paper.
+
+    Returns:
+        Shape [actions].
+    """
+    total = scale * similarities.sum(axis=0)
+    eta = total.mean()
+    weights: list[float] = (total - eta).tolist()
+    return weights
+
+
+def log_policy_of_each(similarities: NDArray[np.float64], *, scale: float) -> list[float]:
+    """Log of the mean over i of softmax_a(scale (CosineSim(α_i, a) - η_i)), as the authors' code.
+
+    η_i is the mean of CosineSim(α_i, a) over the actions.
+
+    Args:
+        similarities: CosineSim(α_i, a), shape [samples, actions].
+        scale: a factor of the similarities, 100 in the authors' code.
+
+    Returns:
+        Shape [actions].
+    """
+    weights = scale * (similarities - similarities.mean(axis=1, keepdims=True))
+    each = weights - np.logaddexp.reduce(weights, axis=1, keepdims=True)
+    mean: list[float] = (np.logaddexp.reduce(each, axis=0) - np.log(len(each))).tolist()
+    return mean
+
+
+class _FreeWords:
+    """How similar drawn answers in free words are to the admissible actions."""
+
+    def __init__(
+        self, engines: Engines, *, wording: Wording[Situation], samples: int, seed: int
+    ) -> None:
+        self._engine = engines.of(ROLE)
+        self._vectors = Vectors(engines.default)
+        self._wording = wording
+        self._samples = samples
+        self._sampling = Sampling(temperature=TEMPERATURE, seed=seed)
+
+    async def similarities(self, question: Situation) -> NDArray[np.float64]:
+        """CosineSim(α_i, a), shape [samples, actions]."""
+        request = Request(
+            prompt=action_prompt(self._engine, self._wording, question),
+            sampling=self._sampling,
+            constraint=ANSWER,
+            role=ROLE,
+        )
+        said = [answer.text for answer in await draw(self._engine, request, self._samples)]
+        actions = self._wording.actions(question)
+        vectors = await self._vectors.of([*said, *actions])
+        similar: NDArray[np.float64] = vectors[: len(said)] @ vectors[len(said) :].T
+        return similar
+
+
+class Vectors:
+    """Unit vectors of texts. Each text is embedded once.
+
+    Args:
+        engine: embeds.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._embed = partial(engine.embed, role=SIMILARITY)
+        self._known: dict[str, NDArray[np.float64]] = {}
+        self._learning = asyncio.Lock()
+
+    async def of(self, texts: Iterable[str]) -> NDArray[np.float64]:
+        """The vectors of texts, shape [texts, D].
+
+        Raises:
+            ServingError: the engine failed.
+        """
+        asked = list(texts)
+        async with self._learning:
+            new = list(dict.fromkeys(text for text in asked if text not in self._known))
+            if new:
+                vectors = (await self._embed(new)).astype(np.float64)
+                self._known.update(zip(new, vectors, strict=True))
+        return np.stack([self._known[text] for text in asked])

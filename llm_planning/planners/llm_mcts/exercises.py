@@ -1,0 +1,199 @@
+"""Exercises of the policy at home: what the expert does next, who knows where everything is.
+
+The paper's fine-tuned policy learns to do as the expert does on its trajectories (Sections 2.2 and
+3.1). Learned alone, these give the hidden away: the expert goes where a thing is, and never looks
+in vain. So two of three pasts here are those of a seeker, who sees as little as the policy. It
+imagines where things are, does what the expert would do if that were right, and imagines anew when
+it sees otherwise; now and then it does anything else. The right answer is always the expert's.
+
+Lessons are about training tasks in the home `seen`. Held out are its novel classes, and all classes
+in the home `unseen`. An answer is right if the expert needs one action less after it. Where the
+thing that comes next was not seen yet, nobody could know, and a share below 100% is the best
+possible.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from llm_planning.environments.household.belief import Belief
+from llm_planning.environments.household.domain import HOUSEHOLD, Household
+from llm_planning.environments.household.home import bundled_home
+from llm_planning.environments.household.rules import GRAB, PUT, State
+from llm_planning.environments.household.tasks import CLASSES, TaskMaker
+from llm_planning.planners.any_domain.exercises import left_kind, prior_exercise
+from llm_planning.planners.any_domain.roles import ActWording, Situation, Turn
+from llm_planning.priors import ROLE
+from llm_planning.roles.exercises import USUAL_WAY
+from llm_serving.engine import BLOCK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from random import Random
+
+    from llm_planning.environments.household.expert import Expert
+    from llm_planning.environments.household.rules import Action, Rules
+    from llm_planning.environments.household.tasks import Task
+    from llm_planning.roles.exercises import Exercise, ExerciseMaker, Words
+    from llm_planning.specs import DomainSpec
+
+EXPERT, BY_LAW, ANYWHERE = "expert", "by law", "anywhere"
+WALKERS: Final = (EXPERT, BY_LAW, ANYWHERE)
+"""Whose pasts are asked about, each as often: the expert's, and those of seekers who imagine things
+where the home's law has them, or anywhere."""
+
+SLIPS: Final = 0.1
+"""Probability that a seeker does anything instead."""
+
+ASKED: Final = 4
+"""Moments of one way that are asked about, at most; the more, the fewer tasks are learned from."""
+
+_HELD_OUT: Final = (
+    *(("seen", name) for name in CLASSES if name.startswith("novel")),
+    *(("unseen", name) for name in CLASSES),
+)
+_SEED: Final = 1
+"""Of the tasks, whose numbers are drawn."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Moment:
+    """A moment of a way through a task.
+
+    Attributes:
+        state: s.
+        belief: what was seen so far.
+        done: the actions so far.
+    """
+
+    state: State
+    belief: Belief
+    done: tuple[Action, ...]
+
+
+class PolicyExercises:
+    """Makes exercises of the role `prior` at home; see `ExerciseMaker`.
+
+    Example:
+        >>> from random import Random
+        >>> from llm_planning.planners.llm_mcts.exercises import PolicyExercises
+        >>> made = PolicyExercises().about_one_state(Random(1), roles=["prior"], held_out=False)
+        >>> [one.said for one in made][:2]
+        ['walk to the bedroom', 'walk to the bedroom']
+    """
+
+    roles = (ROLE,)
+    taught_words = ""
+
+    def about_one_state(
+        self, rng: Random, *, roles: Sequence[str], held_out: bool
+    ) -> Sequence[Exercise]:
+        """Makes exercises about some moments of one way, of which all prompts begin alike."""
+        if ROLE not in roles:
+            return ()
+        task, kinds = _task(rng, held_out=held_out)
+        world = Household(task)
+        wording = ActWording(world)
+        way = list(_way(task, world.expert, rng, walker=rng.choice(WALKERS)))
+        asked = rng.sample(way, min(ASKED, len(way)))
+        return [
+            _exercise(one, world, wording, kinds=kinds, dashes=rng.randint(1, BLOCK))
+            for one in asked
+        ]
+
+
+def _task(rng: Random, *, held_out: bool) -> tuple[Task, dict[str, str]]:
+    """Draws a task, with its home and its class."""
+    number = rng.getrandbits(32)
+    if held_out:
+        home, name = rng.choice(_HELD_OUT)
+        return _maker(home).task(name, number, seed=_SEED), {"home": home, "class": name}
+    task = _maker("seen").training_task(number, seed=_SEED)
+    return task, {"home": "seen", "class": "simple" if len(task.rules.goal) == 1 else "comp"}
+
+
+@cache
+def _maker(home: str) -> TaskMaker:
+    return TaskMaker(bundled_home(home))
+
+
+def _way(task: Task, expert: Expert, rng: Random, *, walker: str) -> Iterator[_Moment]:
+    """The moments before the actions of a walker."""
+    rules, state = task.rules, task.start
+    places = len(rules.home.places)
+    prior = rules.law if walker == BY_LAW else ((1.0,) * places,) * len(rules.things)
+    belief = Belief.at_start(rules, prior, rules.observe(state))
+    meant = state if walker == EXPERT else _imagined(belief, state, rng)
+    done: tuple[Action, ...] = ()
+    while not rules.ended(state):
+        yield _Moment(state=state, belief=belief, done=done)
+        slips = walker != EXPERT and rng.random() < SLIPS
+        action = rng.choice(rules.actions(state)) if slips else expert.plan(meant)[0]
+        state, meant = _after(rules, state, action), _after(rules, meant, action)
+        belief = belief.after(rules.observe(state))
+        if rules.observe(meant) != belief.now:
+            meant = _imagined(belief, state, rng)
+        done += (action,)
+
+
+def _imagined(belief: Belief, state: State, rng: Random) -> State:
+    """The state with the things of the goal where a belief has them; the others stay."""
+    named = belief.rules.named
+    both = zip(belief.draw(rng).places, state.places, strict=True)
+    return state._replace(
+        places=tuple(
+            (
+                *(thing for thing in drawn if thing < named),
+                *(thing for thing in real if thing >= named),
+            )
+            for drawn, real in both
+        )
+    )
+
+
+def _after(rules: Rules, state: State, action: Action) -> State:
+    after = rules.after(state, action)
+    assert isinstance(after, State), after
+    return after
+
+
+def _exercise(
+    here: _Moment, world: Household, wording: ActWording, *, kinds: dict[str, str], dashes: int
+) -> Exercise:
+    state, rules, expert = here.state, world.rules, world.expert
+    plan = expert.plan(state)
+    actions = rules.actions(state)
+    right = [str(one) for one in actions if expert.length(_after(rules, state, one)) < len(plan)]
+    situation = Situation(
+        tuple(Turn("", str(action)) for action in here.done),
+        world.observe(state),
+        tuple(map(str, actions)),
+        state=here.belief,
+    )
+    known = "seen" if _is_known(here, rules, plan) else "unseen"
+    return prior_exercise(
+        wording,
+        situation,
+        asked=USUAL_WAY,
+        right=right,
+        best=str(plan[0]),
+        kinds={**kinds, "left": left_kind(len(plan)), "thing": known},
+        dashes=dashes,
+    )
+
+
+def _is_known(here: _Moment, rules: Rules, plan: Sequence[Action]) -> bool:
+    """Whether the thing that the expert handles next is held, or was seen where it is."""
+    state = here.state
+    for action in plan:
+        if action.verb in {GRAB, PUT}:
+            return action.verb == PUT or here.belief.seen[state.at] is not None
+        state = _after(rules, state, action)
+    return True
+
+
+def policy_exercises(domain: DomainSpec, words: Words) -> ExerciseMaker | None:  # noqa: ARG001
+    """The exercises of `prior` at home; every model is asked in the same words."""
+    return PolicyExercises() if domain.name == HOUSEHOLD.name else None

@@ -1,0 +1,255 @@
+"""What does an instruction want? A language model's reading of it, or that of rules.
+
+Source: LLM-MCTS, Section 2.2 and Listing 3. A goal that is read wrongly is another goal: the agent
+plans for it in a home of its own mind (`as_read`), and the real home decides whether it succeeds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, Field, create_model
+
+from llm_planning.environments.household.goals import (
+    GoalError,
+    Wanted,
+    check_goal,
+    goal_predicates,
+)
+from llm_planning.environments.household.observations import Observation
+from llm_planning.environments.household.rules import Rules
+from llm_planning.environments.household.tasks import Task
+from llm_planning.roles import Items, LlmRole, Prompt, Rule
+from llm_serving.request import Sampling
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from random import Random
+
+    from llm_planning.environments.household.belief import Belief
+    from llm_planning.environments.household.domain import KnownHousehold
+    from llm_planning.environments.household.home import Home
+    from llm_planning.roles import Role
+    from llm_serving.engine import Engine
+
+ROLE: Final = "goal"
+"""The role under which the engine counts these questions."""
+
+MOST: Final = 4
+"""The most predicates that a model writes."""
+
+GREEDY: Final = Sampling(temperature=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """What does an instruction want?
+
+    Attributes:
+        text: in the user's own words.
+        goal: what it wants. Rules read it; no prompt shows it.
+    """
+
+    text: str
+    goal: tuple[Wanted, ...] = field(compare=False, repr=False)
+
+
+class Formal(BaseModel):
+    """A goal as a model writes it: (number, thing, place) of each predicate.
+
+    The place decides between `Inside` and `On`.
+    """
+
+    goal: list[tuple[int, str, str]]
+
+    def wanted(self) -> tuple[Wanted, ...]:
+        """The predicates; what is said again about a thing and a place is left out."""
+        found: dict[tuple[str, str], Wanted] = {}
+        for number, thing, place in self.goal:
+            found.setdefault((thing, place), Wanted(thing, place, number))
+        return tuple(found.values())
+
+
+def formal(goal: Iterable[Wanted]) -> list[tuple[int, str, str]]:
+    """Predicates as an answer writes them."""
+    return [(one.number, one.thing, one.place) for one in goal]
+
+
+@cache
+def answer_model(home: Home) -> type[Formal]:
+    """The answers about a home: up to `MOST` predicates of its things and places."""
+    thing: Any = Literal[home.things]
+    place: Any = Literal[tuple(place.name for place in home.places)]
+    number: Any = Annotated[int, Field(ge=1, le=max(home.number))]
+    goal: Any = Annotated[list[tuple[number, thing, place]], Field(min_length=1, max_length=MOST)]
+    return create_model(Formal.__name__, __base__=Formal, __doc__=Formal.__doc__, goal=(goal, ...))
+
+
+@cache
+def prompt(home: Home) -> Prompt:
+    """The prompt of a home's instructions."""
+    return Prompt(
+        [(files(__package__) / "templates" / "goal.j2").read_text("utf-8")],
+        system=("rules", "names", "examples"),
+        user=("instruction",),
+        constants={"things": home.things, "places": [place.name for place in home.places]},
+    )
+
+
+def tell(asked: Instruction) -> Mapping[str, object]:
+    """The values of the prompt."""
+    return {"text": asked.text}
+
+
+def interpreter(home: Home, *, engine: Engine) -> Role[Instruction, tuple[Wanted, ...]]:
+    """The role `goal`, answered by a model: predicates of what the home has.
+
+    The home may not be able to meet them; see `as_read`.
+    """
+    asked: LlmRole[Instruction, Formal] = LlmRole(
+        ROLE,
+        prompt=prompt(home),
+        answer=answer_model(home),
+        engine=engine,
+        sampling=GREEDY,
+        tell=tell,
+    )
+    return asked.read(lambda _, said: said.wanted())
+
+
+# RULES -------------------------------------------------------------------------------------------
+
+
+def interpretation_rule(home: Home) -> Rule[Instruction, tuple[Wanted, ...]]:
+    """The real goal as the right answer of `goal`.
+
+    A wrong answer has another thing or another place in one of the predicates, so that the home
+    can still meet the goal. Item by item, each predicate errs by itself.
+    """
+
+    def wrong(asked: Instruction, rng: Random) -> tuple[Wanted, ...] | None:
+        return misread(asked.goal, rng.randrange(len(asked.goal)), home, rng)
+
+    def spoil(
+        asked: Instruction, goal: tuple[Wanted, ...], name: object, rng: Random
+    ) -> tuple[Wanted, ...]:
+        return misread(goal, _names(asked).index(str(name)), home, rng) or goal
+
+    return Rule(
+        right=lambda asked: asked.goal,
+        wrong=wrong,
+        situation=lambda asked: (asked.text,),
+        items=Items(names=_names, spoil=spoil),
+    )
+
+
+def _names(asked: Instruction) -> list[str]:
+    return [f"{one.thing} {one.place}" for one in asked.goal]
+
+
+def misread(
+    goal: Sequence[Wanted], number: int, home: Home, rng: Random
+) -> tuple[Wanted, ...] | None:
+    """A goal with another thing or another place in one predicate.
+
+    Args:
+        goal: predicates.
+        number: of the predicate.
+        home: can meet the new goal as well.
+        rng: draws whether it is the thing or the place, and which.
+
+    Returns:
+        The new goal; None if the home can meet none.
+    """
+    one = goal[number]
+    others = (
+        [one._replace(thing=thing) for thing in home.things if thing != one.thing],
+        [one._replace(place=place.name) for place in home.places if place.name != one.place],
+    )
+    for changed in rng.sample(others, 2):
+        for other in rng.sample(changed, len(changed)):
+            new = (*goal[:number], other, *goal[number + 1 :])
+            if len({(w.thing, w.place) for w in new}) == len(new) and _possible(new, home):
+                return new
+    return None
+
+
+def _possible(goal: Sequence[Wanted], home: Home) -> bool:
+    try:
+        check_goal(goal, home)
+    except GoalError:
+        return False
+    return True
+
+
+# A GOAL THAT IS READ WRONGLY ---------------------------------------------------------------------
+
+
+def as_read(world: KnownHousehold, goal: Sequence[Wanted]) -> KnownHousehold:
+    """The home as an agent sees it that has read a goal; the real home itself, if it is that goal.
+
+    Its rules number things in another order, so `translated` puts observations into its numbers.
+    Actions name what they are about, so they are the same in both.
+
+    Args:
+        world: the real home.
+        goal: as it was read.
+
+    Raises:
+        GoalError: the home cannot meet the goal; the message says why.
+    """
+    real = world.rules
+    if set(goal) == set(real.goal):
+        return world
+    there = dict(zip(real.things, real.number, strict=True))
+    home = replace(real.home, number=tuple(there[name] for name in real.home.things))
+    rules = Rules(home, goal, hands=real.hands, limit=real.limit)
+    to = _numbers(real, rules)
+    start = world.start(0)
+    start = start._replace(held=to(start.held), places=tuple(map(to, start.places)))
+    return world.with_task(Task(name=f"{home.name}, as read", rules=rules, start=start))
+
+
+def reached_as_read(belief: Belief) -> str | None:
+    """Why an agent stops that has seen its goal reached; None if it has not.
+
+    Args:
+        belief: the agent's, with the rules of the goal as it was read.
+    """
+    rules = belief.rules
+    for thing, place, number in rules.wanted:
+        if (belief.seen[place] or ()).count(thing) < number:
+            return None
+    read = goal_predicates(rules.goal, rules.home)
+    return f"the instruction was read as {read}, and so it is done"
+
+
+def translated(observation: Observation, real: Rules, rules: Rules) -> Observation:
+    """An observation of the real home in the numbers of other rules.
+
+    Args:
+        observation: in the numbers of the real home's rules.
+        real: these rules.
+        rules: of the same home and another goal.
+    """
+    if rules is real:
+        return observation
+    to = _numbers(real, rules)
+    shown = tuple((place, to(things)) for place, things in observation.shown)
+    return Observation(
+        room=observation.room,
+        at=observation.at,
+        held=to(observation.held),
+        wanted=tuple((p, thing) for p, things in shown for thing in things if thing < rules.named),
+        shown=shown,
+    )
+
+
+def _numbers(real: Rules, rules: Rules) -> Callable[[Iterable[int]], tuple[int, ...]]:
+    """Maps things of the one rules to those of the other, in order."""
+    number = {name: at for at, name in enumerate(rules.things)}
+    to = [number[name] for name in real.things]
+    return lambda things: tuple(sorted(to[thing] for thing in things))

@@ -1,0 +1,225 @@
+"""Where are the things of the goal? A language model's prior of a belief, or that of rules.
+
+Source: LLM-MCTS, Section 2.2, Appendix C.2 and Listing 2. Only things that can be moved are asked
+about: the agent knows the house, and so in which room each container and each surface is
+(Section 2.1). Of those, only the things of the goal: the places of others change no step to it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib.resources import files
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from llm_planning.priors import softmax
+from llm_planning.roles import Prompt, Rule, ScoringRole, gather
+from llm_planning.roles.oracles import draw as draw_of
+from llm_serving.answers import Constraint
+from llm_serving.engine import draw
+from llm_serving.name_matcher import NameMatcher
+from llm_serving.patterns import finite_regex
+from llm_serving.request import Request, Sampling
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from random import Random
+
+    from llm_planning.environments.household.belief import Prior
+    from llm_planning.environments.household.home import Home, Place
+    from llm_planning.environments.household.rules import Rules
+    from llm_planning.roles import Role
+    from llm_serving.engine import Engine
+
+StatePrior: TypeAlias = Literal["samples", "exact", "uniform"]
+"""How the prior is found: M drawn answers a thing, the log-probabilities of all places, or none."""
+
+ROLE: Final = "position"
+"""The role under which the engine counts these questions."""
+
+SAMPLES: Final = 50
+TEMPERATURE: Final = 0.5
+"""M and the temperature of the answers, as in the authors' code; the paper states neither."""
+
+FLOOR: Final = 1e-3
+"""The least probability of a place (C.2). The rest is not normalised anew: a belief takes weights,
+and normalises them over the places that were not seen."""
+
+_POSITION: Final = "(inside|on) the [a-z]{2,12}( [a-z]{2,12}){0,2}"
+_ANSWER: Final = finite_regex(rf"{_POSITION}(, {_POSITION}){{0,2}}")
+ANSWER: Final = Constraint(_ANSWER.regex, _ANSWER.max_bytes)
+"""The language of one drawn answer: up to three positions such as "on the kitchen table". The name
+of the place is free, as in the paper."""
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where may a thing be?
+
+    Attributes:
+        thing: its name.
+        sample: number of the answer, from 1; 0 asks for all probabilities at once.
+    """
+
+    thing: str
+    sample: int = 0
+
+
+async def state_prior(
+    rules: Rules,
+    kind: StatePrior,
+    *,
+    engine: Engine,
+    oracle: Role[Where, Sequence[float]] | None = None,
+    samples: int = SAMPLES,
+    temperature: float = TEMPERATURE,
+    seed: int = 0,
+) -> Prior:
+    """b(s_0): where each thing of the goal may be; the others may be anywhere.
+
+    All things are asked about at once, each of them once.
+
+    Args:
+        rules: of the home and the goal.
+        kind: how it is found; `uniform` asks nobody.
+        engine: answers; maps drawn answers to places by its embeddings.
+        oracle: answers instead of the model, with weights of all places; see `position_rule`.
+        samples: M, the number of answers of `samples`.
+        temperature: of these answers.
+        seed: of these answers.
+
+    Returns:
+        Weights, shape [things][places]. Those of a thing of the goal are probabilities of at least
+        `FLOOR`; the others are all 1.
+
+    Raises:
+        ServingError: the engine failed.
+    """
+    places = rules.home.places
+    anywhere = (1.0,) * len(places)
+    if kind == "uniform":
+        return (anywhere,) * len(rules.things)
+    asked = rules.things[: rules.named]
+    if oracle is not None:
+        numbers = range(1, samples + 1) if kind == "samples" else (0,)
+        found = await gather(_asked(oracle, thing, numbers) for thing in asked)
+    elif kind == "samples":
+        matcher = await _matcher(places, engine)
+        sampling = Sampling(temperature=temperature, seed=seed)
+        found = await gather(
+            _drawn(rules.home, thing, engine=engine, matcher=matcher, m=samples, sampling=sampling)
+            for thing in asked
+        )
+    else:
+        found = await gather(_scored(rules.home, engine, thing) for thing in asked)
+    return (*map(floored, found), *(anywhere,) * (len(rules.things) - len(asked)))
+
+
+def floored(weights: Sequence[float]) -> tuple[float, ...]:
+    """Weights as probabilities of at least `FLOOR` (C.2); shape [places]."""
+    total = sum(weights)
+    return tuple(max(weight / total, FLOOR) for weight in weights)
+
+
+async def _asked(
+    oracle: Role[Where, Sequence[float]], thing: str, numbers: Sequence[int]
+) -> Sequence[float]:
+    answers = await gather(oracle(Where(thing, number)) for number in numbers)
+    return [sum(weights) for weights in zip(*answers, strict=True)]
+
+
+# A LANGUAGE MODEL --------------------------------------------------------------------------------
+
+
+async def _drawn(
+    home: Home, thing: str, *, engine: Engine, matcher: NameMatcher, m: int, sampling: Sampling
+) -> Sequence[float]:
+    """How often M answers name each place; an answer may name several."""
+    request = Request(
+        prompt=_prompt(home).messages({"thing": thing}),
+        sampling=sampling,
+        constraint=ANSWER,
+        role=ROLE,
+    )
+    said = Counter(
+        named(position)
+        for answer in await draw(engine, request, m)
+        for position in answer.text.split(", ")
+    )
+    nearest = await matcher.ranked(list(said), k=1)
+    counts: Counter[str] = Counter()
+    for number, (match,) in zip(said.values(), nearest, strict=True):
+        counts[match.name] += number
+    return [counts[place.name] for place in home.places]
+
+
+def named(position: str) -> str:
+    """The place of a position: "on the kitchen table" -> "kitchen table"."""
+    return position.partition(" the ")[2]
+
+
+async def _matcher(places: Sequence[Place], engine: Engine) -> NameMatcher:
+    """Maps free names to those of the home by the cosine similarity of their embeddings.
+
+    The relation plays no part: a home has one way to lie at each of its places.
+    """
+    spellings = {place.name: place.name for place in places}
+    return await NameMatcher.build(spellings, embed=partial(engine.embed, role=ROLE))
+
+
+async def _scored(home: Home, engine: Engine, thing: str) -> Sequence[float]:
+    """softmax_p log p("inside the p" or "on the p" | where is the thing?)."""
+    positions = [f"{place.relation} the {place.name}" for place in home.places]
+    score: ScoringRole[Mapping[str, object]] = ScoringRole(
+        ROLE, prompt=_prompt(home), choices=lambda _: positions, engine=engine, tell=dict
+    )
+    return softmax(list((await score({"thing": thing})).values()), temperature=1.0)
+
+
+@cache
+def _prompt(home: Home) -> Prompt:
+    return Prompt(
+        [(files(__package__) / "templates" / "position.j2").read_text("utf-8")],
+        system=("rules", "home", "examples"),
+        user=("question",),
+        constants={
+            "rooms": home.rooms,
+            "containers": [place.name for place in home.places if place.container],
+            "surfaces": [place.name for place in home.places if not place.container],
+        },
+    )
+
+
+# RULES -------------------------------------------------------------------------------------------
+
+
+def position_rule(rules: Rules, *, seed: int) -> Rule[Where, tuple[float, ...]]:
+    """The home's own law as the right answer of `position`.
+
+    A right sample is drawn by the law, and right probabilities are the law. A wrong answer is one
+    place where the thing neither lies by the law nor is wanted, each alike: with errors that stay,
+    always the same one.
+
+    Args:
+        rules: of the home and the goal.
+        seed: of the right samples.
+    """
+    every = range(len(rules.home.places))
+
+    def one(place: int) -> tuple[float, ...]:
+        return tuple(float(other == place) for other in every)
+
+    def right(asked: Where) -> tuple[float, ...]:
+        law = rules.law[rules.things.index(asked.thing)]
+        if not asked.sample:
+            return law
+        return one(draw_of(seed, ROLE, "law", asked.thing, asked.sample).choices(every, law)[0])
+
+    def wrong(asked: Where, rng: Random) -> tuple[float, ...] | None:
+        thing = rules.things.index(asked.thing)
+        ends = {place for wanted, place, _ in rules.wanted if wanted == thing}
+        others = [p for p in every if not rules.law[thing][p] and p not in ends]
+        return one(rng.choice(others)) if others else None
+
+    return Rule(right=right, wrong=wrong, situation=lambda asked: (asked.thing,))

@@ -1,0 +1,149 @@
+"""Whom the planners of a home ask: for the goal, for the policy, and for where things may be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from llm_planning.environments.household.goals import GoalError, goal_predicates
+from llm_planning.planners.any_domain.roles import ActWording, Situation
+from llm_planning.planners.llm_mcts.cosine import make_policy
+from llm_planning.planners.llm_mcts.examples import similar_instances, worked_examples
+from llm_planning.planners.llm_mcts.interpretation import ROLE as GOAL
+from llm_planning.planners.llm_mcts.interpretation import (
+    Instruction,
+    as_read,
+    interpretation_rule,
+    interpreter,
+)
+from llm_planning.planners.llm_mcts.positions import ROLE as POSITION
+from llm_planning.planners.llm_mcts.positions import position_rule, state_prior
+from llm_planning.planners.llm_mcts.rules import POLICY, BelievedChoice, best_action, situation_of
+from llm_planning.priors import ROLE, Prior
+from llm_planning.roles import Oracle
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Hashable, Sequence
+
+    from llm_planning.environments.household.belief import Prior as Places
+    from llm_planning.environments.household.domain import KnownHousehold
+    from llm_planning.planners.llm_mcts.settings import HomeSettings, SearchSettings
+    from llm_planning.roles import Engines, Rule
+    from llm_planning.specs import Problem
+
+
+class HomeRoles:
+    """The roles of one run in a home, answered by a model or by rules.
+
+    Args:
+        problem: what to plan.
+        settings: say who answers.
+        engines: the models.
+        seed: of all draws.
+
+    Attributes:
+        world: the home; with the goal as it was read, if the role `goal` was asked.
+        unmet: why the home cannot meet the goal as it was read; empty if it can.
+        policy: π(a|h); None if nobody is asked.
+        oracles: descriptions of the roles that rules answer.
+    """
+
+    def __init__(
+        self,
+        problem: Problem[KnownHousehold],
+        *,
+        settings: HomeSettings,
+        engines: Engines,
+        seed: int,
+    ) -> None:
+        self.world = problem.world
+        self.unmet = ""
+        self.policy: Prior[Situation] | None = None
+        self.oracles: list[dict[str, object]] = []
+        self._settings = settings
+        self._engines = engines
+        self._seed = seed
+
+    async def ask_for_goal(self) -> None:
+        """Reads the instruction, unless the goal is given."""
+        if self._settings.interpretation == "given":
+            return
+        real = self.world.rules
+        oracle = self._oracle(GOAL, interpretation_rule(real.home))
+        read = oracle or interpreter(real.home, engine=self._engines.of(GOAL))
+        goal = await read(Instruction(self.world.instruction, real.goal))
+        try:
+            self.world = as_read(self.world, goal)
+        except GoalError as error:
+            said = goal_predicates(goal, real.home)
+            self.unmet = f"the instruction was read as {said}, which is not possible: {error}"
+
+    async def ask_for_policy(
+        self, *, beside: Callable[[Situation], Awaitable[Hashable]] | None = None
+    ) -> None:
+        """Makes π.
+
+        Args:
+            beside: what an answer of rules depends on beside the situation; by default nothing.
+        """
+        settings, engines = self._settings, self._engines
+        if settings.prior == "uniform":
+            return
+        oracle = self._oracle(ROLE, POLICY)
+        if oracle is not None:
+            expert = self.world.expert
+
+            async def estimate(question: Situation) -> Sequence[float]:
+                action = best_action(question.state, expert)
+                subject = situation_of(question.state)
+                choice = BelievedChoice(question.actions, str(action), subject)
+                answer: Sequence[float] = await oracle(choice)
+                return answer
+
+            self.policy = Prior(
+                estimate,
+                wording=ActWording(self.world),
+                temperature=settings.prior_temperature or 1.0,
+                mixture=settings.prior_mixture,
+                beside=beside,
+            )
+            return
+        instances = (
+            await similar_instances(self.world.goal, k=settings.examples, engine=engines.default)
+            if settings.examples
+            else ()
+        )
+        self.policy = make_policy(
+            settings.prior,
+            engines,
+            wording=ActWording(self.world, examples=worked_examples(instances)),
+            temperature=settings.prior_temperature,
+            mixture=settings.prior_mixture,
+            samples=settings.policy_samples,
+            scale=settings.cosine_scale,
+            seed=self._seed,
+        )
+
+    async def ask_for_places(self, settings: SearchSettings) -> Places:
+        """Asks where the things of the goal may be, unless all are seen at the start."""
+        rules = self.world.rules
+        hidden = self.world.first_belief(self.world.start(self._seed)).hidden
+        kind = settings.state_prior if any(thing < rules.named for thing in hidden) else "uniform"
+        rule = position_rule(rules, seed=self._seed)
+        return await state_prior(
+            rules,
+            kind,
+            engine=self._engines.of(POSITION),
+            oracle=None if kind == "uniform" else self._oracle(POSITION, rule),
+            samples=settings.position_samples,
+            temperature=settings.position_temperature,
+            seed=self._seed,
+        )
+
+    def _oracle(self, role: str, rule: Rule[Any, Any]) -> Oracle[Any, Any] | None:
+        """The oracle of a role; None if a model answers it."""
+        errors = self._settings.errors_of(role, opened=self._engines.by_role)
+        if errors is None:
+            return None
+        made = Oracle(role, rule, errors=errors, seed=self._seed)
+        self.oracles.append(made.describe())
+        return made

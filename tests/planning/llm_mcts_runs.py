@@ -1,0 +1,55 @@
+"""A tiny home for the planners of LLM-MCTS, and how these are run."""
+
+from dataclasses import replace
+
+from household_homes import own_task
+
+from llm_planning.environments.household.domain import Household
+from llm_planning.environments.household.home import read_home
+from llm_planning.planners.llm_mcts.specs import SPECS
+from llm_planning.roles import Engines
+from llm_planning.specs import Problem
+
+PLANNERS = {spec.name: spec for spec in SPECS}
+
+TINY = """\
+rooms:
+  kitchen: {containers: [fridge], surfaces: [table]}
+  hall: {containers: [chest], surfaces: [bench]}
+things:
+  food: {names: [pear], lie: {fridge: 3, bench: 2, chest: 1}, goals: [table]}
+  rest: {names: [hat], lie: {fridge: 1, bench: 1}, goals: [table]}
+"""
+"""Two rooms of two places, a pear that the goal wants, and a hat that it does not."""
+
+
+def tiny(folder):
+    path = folder / "tiny.yaml"
+    path.write_text(TINY)
+    # Tasks are drawn by a home's name, which is the file's.
+    return replace(read_home(str(path)), name="tiny", trained_in="tiny")
+
+
+def tiny_task(folder, goal="the pear on the table", *, number=1, **options):
+    return own_task(tiny(folder), goal, number=number, **options)
+
+
+async def run(name, world, *, engine=None, seed=0, **settings):
+    """An episode; `world` may be a task, in a home that is not seen whole."""
+    if not hasattr(world, "first_belief"):
+        world = Household(world)
+    spec = PLANNERS[name]
+    return await spec.run(
+        Problem(domain="household", task="rearrange", world=world),
+        engines=Engines(engine),
+        settings=spec.settings.read(settings),
+        seed=seed,
+    )
+
+
+def statistics(outcome):
+    """Of each decision: action -> N, Q and π."""
+    return [
+        {one["action"]: (one.get("N"), one.get("Q"), one["prior"]) for one in move["options"]}
+        for move in outcome.trace["moves"]
+    ]

@@ -1,0 +1,600 @@
+"""LLM-MCTS against Algorithm 1, written down a second time line by line."""
+
+import asyncio
+from collections import Counter, defaultdict, deque
+from math import exp, inf, log, sqrt
+from random import Random
+
+import pytest
+from household_homes import own_task
+from llm_mcts_runs import run, statistics, tiny_task
+
+from llm_planning.domain import Step
+from llm_planning.environments.household.belief import Belief
+from llm_planning.environments.household.domain import Household
+from llm_planning.environments.household.expert import Expert
+from llm_planning.environments.household.home import read_home
+from llm_planning.environments.household.rules import NOWHERE, State
+from llm_planning.environments.household.simulator import Simulator
+from llm_planning.planners.llm_mcts.rules import best_action, likeliest
+from llm_planning.planners.llm_mcts.search import (
+    BelievedHome,
+    GoalRegression,
+    Past,
+    UniformRollouts,
+    by_regret,
+    by_weighted_returns,
+)
+from llm_planning.search import (
+    Edge,
+    Node,
+    TrackedRandom,
+    Walk,
+    by_sums,
+    edges_below,
+    search,
+    select_by_puct,
+)
+
+# ALGORITHM 1 -------------------------------------------------------------------------------------
+
+GAMMA, R, T = 0.95, 10.0, 10.0
+
+
+class Algorithm1:
+    """The search for one action, over dictionaries by history. Numbers are the paper's lines.
+
+    Where it is silent: the tree has the root at first; at N(h) = 0 the action with the highest π
+    is taken; N(h) counts the actions that are possible in the state, and π is shared by them.
+    """
+
+    def __init__(self, rules, draw, seen, pi, *, depth, c, ask, values, histories, selection):
+        self.rules, self.draw, self.seen, self.pi = rules, draw, seen, pi
+        self.c, self.ask, self.values, self.histories = c, ask, values, histories
+        self.selection, self.depth = selection, depth
+        self.tree = set() if ask == "first" else {()}
+        self.policy = defaultdict(dict)
+        self.n = defaultdict(int)
+        self.q = defaultdict(float)
+        self.returns = defaultdict(list)
+
+    def search(self, simulations, rng):  # 1
+        for _ in range(simulations):  # 3
+            self.draws = Random(rng.getrandbits(64))
+            self.simulate(self.draw(self.draws), (), self.seen, False, 0)  # 4, 5
+        return {str(a): (self.n[(), a], self.q[(), a], p) for a, p in self.policy[()].items()}
+
+    def rollout(self, s, done, d):  # 10
+        if d == self.depth or done:  # 11
+            return 0.0
+        actions = self.rules.actions(s)
+        a = actions[int(self.draws.random() * len(actions))]  # 14
+        s, r, done = self.g(s, a)  # 15
+        return r + GAMMA * self.rollout(s, done, d + 1)  # 17
+
+    def simulate(self, s, h, seen, done, d):  # 19
+        if d == self.depth or done:  # 20
+            return 0.0
+        actions = self.rules.actions(s)
+        if h not in self.tree:  # 23
+            self.tree.add(h)  # 24
+            if self.ask == "first":
+                self.query(h, seen, actions)
+            return self.rollout(s, done, d)  # 26
+        self.query(h, seen, actions)  # 28
+        a = self.best(h, [one for one in self.policy[h] if one in actions])  # 29
+        s, r, done = self.g(s, a)  # 30
+        o = self.rules.observe(s)
+        h_next = (*h, (str(a), o.key if self.histories == "observations" else None))  # 31
+        ret = r + GAMMA * self.simulate(s, h_next, (*seen, o), done, d + 1)  # 32
+        self.n[h, a] += 1  # 33
+        if self.values == "softmax":
+            some = self.returns[h, a]
+            some.append(ret)
+            weights = [exp(one / T) for one in some]
+            self.q[h, a] = sum(w * x for w, x in zip(weights, some, strict=True)) / sum(weights)
+        else:
+            self.q[h, a] += (ret - self.q[h, a]) / self.n[h, a]  # 34
+        return ret  # 35
+
+    def query(self, h, seen, actions):
+        """Asks for π of all actions that were ever possible here, if one is new."""
+        policy = self.policy[h]
+        if new := [a for a in actions if a not in policy]:
+            every = (*policy, *new)
+            policy.update(zip(every, self.pi(seen, every), strict=True))
+
+    def best(self, h, actions):
+        n = sum(self.n[h, a] for a in actions)
+        share = sum(self.policy[h][a] for a in actions)
+
+        def score(a):
+            n_a, q, p = self.n[h, a], self.q[h, a], self.policy[h][a] / share
+            if self.selection == "uct":
+                return q + self.c * sqrt(log(n) / n_a) if n_a else inf
+            return q + self.c * p * sqrt(n) / (n_a + 1) if n else p
+
+        return max(actions, key=score)
+
+    def g(self, s, a):
+        """𝒢(s, a), without the observation."""
+        s = self.rules.after(s, a)
+        won = self.rules.success(s)
+        return s, R * won, won or s.steps == self.rules.limit
+
+
+def floored_law(rules):
+    """C.2 for a model that knows the law: probabilities, at least 0.001; others anywhere."""
+    law = [max(w / sum(rules.law[0]), 1e-3) for w in rules.law[0]]
+    return (law, *[[1.0] * len(law)] * (len(rules.things) - 1))
+
+
+def episode(task, *, seed, simulations, moves, prior, states, ties, **variant):
+    """Plays an episode with Algorithm 1: the actions, and what each decision came to."""
+    rules, expert = task.rules, Expert(task.rules)
+    rng = Random(f"search {seed}")
+    state = task.start
+    seen = (rules.observe(state),)
+    belief = Belief.at_start(rules, floored_law(rules), seen[0])
+
+    def pi(seen, actions):
+        if prior == "uniform":
+            return [1 / len(actions)] * len(actions)
+        # The oracle believes what the domain does; it gives the right action .9, and λ is .5.
+        known = Belief.at_start(rules, rules.law, seen[0])
+        for one in seen[1:]:
+            known = known.after(one)
+        right = best_action(known, expert)
+        even = 0.5 / len(actions)
+        return [even + 0.5 * (0.9 if a == right else 0.1 / (len(actions) - 1)) for a in actions]
+
+    plan, found = [], []
+    while not rules.ended(state) and len(plan) < moves:
+        now = belief.filled(Random(f"others {seed} {belief.steps}"))
+        draw = now.draw
+        if states == "decision":
+            once = now.draw(rng)
+            draw = lambda _, once=once: once  # noqa: E731
+        one = Algorithm1(rules, draw, seen, pi, **variant)
+        found.append(one.search(simulations, rng))
+        tried = {a: v for a, v in one.policy[()].items() if one.n[(), a]}
+        highest = max(one.q[(), a] for a in tried)  # 8
+        equals = [a for a in tried if one.q[(), a] == highest]
+        if ties == "draw":
+            (action,) = rng.choices(equals, [one.policy[()][a] for a in equals])
+        else:
+            action = max(equals, key=lambda a: one.policy[()][a])
+        plan.append(str(action))
+        state = rules.after(state, action)
+        seen = (*seen, rules.observe(state))
+        belief = belief.after(seen[-1])
+    return plan, found
+
+
+PAPER = {
+    "selection": "puct",
+    "depth": 20,
+    "prior": "exact",
+    "states": "simulation",
+    "histories": "observations",
+    "values": "mean",
+    "ask": "second",
+    "ties": "draw",
+}
+AUTHORS = {
+    "states": "decision",
+    "histories": "actions",
+    "values": "softmax",
+    "ask": "first",
+    "ties": "prior",
+}
+VARIANTS = {
+    "paper": {},
+    **{f"{key} of the authors": {key: value} for key, value in AUTHORS.items()},
+    "authors": AUTHORS,
+    "short": {"depth": 6},
+    "no policy": {"prior": "uniform"},
+    "uct": {"selection": "uct", "prior": "uniform"},
+    "uct of the authors": {**AUTHORS, "selection": "uct", "prior": "uniform"},
+}
+# π is asked about what was seen, of which histories of actions have several.
+VARIANTS["histories of the authors"]["prior"] = "uniform"
+
+
+@pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
+@pytest.mark.parametrize("number", [1, 4])
+async def test_algorithm_1(tmp_path, variant, number):
+    task = tiny_task(tmp_path, number=number)
+    chosen = {**PAPER, **variant, "c": 8.0, "simulations": 80, "moves": 5}
+    outcome = await run(
+        "llm-mcts",
+        Household(task, belief="law"),
+        seed=number,
+        roles="rules",
+        state_prior="exact",
+        **chosen,
+    )
+    plan, found = episode(task, seed=number, **chosen)
+    assert list(outcome.plan) == plan
+    assert len(plan) > 1
+    for told, mine in zip(statistics(outcome), found, strict=True):
+        assert told.keys() == mine.keys()
+        for action, numbers in told.items():
+            assert numbers == pytest.approx(mine[action])
+    assert any(q > 0 for decision in found for _, q, _ in decision.values())
+
+
+# HISTORIES ---------------------------------------------------------------------------------------
+
+FRIDGE, TABLE, CHEST, BENCH = range(4)
+PEAR, HAT = range(2)
+
+
+def in_the_kitchen(pear, hat=BENCH, *, opened=0, steps=0):
+    """The agent in the kitchen, close to nothing; where the pear and the hat are."""
+    places = [[], [], [], []]
+    places[pear].append(PEAR)
+    places[hat].append(HAT)
+    return State(0, NOWHERE, opened, (), tuple(map(tuple, places)), steps)
+
+
+def home_model(rules, states, **changes):
+    """A search of a home in which the states are drawn in turn."""
+    drawn = iter(states * 1000)
+    first = states[0]
+    parts = {
+        "draw": lambda rng: next(drawn) if rng.random() < 1 else None,
+        "actions": rules.actions,
+        "past": Past((), "", Belief.of_state(rules, first)),
+        "policy": None,
+        "see": rules.observe,
+        "value": GoalRegression(Expert(rules), rules, gamma=GAMMA),
+        "reward": R,
+    }
+    return BelievedHome(rules, **{**parts, **changes})
+
+
+async def searched(model, *, simulations=60, select=None, backup=None, **options):
+    root = Node()
+    await search(
+        root,
+        model,
+        select=select or select_by_puct(c=8.0),
+        backup=backup or by_sums(gamma=GAMMA),
+        simulations=simulations,
+        **{"max_depth": 20, "expand_at": "second", "rng": Random(1), **options},
+    )
+    return root
+
+
+def size(root):
+    return sum(len(edge.nodes) for _, edge in edges_below(root))
+
+
+async def test_other_things_do_not_split_the_tree(tmp_path):
+    rules = tiny_task(tmp_path).rules
+    # The hat is on the table that is seen from the beginning, or on the bench.
+    states = [in_the_kitchen(CHEST, TABLE), in_the_kitchen(CHEST, BENCH)]
+    assert rules.observe(states[0]).shown != rules.observe(states[1]).shown
+    root = await searched(home_model(rules, states))
+    assert all(len(edge.nodes) <= 1 for _, edge in edges_below(root))
+    # The pear does split it.
+    root = await searched(home_model(rules, [in_the_kitchen(CHEST), in_the_kitchen(BENCH)]))
+    to_the_hall = next(edge for edge in root.edges if str(edge.action) == "walk to the hall")
+    assert len(to_the_hall.nodes) == 2
+
+
+async def test_histories_of_actions_meet_in_one_node(tmp_path):
+    rules = tiny_task(tmp_path).rules
+    states = [in_the_kitchen(CHEST), in_the_kitchen(BENCH), in_the_kitchen(FRIDGE)]
+    root = await searched(home_model(rules, states, see=lambda _: ()), simulations=300)
+    assert all(len(edge.nodes) <= 1 for _, edge in edges_below(root))
+    to_the_hall = next(edge for edge in root.edges if str(edge.action) == "walk to the hall")
+    (hall,) = to_the_hall.nodes
+    # The pear is on the bench in one state of three, and in sight only there.
+    found = next(edge for edge in hall.edges if str(edge.action) == "walk to the pear")
+    assert 0 < found.visits <= hall.visits / 3
+
+
+async def test_actions_are_those_of_the_drawn_state(tmp_path):
+    rules = tiny_task(tmp_path).rules
+    states = [in_the_kitchen(FRIDGE, TABLE), in_the_kitchen(FRIDGE, BENCH)]
+    puct, asked = select_by_puct(c=8.0), Counter()
+    drawn = []
+
+    def draw(rng):
+        drawn.append(states[rng.random() < 0.5])
+        return drawn[-1]
+
+    def select(node, edges):
+        if node is root:
+            assert {edge.action for edge in edges} == set(rules.actions(drawn[-1]))
+            asked[len(edges)] += 1
+            # The legal actions share all of π.
+            n = sum(edge.visits for edge in edges)
+            share = sum(edge.prior for edge in edges)
+            if n:
+                scores = [
+                    edge.value + 8.0 * edge.prior / share * sqrt(n) / (1 + edge.visits)
+                    for edge in edges
+                ]
+                assert puct(node, edges) is edges[scores.index(max(scores))]
+        return puct(node, edges)
+
+    root = Node()
+    await search(
+        root,
+        home_model(rules, states, draw=draw),
+        select=select,
+        backup=by_sums(gamma=GAMMA),
+        simulations=80,
+        expand_at="second",
+        rng=Random(3),
+    )
+    assert min(asked.values()) > 20
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize("goal", ["the pear on the table", "the pear in the fridge"])
+async def test_a_belief_in_the_goals_place_does_not_end_a_plan(tmp_path, goal):
+    # The agent is in the hall, so the fridge and the table are not seen, and the prior has all its
+    # weight where the goal wants the pear.
+    rules = tiny_task(tmp_path, goal).rules
+    wanted = rules.wanted[0][1]
+    state = in_the_kitchen(CHEST)._replace(room=1)
+    prior = [tuple(float(place == wanted) for place in range(4)), (1.0,) * 4]
+    belief = Belief.at_start(rules, prior, rules.observe(state))
+    expert = Expert(rules)
+    value = GoalRegression(expert, rules, gamma=GAMMA)
+    assert belief.probabilities(PEAR)[wanted] == 0
+    assert best_action(belief, expert) is not None
+    assert not rules.success(likeliest(belief, expert))
+    for seed in range(20):
+        drawn = belief.draw(Random(seed))
+        assert rules.actions(drawn)
+        assert 0 < value.of(drawn) < 1
+    task = tiny_task(tmp_path, goal)
+    for name in ("llm-mcts", "llm-mcts-plus"):
+        outcome = await run(name, task, roles="rules", simulations=20, moves=3)
+        assert outcome.plan
+
+
+# VALUES ------------------------------------------------------------------------------------------
+
+
+def distances(rules, state):
+    """State -> the fewest actions to the goal, of all states that can be reached, breadth first."""
+    after, waiting = {}, [state._replace(steps=0)]
+    before = defaultdict(list)
+    while waiting:
+        state = waiting.pop()
+        if state not in after:
+            after[state] = [rules.after(state, a)._replace(steps=0) for a in rules.actions(state)]
+            waiting += after[state]
+            for one in after[state]:
+                before[one].append(state)
+    found = {state: 0 for state in after if rules.success(state)}
+    nearest = deque(found)
+    while nearest:
+        state = nearest.popleft()
+        for one in before[state]:
+            if one not in found:
+                found[one] = found[state] + 1
+                nearest.append(one)
+    assert found.keys() == after.keys()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("goal", "hands"),
+    [
+        ("the pear on the table", 1),
+        ("the pear on the table and the hat in the chest", 1),
+        ("the pear on the table and the hat in the chest", 2),
+        ("the pear in the fridge", 2),
+    ],
+)
+def test_goal_regression_is_the_shortest_way(tmp_path, goal, hands):
+    task = tiny_task(tmp_path, goal, hands=hands)
+    rules = task.rules
+    value = GoalRegression(Expert(rules), rules, gamma=GAMMA)
+    found = distances(rules, task.start)
+    assert len(found) > 400
+    for state, n in found.items():
+        if n:
+            assert value.of(state) == pytest.approx(GAMMA ** (n - 1))
+            # With n actions left there is time enough, with n - 1 there is not.
+            assert value.of(state._replace(steps=rules.limit - n)) > 0
+            assert value.of(state._replace(steps=rules.limit - n + 1)) == 0
+
+
+@pytest.mark.parametrize("goal", ["the apple in the chest and the pear on the table"])
+def test_goal_regression_with_two_hands_full_of_one_thing(tmp_path, goal):
+    path = tmp_path / "two.yaml"
+    path.write_text(
+        "rooms:\n  kitchen: {containers: [fridge], surfaces: [table]}\n"
+        "  hall: {containers: [chest], surfaces: [bench]}\n"
+        "things:\n  food: {names: [apple, pear], lie: {fridge: 1, bench: 1}, goals: [table]}\n"
+        "several: {apple: 2}\n"
+    )
+    task = own_task(read_home(str(path)), goal, hands=2)
+    value = GoalRegression(Expert(task.rules), task.rules, gamma=GAMMA)
+    for state, n in distances(task.rules, task.start).items():
+        if n:
+            assert value.of(state) == pytest.approx(GAMMA ** (n - 1))
+
+
+def walked(rewards, returns, backup, *, states):
+    """Backs walks of one action up: shape [walks]."""
+    edge, root = Edge("a"), Node()
+    for reward, tail, (before, after) in zip(rewards, returns, states, strict=True):
+        walk = Walk(root, TrackedRandom(), None)
+        walk.memory = before
+        walk.go(edge, Step(after, reward, observation=()))
+        walk.tail = tail
+        root.visits += 1
+        edge.visits += 1
+        backup(walk)
+    return edge, root
+
+
+def test_softmax_weighted_returns_by_hand():
+    # Returns 0, 10 and 2, T = 10: weights 1, e and e^0.2; γ = 0.5 halves the tails.
+    edge, root = walked(
+        [0, 10, 1],
+        [0, 0, 2],
+        by_weighted_returns(gamma=0.5, temperature=10.0),
+        states=[(None, None)] * 3,
+    )
+    weights = 1 + exp(1) + exp(0.2)
+    assert edge.value == pytest.approx((10 * exp(1) + 2 * exp(0.2)) / weights)
+    assert 4 < edge.value < 10
+    assert root.value == pytest.approx(4)
+
+
+def test_regret_by_hand(tmp_path):
+    rules = tiny_task(tmp_path).rules
+    value = GoalRegression(Expert(rules), rules, gamma=GAMMA)
+    # The pear is on the bench: hall, pear, grab, kitchen, table, put. V = γ^5.
+    # In the chest: hall, chest, open, grab, kitchen, table, put. V = γ^6.
+    # In the fridge: fridge, open, grab, table, put. V = γ^4. Walking to the hall costs two more.
+    bench, chest, fridge = (in_the_kitchen(one) for one in (BENCH, CHEST, FRIDGE))
+    assert [value.of(one) for one in (bench, chest, fridge)] == [GAMMA**5, GAMMA**6, GAMMA**4]
+    hall = next(one for one in rules.actions(bench) if str(one) == "walk to the hall")
+    pairs = [(one, rules.after(one, hall)) for one in (bench, chest, fridge)]
+    tails = [R * value.of(after) for _, after in pairs]
+    assert tails == pytest.approx([R * GAMMA**n for n in (4, 5, 5)])
+    edge, root = walked([0, 0, 0], tails, by_regret(value, gamma=GAMMA, reward=R), states=pairs)
+    # Two of three went the right way.
+    assert edge.value == pytest.approx(R * (GAMMA**6 - GAMMA**4) / 3)
+    # The value of the root has no control variate.
+    assert root.value == pytest.approx(R * (GAMMA**5 + GAMMA**6 + GAMMA**6) / 3)
+
+
+async def test_a_regret_is_never_above_0(tmp_path):
+    rules = tiny_task(tmp_path).rules
+    value = GoalRegression(Expert(rules), rules, gamma=GAMMA)
+    backup = by_regret(value, gamma=GAMMA, reward=R)
+    for states in ([in_the_kitchen(CHEST)], [in_the_kitchen(CHEST), in_the_kitchen(FRIDGE)]):
+        for late in (0, 20):
+            drawn = [one._replace(steps=late) for one in states]
+            root = await searched(
+                home_model(rules, drawn), simulations=300, backup=backup, max_depth=None
+            )
+            values = [edge.value for _, edge in edges_below(root) if edge.visits]
+            assert max(values) <= 1e-12
+            # Somewhere it is best to go the right way, and nothing is lost.
+            assert max(values) == pytest.approx(0)
+            assert min(values) < -0.1
+
+
+def test_regrets_rank_actions_as_mean_returns_do(tmp_path):
+    """By exact expectation over all drawn states, the difference is the same for all actions."""
+    rules = tiny_task(tmp_path).rules
+    value = GoalRegression(Expert(rules), rules, gamma=GAMMA)
+    belief = Belief.at_start(rules, rules.law, rules.observe(in_the_kitchen(CHEST)))
+    drawn = [
+        (p, belief.certain.with_thing(PEAR, place))
+        for place, p in enumerate(belief.probabilities(PEAR))
+        if p
+    ]
+    assert len(drawn) == 3
+    assert sum(p for p, _ in drawn) == pytest.approx(1)
+    differences = []
+    for action in rules.useful(belief.certain):
+        mean = regret = 0.0
+        for p, state in drawn:
+            after = rules.after(state, action)
+            tail = R * value.of(after)
+            one, root = walked([0], [tail], by_sums(gamma=GAMMA), states=[(state, after)])
+            mean += p * one.value
+            other, _ = walked(
+                [0], [tail], by_regret(value, gamma=GAMMA, reward=R), states=[(state, after)]
+            )
+            regret += p * other.value
+            assert root.value == one.value
+        differences.append(mean - regret)
+    assert len(differences) >= 3
+    assert differences == pytest.approx([differences[0]] * len(differences))
+    assert differences[0] == pytest.approx(sum(p * R * value.of(state) for p, state in drawn))
+
+
+# ROLLOUTS TOGETHER -------------------------------------------------------------------------------
+
+
+class Batches:
+    """Counts the states of each batch of rollouts."""
+
+    def __init__(self, monkeypatch):
+        self.sizes, real = [], Simulator.rollouts
+
+        def counted(simulator, states, **options):
+            self.sizes.append(len(states))
+            return real(simulator, states, **options)
+
+        monkeypatch.setattr(Simulator, "rollouts", counted)
+
+
+def numbers(root):
+    return [(depth, str(e.action), e.visits, e.value) for depth, e in edges_below(root)]
+
+
+async def rolled_out(rules, *, each, width, seed=5, simulations=64):
+    value = UniformRollouts(rules, each=each, depth=20, gamma=GAMMA, width=width)
+    belief = Belief.at_start(rules, rules.law, rules.observe(in_the_kitchen(CHEST)))
+    model = home_model(rules, [in_the_kitchen(CHEST)], draw=belief.draw, value=value)
+    return await searched(model, simulations=simulations, width=width, rng=Random(seed))
+
+
+async def test_leaves_of_a_width_are_rolled_out_together(tmp_path, monkeypatch):
+    batches = Batches(monkeypatch)
+    rules = tiny_task(tmp_path).rules
+    root = await rolled_out(rules, each=4, width=8)
+    assert root.visits == 64
+    assert len(batches.sizes) <= 64 / 4
+    assert max(batches.sizes) == 8
+    assert any(edge.value for edge in root.edges)
+
+
+async def test_few_rollouts_are_not_batched(tmp_path, monkeypatch):
+    batches = Batches(monkeypatch)
+    await rolled_out(tiny_task(tmp_path).rules, each=4, width=1)
+    assert batches.sizes == []
+    await rolled_out(tiny_task(tmp_path).rules, each=30, width=1)
+    assert set(batches.sizes) == {1}
+
+
+async def test_the_same_seed_gives_the_same_tree(tmp_path):
+    rules = tiny_task(tmp_path).rules
+    one, again, other = [
+        numbers(await rolled_out(rules, each=4, width=8, seed=seed)) for seed in (5, 5, 6)
+    ]
+    assert one == again != other
+
+
+async def test_the_value_of_a_leaf_does_not_depend_on_its_company(tmp_path):
+    rules = tiny_task(tmp_path).rules
+    value = UniformRollouts(rules, each=30, depth=40, gamma=GAMMA, width=8)
+    states = [in_the_kitchen(place, opened=1) for place in (FRIDGE, FRIDGE, BENCH)]
+
+    def walk(number):
+        rng = TrackedRandom()
+        rng.restart(number)
+        one = Walk(Node(), rng, None)
+        one.state = states[number]
+        return one
+
+    together = await asyncio.gather(*(value(walk(number)) for number in range(3)))
+    alone = [await value(walk(number)) for number in range(3)]
+    assert together == alone
+    # Two leaves with the same state have draws of their own.
+    assert len(set(together)) == 3
+
+
+async def test_rollouts_that_fail_together_end_the_search(tmp_path, monkeypatch):
+    def fails(*args, **options):
+        raise MemoryError("too many")
+
+    monkeypatch.setattr(Simulator, "rollouts", fails)
+    with pytest.raises(MemoryError, match="too many"):
+        await asyncio.wait_for(rolled_out(tiny_task(tmp_path).rules, each=4, width=8), timeout=10)
