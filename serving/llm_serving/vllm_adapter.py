@@ -382,8 +382,8 @@ def _params(**options: Any) -> Any:  # noqa: ANN401
 
 
 _STEPPING = threading.Lock()
-"""Held by the engine that steps. What a forward pass reads, vLLM keeps in a variable of the process,
-so two engines of one process must not step at once."""
+"""Held by the engine that steps. What a forward pass reads is a variable of the process in vLLM, so
+two engines of one process must not step at once."""
 
 _FINISHES: dict[str, Literal["stop", "length"]] = {"stop": "stop", "length": "length"}
 
