@@ -43,11 +43,12 @@ $(VENV)/.installed-cuda: pyproject.toml Makefile
 	$(INSTALL) --no-deps 'llm-reasoners==1.0.2'
 	touch $@
 
-# Minecraft's rules taught the model of the first run. The model of the second was taught nothing. In
-# both, the world says what the plan is worth.
+# Minecraft's rules taught the model of the first run. The model of the second was taught nothing, and
+# says where things may be. In both, the world says what the plan is worth.
 demo: setup
 	$(BIN)/llm-planning run too --task cook-meat
-	$(BIN)/llm-planning run mc-dml --task coin-collector --set C=5 --set simulations_per_action=10
+	$(BIN)/llm-planning run llm-mcts-plus --set prior=uniform \
+		--set goal="put two apples in the fridge and the book on the sofa"
 
 # The markers are listed in `pyproject.toml`. Options join by PYTEST_ADDOPTS.
 test: setup

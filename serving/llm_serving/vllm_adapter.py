@@ -14,6 +14,7 @@ import logging
 import os
 import re
 import sys
+import threading
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -235,11 +236,9 @@ class VllmCore:
 
     def step(self) -> list[tuple[int, VllmResult]]:
         """One forward pass over everything in flight."""
-        return [
-            (int(output.request_id), _read(output))
-            for output in self.engine.step()
-            if output.finished
-        ]
+        with _STEPPING:
+            outputs = self.engine.step()
+        return [(int(output.request_id), _read(output)) for output in outputs if output.finished]
 
     def close(self) -> None:
         """Shuts vLLM's executor down."""
@@ -381,6 +380,10 @@ def _params(**options: Any) -> Any:  # noqa: ANN401
 
     return SamplingParams(output_kind=RequestOutputKind.FINAL_ONLY, **options)
 
+
+_STEPPING = threading.Lock()
+"""Held by the engine that steps. What a forward pass reads is a variable of the process in vLLM, so
+two engines of one process must not step at once."""
 
 _FINISHES: dict[str, Literal["stop", "length"]] = {"stop": "stop", "length": "length"}
 

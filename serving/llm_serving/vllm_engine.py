@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -242,7 +243,7 @@ class VllmEngine(CountingEngine):
         scores, results = await self._sequence_scores(submit, encoded, distinct)
         by_tokens = dict(zip(distinct, scores, strict=True))
         logprobs = tuple(by_tokens[sequences[choice]] for choice in choices)
-        return Scores(logprobs=logprobs, usage=_usage(results, begun))
+        return Scores(logprobs=self._checked(logprobs), usage=_usage(results, begun))
 
     async def _score_labels(
         self, prompt: Prompt, labels: Sequence[str], role: str, adapter: str | None
@@ -258,7 +259,15 @@ class VllmEngine(CountingEngine):
             submit, encoded, list(dict.fromkeys(token_ids))
         )
         scored = tuple(logprobs[token] for token in token_ids)
-        return Scores(logprobs=scored, usage=_usage(results, begun))
+        return Scores(logprobs=self._checked(scored), usage=_usage(results, begun))
+
+    def _checked(self, logprobs: tuple[float, ...]) -> tuple[float, ...]:
+        """Log-probabilities that are numbers; no cache gets anything else."""
+        if any(map(math.isnan, logprobs)):
+            raise RequestFailedError(
+                f"{self.identity.name} gives NaN: weights are damaged or too large for the dtype"
+            )
+        return logprobs
 
     async def _embed(self, texts: Sequence[str], role: str) -> NDArray[np.float32]:
         return await self._encoder.embed(texts)

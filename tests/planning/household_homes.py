@@ -1,5 +1,6 @@
 """A small home for tests, and walks through homes."""
 
+from dataclasses import replace
 from random import Random
 
 from llm_planning.environments.household.goals import read_goal
@@ -19,9 +20,14 @@ several: {apple: 2}
 
 def flat(folder):
     """The home of a file with the text `FLAT`."""
-    path = folder / "flat.yaml"
-    path.write_text(FLAT)
-    return read_home(str(path))
+    return named("flat", FLAT, folder)
+
+
+def named(name, text, folder):
+    """The home of a file, by a name of its own: tasks are drawn by it, and folders change."""
+    path = folder / f"{name}.yaml"
+    path.write_text(text)
+    return replace(read_home(str(path)), name=name, trained_in=name)
 
 
 def own_task(home, goal, *, number=1, **options):

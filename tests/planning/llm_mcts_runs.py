@@ -1,11 +1,8 @@
 """A tiny home for the planners of LLM-MCTS, and how these are run."""
 
-from dataclasses import replace
-
-from household_homes import own_task
+from household_homes import named, own_task
 
 from llm_planning.environments.household.domain import Household
-from llm_planning.environments.household.home import read_home
 from llm_planning.planners.llm_mcts.specs import SPECS
 from llm_planning.roles import Engines
 from llm_planning.specs import Problem
@@ -24,10 +21,7 @@ things:
 
 
 def tiny(folder):
-    path = folder / "tiny.yaml"
-    path.write_text(TINY)
-    # Tasks are drawn by a home's name, which is the file's.
-    return replace(read_home(str(path)), name="tiny", trained_in="tiny")
+    return named("tiny", TINY, folder)
 
 
 def tiny_task(folder, goal="the pear on the table", *, number=1, **options):

@@ -13,6 +13,7 @@ from llm_mcts_runs import PLANNERS, run, statistics, tiny_task
 from llm_planning.environments.household.domain import Household, KnownHousehold
 from llm_planning.environments.household.home import bundled_home
 from llm_planning.environments.household.tasks import CLASSES, TaskMaker
+from llm_planning.planners.llm_mcts.positions import NEUTRAL
 from llm_planning.planners.llm_mcts.rules import best_action, situation_of
 from llm_planning.trace import recording
 from llm_serving.scripted import ScriptedEngine
@@ -199,7 +200,8 @@ async def test_a_thing_that_is_in_sight_is_not_asked_about(tmp_path):
         await run("llm-mcts", world, engine=engine, state_prior="exact", selection="uct", moves=1)
         hidden = 0 in world.first_belief(task.start).hidden
         asked[hidden] = len(engine.scored) - before
-    assert asked == {True: 1, False: 0}
+    # With the thing, three neutral words are asked about.
+    assert asked == {True: 1 + len(NEUTRAL), False: 0}
 
 
 async def test_a_model_answers_both_roles(tmp_path):
@@ -207,7 +209,9 @@ async def test_a_model_answers_both_roles(tmp_path):
 
     def score(text, choices):
         if "inside the chest" in choices:
-            return [0.0 if one == "inside the chest" else -9.0 for one in choices]
+            # Of no thing in particular it says nothing.
+            known = "pear" in str(text)
+            return [0.0 if known and one == "inside the chest" else -9.0 for one in choices]
         # Of π: it prefers what is about the pear, and the way to it.
         liked = ("grab the pear", "put the pear on the table", "open the chest")
         return [log(0.9) if one in liked else log(0.1 / len(choices)) for one in choices]

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from math import log
 
 import pytest
 from household_homes import flat, own_task
@@ -12,6 +13,7 @@ from llm_planning.planners.llm_mcts.positions import (
     FLOOR,
     ROLE,
     Where,
+    calibrated,
     floored,
     named,
     position_rule,
@@ -90,6 +92,14 @@ async def test_the_uniform_prior_asks_nobody(rules):
 
 def test_the_floor_by_hand():
     assert floored([3, 0, 1, 0]) == (0.75, FLOOR, 0.25, FLOOR)
+
+
+def test_what_is_said_of_nothing_in_particular_is_taken_away():
+    """0.5 / 0.8 is to 0.5 / 0.2 as 1 to 4; of several neutral words, the mean in nats counts."""
+    asked = (log(0.5), log(0.5))
+    assert calibrated(asked, [(log(0.8), log(0.2))]) == pytest.approx([0.2, 0.8])
+    both = [(log(0.8), log(0.2)), (log(0.2), log(0.8))]
+    assert calibrated(asked, both) == pytest.approx([0.5, 0.5])
 
 
 # RULES -------------------------------------------------------------------------------------------

@@ -6,14 +6,13 @@ from math import exp, inf, log, sqrt
 from random import Random
 
 import pytest
-from household_homes import own_task
+from household_homes import named, own_task
 from llm_mcts_runs import run, statistics, tiny_task
 
 from llm_planning.domain import Step
 from llm_planning.environments.household.belief import Belief
 from llm_planning.environments.household.domain import Household
 from llm_planning.environments.household.expert import Expert
-from llm_planning.environments.household.home import read_home
 from llm_planning.environments.household.rules import NOWHERE, State
 from llm_planning.environments.household.simulator import Simulator
 from llm_planning.planners.llm_mcts.rules import best_action, likeliest
@@ -408,16 +407,20 @@ def test_goal_regression_is_the_shortest_way(tmp_path, goal, hands):
             assert value.of(state._replace(steps=rules.limit - n + 1)) == 0
 
 
-@pytest.mark.parametrize("goal", ["the apple in the chest and the pear on the table"])
-def test_goal_regression_with_two_hands_full_of_one_thing(tmp_path, goal):
-    path = tmp_path / "two.yaml"
-    path.write_text(
-        "rooms:\n  kitchen: {containers: [fridge], surfaces: [table]}\n"
-        "  hall: {containers: [chest], surfaces: [bench]}\n"
-        "things:\n  food: {names: [apple, pear], lie: {fridge: 1, bench: 1}, goals: [table]}\n"
-        "several: {apple: 2}\n"
-    )
-    task = own_task(read_home(str(path)), goal, hands=2)
+TWO_APPLES = """\
+rooms:
+  kitchen: {containers: [fridge], surfaces: [table]}
+  hall: {containers: [chest], surfaces: [bench]}
+things:
+  food: {names: [apple, pear], lie: {fridge: 1, bench: 1}, goals: [table]}
+several: {apple: 2}
+"""
+
+
+def test_goal_regression_with_two_hands_full_of_one_thing(tmp_path):
+    goal = "the apple in the chest and the pear on the table"
+    home = named("two", TWO_APPLES, tmp_path)
+    task = own_task(home, goal, hands=2)
     value = GoalRegression(Expert(task.rules), task.rules, gamma=GAMMA)
     for state, n in distances(task.rules, task.start).items():
         if n:

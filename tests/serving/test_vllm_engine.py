@@ -14,6 +14,7 @@ from llm_serving.errors import (
     EngineConfigError,
     KvCacheMemoryError,
     PromptTooLongError,
+    RequestFailedError,
     TooManyImagesError,
     UnknownModelError,
 )
@@ -143,6 +144,15 @@ async def test_both_ways_of_scoring_equal_prompt_logprobs(engine, words):
 
 
 @pytest.mark.slow
+async def test_scores_that_are_no_numbers_are_refused(engine, monkeypatch):
+    async def broken(submit, prompt, sequences):
+        return [math.nan] * len(sequences), []
+
+    monkeypatch.setattr(VllmEngine, "_sequence_scores", staticmethod(broken))
+    with pytest.raises(RequestFailedError, match="gives NaN: weights are damaged or too large"):
+        await engine.score("Rare words:", ["quokka", "numbat"])
+
+
 async def test_scores_are_exact_at_every_block_offset(engine):
     """Prompts whose length runs through two whole blocks of the prefix cache."""
     for length in range(engine.block_size * 2, engine.block_size * 4, 7):

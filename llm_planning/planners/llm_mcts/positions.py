@@ -11,19 +11,20 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.resources import files
+from statistics import fmean
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from llm_planning.priors import softmax
-from llm_planning.roles import Prompt, Rule, ScoringRole, gather
+from llm_planning.roles import Prompt, Rule, gather
 from llm_planning.roles.oracles import draw as draw_of
 from llm_serving.answers import Constraint
 from llm_serving.engine import draw
 from llm_serving.name_matcher import NameMatcher
 from llm_serving.patterns import finite_regex
-from llm_serving.request import Request, Sampling
+from llm_serving.request import Message, Request, Sampling
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from random import Random
 
     from llm_planning.environments.household.belief import Prior
@@ -45,6 +46,16 @@ TEMPERATURE: Final = 0.5
 FLOOR: Final = 1e-3
 """The least probability of a place (C.2). The rest is not normalised anew: a belief takes weights,
 and normalises them over the places that were not seen."""
+
+NEUTRAL: Final = ("thing", "object", "item")
+"""Words for no thing in particular, which calibrate `exact`."""
+
+KNOWN: Final = (
+    ("strawberry", "inside the fridge"),
+    ("shampoo", "inside the bathroom cabinet"),
+    ("blanket", "on the bed"),
+)
+"""Examples of `exact`: things that no home of ours has, and their likeliest places."""
 
 _POSITION: Final = "(inside|on) the [a-z]{2,12}( [a-z]{2,12}){0,2}"
 _ANSWER: Final = finite_regex(rf"{_POSITION}(, {_POSITION}){{0,2}}")
@@ -112,7 +123,7 @@ async def state_prior(
             for thing in asked
         )
     else:
-        found = await gather(_scored(rules.home, engine, thing) for thing in asked)
+        found = await _exact(rules.home, asked, engine=engine)
     return (*map(floored, found), *(anywhere,) * (len(rules.things) - len(asked)))
 
 
@@ -168,19 +179,60 @@ async def _matcher(places: Sequence[Place], engine: Engine) -> NameMatcher:
     return await NameMatcher.build(spellings, embed=partial(engine.embed, role=ROLE))
 
 
-async def _scored(home: Home, engine: Engine, thing: str) -> Sequence[float]:
-    """softmax_p log p("inside the p" or "on the p" | where is the thing?)."""
+async def _exact(home: Home, things: Sequence[str], *, engine: Engine) -> list[Sequence[float]]:
+    """Probabilities of all places, shape [things][places]; see `calibrated`."""
+    every = [*things, *NEUTRAL]
     positions = [f"{place.relation} the {place.name}" for place in home.places]
-    score: ScoringRole[Mapping[str, object]] = ScoringRole(
-        ROLE, prompt=_prompt(home), choices=lambda _: positions, engine=engine, tell=dict
+    scores = await gather(engine.score(_likeliest(thing), positions, role=ROLE) for thing in every)
+    logprobs = [one.logprobs for one in scores]
+    neutral = logprobs[len(things) :]
+    return [calibrated(one, neutral) for one in logprobs[: len(things)]]
+
+
+def calibrated(logprobs: Sequence[float], neutral: Sequence[Sequence[float]]) -> list[float]:
+    """softmax_p of log p(place | thing) minus its mean over neutral words.
+
+    A small model likes some places whatever is asked. What it says of a word such as "object" is
+    what it says of nothing in particular.
+
+    Source: Zhao et al., "Calibrate Before Use" (2021), for the idea.
+
+    Args:
+        logprobs: of the places, shape [places].
+        neutral: the same of neutral words, shape [words][places].
+    """
+    return softmax(
+        [
+            one - fmean(others)
+            for one, others in zip(logprobs, zip(*neutral, strict=True), strict=True)
+        ],
+        temperature=1.0,
     )
-    return softmax(list((await score({"thing": thing})).values()), temperature=1.0)
+
+
+def _likeliest(thing: str) -> tuple[Message, ...]:
+    """The chat that asks for the likeliest place, after three answers about other things."""
+    prompt = _likeliest_prompt()
+    system, asked = prompt.messages({"thing": thing})
+    turns: list[Message] = []
+    for other, answer in KNOWN:
+        turns += [prompt.messages({"thing": other})[1], Message("assistant", answer)]
+    return (system, *turns, asked)
+
+
+@cache
+def _likeliest_prompt() -> Prompt:
+    return Prompt([_source()], system=("likeliest",), user=("question",), constants={})
+
+
+def _source() -> str:
+    return (files(__package__) / "templates" / "position.j2").read_text("utf-8")
 
 
 @cache
 def _prompt(home: Home) -> Prompt:
     return Prompt(
-        [(files(__package__) / "templates" / "position.j2").read_text("utf-8")],
+        [_source()],
         system=("rules", "home", "examples"),
         user=("question",),
         constants={
