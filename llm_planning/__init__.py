@@ -7,7 +7,7 @@ from llm_kernels.exports import lazy_exports
 TYPE_CHECKING = False  # like the one in `typing`, whose import takes some milliseconds
 if TYPE_CHECKING:
     from llm_planning.domain import Domain, Step
-    from llm_planning.execution import execute
+    from llm_planning.execution.episode import execute
     from llm_planning.outcome import Outcome
     from llm_planning.session import open_engine, open_uncached_engine, plan
     from llm_planning.settings import Settings
@@ -29,7 +29,7 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "domain": ["Domain", "Step"],
-        "execution": ["execute"],
+        "execution.episode": ["execute"],
         "outcome": ["Outcome"],
         "session": ["open_engine", "open_uncached_engine", "plan"],
         "settings": ["Settings"],

@@ -27,8 +27,8 @@ from llm_planning.endings import UsageError, refusing
 from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.interrupts import heard_while_loading
 from llm_planning.names import remedy
+from llm_planning.planners.catalogue import PLANNERS
 from llm_planning.planners.tree_of_options.rules import INFEASIBLE
-from llm_planning.priors import ROLE
 from llm_planning.registry import exercise_makers, find_domain
 from llm_planning.roles.exercises import GENERAL_WORDS, HELD_OUT, VERDICT
 from llm_planning.roles.measuring import digest
@@ -167,7 +167,9 @@ def distill(
         return
     if done.curve[0]["figures"]:
         _print_curve(done.curve)
-    planner = "llm-policy" if roles == (ROLE,) else "too"
+    too = PLANNERS["too"]
+    fits = not too.lacks(find_domain(domain)) and not set(roles).isdisjoint(too.roles)
+    planner = too.name if fits else "llm-policy"
     say(f"plan with it: llm-planning run {planner} --domain {domain} --model {out / ADAPTER}")
 
 

@@ -238,7 +238,7 @@ def _connect(path: Path, how: str) -> sqlite3.Connection:
     refuse_missing(path)
     with explaining(path):
         connection = sqlite3.connect(
-            f"file:{quote(str(path.absolute()))}?{how}",
+            f"file:{quote(os.fsencode(path.absolute()))}?{how}",
             uri=True,
             timeout=_BUSY_SECONDS,
             isolation_level=None,

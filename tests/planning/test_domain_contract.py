@@ -19,7 +19,7 @@ from any_domain_worlds import (
 
 from llm_planning.domain import is_won, observed, settled
 from llm_planning.environments.catalogue import DOMAINS
-from llm_planning.execution import execute
+from llm_planning.execution.episode import execute
 from llm_planning.planners.mc_dml.worlds import as_text_game
 from llm_planning.specs import Problem
 

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from llm_planning.domain import Domain, Step
-from llm_planning.execution import STOP, Episode, execute, play, world_draws
+from llm_planning.execution.episode import STOP, Episode, execute, play, world_draws
 from llm_planning.trace import recording
 
 

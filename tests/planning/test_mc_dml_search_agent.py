@@ -12,7 +12,7 @@ from llm_planning.environments.textgame.game import Ending, GameSeconds, Observa
 from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
 from llm_planning.environments.textgame.snapshot_game import SnapshotGame
 from llm_planning.environments.textgame.trapdoor import TrapDoor
-from llm_planning.execution import Episode, Move
+from llm_planning.execution.episode import Episode, Move
 from llm_planning.planners.any_domain.decisions import ActionStatistics
 from llm_planning.planners.mc_dml.outcome import game_outcome, timed
 from llm_planning.planners.mc_dml.roles import GameTurn, trajectory_of

@@ -11,7 +11,7 @@ from llm_planning.environments.minecraft.domain import EVERY_TASK, MINECRAFT, Mi
 from llm_planning.environments.minecraft.option_language import MOST, OptionGrammar
 from llm_planning.environments.minecraft.option_verbs import ATTEMPTS
 from llm_planning.environments.minecraft.tasks import PLAINS
-from llm_planning.execution import world_draws
+from llm_planning.execution.episode import world_draws
 from llm_planning.planners.drip.prompts import compose
 
 PLACED, HELD = (Minecraft(options="single", stations=kind) for kind in ("placed", "held"))

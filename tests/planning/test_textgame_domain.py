@@ -10,7 +10,7 @@ from llm_planning.environments.textgame.open_games import GAME_TASKS, GameSettin
 from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
 from llm_planning.environments.textgame.snapshot_game import SnapshotGame
 from llm_planning.environments.textgame.trapdoor import BAIT, TrapDoor
-from llm_planning.execution import execute
+from llm_planning.execution.episode import execute
 from llm_planning.planners.mc_dml.search import observe
 from llm_planning.planners.mc_dml.specs import SPECS
 from llm_planning.specs import choose

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from llm_planning.domain import A, S
-    from llm_planning.execution import Episode, Move
+    from llm_planning.execution.episode import Episode, Move
     from llm_planning.search import Edge, Node
     from llm_planning.settings import Settings
     from llm_planning.specs import Problem

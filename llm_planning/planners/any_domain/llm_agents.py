@@ -11,7 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from llm_planning.domain import settled
-from llm_planning.execution import STOP, play
+from llm_planning.execution.episode import STOP, play
 from llm_planning.planners.any_domain.decisions import ActionStatistics, Decision, episode_outcome
 from llm_planning.planners.any_domain.roles import (
     THINK,
@@ -28,7 +28,7 @@ from llm_planning.search import argmax
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from llm_planning.execution import Episode
+    from llm_planning.execution.episode import Episode
     from llm_planning.outcome import Outcome
     from llm_planning.planners.any_domain.settings import (
         ActingSettings,

@@ -12,7 +12,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Generic
 
 from llm_planning.domain import A, S, observed, settled
-from llm_planning.execution import STOP, play
+from llm_planning.execution.episode import STOP, play
 from llm_planning.planners.any_domain.decisions import (
     Decision,
     episode_outcome,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping, Sequence
 
     from llm_planning.domain import Domain, History, Step
-    from llm_planning.execution import Episode
+    from llm_planning.execution.episode import Episode
     from llm_planning.outcome import Outcome
     from llm_planning.planners.any_domain.settings import PuctSettings, UctSettings
     from llm_planning.priors import Policy

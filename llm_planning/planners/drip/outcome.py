@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from llm_planning.execution import Episode
+from llm_planning.execution.episode import Episode
 from llm_planning.outcome import Outcome
 from llm_planning.planners.drip.settings import ROLES
 from llm_planning.roles import missing_for_rules
@@ -26,7 +26,7 @@ from llm_planning.roles import missing_for_rules
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llm_planning.execution import Execution, Move
+    from llm_planning.execution.episode import Execution, Move
     from llm_planning.planners.drip.acting import Acting, Ending
     from llm_planning.planners.drip.settings import ActingSettings
     from llm_planning.planners.drip.tree import ReasoningTree

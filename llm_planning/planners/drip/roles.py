@@ -8,7 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from llm_planning.domain import A, Judged, S, settled
-from llm_planning.execution import world_draws
+from llm_planning.execution.episode import world_draws
 from llm_planning.planners.drip.answers import (
     END,
     JudgementAnswer,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from llm_planning.domain import Step
 from llm_planning.environments.household.observations import observation_text
-from llm_planning.execution import STOP, play
+from llm_planning.execution.episode import STOP, play
 from llm_planning.planners.any_domain.decisions import (
     ActionStatistics,
     Decision,
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from llm_planning.environments.household.domain import KnownHousehold
     from llm_planning.environments.household.observations import Observation
     from llm_planning.environments.household.rules import Action, State
-    from llm_planning.execution import Episode, Stop
+    from llm_planning.execution.episode import Episode, Stop
     from llm_planning.outcome import Outcome
     from llm_planning.planners.llm_mcts.settings import (
         HomeSettings,

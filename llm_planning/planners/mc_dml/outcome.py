@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from llm_planning.environments.textgame.domain import TextGameDomain
     from llm_planning.environments.textgame.game import Transition
-    from llm_planning.execution import Episode
+    from llm_planning.execution.episode import Episode
     from llm_planning.planners.mc_dml.roles import Trajectory
     from llm_planning.roles import Role
     from llm_planning.settings import Settings

@@ -12,7 +12,7 @@ from llm_serving.request import Request
 
 if TYPE_CHECKING:
     from llm_planning.environments.textgame.game import Ending, Observation, Transition
-    from llm_planning.execution import Episode
+    from llm_planning.execution.episode import Episode
     from llm_planning.priors import Policy
     from llm_planning.roles import Role
     from llm_serving.engine import Engine

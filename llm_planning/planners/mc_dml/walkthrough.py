@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from llm_planning.environments.textgame.domain import TextGameDomain
     from llm_planning.environments.textgame.game import Transition
-    from llm_planning.execution import Episode
+    from llm_planning.execution.episode import Episode
     from llm_planning.outcome import Outcome
     from llm_planning.planners.mc_dml.roles import GameTurn, Trajectory
     from llm_planning.roles import Engines

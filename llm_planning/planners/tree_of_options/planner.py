@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from llm_planning.domain import settled
-from llm_planning.execution import execute
+from llm_planning.execution.episode import execute
 from llm_planning.outcome import Outcome
 from llm_planning.planners.tree_of_options.roles import OptionRoles
 from llm_planning.planners.tree_of_options.search import (
@@ -20,7 +20,7 @@ from llm_planning.search import best_path, edges_below, format_tree
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from llm_planning.execution import Execution
+    from llm_planning.execution.episode import Execution
     from llm_planning.planners.tree_of_options.search import Check, SearchState, WorldModel
     from llm_planning.planners.tree_of_options.settings import OptionSearchSettings, PromptSettings
     from llm_planning.planners.tree_of_options.states import Candidate, OptionDomain
