@@ -72,6 +72,7 @@ class Step(NamedTuple, Generic[S]):
         obstacle: why the action was refused, or carried out only in part; None for neither.
         luck: a control variate: the part of this and later rewards that is due to chance, in units
             of reward. Its expectation must be 0.
+        time: how long the action took, in seconds of the world.
 
     Example:
         >>> from llm_planning import Step
@@ -89,6 +90,7 @@ class Step(NamedTuple, Generic[S]):
     text: str = ""
     obstacle: str | None = None
     luck: float = 0.0
+    time: float = 0.0
 
     @property
     def seen(self) -> Hashable:
@@ -152,6 +154,19 @@ class Domain(ABC, Generic[S, A]):
         mistakes(subtask) -> mapping: kind of mistake -> the subtasks that someone may write by
             mistake in the place of `subtask`, at least one for each kind. Oracles err so, item by
             item.
+        approach(before, state, subtask) -> sequence of actions: how to go on with a subtask that
+            was begun in the state `before` and is not done. Without it, the subtask once more.
+        shows(before, state, subtask) -> bool: whether a state shows the effect of a subtask that
+            was begun in `before`. Without it, only what the world carried out completely is done.
+        falls_short(predicted, state) -> bool: whether a state lacks what was predicted. Without
+            it, whether the two differ.
+        again(state, before, after) -> state: the state after an action that once led from `before`
+            to `after`; None if that does not tell. Without it, only an equal state tells.
+        subject(subtask) -> str: what a wrong belief about a subtask is about, such as its item.
+            Without it, the subtask itself.
+        primitives: the `Primitives` of programs that carry out subtasks.
+        in_units() -> domain: the same world at its smallest actions, for planners without temporal
+            abstraction; its `unit(subtask) -> action` makes one of them of a subtask.
         milestones(state) -> mapping: name in snake_case -> whether a state shows that the milestone
             is passed, always the same names. The record of an episode says when each was first
             passed.

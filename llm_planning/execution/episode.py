@@ -208,16 +208,6 @@ class Execution(Generic[S, A]):
             **{f"steps_to_{name}": at for name, at in self.milestones.items()},
         }
 
-    def told_milestones(self) -> list[str]:
-        """Says for people after how many moves each milestone was reached; empty without any."""
-        if not self.milestones:
-            return []
-        told = (
-            f"{name.replace('_', ' ')} {'not reached' if at is None else at}"
-            for name, at in self.milestones.items()
-        )
-        return [f"moves to each milestone: {', '.join(told)}"]
-
     def to_json(self) -> dict[str, Any]:
         """For a trace."""
         return {
@@ -227,6 +217,17 @@ class Execution(Generic[S, A]):
             "last": self.last,
             **({"milestones": dict(self.milestones)} if self.milestones else {}),
         }
+
+
+def told_milestones(milestones: Mapping[str, int | None]) -> list[str]:
+    """Says for people after how many moves each milestone was reached; empty without any."""
+    if not milestones:
+        return []
+    told = (
+        f"{name.replace('_', ' ')} {'not reached' if at is None else at}"
+        for name, at in milestones.items()
+    )
+    return [f"moves to each milestone: {', '.join(told)}"]
 
 
 class Stop(Enum):

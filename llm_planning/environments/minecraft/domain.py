@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from llm_planning.environments.minecraft.option_rules import CraftMode, OptionRu
 from llm_planning.environments.minecraft.option_steps import Stations, StepsBefore, unequipped
 from llm_planning.environments.minecraft.option_world import OptionWorld
 from llm_planning.environments.minecraft.rulebook import game_rules
-from llm_planning.environments.minecraft.state import State
+from llm_planning.environments.minecraft.state import State, repeated
 from llm_planning.environments.minecraft.tasks import MINE_A_DIAMOND, TASKS
 from llm_planning.environments.minecraft.vocabulary import OBJECTS, VERBS
 from llm_planning.settings import Settings
@@ -37,6 +38,10 @@ EVERY_TASK: Mapping[str, Task] = {**TASKS, MINE_A_DIAMOND.name: MINE_A_DIAMOND}
 QUANTITIES = (1, 3, 8)
 """The quantities of actions, for planners that choose among actions (our choice): one, the material
 of a tool, and the cobblestone of a furnace."""
+
+
+TICKS_A_SECOND = 20
+"""Ticks of the world in a second."""
 
 
 class MinecraftSettings(Settings):
@@ -85,6 +90,7 @@ class Minecraft(Domain[State, Option]):
         self.task = EVERY_TASK[task] if isinstance(task, str) else task
         self.goal = self.task.goal
         self.options = options
+        self.vocabulary: Vocabulary = vocabulary
         self.stations = stations
         self.grammar, self.state_model = _language(vocabulary)
         self.wording = _wording()
@@ -129,6 +135,7 @@ class Minecraft(Domain[State, Option]):
             done=won,
             text=outcome.obstacle or f"{action}: done in {outcome.ticks} ticks",
             obstacle=outcome.obstacle,
+            time=outcome.ticks / TICKS_A_SECOND,
         )
 
     def success(self, state: State) -> bool:
@@ -173,6 +180,51 @@ class Minecraft(Domain[State, Option]):
         return (
             Judged("true", "nothing is missing") if obstacle is None else Judged("false", obstacle)
         )
+
+    def approach(self, before: State, state: State, subtask: Option) -> Sequence[Option]:
+        """What an option lacks and can be had now, then the rest of the option.
+
+        One call mends one level: a missing pickaxe, but not the logs for that pickaxe as well.
+        """
+        *lacking, rest = self._steps.approach(before, state, subtask)
+        world = self.world
+        now = (
+            step
+            for step in lacking
+            if world.feasible(state, step) is None
+            and not (step.verb == "find" and world.done(state, step))
+        )
+        return [*now, rest]
+
+    def shows(self, before: State, state: State, subtask: Option) -> bool:
+        """Whether an option's result came about since it was begun."""
+        return self._steps.shows(before, state, subtask)
+
+    def falls_short(self, predicted: State, state: State) -> bool:
+        """Whether a state lacks items that were predicted."""
+        held = state.inventory
+        return any(held.get(item, 0) < count for item, count in predicted.inventory.items())
+
+    def again(self, state: State, before: State, after: State) -> State | None:
+        """What an option took and gave, taken and given again; a new place comes into view."""
+        return repeated(state, before, after)
+
+    def subject(self, subtask: Option) -> str:
+        """The item of an option."""
+        return subtask.item
+
+    def in_units(self) -> Minecraft:
+        """The same task with single recipes, whose actions are of one unit."""
+        return Minecraft(
+            task=self.task,
+            vocabulary=self.vocabulary,
+            options="single",
+            stations=self.stations,
+        )
+
+    def unit(self, subtask: Option) -> Option:
+        """An option with the quantity 1."""
+        return replace(subtask, quantity=1)
 
     def mistakes(self, subtask: Option) -> Mapping[str, Sequence[Option]]:
         """Options with another item, verb or quantity."""

@@ -231,7 +231,14 @@ def needed(rules: OptionRules, state: State, wanted: Iterable[Sequence[str]]) ->
     draft = _Draft(rules, state)
     for kinds in wanted:
         draft.obtain(draft.nearest(kinds), 1)
-    return [Option(verb, min(n, MOST), item) for (verb, item), n in draft.options.items()]
+    return draft.said()
+
+
+def needed_for(rules: OptionRules, state: State, item: str, count: int) -> list[Option]:
+    """The options that it still takes to hold so many of one item; see `needed`."""
+    draft = _Draft(rules, state)
+    draft.obtain(item, count)
+    return draft.said()
 
 
 def nearest(rules: OptionRules, state: State, kinds: Sequence[str]) -> str:
@@ -256,6 +263,10 @@ class _Draft:
         self._near = {*state.nearby_blocks, *state.nearby_entities}
         self._under_way: set[str] = set()
         self._crafting = False
+
+    def said(self) -> list[Option]:
+        """The plan."""
+        return [Option(verb, min(n, MOST), item) for (verb, item), n in self.options.items()]
 
     def nearest(self, kinds: Sequence[str]) -> str:
         """The item that is nearest; the first of several that are equally near."""

@@ -20,6 +20,7 @@ DRIP's eight verbs are verbs of options, and its `explore` is `find`.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from functools import cache
 from math import ceil
@@ -33,6 +34,7 @@ from llm_planning.environments.minecraft.option_rules import (
     LEFT_BY,
     holds,
     nearest,
+    needed_for,
 )
 from llm_planning.environments.minecraft.option_tables import (
     COOKED,
@@ -41,8 +43,9 @@ from llm_planning.environments.minecraft.option_tables import (
     KILLED,
     SHEARED,
 )
+from llm_planning.environments.minecraft.option_verbs import ANYTHING
 from llm_planning.environments.minecraft.rulebook import STATIONS
-from llm_planning.environments.minecraft.surroundings import DIG_TICKS, LEVELS
+from llm_planning.environments.minecraft.surroundings import DIG_TICKS, LEVELS, view
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -117,6 +120,81 @@ class StepsBefore:
         elif _lies_below(option):
             steps = [Option("craft", 1, _pickaxe(state) or "wooden_pickaxe")]
         return _said(steps)
+
+    def approach(self, before: State, state: State, option: Option) -> list[Option]:
+        """How to go on with an option that is not done: what it lacks, then the rest of it.
+
+        Args:
+            before: the state in which the option was begun.
+            state: the present state.
+            option: that was begun.
+        """
+        left = option.quantity - self._gained(before, state, option)
+        rest = replace(option, quantity=left) if left > 0 else option
+        if option.verb == "kill":
+            lacking = [_find(option.item)]
+        elif option.verb in {"equip", "place"}:
+            lacking = needed_for(self._rules, state, option.item, 1)
+        else:
+            lacking = [
+                step
+                for item in self._products(option)
+                for step in needed_for(
+                    self._rules, state, item, state.inventory.get(item, 0) + rest.quantity
+                )
+            ]
+        same = (option.verb, option.item)
+        return [*(step for step in lacking if (step.verb, step.item) != same), rest]
+
+    def shows(self, before: State, state: State, option: Option) -> bool:
+        """Whether the result of an option came about since `before`, in its quantity.
+
+        A kill shows only by all of its loot: a player who kills cows for leather is not done with
+        the beef. Blocks show by the least that they give.
+        """
+        rules, verb, item = self._rules, option.verb, option.item
+        if verb in {"find", "explore"}:
+            seen = view(state).shows(item)
+            return seen or (item in ANYTHING and state.position != before.position)
+        if verb == "equip":
+            return item in state.equipment
+        if verb == "place":
+            return item in state.nearby_blocks
+        gained = Counter(state.inventory)
+        gained.subtract(before.inventory)
+        if verb == "kill":
+            loot = KILLED.get(item, ())
+            wanted = {one: max(least * option.quantity, 1) for one, least, _ in loot}
+        elif verb == "mine" and item in rules.drops and rules.drops[item][0].item != item:
+            drop = rules.drops[item][0]
+            wanted = {drop.item: max(int(option.quantity * drop.least * drop.chance), 1)}
+        else:
+            wanted = dict.fromkeys(self._products(option), option.quantity)
+        return bool(wanted) and all(gained[one] >= count for one, count in wanted.items())
+
+    def _gained(self, before: State, state: State, option: Option) -> int:
+        """The most of one of its products that is held more than before; at least 0."""
+        return max(
+            (
+                state.inventory.get(item, 0) - before.inventory.get(item, 0)
+                for item in self._products(option)
+            ),
+            default=0,
+        )
+
+    def _products(self, option: Option) -> Sequence[str]:
+        """The items that an option gives."""
+        rules, verb, item = self._rules, option.verb, option.item
+        if verb in {"smelt", "cook"}:
+            recipe = smelted(rules, item)
+            return [recipe.item] if recipe else []
+        if verb == "mine":
+            return [drop.item for drop in rules.drops.get(item, ())[:1]]
+        if verb == "kill":
+            return [one for one, _, _ in KILLED.get(item, ())]
+        given = {"craft": item, "shear": SHEARED[0], "milk": "milk_bucket"}
+        given["collect"] = FLUIDS.get(item, item)
+        return [given[verb]] if verb in given else []
 
     def _for(self, state: State, recipe: Recipe, times: int) -> list[Option | None]:
         """The steps that bring the materials and the stations of a recipe."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from random import Random
 from typing import Any, ClassVar, NamedTuple, TypeAlias
@@ -217,6 +217,34 @@ def _equipped(equipment: Equipment, item: str | None) -> Equipment:
         item if i == slot else worn for i, worn in enumerate(equipment)
     )
     return (head, torso, legs, feet, hand, off_hand)
+
+
+def repeated(state: State, before: State, after: State) -> State | None:
+    """The state after what once led from `before` to `after`.
+
+    Returns:
+        None if something that it took is not held.
+    """
+    items = {*before.inventory, *after.inventory}
+    change = {item: after.inventory.get(item, 0) - before.inventory.get(item, 0) for item in items}
+    if any(state.inventory.get(item, 0) + count < 0 for item, count in change.items()):
+        return None
+    then = state.apply(
+        Change(
+            gained={item: count for item, count in change.items() if count > 0},
+            lost={item: -count for item, count in change.items() if count < 0},
+        )
+    )
+    if before.position == after.position:
+        return then
+    return replace(
+        then,
+        biome=after.biome,
+        position=after.position,
+        nearby_blocks=after.nearby_blocks,
+        nearby_entities=after.nearby_entities,
+        near=after.near,
+    )
 
 
 _RECORD = TypeAdapter(State)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from llm_planning.execution.episode import told_milestones
 from llm_planning.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ async def episode_outcome(
             "moves": moves,
         },
         text="\n\n".join(
-            (*_told(execution.moves, decisions), *execution.told_milestones(), conclusion)
+            (*_told(execution.moves, decisions), *told_milestones(execution.milestones), conclusion)
         ),
     )
 

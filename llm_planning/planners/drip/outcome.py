@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from llm_planning.execution.episode import Episode
+from llm_planning.execution.episode import Episode, told_milestones
 from llm_planning.outcome import Outcome
 from llm_planning.planners.drip.settings import ROLES
 from llm_planning.roles import missing_for_rules
@@ -117,7 +117,12 @@ async def outcome_of(
             "execution": execution.to_json(),
         },
         text="\n".join(
-            [*([str(tree), ""] if tree else []), conclusion, *why, *execution.told_milestones()]
+            [
+                *([str(tree), ""] if tree else []),
+                conclusion,
+                *why,
+                *told_milestones(execution.milestones),
+            ]
         ),
     )
 

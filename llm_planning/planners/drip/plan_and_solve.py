@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from llm_planning.planners.tree_of_options.planner import chain_of_thought
+from llm_planning.execution.episode import execute, told_milestones
+from llm_planning.outcome import Outcome
+from llm_planning.planners.tree_of_options.planner import first_state
+from llm_planning.planners.tree_of_options.roles import OptionRoles
 from llm_planning.planners.tree_of_options.settings import PromptSettings
 
 if TYPE_CHECKING:
-    from llm_planning.outcome import Outcome
+    from llm_planning.execution.episode import Execution
     from llm_planning.planners.tree_of_options.states import OptionDomain
     from llm_planning.roles import Engines
     from llm_planning.specs import Problem
@@ -51,6 +54,33 @@ async def plan_and_solve(
         settings: of the question and the tries.
         seed: of the start, the answer and the world.
     """
-    return await chain_of_thought(
-        problem, engines=engines, settings=settings, seed=seed, tries=settings.tries
+    ask: OptionRoles[Any, Any] = OptionRoles(problem.world, engines, settings, seed=seed)
+    steps = await ask.decompose()(await first_state(problem.world, seed))
+    plan = [step.proposed for step in steps]
+    execution = await execute(problem.world, plan, seed=seed, tries=settings.tries)
+    told = [f"{i}. {one.proposed} ({one.reasoning})" for i, one in enumerate(steps, start=1)]
+    return Outcome(
+        success=execution.success,
+        plan=tuple(map(str, plan)),
+        metrics={**execution.metrics(), "options_planned": len(plan)},
+        trace={
+            "task": problem.task,
+            "goal": problem.world.goal,
+            "seed": seed,
+            "settings": settings.to_json(),
+            "steps": [{"option": str(one.proposed), "reasoning": one.reasoning} for one in steps],
+            "oracles": ask.oracles,
+            "execution": execution.to_json(),
+        },
+        text="\n".join(told) + f"\n\n{_verdict(execution)}",
     )
+
+
+def _verdict(execution: Execution[Any, Any]) -> str:
+    """Says for people whether the plan reached the goal, and which option failed first."""
+    lines = [f"carried out: the goal is {'reached' if execution.success else 'not reached'}"]
+    failed = execution.first_failed
+    if failed is not None:
+        lines.append(f"first option that failed: {failed.action} ({failed.step.obstacle})")
+    lines += told_milestones(execution.milestones)
+    return "\n".join(lines)

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 REASON: Final = 60
 """The most characters of a reason."""
 
+LONGEST_EXPLANATION: Final = 200
+LONGEST_PROGRAM: Final = 1_200
+"""The most characters of an explanation and of a program."""
+
 Reason: TypeAlias = Annotated[str, Field(max_length=REASON)]
 Score: TypeAlias = Annotated[float, Field(ge=0.0, le=1.0, multiple_of=0.1)]
 
@@ -45,6 +49,20 @@ class RewardAnswer(BaseModel):
 class TerminationAnswer(BaseModel):
     """Whether a state is terminal (eq. 4)."""
 
+    done: bool
+
+
+class CodeAnswer(BaseModel):
+    """A program that implements π_ω. The model explains it first (Appendix B)."""
+
+    explain: Annotated[str, Field(max_length=LONGEST_EXPLANATION)]
+    code: Annotated[str, Field(max_length=LONGEST_PROGRAM)]
+
+
+class CompletionAnswer(BaseModel):
+    """Whether an option is done (Appendix B). The model writes the reason first."""
+
+    reason: Reason
     done: bool
 
 

@@ -1,4 +1,4 @@
-"""The planners ToO and CoT: each plans on predictions, then carries the plan out in the domain."""
+"""The planners ToO and CoT: each plans on predictions, then executes the plan in the domain."""
 
 from __future__ import annotations
 
@@ -6,23 +6,31 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from llm_planning.domain import settled
-from llm_planning.execution.episode import execute
+from llm_planning.execution.episode import told_milestones
 from llm_planning.outcome import Outcome
+from llm_planning.planners.tree_of_options.executing import Executing, costs_of, metrics_of
+from llm_planning.planners.tree_of_options.policies import policies_of
+from llm_planning.planners.tree_of_options.prompts import NOW
 from llm_planning.planners.tree_of_options.roles import OptionRoles
 from llm_planning.planners.tree_of_options.search import (
     WORLD_MODEL,
     TreeOfOptions,
     checked,
+    predicted,
 )
-from llm_planning.planners.tree_of_options.states import OptionState
+from llm_planning.planners.tree_of_options.states import OptionQuestion, OptionState
 from llm_planning.search import best_path, edges_below, format_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from llm_planning.execution.episode import Execution
+    from llm_planning.planners.tree_of_options.executing import Attempt, Executed, Policies
     from llm_planning.planners.tree_of_options.search import Check, SearchState, WorldModel
-    from llm_planning.planners.tree_of_options.settings import OptionSearchSettings, PromptSettings
+    from llm_planning.planners.tree_of_options.settings import (
+        ChainSettings,
+        ExecutionSettings,
+        OptionSearchSettings,
+    )
     from llm_planning.planners.tree_of_options.states import Candidate, OptionDomain
     from llm_planning.roles import Engines
     from llm_planning.search import Edge, Node
@@ -40,7 +48,7 @@ async def tree_of_options(
     world_model: WorldModel = WORLD_MODEL,
     check: Callable[[Ask, Any, str], Check[Any, Any]] = checked,
 ) -> Outcome:
-    """Searches, and carries out the path of argmax Q from the root (Algorithm 1, line 7).
+    """Searches, and executes the path of argmax Q from the root (Algorithm 1, line 7).
 
     Args:
         problem: its domain has a `grammar`, and a `state_model` for `WORLD_MODEL`.
@@ -51,19 +59,20 @@ async def tree_of_options(
         check: `checked` or `unchecked`.
     """
     ask: Ask = OptionRoles(problem.world, engines, settings, seed=seed)
-    start = await _start(problem.world, seed)
+    start = await first_state(problem.world, seed)
     root = await TreeOfOptions(start, ask, settings, world_model=world_model, check=check).search()
     path = best_path(root)
     last = path[-1].node if path else None
-    return await _carried_out(
+    return await executed_plan(
         [edge.action for edge in path],
         problem,
         ask,
+        settings,
         metrics={
             "predicted_success": last is not None and last.memo.done is True,
-            **_tree_metrics(root),
+            **tree_metrics(root),
         },
-        trace={"tree": {"visits": root.visits, "value": root.value, **_node_json(root)}},
+        trace={"tree": {"visits": root.visits, "value": root.value, **node_json(root)}},
         text=format_tree(root),
     )
 
@@ -72,64 +81,136 @@ async def chain_of_thought(
     problem: Problem[OptionDomain[Any, Any]],
     *,
     engines: Engines,
-    settings: PromptSettings,
+    settings: ChainSettings,
     seed: int,
-    tries: int = 1,
 ) -> Outcome:
-    """CoT: plans by one answer, which breaks the goal down into at most d options.
+    """CoT: plans a chain of at most d options from the initial state (Section 4.1).
 
     Args:
-        problem: its domain has a `grammar`.
-        engines: answer the role `decompose`.
-        settings: of the question.
+        problem: its domain has a `grammar`, and a `state_model` for a composed chain.
+        engines: answer the roles.
+        settings: of the chain and the execution.
         seed: of the start, the answer and the world.
-        tries: see `execute`.
     """
     ask: Ask = OptionRoles(problem.world, engines, settings, seed=seed)
-    candidates = await ask.decompose()(await _start(problem.world, seed))
-    steps = [(str(one.proposed), one.reasoning) for one in candidates]
-    return await _carried_out(
-        [one.proposed for one in candidates],
+    start = await first_state(problem.world, seed)
+    chain = await _CHAINS[settings.chain](ask, start, settings)
+    return await executed_plan(
+        [one.proposed for one in chain],
         problem,
         ask,
+        settings,
         metrics={},
-        trace={"steps": [{"option": option, "reasoning": why} for option, why in steps]},
-        text="\n".join(f"{i}. {option} ({why})" for i, (option, why) in enumerate(steps, start=1)),
-        tries=tries,
+        trace={
+            "steps": [{"option": str(one.proposed), "reasoning": one.reasoning} for one in chain]
+        },
+        text="\n".join(
+            f"{i}. {one.proposed} ({one.reasoning})" for i, one in enumerate(chain, start=1)
+        ),
     )
 
 
-async def _start(domain: OptionDomain[Any, Any], seed: int) -> OptionState[Any, Any]:
+async def _answered(
+    ask: Ask,
+    start: OptionState[Any, Any],
+    settings: ChainSettings,  # noqa: ARG001 - the role knows d
+) -> Sequence[Candidate[Any]]:
+    """One answer breaks the goal down."""
+    return await ask.decompose()(start)
+
+
+async def _composed(
+    ask: Ask, start: OptionState[Any, Any], settings: ChainSettings
+) -> Sequence[Candidate[Any]]:
+    """D times one proposal (eq. 2) and its prediction (eq. 1), without check or search."""
+    propose, dynamics = ask.propose(1, NOW), predicted(ask)
+    tau, chain = start, list[Any]()
+    for _ in range(settings.d):
+        for candidate in await propose(tau):
+            chain.append(candidate)
+            tau, _ = await dynamics(OptionQuestion(tau, candidate.proposed))
+    return chain
+
+
+_CHAINS = {"answer": _answered, "composed": _composed}
+
+
+async def first_state(domain: OptionDomain[Any, Any], seed: int) -> OptionState[Any, Any]:
+    """τ_0 of a trial."""
     state = await settled(domain.start(seed))
     return OptionState(domain.goal, state, await settled(domain.describe(state)))
 
 
-async def _carried_out(
+async def executed_plan(
     plan: Sequence[Any],
     problem: Problem[OptionDomain[Any, Any]],
     ask: Ask,
+    settings: ExecutionSettings,
     *,
     metrics: Mapping[str, Any],
     trace: Mapping[str, Any],
     text: str,
-    tries: int = 1,
 ) -> Outcome:
-    """Carries a plan out, and makes the outcome. Success is what the world says.
+    """Executes a plan, as often as the settings say, and makes the outcome.
+
+    An option that is not done after M attempts is left, and the plan goes on with the next.
 
     Args:
         plan: options, in order.
         problem: what was planned.
         ask: the roles that answered.
+        settings: of the execution.
         metrics: the planner's own metrics.
         trace: the planner's own part of the summary.
         text: the same for people.
-        tries: see `execute`.
     """
-    execution = await execute(problem.world, plan, seed=ask.seed, tries=tries)
+    policies = await policies_of(problem.world, ask, settings)
+    executed = []
+    for number in range(settings.executions):
+        run = await Executing.begin(problem, policies, settings, seed=ask.seed, number=number)
+        for place, option in enumerate(plan):
+            if not run.goes_on:
+                break
+            await run.execute(option, place)
+        executed.append(await run.recorded())
+    return outcome_of(
+        plan, problem, ask, executed, policies, metrics=metrics, trace=trace, text=text
+    )
+
+
+def outcome_of(
+    plan: Sequence[Any],
+    problem: Problem[OptionDomain[Any, Any]],
+    ask: Ask,
+    executed: Sequence[Executed[Any, Any]],
+    policies: Policies[Any, Any],
+    *,
+    metrics: Mapping[str, Any],
+    trace: Mapping[str, Any],
+    text: str,
+) -> Outcome:
+    """The outcome of a trial. Success is what the world says of the first execution.
+
+    Args:
+        plan: the options that were planned, or executed where both go together.
+        problem: what was planned.
+        ask: the roles that answered.
+        executed: the executions, at least one.
+        policies: that were executed.
+        metrics: the planner's own metrics.
+        trace: the planner's own part of the summary.
+        text: the same for people.
+    """
     return Outcome(
-        success=execution.success,
+        success=executed[0].won,
         plan=tuple(map(str, plan)),
-        metrics={**execution.metrics(), "options_planned": len(plan), **metrics},
+        metrics={
+            **metrics_of(executed),
+            "execution": policies.name,
+            "options_planned": len(plan),
+            **metrics,
+            **costs_of(ask),
+        },
         trace={
             "task": problem.task,
             "goal": problem.world.goal,
@@ -137,23 +218,38 @@ async def _carried_out(
             "settings": ask.settings.to_json(),
             **trace,
             "oracles": ask.oracles,
-            "execution": execution.to_json(),
+            "executions": [one.to_json() for one in executed],
         },
-        text=f"{text}\n\n{_verdict(execution)}",
+        text="\n\n".join((text, *map(told_execution, executed))),
     )
 
 
-def _verdict(execution: Execution[Any, Any]) -> str:
-    """Says for people whether the plan reached the goal, and which option failed first."""
-    lines = [f"carried out: the goal is {'reached' if execution.success else 'not reached'}"]
-    failed = execution.first_failed
-    if failed is not None:
-        lines.append(f"first option that failed: {failed.action} ({failed.step.obstacle})")
-    lines += execution.told_milestones()
-    return "\n".join(lines)
+def told_execution(one: Executed[Any, Any]) -> str:
+    """Says for people what was executed: each attempt, what came of it, and the verdict."""
+    lines = [
+        line
+        for number, attempt in enumerate(one.attempts, start=1)
+        for line in _told_attempt(number, attempt)
+    ]
+    verdict = "reached" if one.won else "not reached"
+    spent = f"{len(one.attempts)} attempts, {one.minutes:.1f} minutes of the world"
+    lines.append(f"carried out: the goal is {verdict} ({spent})")
+    if (failed := one.first_failed) is not None:
+        lines.append(f"first attempt that failed: {failed.option} ({failed.feedback})")
+    return "\n".join((*lines, *told_milestones(one.milestones)))
 
 
-def _tree_metrics(root: Node[SearchState[Any, Any], Any]) -> dict[str, int]:
+def _told_attempt(number: int, attempt: Attempt[Any]) -> list[str]:
+    again = f" (attempt {attempt.m})" if attempt.m > 1 else ""
+    program = (attempt.program or "").strip().splitlines()
+    return [
+        f"{number}. {attempt.option}{again}: {attempt.feedback}",
+        *(f"     {line}" for line in program),
+    ]
+
+
+def tree_metrics(root: Node[SearchState[Any, Any], Any]) -> dict[str, int]:
+    """The size of a tree."""
     below = list(edges_below(root))
     nodes = [root, *(edge.node for _, edge in below if edge.node is not None)]
     dead_ends = sum(node.memo.dead_end for node in nodes if node.memo is not None)
@@ -165,7 +261,7 @@ def _tree_metrics(root: Node[SearchState[Any, Any], Any]) -> dict[str, int]:
     }
 
 
-def _node_json(node: Node[SearchState[Any, Any], Any] | None) -> dict[str, Any]:
+def node_json(node: Node[SearchState[Any, Any], Any] | None) -> dict[str, Any]:
     """The candidates left out at a node, and its edges with their subtrees."""
     memo = node.memo if node else None
     return {
@@ -188,7 +284,7 @@ def _edge_json(edge: Edge[SearchState[Any, Any], Any]) -> dict[str, Any]:
         "state": reached.tau.described if reached else "",
         "clipped": dict(reached.clipped) if reached else {},
         "done": memo.done if memo else None,
-        **_node_json(edge.node),
+        **node_json(edge.node),
     }
 
 

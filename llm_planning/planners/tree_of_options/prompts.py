@@ -33,7 +33,7 @@ from llm_planning.planners.tree_of_options.answers import (
     one_option,
     several_options,
 )
-from llm_planning.planners.tree_of_options.states import OptionQuestion
+from llm_planning.planners.tree_of_options.states import OptionState
 from llm_planning.roles import Prompt
 from llm_serving.answers import constraint_of
 
@@ -62,6 +62,8 @@ PAPER_ORDER = {
     "termination": (*_STATE, "goal", "rules", "format"),
     "termination-from-start": (*_STATE, "goal", "history", "rules", "format"),
     "decompose": (*_STATE, "goal", "options", *_INSTRUCTIONS),
+    "code": (*_STATE, "option", "attempt", "skills", *_INSTRUCTIONS),
+    "complete": (*_STATE, "option", "attempt", *_INSTRUCTIONS),
 }
 """Role -> the blocks of its prompt after the speaker's, as in Appendix A.
 
@@ -90,7 +92,7 @@ Roles that see the state at the start (without a world model) are not taught.
 OPTIONAL = ("background", "game")
 """Blocks that a prompt has only if the domain has texts for them."""
 
-CHANGING = ("goal", "background", "history", "state", "option", "obstacle")
+CHANGING = ("goal", "background", "history", "state", "option", "obstacle", "skills", "attempt")
 """Blocks that differ between questions, those that change rarely first."""
 
 
@@ -132,6 +134,9 @@ def compose(
         "about": domain.about,
         "world": domain,
     }
+    primitives = getattr(domain, "primitives", None)
+    if primitives is not None:
+        constants["primitives"] = primitives.told
     model = getattr(domain, "state_model", None)
     if model is not None:
         constants["state_fields"] = listed(written_fields(model.answer))
@@ -199,7 +204,7 @@ def _taught_sources(domain: OptionDomain[Any, Any]) -> tuple[str, str]:
 
 def told(question: Any) -> dict[str, object]:  # noqa: ANN401 - an `OptionState` or about an option
     """The values of a template."""
-    tau = question.tau if isinstance(question, OptionQuestion) else question
+    tau = question if isinstance(question, OptionState) else question.tau
     return {
         "goal": tau.goal,
         "state": tau.state,
@@ -207,6 +212,9 @@ def told(question: Any) -> dict[str, object]:  # noqa: ANN401 - an `OptionState`
         "history": tau.history,
         "option": getattr(question, "option", None),
         "reason": getattr(question, "obstacle", ""),
+        "program": getattr(question, "program", ""),
+        "feedback": getattr(question, "feedback", ""),
+        "skills": getattr(question, "skills", ""),
     }
 
 

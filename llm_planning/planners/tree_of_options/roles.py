@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from llm_planning.domain import A, S
 from llm_planning.planners.tree_of_options.answers import (
+    CodeAnswer,
+    CompletionAnswer,
     FeasibilityAnswer,
     OptionsAnswer,
     RewardAnswer,
@@ -30,14 +33,15 @@ from llm_planning.planners.tree_of_options.states import (
     Candidate,
     Feasibility,
     OptionQuestion,
+    PolicyQuestion,
     PredictedState,
 )
-from llm_planning.roles import LlmRole, Oracle, missing_for_rules
+from llm_planning.roles import LlmRole, Oracle, missing_for_rules, usage_by_role
 from llm_planning.settings import SettingsError
 from llm_serving.request import Sampling
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
 
     from pydantic import BaseModel
 
@@ -59,8 +63,8 @@ _GREEDY = Sampling(temperature=0.0)
 class OptionRoles(Generic[S, A]):
     """Makes the roles of one run.
 
-    Every node is expanded once and siblings differ in their option, so no prompt is asked twice.
-    With one seed, each proposal then depends on its node's path alone.
+    Every node is expanded once and siblings differ in their option, so a search asks no prompt
+    twice. With one seed, each proposal then depends on its node's path alone.
 
     Args:
         domain: the domain to plan in.
@@ -72,7 +76,7 @@ class OptionRoles(Generic[S, A]):
         domain: as given.
         settings: as given.
         seed: as given.
-        oracles: the oracles that answer roles, JSON-able.
+        asked: role -> how often it was asked, whoever answers.
 
     Raises:
         SettingsError: `roles` has an unknown role, or asks for rules that the domain lacks.
@@ -92,8 +96,14 @@ class OptionRoles(Generic[S, A]):
         self.seed = seed
         self._drawn = Sampling(temperature=PROPOSER_TEMPERATURE, seed=seed)
         self._rules = rules_of(domain, seed=seed)
-        self.oracles: list[dict[str, object]] = []
+        self.asked: Counter[str] = Counter()
+        self._oracles: dict[str, Oracle[Any, Any]] = {}
         _warn_of_other_words(engines, domain)
+
+    @property
+    def oracles(self) -> list[dict[str, object]]:
+        """The oracles that answer roles, JSON-able."""
+        return [one.describe() for one in self._oracles.values()]
 
     def propose(self, k: int, moment: str) -> Role[OptionState[S, A], Sequence[Candidate[A]]]:
         """The role that proposes k candidates ω̃ after τ (eq. 2). Sees goal, state and history."""
@@ -152,6 +162,34 @@ class OptionRoles(Generic[S, A]):
         name = "termination" if moment == NOW else "termination-from-start"
         return self._role(name, moment, TerminationAnswer, read)
 
+    def code(self) -> Role[PolicyQuestion[S, A], Sequence[A] | str]:
+        """The role that writes π_ω, LLM_in-option. A model writes a program, rules name verbs."""
+
+        def read(_: PolicyQuestion[S, A], said: CodeAnswer) -> str:
+            return said.code
+
+        return self._role("code", NOW, CodeAnswer, read)
+
+    def complete(self) -> Role[PolicyQuestion[S, A], bool]:
+        """The role that judges whether ω is done, LLM_β."""
+
+        def read(_: PolicyQuestion[S, A], said: CompletionAnswer) -> bool:
+            return said.done
+
+        return self._role("complete", NOW, CompletionAnswer, read)
+
+    def by_rules(self, role: str) -> bool:
+        """Whether the domain's rules answer a role."""
+        return self.settings.errors_of(role, opened=self._engines.by_role) is not None
+
+    def tokens(self, roles: Container[str]) -> tuple[int, int]:
+        """The calls of models for these roles so far, and their tokens, read and written."""
+        spent = [one for role, one in usage_by_role(self._engines).items() if role in roles]
+        return (
+            sum(one.calls for one in spent),
+            sum(one.prompt_tokens + one.completion_tokens for one in spent),
+        )
+
     def _options(
         self, name: str, moment: str, *, least: int, most: int, kept: int
     ) -> Role[OptionState[S, A], Sequence[Candidate[A]]]:
@@ -191,11 +229,10 @@ class OptionRoles(Generic[S, A]):
                     f"add {', '.join(missing_for_rules(self.domain))} as plain methods, or let a "
                     "model answer it"
                 )
-            oracle: Oracle[QuestionT, AnswerT] = Oracle(
-                role, self._rules[role], errors=errors, seed=self.seed
-            )
-            self.oracles.append(oracle.describe())
-            return oracle
+            # An oracle counts its askings, so that all searches of a run share it.
+            if role not in self._oracles:
+                self._oracles[role] = Oracle(role, self._rules[role], errors=errors, seed=self.seed)
+            return self._counted(role, self._oracles[role])
         tell: Callable[[Any], Mapping[str, object]]
         if self._is_taught(name, moment):
             prompt, tell = compose_taught(name, self.domain, count=count), told_to_taught
@@ -211,7 +248,14 @@ class OptionRoles(Generic[S, A]):
             sampling=sampling,
             tell=tell,
         )
-        return asked.read(read)
+        return self._counted(role, asked.read(read))
+
+    def _counted(self, role: str, ask: Role[QuestionT, AnswerT]) -> Role[QuestionT, AnswerT]:
+        async def counted(question: QuestionT, /) -> AnswerT:
+            self.asked[role] += 1
+            return await ask(question)
+
+        return counted
 
     def _is_taught(self, name: str, moment: str) -> bool:
         """Whether the model of a role was taught this question in today's words."""

@@ -18,6 +18,7 @@ from llm_planning.planners.tree_of_options.states import (
     Feasibility,
     OptionQuestion,
     OptionState,
+    PolicyQuestion,
     PredictedState,
 )
 from llm_planning.roles import Items, Kinds, Rule, missing_for_rules, on_the_way
@@ -57,7 +58,12 @@ def rules_of(domain: Any, *, seed: int) -> Mapping[str, Rule[Any, Any]]:  # noqa
     answers: _Answers[Any, Any] = _Answers(domain, seed)
     by_option = Kinds(names=(FEASIBLE, INFEASIBLE), of=answers.verdict)
     return {
-        "propose": Rule(right=answers.propose, wrong=answers.useless, situation=answers.situation),
+        "propose": Rule(
+            right=answers.propose,
+            wrong=answers.useless,
+            situation=answers.situation_of_goal,
+            items=Items(names=answers.proposed, spoil=answers.mispropose),
+        ),
         "feasibility": Rule(
             right=answers.feasible,
             wrong=answers.misjudge,
@@ -86,6 +92,20 @@ def rules_of(domain: Any, *, seed: int) -> Mapping[str, Rule[Any, Any]]:  # noqa
             kinds=Kinds(names=(DONE, NOT_DONE), of=answers.end),
         ),
         "decompose": answers.decomposing(),
+        "code": Rule(
+            right=answers.policy,
+            wrong=answers.mistaken_policy,
+            situation=answers.situation_of_program,
+        ),
+        "complete": Rule(
+            right=answers.is_complete,
+            wrong=lambda question, _: not answers.is_complete(question),
+            situation=answers.situation_of_policy,
+            kinds=Kinds(
+                names=(DONE, NOT_DONE),
+                of=lambda question: DONE if answers.is_complete(question) else NOT_DONE,
+            ),
+        ),
     }
 
 
@@ -101,9 +121,18 @@ class _Answers(Generic[S, A]):
         here = "\n".join((question.described, *map(str, question.since)))
         return (here, question.history)
 
+    def situation_of_goal(self, question: OptionState[S, A]) -> tuple[str, ...]:
+        """The situation of a proposal. Its subject is the goal, so an item errs in every state."""
+        return (question.goal, *self.situation(question))
+
     def situation_of_option(self, question: OptionQuestion[S, A]) -> tuple[str, ...]:
-        """The situation of a question about an option. Its subject is the option."""
-        return (str(question.option), *self.situation(question.tau))
+        """The situation of a question about an option. Its subject is the option's, as an item."""
+        option = question.option
+        return (self._subject(option), str(option), *self.situation(question.tau))
+
+    def situation_of_policy(self, question: PolicyQuestion[S, A]) -> tuple[Key, ...]:
+        """The situation of a question about an option that is executed."""
+        return (*self.situation_of_option(question), question.m)
 
     def propose(self, question: OptionState[S, A]) -> list[Candidate[A]] | None:
         """The advised and feasible options, in order; None if there are none."""
@@ -122,6 +151,45 @@ class _Answers(Generic[S, A]):
         pool = [one for one in self._domain.actions(state) if one not in advised]
         chosen = rng.sample(pool, min(MOST_PROPOSED, len(pool)))
         return [Candidate(one, one, "a guess") for one in chosen]
+
+    def situation_of_program(self, question: PolicyQuestion[S, A]) -> tuple[Key, ...]:
+        """The situation of a policy. Its subject is the item and the attempt.
+
+        Feedback makes each refinement another program, which has an error of its own.
+        """
+        subject, *others = self.situation_of_option(question)
+        return ((subject, question.m), *others)
+
+    def proposed(self, question: OptionState[S, A]) -> list[str]:
+        """The subjects of a right proposal, each once."""
+        right = self.propose(question) or ()
+        return list(dict.fromkeys(self._subject(one.proposed) for one in right))
+
+    def mispropose(
+        self, question: OptionState[S, A], said: list[Candidate[A]], name: Key, rng: Random
+    ) -> list[Candidate[A]]:
+        """A proposal with mistaken options in the place of those about one subject."""
+        here = self._state(question)
+        return [
+            Candidate(wrong, wrong, "a mistake")
+            if self._subject(one.proposed) == name
+            and (wrong := self._mistaken(here, one.proposed, rng)) is not None
+            else one
+            for one in said
+        ]
+
+    def policy(self, question: PolicyQuestion[S, A]) -> Sequence[A]:
+        """The option itself at first; then what is missing, and how to come to it."""
+        return approach(self._domain, question)
+
+    def mistaken_policy(self, question: PolicyQuestion[S, A], rng: Random) -> Sequence[A]:
+        """A mistaken option in the place of this one."""
+        wrong = self._mistaken(self._state(question.tau), question.option, rng)
+        return () if wrong is None else (wrong,)
+
+    def is_complete(self, question: PolicyQuestion[S, A]) -> bool:
+        """Whether the world shows that the option is done."""
+        return is_shown(self._domain, question)
 
     def decomposing(self, kinds: Sequence[str] = ()) -> Rule[OptionState[S, A], list[Candidate[A]]]:
         """The rule of `decompose`. An option errs on its own by a mistake of one of these kinds."""
@@ -209,6 +277,19 @@ class _Answers(Generic[S, A]):
         """Whether the goal is reached."""
         return self._domain.success(self._state(question))
 
+    def _mistaken(self, state: S, option: A, rng: Random) -> A | None:
+        """What someone may write by mistake in the place of an option; None if nothing is known."""
+        if getattr(self._domain, "mistakes", None) is not None:
+            kinds = Mistakes(self._domain, ()).of(option)
+            written = [others for others in kinds.values() if others]
+            return rng.choice(rng.choice(written))
+        others = [one for one in self._domain.actions(state) if one != option]
+        return rng.choice(others) if others else None
+
+    def _subject(self, option: A) -> str:
+        said = getattr(self._domain, "subject", str)
+        return str(said(option))
+
     def _advised(self, state: S) -> list[A]:
         return list(self._domain.advise(state))
 
@@ -224,6 +305,31 @@ class _Answers(Generic[S, A]):
         tau = question.tau
         draws = Random(f"{self._seed} predicted {tau.described} {option}")
         return PredictedState(self._domain.step(tau.state, option, draws).state)
+
+
+def approach(domain: Any, question: PolicyQuestion[S, A]) -> Sequence[A]:  # noqa: ANN401
+    """The verbs that carry an option out.
+
+    The first policy is the option itself. Later ones are the domain's `approach`.
+    """
+    on = getattr(domain, "approach", None)
+    if on is None or question.m == 1:
+        return (question.option,)
+    found: Sequence[A] = on(question.before.state, question.tau.state, question.option)
+    return found
+
+
+def is_shown(domain: Any, question: PolicyQuestion[S, A]) -> bool:  # noqa: ANN401
+    """Whether the world shows that an option is done.
+
+    The domain's `shows` says so. Without it, the option is done if it was carried out completely.
+    """
+    shows = getattr(domain, "shows", None)
+    if shows is not None:
+        return bool(shows(question.before.state, question.tau.state, question.option))
+    return any(
+        move.action == question.option and move.step.obstacle is None for move in question.moves
+    )
 
 
 def is_near(score: float, right: float) -> bool:

@@ -7,6 +7,7 @@ parts: how a node gets its options (lines 25, 26 and 28 to 31), and ROLLOUT, whi
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from llm_planning.domain import A, S, Step, settled
@@ -39,8 +40,11 @@ Dynamics: TypeAlias = (
 )
 """Maps τ_i and ω to τ_{i+1}, and to the item -> count that ω takes away but the state lacks."""
 
-Check: TypeAlias = "Callable[[OptionQuestion[S, A]], Awaitable[tuple[A | None, str | None]]]"
-"""Maps τ and ω̃ to the ω that expands the tree, or None, and to the obstacle of ω̃, or None."""
+Check: TypeAlias = "Callable[[OptionQuestion[S, A]], Awaitable[tuple[Sequence[A], str | None]]]"
+"""Maps τ and ω̃ to the options that expand the tree, and to the obstacle of ω̃, or None."""
+
+Propose: TypeAlias = "Callable[[OptionState[S, A]], Awaitable[Sequence[Candidate[A]]]]"
+"""Maps τ to candidates ω̃."""
 
 OptionNode: TypeAlias = "Node[SearchState[S, A], A]"
 OptionEdge: TypeAlias = "Edge[SearchState[S, A], A]"
@@ -125,12 +129,31 @@ def checked(ask: OptionRoles[S, A], settings: FeasibleSearchSettings, moment: st
     if settings.infeasible == "repair":
         repair = ask.repair(moment)
 
-    async def check(question: OptionQuestion[S, A]) -> tuple[A | None, str | None]:
+    async def check(question: OptionQuestion[S, A]) -> tuple[Sequence[A], str | None]:
         obstacle = (await feasibility(question)).obstacle
         if obstacle is None:
-            return question.option, None
-        option = None if repair is None else await repair(replace(question, obstacle=obstacle))
-        return option, obstacle
+            return (question.option,), None
+        if repair is None:
+            return (), obstacle
+        return (await repair(replace(question, obstacle=obstacle)),), obstacle
+
+    return check
+
+
+def beside(
+    ask: OptionRoles[S, A],
+    settings: FeasibleSearchSettings,  # noqa: ARG001
+    moment: str,
+) -> Check[S, A]:
+    """A check that keeps an infeasible ω̃ and puts its prerequisite beside it (ToO+)."""
+    feasibility, repair = ask.feasibility(moment), ask.repair(moment)
+
+    async def check(question: OptionQuestion[S, A]) -> tuple[Sequence[A], str | None]:
+        obstacle = (await feasibility(question)).obstacle
+        if obstacle is None:
+            return (question.option,), None
+        prerequisite = await repair(replace(question, obstacle=obstacle))
+        return (question.option, prerequisite), obstacle
 
     return check
 
@@ -142,8 +165,8 @@ def unchecked(
 ) -> Check[S, A]:
     """A check that takes every option as it is proposed."""
 
-    async def check(question: OptionQuestion[S, A]) -> tuple[A | None, str | None]:
-        return question.option, None
+    async def check(question: OptionQuestion[S, A]) -> tuple[Sequence[A], str | None]:
+        return (question.option,), None
 
     return check
 
@@ -195,7 +218,8 @@ class TreeOfOptions(Generic[S, A]):
         ask: makes the roles.
         settings: of the search.
         world_model: `WORLD_MODEL` or `NO_WORLD_MODEL`.
-        check: `checked` or `unchecked`.
+        check: `checked`, `beside` or `unchecked`.
+        propose: names candidates; by default the role, which names k.
     """
 
     def __init__(
@@ -206,20 +230,26 @@ class TreeOfOptions(Generic[S, A]):
         *,
         world_model: WorldModel = WORLD_MODEL,
         check: Callable[[OptionRoles[S, A], Any, str], Check[S, A]] = checked,
+        propose: Propose[S, A] | None = None,
     ) -> None:
         self.settings: OptionSearchSettings = settings
         self._start = SearchState(start)
-        self._propose = ask.propose(settings.k, world_model.moment)
+        self._propose = propose or ask.propose(settings.k, world_model.moment)
         self._check = check(ask, settings, world_model.moment)
         self._dynamics: Dynamics[S, A] = world_model.dynamics(ask)
         self._reward = ask.reward(world_model.judged)
         self._termination = ask.termination(world_model.moment)
 
-    async def search(self) -> OptionNode[S, A]:
-        """SEARCH (lines 3 to 6): runs the iterations and returns the root."""
+    async def search(self, root: OptionNode[S, A] | None = None) -> OptionNode[S, A]:
+        """SEARCH (lines 3 to 6): runs the iterations and returns the root.
+
+        Args:
+            root: the tree of an earlier search that is gone on with; None for a new one.
+        """
         settings = self.settings
-        root: OptionNode[S, A] = Node()
-        root.memo = Memo(done=False)
+        if root is None:
+            root = Node()
+            root.memo = Memo(done=False)
         await search(
             root,
             self,
@@ -297,12 +327,13 @@ class TreeOfOptions(Generic[S, A]):
         steps: dict[A, Step[SearchState[S, A]]] = {}
         claimed: set[A] = set()
 
-        async def consider(proposed: Candidate[A]) -> Candidate[A]:
-            option, obstacle = await self._check(OptionQuestion(here.tau, proposed.proposed))
-            if option is not None and option not in claimed:
-                claimed.add(option)
-                steps[option] = await self.predict(here, option)
-            return replace(proposed, option=option, obstacle=obstacle)
+        async def consider(proposed: Candidate[A]) -> Sequence[Candidate[A]]:
+            found, obstacle = await self._check(OptionQuestion(here.tau, proposed.proposed))
+            new = [option for option in dict.fromkeys(found) if option not in claimed]
+            claimed.update(new)
+            predictions = await gather(self.predict(here, option) for option in new)
+            steps.update(zip(new, predictions, strict=True))
+            return [replace(proposed, option=one, obstacle=obstacle) for one in found or (None,)]
 
         memo.left_out = []
         first: dict[A, Candidate[A]] = {}
@@ -310,7 +341,7 @@ class TreeOfOptions(Generic[S, A]):
             if first.setdefault(proposed.proposed, proposed) is not proposed:
                 memo.left_out.append(proposed)
         edges = []
-        for candidate in await gather(map(consider, first.values())):
+        for candidate in chain.from_iterable(await gather(map(consider, first.values()))):
             step = None if candidate.option is None else steps.pop(candidate.option, None)
             if candidate.option is None or step is None:
                 memo.left_out.append(candidate)

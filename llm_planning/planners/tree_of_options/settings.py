@@ -9,9 +9,13 @@ from pydantic import Field
 from llm_planning.roles import RoleSettings
 
 ROLES = ("propose", "feasibility", "repair", "dynamics", "reward", "termination", "decompose")
-"""The roles that ToO or one of its baselines asks."""
+"""The roles that ToO or one of its baselines asks for a plan."""
+
+EXECUTION_ROLES = ("code", "complete")
+"""The roles that are asked when a plan is executed: LLM_in-option and LLM_β (Section 3.2)."""
 
 Layout: TypeAlias = Literal["cached", "paper"]
+Execution: TypeAlias = Literal["direct", "skills", "programs"]
 
 
 class PromptSettings(RoleSettings):
@@ -24,13 +28,46 @@ class PromptSettings(RoleSettings):
             of Appendix A.
     """
 
-    known_roles = ROLES
+    known_roles = (*ROLES, *EXECUTION_ROLES)
 
     d: int = Field(12, ge=1, le=32)
     layout: Layout = "cached"
 
 
-class OptionSearchSettings(PromptSettings):
+class ExecutionSettings(PromptSettings):
+    """Settings of the execution (Algorithm 2).
+
+    Attributes:
+        execution: who makes the in-option policy π_ω. `direct`: an option is carried out by the
+            world's own verbs. `skills`: the nearest skill of the library is π_ω (Section 4.1).
+            `programs`: a model writes π_ω as a program (Section 3.2).
+        refinements: M, the most attempts at one option. The paper states none.
+        attempts: the most attempts in all (Section 4.1).
+        executions: how often a plan is executed (Table 1: 3), each in a world that planning did
+            not see. The first decides whether the run succeeds.
+        skills: the library: the `seeded` skills of the domain, `none`, or a folder, which has the
+            seeded ones and those that are added.
+    """
+
+    execution: Execution = "direct"
+    refinements: int = Field(4, ge=1)
+    attempts: int = Field(30, ge=1)
+    executions: int = Field(1, ge=1)
+    skills: str = "seeded"
+
+
+class ChainSettings(ExecutionSettings):
+    """Settings of Chain of Thought.
+
+    Attributes:
+        chain: `answer` is one answer with the whole plan. `composed` makes the plan of ToO's own
+            roles, a proposal and a prediction for each option, so that their oracles can err in it.
+    """
+
+    chain: Literal["answer", "composed"] = "answer"
+
+
+class OptionSearchSettings(ExecutionSettings):
     """Settings of the tree search.
 
     Attributes:

@@ -6,6 +6,10 @@
     tot-mcts   proposals as given   s_0 and the options  MCTS
     cot        one answer decomposes the goal
 
+    react-option  proposes an option in the real state, executes it, and goes on from there
+    react-action  the same with actions of one unit: no options
+    too-plus      ToO that watches the execution and plans again
+
 Source: Sections 4.1 (baselines) and 4.4 (ablations).
 """
 
@@ -18,13 +22,17 @@ from typing import TYPE_CHECKING, Final
 from llm_planning.domain import Need
 from llm_planning.planners.tree_of_options.exercises import OptionExercises
 from llm_planning.planners.tree_of_options.planner import chain_of_thought, tree_of_options
+from llm_planning.planners.tree_of_options.plus import too_plus
 from llm_planning.planners.tree_of_options.prompts import taught_words
+from llm_planning.planners.tree_of_options.react import react_action, react_option
 from llm_planning.planners.tree_of_options.search import NO_WORLD_MODEL, unchecked
 from llm_planning.planners.tree_of_options.settings import (
+    EXECUTION_ROLES,
     ROLES,
+    ChainSettings,
+    ExecutionSettings,
     FeasibleSearchSettings,
     OptionSearchSettings,
-    PromptSettings,
 )
 from llm_planning.specs import PlannerSpec
 
@@ -54,7 +62,7 @@ def _exercises(domain: DomainSpec, words: Words) -> ExerciseMaker | None:
 
 _NAMES_OPTIONS = Need("grammar", "names its options")
 _MODELS_STATE = Need("state_model", "has a model of its state")
-_ASKED = tuple(role for role in ROLES if role != "decompose")
+_ASKED = (*(role for role in ROLES if role != "decompose"), *EXECUTION_ROLES)
 _Spec = partial(PlannerSpec, paper="Tree of Options", exercises=_exercises)
 
 SPECS: Final[tuple[PlannerSpec, ...]] = (
@@ -79,7 +87,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         summary="Tree of Options without its feasibility check: options are taken as proposed",
         settings=OptionSearchSettings,
         run=partial(tree_of_options, check=unchecked),
-        roles=("propose", "dynamics", "reward", "termination"),
+        roles=("propose", "dynamics", "reward", "termination", *EXECUTION_ROLES),
         needs=(_NAMES_OPTIONS, _MODELS_STATE),
     ),
     _Spec(
@@ -87,15 +95,39 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         summary="Tree of Thoughts with MCTS: neither world model nor feasibility check",
         settings=OptionSearchSettings,
         run=partial(tree_of_options, world_model=NO_WORLD_MODEL, check=unchecked),
-        roles=("propose", "reward", "termination"),
+        roles=("propose", "reward", "termination", *EXECUTION_ROLES),
         needs=(_NAMES_OPTIONS,),
     ),
     _Spec(
         name="cot",
         summary="Chain of Thought: one answer breaks the goal down into options",
-        settings=PromptSettings,
+        settings=ChainSettings,
         run=chain_of_thought,
-        roles=("decompose",),
+        roles=("decompose", "propose", "dynamics", *EXECUTION_ROLES),
         needs=(_NAMES_OPTIONS,),
+    ),
+    _Spec(
+        name="react-option",
+        summary="ReAct over options: proposes one in the real state and executes it, in turn",
+        settings=ExecutionSettings,
+        run=react_option,
+        roles=("propose", *EXECUTION_ROLES),
+        needs=(_NAMES_OPTIONS,),
+    ),
+    _Spec(
+        name="react-action",
+        summary="ReAct without options: proposes one action of one unit and takes it, in turn",
+        settings=ExecutionSettings,
+        run=react_action,
+        roles=("propose",),
+        needs=(_NAMES_OPTIONS, Need("in_units", "has actions of one unit")),
+    ),
+    _Spec(
+        name="too-plus",
+        summary="Tree of Options that watches the execution and plans again where it falls short",
+        settings=FeasibleSearchSettings,
+        run=too_plus,
+        roles=_ASKED,
+        needs=(_NAMES_OPTIONS, _MODELS_STATE),
     ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Generic
 
 from llm_planning.domain import A, S
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from llm_planning.domain import Domain, Grammar, StateModel
+    from llm_planning.execution.episode import Move
 
     class OptionDomain(Domain[S, A]):
         """A domain with a grammar of its options and a model of its state."""
@@ -29,6 +31,7 @@ class OptionState(Generic[S, A]):
         described: ŝ_i in words.
         options: ω_1 to ω_i.
         since: the options after `state`: all without a world model, none with one.
+        feedback: what the world said of each of `options`; empty before they are executed.
     """
 
     goal: str
@@ -36,11 +39,16 @@ class OptionState(Generic[S, A]):
     described: str = ""
     options: tuple[A, ...] = ()
     since: tuple[A, ...] = ()
+    feedback: tuple[str, ...] = ()
 
     @property
     def history(self) -> str:
         """The options as numbered lines. Along a path, lines are only added."""
-        lines = [f"{i}. {option}" for i, option in enumerate(self.options, start=1)]
+        said = zip_longest(self.options, self.feedback)
+        lines = [
+            f"{i}. {option}: {heard}" if heard else f"{i}. {option}"
+            for i, (option, heard) in enumerate(said, start=1)
+        ]
         return "\n".join(lines) or "none"
 
 
@@ -60,6 +68,31 @@ class OptionQuestion(Generic[S, A]):
     option: A
     obstacle: str = ""
     before: OptionState[S, A] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyQuestion(Generic[S, A]):
+    """A question about an option ω that is executed (Section 3.2): for π_ω, or for β_ω.
+
+    Attributes:
+        tau: the real s_{t_m}, with the options that were executed before ω.
+        option: ω.
+        before: τ with the state s_{t_1} in which ω was begun.
+        m: the attempt at ω, from 1.
+        program: of the last attempt; empty before the first, and where verbs are executed.
+        feedback: of the last attempt, feedback^(m-1); empty before the first.
+        moves: of the last attempt, in order.
+        skills: the retrieved skills, as a model reads them.
+    """
+
+    tau: OptionState[S, A]
+    option: A
+    before: OptionState[S, A]
+    m: int = 1
+    program: str = ""
+    feedback: str = ""
+    moves: tuple[Move[S, A], ...] = ()
+    skills: str = ""
 
 
 @dataclass(frozen=True, slots=True)
