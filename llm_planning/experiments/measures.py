@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from llm_kernels.quoting import shown
-from llm_planning.experiments.runs import distinct, is_trial_field
+from llm_planning.experiments.runs import Runs, distinct, is_trial_field
 from llm_planning.experiments.statistics import (
     Counts,
     Estimate,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
 
     from llm_planning.experiments.published import Comparison, Measure
-    from llm_planning.experiments.runs import RunRecord, Runs
+    from llm_planning.experiments.runs import RunRecord
 
 _LARGEST = 1e100
 """Largest number that is averaged: the squares of larger ones would leave the range of floats."""
@@ -43,6 +44,8 @@ class Measured:
         estimate: over the runs that have a value.
         runs: number of runs with a value.
         groups: number of their groups; None if they are not grouped.
+        unspent: groups that did not pass although their runs left a part of the budget; more seeds
+            might have passed them. None without a budget.
         without: runs that ended without this value, such as plans that were not judged.
         failed: runs that failed for good.
         pending: runs of the sweep that have no result yet.
@@ -51,6 +54,7 @@ class Measured:
     estimate: Estimate
     runs: int
     groups: int | None = None
+    unspent: int | None = None
     without: int = 0
     failed: int = 0
     pending: int = 0
@@ -86,8 +90,10 @@ def measure(runs: Runs, what: Measure, *, beside: Runs | None = None) -> Measure
         UnknownFieldError: no run has the field.
         MeasureError: a value is not a number, or for a rate not a boolean.
     """
-    for field in filter(None, (*what.fields, what.per)):
+    for field in filter(None, (*what.fields, what.per, *what.budget)):
         runs.check_field(field)
+    if what.kind == "passed":
+        return _passed(runs, what, beside=Runs() if beside is None else beside)
     groups: defaultdict[object, list[float]] = defaultdict(list)
     for record, value in _valued(runs, what):
         group = distinct(record.get(what.per)) if what.per else None
@@ -143,6 +149,70 @@ def compare(runs: Runs, what: Measure, comparison: Comparison) -> Difference:
     else:
         estimate = paired_difference(pairs)
     return Difference(estimate=estimate, alone=len(minuends) + len(subtrahends) - 2 * len(pairs))
+
+
+def _passed(runs: Runs, what: Measure, *, beside: Runs) -> Measured:
+    """pass@B: the share of groups in which one of the runs that the budget B pays for succeeded.
+
+    B of a group is the mean cost of the runs in `beside`. Runs are made one after another, in the
+    order of their seeds, each paid from what is left; the first that costs more than that would not
+    be complete, so it does not count and is the last. A run of `beside` itself costs B by
+    definition: each group of these has one run.
+
+    Source: Tree of Options, Section 4.2 and Table 2.
+    """
+    prices: defaultdict[Hashable, list[float]] = defaultdict(list)
+    for record in _paid(beside, what):
+        prices[distinct(record[what.per])].append(_cost(record, what))
+    groups: defaultdict[Hashable, list[RunRecord]] = defaultdict(list)
+    for record in _paid(runs, what):
+        groups[distinct(record[what.per])].append(record)
+    priced = {group: fmean(prices[group]) for group in groups if group in prices}
+    sets_the_budget = runs == beside
+    passed = unspent = 0
+    for group, budget in priced.items():
+        left, won = budget, False
+        for record in _by_seed(groups[group]):
+            cost = budget if sets_the_budget else _cost(record, what)
+            if cost > left:
+                break
+            left -= cost
+            won = won or bool(_truth(record, what.fields[0]))
+        else:
+            unspent += not won and left > 0
+        passed += won
+    having = sum(len(groups[group]) for group in priced)
+    return Measured(
+        estimate=proportion(passed, len(priced), interval=what.interval),
+        runs=having,
+        groups=len(priced),
+        unspent=unspent,
+        without=len(runs.done) - having,
+        failed=len(runs.failed),
+        pending=len(runs.pending),
+    )
+
+
+def _paid(runs: Runs, what: Measure) -> list[RunRecord]:
+    """The finished runs that have a value and a cost."""
+    needed = (*what.fields, *what.budget)
+    return [one for one in runs.done if all(one.get(field) is not None for field in needed)]
+
+
+def _cost(record: RunRecord, what: Measure) -> float:
+    return sum(_number(record, field) for field in what.budget)
+
+
+def _by_seed(records: list[RunRecord]) -> list[RunRecord]:
+    """The runs of a task in the order of their seeds, of which each must have one run."""
+    by_seed = {record["seed"]: record for record in records}
+    if len(by_seed) < len(records):
+        first = records[0]
+        raise MeasureError(
+            f"a budget pays for one run of {first['planner']} on {first['task']} per seed, and "
+            "several differ in settings alone: select one of these by `where`"
+        )
+    return [by_seed[seed] for seed in sorted(by_seed)]
 
 
 def _estimate(groups: list[list[float]], what: Measure) -> Estimate:

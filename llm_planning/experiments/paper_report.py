@@ -234,6 +234,8 @@ def _cell(column: Column, row: Row, runs: Runs, about: Runs) -> Cell:
 def _measured(column: Column, row: Row, runs: Runs, about: Runs) -> Measured | None:
     """The number of a cell; None for what is only cited, and for runs compared with themselves.
 
+    Runs whose own cost is the budget are measured all the same.
+
     Args:
         column: of the cell.
         row: of the cell.
@@ -246,7 +248,8 @@ def _measured(column: Column, row: Row, runs: Runs, about: Runs) -> Measured | N
     if what.against is None:
         return measure(runs, what)
     beside = about.select({**row.where, **what.against})
-    return None if beside == runs else measure(runs, what, beside=beside)
+    compared = beside != runs or what.kind == "passed"
+    return measure(runs, what, beside=beside) if compared else None
 
 
 def _compared(table: PublishedTable, comparison: Comparison, runs: Runs) -> ComparedColumn:

@@ -78,13 +78,19 @@ class Paper:
         return load_table(self.folder / f"{name}{_PUBLISHED}")
 
     def sweeps(self, table: str) -> tuple[Path, ...]:
-        """The sweeps that measure a table: the whole one first, then its variants."""
+        """The sweeps that measure a table: the whole one first, then its variants.
+
+        A variant that has a table of its own measures that one.
+        """
         whole = self.folder / f"{table}.yaml"
         variants = sorted(self.folder.glob(f"{table}-*.yaml"))
+        own = set(self.tables())
         return tuple(
             path
             for path in (whole, *variants)
-            if path.is_file() and not path.name.endswith(_PUBLISHED)
+            if path.is_file()
+            and not path.name.endswith(_PUBLISHED)
+            and (path == whole or path.stem not in own)
         )
 
 

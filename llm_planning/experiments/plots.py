@@ -70,16 +70,26 @@ def picture(report: PaperReport, ending: str) -> bytes:
     Raises:
         PlotError: the ending is unknown, or nothing was measured.
     """
-    import matplotlib as mpl
-
     kind = ending.lower().removeprefix(".")
     if f".{kind}" not in PICTURES:
         raise PlotError(f"no picture ends in {ending!r}; known: {', '.join(PICTURES)}")
+    return encoded(draw(report), kind)
+
+
+def encoded(figure: Figure, kind: str) -> bytes:
+    """The bytes of a picture's file, which are the same for the same figure.
+
+    Args:
+        figure: to be written.
+        kind: one of `PICTURES`, without the dot.
+    """
+    import matplotlib as mpl
+
     # No date, and no random names inside an SVG.
     metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})
     buffer = io.BytesIO()
     with mpl.rc_context({"svg.hashsalt": "llm-planning"}):
-        draw(report).savefig(buffer, format=kind, dpi=150, metadata=metadata)
+        figure.savefig(buffer, format=kind, dpi=150, metadata=metadata)
     return buffer.getvalue()
 
 

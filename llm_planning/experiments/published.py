@@ -17,6 +17,9 @@ A published file, with every key (see `PublishedTable` for what each means):
       - {key: execution, label: Execution, cited: nothing is executed by programs here}
       - {key: lost, label: lost, measure: {share: {metrics.failure: [framework, judgement]}}}
       - {key: p, label: p-value, measure: {fisher: success, against: {planner: too}}}
+      - key: pass-at-b                       # each row may spend what a run of ToO costs
+        label: pass@B
+        measure: {passed: success, budget: [tokens], per: task, against: {planner: too}}
     rows:
       - {label: ToO, where: {planner: too}, published: {calls: 0.9k, execution: 0.03k}}
       - {label: ReAct, cited: not implemented here, published: {calls: 0.03k}}
@@ -103,7 +106,7 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-Kind: TypeAlias = Literal["mean", "median", "rate", "share", "odds", "fisher"]
+Kind: TypeAlias = Literal["mean", "median", "rate", "share", "odds", "fisher", "passed"]
 
 
 class Measure(Part):
@@ -118,9 +121,13 @@ class Measure(Part):
             over those of the cell.
         fisher: the field, true or false, whose rates in the cell and in `against` are tested for
             equality (Fisher's exact test).
+        passed: the field, true or false; the share of groups in which it is true of one of the
+            runs that a budget pays for (pass@B).
+        budget: the fields whose sum is the cost of a run. The budget is the mean cost of the runs
+            in `against`, of each group by itself; runs are made in the order of their seeds.
         against: field -> values that take the place of the row's own; selects the runs that a cell
-            is compared with. A cell of these very runs is empty.
-        interval: of a rate or a share.
+            is compared with. A cell of these very runs is empty, unless it has a budget.
+        interval: of a rate, a share or what passed.
         per: the field whose values group the runs, usually `task`. Groups weigh alike in a mean.
         within: the value of a group: the `mean` of its runs, the largest (`max`) or the smallest
             (`min`). A rate with `max` is the share of groups in which any run succeeded.
@@ -132,6 +139,8 @@ class Measure(Part):
     share: CheckedWhere | None = None
     odds: str | None = None
     fisher: str | None = None
+    passed: str | None = None
+    budget: Annotated[tuple[str, ...], BeforeValidator(as_tuple)] = ()
     against: CheckedWhere | None = None
     interval: Interval = "wilson"
     per: str | None = None
@@ -159,17 +168,23 @@ class Measure(Part):
             raise ValueError(f"name one of {', '.join(_KINDS[:-1])} and {_KINDS[-1]}")
         if not all(self.fields) or not self.fields:
             raise ValueError(f"{self.kind}: name a field")
-        for field in (*self.fields, self.per):
+        for field in (*self.fields, self.per, *self.budget):
             if field is not None:
                 check_field_name(field)
         kind = self.kind
-        if (kind in {"odds", "fisher"}) != (self.against is not None):
-            raise ValueError("odds and fisher need against, the runs to compare with; others not")
-        if self.interval != "wilson" and not self.is_share:
+        if (kind in {"odds", "fisher", "passed"}) != (self.against is not None):
+            raise ValueError(
+                "odds, fisher and passed need against, the runs to compare with; others not"
+            )
+        if (kind == "passed") != bool(self.budget) or (kind == "passed" and self.per is None):
+            raise ValueError("passed needs budget, the fields that cost, and per; others no budget")
+        if self.interval != "wilson" and not (self.is_share or kind == "passed"):
             raise ValueError(f"interval={self.interval} is for a rate or a share")
         if self.per is None and self.within != "mean":
             raise ValueError(f"within={self.within} needs per, the field that groups the runs")
-        if self.per is not None and kind not in {"mean", "rate"}:
+        if kind == "passed" and self.within != "mean":
+            raise ValueError(f"within={self.within} is for a mean or a rate; leave it out")
+        if self.per is not None and kind not in {"mean", "rate", "passed"}:
             raise ValueError(f"a {kind} has no groups; leave per out")
         if kind == "rate" and self.per is not None and self.within == "mean":
             raise ValueError("a rate per group needs within: max or min")

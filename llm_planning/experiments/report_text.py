@@ -303,6 +303,9 @@ def write_measured(measured: Measured, form: Form, *, runs: Runs) -> str:
         remarks.append(f"no interval: {estimate.reason}")
     elif estimate.reason == EMPTY_CELL:
         remarks.append(f"no finite value: {estimate.reason}")
+    if measured.unspent:
+        ended = f"{measured.unspent} of {measured.groups}"
+        remarks.append(f"{ended} ran out of seeds before B was spent")
     if measured.without:
         remarks.append(f"{measured.without} without a value")
     here = (measured.runs + measured.without, measured.failed, measured.pending)

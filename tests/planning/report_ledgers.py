@@ -38,6 +38,16 @@ def result_of(trial, *, calls=1, success=None, failed=False, plan=("a", "b"), **
     )
 
 
+def resources(*, planning, execution=0):
+    """The metrics of Tree of Options that say how many calls were which: 110 tokens each."""
+    return {
+        "planning_calls": planning,
+        "planning_tokens": 110 * planning,
+        "execution_calls": execution,
+        "execution_tokens": 110 * execution,
+    }
+
+
 def write_ledger(folder, results, *, pending=()):
     """A ledger with these results, and trials that were not run."""
     trials = [*(result.trial for result in results), *pending]

@@ -5,7 +5,7 @@ import json
 
 import pytest
 from command_line import invoke
-from report_ledgers import PROVENANCE, result_of, trial_of, write_ledger
+from report_ledgers import PROVENANCE, resources, result_of, trial_of, write_ledger
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def here(tmp_path, monkeypatch):
 def swept(here):
     """The default folder of Table 2, with its sweep."""
     results = [
-        result_of(trial_of(planner, seed=seed), calls=calls)
+        result_of(trial_of(planner, seed=seed), **resources(planning=calls, execution=9))
         for planner, calls in (("cot", 1), ("tot-mcts", 60), ("too", 90))
         for seed in range(2)
     ]
@@ -42,15 +42,19 @@ def test_lists_tables_with_what_is_measured(here):
 
 def test_lists_tables_as_json(here):
     listed = json.loads(told("too", "--json").stdout)
-    assert [table["name"] for table in listed["tables"]] == ["figure3", "oracles", "table2"]
-    assert listed["tables"][2]["cited_rows"] == ["ReAct-Option"]
+    tables = {table["name"]: table for table in listed["tables"]}
+    assert {"table1", "table2", "table4", "table5", "figure3", "oracles"} <= set(tables)
+    assert tables["table2"]["cited"] == []
+    assert tables["table2"]["sweeps"] == ["too/table2", "too/table2-small"]
+    assert tables["figure3"]["sweeps"] == ["too/figure3", "too/figure3-small"]
 
 
 def test_prints_markdown(swept):
     result = told("too", "table2")
     assert result.exit_code == 0
     assert "| ToO | 2 runs | 0.9k | 0.09k [0.09k, 0.09k] |" in result.stdout
-    assert "| ReAct-Option (cited only) | – | 0.03k | – |" in result.stdout
+    assert "| ReAct-Option | 0 runs | 0.03k | – |" in result.stdout
+    assert "| 112k | 0.99k [0.99k, 0.99k] |" in result.stdout
     assert "(sweeps/too-table2)" in result.stdout
 
 
@@ -74,7 +78,7 @@ def test_writes_csv_and_picture(swept, here):
     result = told("too", "table2", "--csv", "t.csv", "--plot", "t.png")
     assert result.exit_code == 0
     with (here / "t.csv").open() as file:
-        assert len(list(csv.DictReader(file))) == 4 * 7
+        assert len(list(csv.DictReader(file))) == 4 * 6
     assert (here / "t.png").read_bytes().startswith(b"\x89PNG\r\n")
     assert sorted(path.name for path in here.iterdir()) == ["sweeps", "t.csv", "t.png"]
 
@@ -103,7 +107,7 @@ def test_a_smaller_sweep_that_was_run_is_proposed(here):
     ("arguments", "code", "said"),
     [
         (("tou",), 2, "unknown paper 'tou'; did you mean too"),
-        (("too", "table3"), 2, "unknown table 'table3' of too; did you mean table2"),
+        (("too", "table3"), 2, "unknown table 'table3' of too; did you mean table"),
         (("too", "table2", "--plot", "x.gif"), 2, "a picture's name ends in .png, .svg, .pdf"),
         (("too", "table2", "--csv", "no/x.csv"), 2, "--csv: cannot write no/x.csv: the folder"),
         (("too", "table2", "--from", "nowhere"), 1, "no sweep was run in nowhere"),

@@ -318,6 +318,83 @@ def test_a_row_is_tested_against_another(configs, tmp_path):
     assert as_json(made)["differences"][0]["published"] == 4.29
 
 
+PASSED = """
+title: As often as B pays for
+columns:
+  - key: passed
+    label: pass@B
+    measure: {passed: success, budget: [metrics.planning, metrics.execution], per: task,
+              against: {planner: too}}
+    as: percent
+rows:
+  - {label: ToO, where: {planner: too}}
+  - {label: CoT, where: {planner: cot}}
+"""
+
+
+def spent(made, planning, execution, won, **trial):
+    return made(success=won, planning=planning, execution=execution, **trial)
+
+
+def of_budget(configs, folder, results):
+    add_table(configs, PASSED)
+    made = measured(configs, folder, results, ())
+    return made, *(line.cell("passed").measured for line in made.lines)
+
+
+def test_a_budget_pays_for_complete_runs_in_the_order_of_their_seeds(configs, tmp_path):
+    results = [
+        # B of mine: (80 + 20 + 160 + 40) / 2 = 150
+        spent(too, 80, 20, False, seed=0),
+        spent(too, 160, 40, True, seed=1),
+        # B of cook: 100
+        spent(too, 60, 40, True, task="cook"),
+        # 60 + 60 of 150 are paid; the third costs more than is left, and no later one is tried
+        spent(cot, 50, 10, False, seed=4),
+        spent(cot, 50, 10, False, seed=3),
+        spent(cot, 30, 1, True, seed=5),
+        spent(cot, 1, 0, True, seed=6),
+        # the whole of 100, not more
+        spent(cot, 50, 10, False, task="cook"),
+        spent(cot, 30, 10, True, task="cook", seed=1),
+    ]
+    _, own, other = of_budget(configs, tmp_path / "sweep", results)
+    # A run of ToO costs B: one run on each task, the first.
+    assert (own.estimate.value, own.groups, own.unspent, own.runs) == (0.5, 2, 0, 3)
+    assert (other.estimate.value, other.groups, other.unspent, other.runs) == (0.5, 2, 0, 6)
+
+
+def test_seeds_that_run_out_before_the_budget_are_counted(configs, tmp_path):
+    results = [
+        *(spent(too, 90, 10, True, task=task) for task in ("mine", "cook", "shear")),
+        spent(cot, 10, 10, False),
+        spent(cot, 10, 10, False, seed=1),
+        spent(cot, 10, 10, True, task="cook"),  # no seeds left either, but it has passed
+        spent(cot, 101, 0, True, task="shear"),  # not one complete run
+        spent(cot, 1, 0, True, task="swim"),  # without a run of ToO it has no budget
+        cot(task="shear", seed=1, failed=True),
+    ]
+    made, own, other = of_budget(configs, tmp_path / "sweep", results)
+    assert own.estimate.value == 1.0
+    assert (other.estimate.value, other.groups) == (pytest.approx(1 / 3), 3)
+    assert (other.unspent, other.without, other.failed) == (1, 1, 1)
+    assert "1 of 3 ran out of seeds before B was spent; 1 without a value)" in markdown(
+        made, {"sweep": "s"}
+    )
+
+
+def test_a_budget_that_nobody_sets(configs, tmp_path):
+    _, own, other = of_budget(configs, tmp_path / "sweep", [spent(cot, 10, 10, True)])
+    assert own.estimate.value is None
+    assert (other.estimate.value, other.without) == (None, 1)
+
+
+def test_a_budget_pays_for_one_run_of_a_seed(configs, tmp_path):
+    results = [spent(too, 9, 9, True), spent(too, 9, 9, True, k=1), spent(cot, 1, 1, True)]
+    with pytest.raises(MeasureError, match="one run of too on mine per seed"):
+        of_budget(configs, tmp_path / "sweep", results)
+
+
 def test_an_odds_ratio_that_is_not_finite(configs, tmp_path):
     add_table(configs, COMPARING)
     results = [

@@ -5,7 +5,7 @@ import re
 
 import pytest
 from PIL import Image
-from report_ledgers import result_of, trial_of, write_ledger
+from report_ledgers import resources, result_of, trial_of, write_ledger
 
 from llm_planning.experiments.ledger import Ledger
 from llm_planning.experiments.paper_report import report
@@ -22,9 +22,9 @@ def too_report(folder, table, results):
 
 @pytest.fixture(scope="module")
 def table2(tmp_path_factory):
-    results = [result_of(trial_of("cot", seed=seed)) for seed in range(2)]
+    results = [result_of(trial_of("cot", seed=seed), **resources(planning=1)) for seed in range(2)]
     results += [
-        result_of(trial_of(planner, seed=seed), calls=calls + seed, success=True)
+        result_of(trial_of(planner, seed=seed), success=True, **resources(planning=calls + seed))
         for planner, calls in (("tot-mcts", 100), ("too", 200))
         for seed in range(2)
     ]

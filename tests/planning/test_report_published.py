@@ -74,16 +74,40 @@ WRONG = [
     ),
     ({"measure": "{man: calls}"}, "columns.0.measure.man: unknown key; did you mean mean"),
     ({"measure": "{mean: cals}"}, "columns.0.measure: unknown field 'cals'; did you mean calls"),
-    ({"measure": "{}"}, "name one of mean, median, rate, share, odds and fisher"),
+    ({"measure": "{}"}, "name one of mean, median, rate, share, odds, fisher and passed"),
     ({"measure": "{rate: success, per: task}"}, "a rate per group needs within"),
     ({"measure": "{median: calls, per: task}"}, "a median has no groups"),
     ({"measure": "{mean: calls, within: max}"}, "within=max needs per"),
     ({"measure": "{share: {}}"}, "share: name a field"),
     ({"measure": "{share: {metrisc.failure: x}}"}, "share: unknown field 'metrisc.failure'"),
     ({"measure": "{share: {success: true}, per: task}"}, "a share has no groups"),
-    ({"measure": "{odds: success}"}, "odds and fisher need against"),
-    ({"measure": "{rate: success, against: {planner: too}}"}, "odds and fisher need against"),
+    ({"measure": "{odds: success}"}, "odds, fisher and passed need against"),
+    (
+        {"measure": "{rate: success, against: {planner: too}}"},
+        "odds, fisher and passed need against",
+    ),
     ({"measure": "{mean: calls, interval: wald}"}, "interval=wald is for a rate or a share"),
+    (
+        {"measure": "{passed: success, budget: [tokens], per: task}"},
+        "odds, fisher and passed need against",
+    ),
+    (
+        {"measure": "{passed: success, per: task, against: {planner: too}}"},
+        "passed needs budget, the fields that cost, and per",
+    ),
+    (
+        {"measure": "{passed: success, budget: [tokens], against: {planner: too}}"},
+        "passed needs budget, the fields that cost, and per",
+    ),
+    ({"measure": "{mean: calls, budget: [tokens]}"}, "others no budget"),
+    (
+        {"measure": "{passed: success, budget: [tokns], per: task, against: {planner: too}}"},
+        "unknown field 'tokns'; did you mean tokens",
+    ),
+    (
+        {"measure": "{passed: success, budget: [tokens], per: task, within: max, against: {}}"},
+        "within=max is for a mean or a rate",
+    ),
     ({"columns": "[{key: a, label: A}]"}, "columns.0: give either measure or cited"),
     (
         {"columns": "[{key: a, label: A, cited: c}, {key: a, label: A, cited: c}]"},

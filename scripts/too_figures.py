@@ -1,0 +1,387 @@
+"""Draws how plans of Tree of Options and its baselines were executed: Figures 2, 5, 6 and 7.
+
+    python scripts/too_figures.py sweeps/too-table1 --out docs/results
+    python scripts/too_figures.py sweeps/too-single --out . --seed 1000 --where settings.d=20
+
+It reads the traces of a ledger and draws the first execution of one trial of every method and task:
+the one with the smallest seed, or with `--seed`. `--where` chooses among trials that differ in
+settings. Each figure is a PNG and an SVG, the same for the same traces. Figures without a trial are
+left out. Figure 3 is a table's plot: `llm-planning report paper too figure3 --plot figure3.svg`.
+
+    Figures 2, 5, 6   x: attempts used; y: options. Dashed: the plan, one attempt an option. Solid:
+                      what was executed; a white mark is an attempt that left its option undone.
+    Figure 7          the share of the attempts that each option of a plan took
+
+Source: Tree of Options, Sections 4.2 and C.1. The paper does not name the tasks of Figures 5 and 6:
+here 5 has those that need animals, beside that of Figure 2, and 6 has those that craft tools first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
+import yaml
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+from llm_kernels.files import write_durably
+from llm_planning.experiments.ledger import Ledger, LedgerError
+from llm_planning.experiments.papers import find_paper
+from llm_planning.experiments.plots import encoded
+from llm_planning.experiments.runs import (
+    UnknownFieldError,
+    check_field_name,
+    runs_of,
+    trial_record,
+    varying,
+)
+from llm_planning.trace_file import summary_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from matplotlib.axes import Axes
+
+    from llm_planning.experiments.ledger_rows import LedgerRow
+    from llm_planning.experiments.published import PublishedTable
+
+METHODS = ("react-action", "cot", "react-option", "tot-mcts", "too", "too-plus")
+"""The planners that are drawn, from left to right."""
+
+ONE_SHOT = ("cot", "tot-mcts", "too")
+"""Those of Figure 7: their plan is made before it is executed."""
+
+DYNAMICS = {
+    "too-figure2": ("obtain-leather",),
+    "too-figure5": ("cook-meat", "shear-a-sheep", "milk-a-cow"),
+    "too-figure6": (
+        "collect-a-lava-bucket",
+        "craft-a-golden-sword",
+        "craft-a-compass",
+        "craft-a-diamond-pickaxe",
+    ),
+}
+"""The figures of execution dynamics and their tasks."""
+
+DISTRIBUTION = ("too-figure7", "obtain-leather")
+
+# Okabe's and Ito's colours, which all kinds of colour vision tell apart.
+_EXECUTED = "#0072B2"
+_PLANNED = "#E69F00"
+_BESIDE = "#999999"
+
+_REST = "not in the plan"
+_SMALL = 7.0
+"""Font size of labels, in points."""
+
+
+class FigureError(ValueError):
+    """A figure cannot be drawn from a ledger."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One execution of an option's policy.
+
+    Attributes:
+        option: as text.
+        planned: its place in the plan, from 0; None if it is not in the plan.
+        done: whether the option was completed.
+    """
+
+    option: str
+    planned: int | None
+    done: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """One execution of a plan.
+
+    Attributes:
+        plan: its options as texts; empty for a method that plans while it executes.
+        attempts: in their order.
+        won: whether the world says that the goal was reached.
+    """
+
+    plan: tuple[str, ...]
+    attempts: tuple[Attempt, ...]
+    won: bool
+
+    @property
+    def title(self) -> str:
+        """How it ended."""
+        n = len(self.attempts)
+        counted = f"{n} attempt" if n == 1 else f"{n} attempts"
+        return f"reached, {counted}" if self.won else f"not reached, {counted}"
+
+    @property
+    def levels(self) -> Mapping[str, int]:
+        """Option -> its place on the y axis: those of the plan first, then by first attempt."""
+        options = dict.fromkeys([*self.plan, *(attempt.option for attempt in self.attempts)])
+        return {option: place for place, option in enumerate(options)}
+
+
+def read_executions(
+    ledger: Ledger, *, where: Mapping[str, Any], seed: int | None
+) -> dict[tuple[str, str], Execution]:
+    """The first execution of one trial of every planner and task.
+
+    Args:
+        ledger: open.
+        where: field of a trial -> the value that it must have.
+        seed: of the trials; None for the smallest of each planner and task.
+
+    Raises:
+        FigureError: several trials differ in settings alone, or none has executed a plan.
+        LedgerError: the ledger cannot be read.
+    """
+    chosen: dict[tuple[str, str], LedgerRow] = {}
+    for row in ledger.rows():
+        trial = row.result.trial
+        fitting = runs_of([{**trial_record(trial), "status": "done"}]).select(
+            {field: (value,) for field, value in where.items()}
+        )
+        if row.result.status != "done" or not fitting.done or seed not in {None, trial.seed}:
+            continue
+        of = (trial.planner, trial.task)
+        other = chosen.get(of)
+        if other is not None and other.result.trial.seed == trial.seed:
+            _refuse_several(other, row)
+        if other is None or trial.seed < other.result.trial.seed:
+            chosen[of] = row
+    found = {}
+    for of, row in chosen.items():
+        executions = summary_of(ledger.read_events(row)).get("executions")
+        if executions:
+            found[of] = _execution(executions[0], row.result.plan)
+    if not found:
+        raise FigureError(
+            f"no trial of {ledger.folder} that fits has executed a plan: name a ledger of Tree of "
+            "Options, or fewer conditions"
+        )
+    return found
+
+
+def _refuse_several(one: LedgerRow, other: LedgerRow) -> None:
+    trials = [row.result.trial for row in (one, other)]
+    fields = [field for field in varying(map(trial_record, trials)) if field != "planner"]
+    raise FigureError(
+        f"{trials[0].planner} has several trials of {trials[0].task} with seed {trials[0].seed}: "
+        f"choose by --where {' --where '.join(f'{field}=VALUE' for field in fields)}"
+    )
+
+
+def _execution(said: Mapping[str, Any], plan: Sequence[str]) -> Execution:
+    attempts = tuple(
+        Attempt(
+            one["option"],
+            None if one["planned"] is None or one["planned"] >= len(plan) else one["planned"],
+            bool(one["done"]),
+        )
+        for one in said["attempts"]
+    )
+    planned = any(attempt.planned is not None for attempt in attempts)
+    return Execution(tuple(plan) if planned else (), attempts, bool(said["won"]))
+
+
+def dynamics(
+    executions: Mapping[tuple[str, str], Execution], tasks: Sequence[str]
+) -> Figure | None:
+    """Figures 2, 5 and 6: a row of panels for each task, a panel for each method.
+
+    Returns:
+        The figure; None if no method has an execution of any of the tasks.
+    """
+    rows = [task for task in tasks if any(of[1] == task for of in executions)]
+    methods = [one for one in METHODS if any((one, task) in executions for task in rows)]
+    if not methods:
+        return None
+    figure, grid = _canvas(len(rows), len(methods), width=3.5, height=3.0)
+    for panels, task in zip(grid, rows, strict=True):
+        for axes, method in zip(panels, methods, strict=True):
+            execution = executions.get((method, task))
+            if execution is None:
+                axes.set_axis_off()
+            else:
+                _draw_dynamics(axes, execution, f"{_name(method)}, {_spaced(task)}")
+    axes = grid[0][0]
+    handles = [
+        *axes.plot([], [], color=_PLANNED, linewidth=3.0, linestyle=(0, (2, 1)), label="planned"),
+        *axes.plot([], [], color=_EXECUTED, marker="o", markersize=4, label="executed"),
+        *axes.plot(
+            [],
+            [],
+            color=_EXECUTED,
+            marker="o",
+            markersize=4,
+            markerfacecolor="white",
+            label="undone",
+        ),
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
+    return figure
+
+
+def _draw_dynamics(axes: Axes, execution: Execution, title: str) -> None:
+    levels = execution.levels
+    planned = [levels[option] for option in execution.plan]
+    executed = [levels[attempt.option] for attempt in execution.attempts]
+    axes.plot(
+        range(1, len(planned) + 1), planned, color=_PLANNED, linewidth=3.0, linestyle=(0, (2, 1))
+    )
+    axes.plot(range(1, len(executed) + 1), executed, color=_EXECUTED, linewidth=1.2)
+    for done, face in ((True, _EXECUTED), (False, "white")):
+        places = [n for n, one in enumerate(execution.attempts) if one.done == done]
+        axes.scatter(
+            [n + 1 for n in places],
+            [executed[n] for n in places],
+            s=16.0,
+            facecolors=face,
+            edgecolors=_EXECUTED,
+            zorder=3,
+        )
+    axes.set_yticks(range(len(levels)), levels, fontsize=_SMALL, parse_math=False)
+    axes.set_xlim(0.0, max(len(planned), len(executed), 1) + 1.0)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.tick_params(axis="x", labelsize=_SMALL)
+    axes.set_xlabel("attempts", fontsize=_SMALL)
+    axes.set_title(f"{title}\n{execution.title}", fontsize=_SMALL + 1.0, parse_math=False)
+    axes.grid(visible=True, linewidth=0.3, alpha=0.6)
+
+
+def distribution(executions: Mapping[tuple[str, str], Execution], task: str) -> Figure | None:
+    """Figure 7: a panel for each method that plans once, a bar for each option of its plan.
+
+    Returns:
+        The figure; None if no method has an execution of the task.
+    """
+    found = {one: executions[one, task] for one in ONE_SHOT if (one, task) in executions}
+    if not found:
+        return None
+    figure, (panels,) = _canvas(1, len(found), width=3.8, height=3.2)
+    for axes, (method, execution) in zip(panels, found.items(), strict=True):
+        _draw_shares(axes, execution)
+        title = f"{_name(method)}, {_spaced(task)}\n{execution.title}"
+        axes.set_title(title, fontsize=_SMALL + 1.0, parse_math=False)
+    widest = max(axes.get_xlim()[1] for axes in panels)
+    for axes in panels:
+        axes.set_xlim(0.0, min(1.15, widest))
+    return figure
+
+
+def shares(execution: Execution) -> list[tuple[str, int]]:
+    """The options of a plan, numbered, and the attempts that each took.
+
+    Attempts at other options come last, if there are any.
+    """
+    counts = [0] * len(execution.plan)
+    rest = 0
+    for attempt in execution.attempts:
+        if attempt.planned is None:
+            rest += 1
+        else:
+            counts[attempt.planned] += 1
+    named = [f"{place}. {option}" for place, option in enumerate(execution.plan, start=1)]
+    return [*zip(named, counts, strict=True), *([(_REST, rest)] if rest else [])]
+
+
+def _draw_shares(axes: Axes, execution: Execution) -> None:
+    counted = shares(execution)
+    total = max(1, len(execution.attempts))
+    bars = axes.barh(
+        range(len(counted)),
+        [count / total for _, count in counted],
+        color=[_BESIDE if name == _REST else _EXECUTED for name, _ in counted],
+    )
+    axes.bar_label(bars, [str(count) for _, count in counted], padding=2.0, fontsize=_SMALL)
+    axes.set_yticks(
+        range(len(counted)), [name for name, _ in counted], fontsize=_SMALL, parse_math=False
+    )
+    axes.invert_yaxis()
+    axes.margins(x=0.12)
+    axes.xaxis.set_major_formatter(PercentFormatter(xmax=1.0, decimals=0))
+    axes.tick_params(axis="x", labelsize=_SMALL)
+    axes.set_xlabel("share of the attempts", fontsize=_SMALL)
+
+
+def _canvas(down: int, across: int, *, width: float, height: float) -> tuple[Figure, Any]:
+    """A figure without a display, and its panels, shape [down][across]."""
+    figure = Figure(figsize=(width * across, height * down + 0.4), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, figure.subplots(down, across, squeeze=False)
+
+
+def _name(method: str) -> str:
+    """The method's name in tables."""
+    return _named().name(method)
+
+
+@cache
+def _named() -> PublishedTable:
+    return find_paper("too").table("oracles")
+
+
+def _spaced(task: str) -> str:
+    return task.replace("-", " ")
+
+
+def figures(executions: Mapping[tuple[str, str], Execution]) -> Iterable[tuple[str, Figure]]:
+    """Names of files and the figures in them, those that have something to show."""
+    made = {name: dynamics(executions, tasks) for name, tasks in DYNAMICS.items()}
+    name, task = DISTRIBUTION
+    made[name] = distribution(executions, task)
+    return [(name, figure) for name, figure in made.items() if figure is not None]
+
+
+def _condition(text: str) -> tuple[str, Any]:
+    field, equals, value = text.partition("=")
+    try:
+        check_field_name(field)
+    except UnknownFieldError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    if not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not FIELD=VALUE")
+    return field, yaml.safe_load(value)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Writes the figures of a ledger.
+
+    Returns:
+        0; or 1 with one line on stderr if there is nothing to draw.
+    """
+    parser = argparse.ArgumentParser(description="Draws Figures 2, 5, 6 and 7 from a ledger.")
+    parser.add_argument("ledger", type=Path, help="folder of a sweep")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the pictures")
+    parser.add_argument("--seed", type=int, help="of the trials; without it, the smallest")
+    parser.add_argument(
+        "--where", type=_condition, action="append", default=[], metavar="FIELD=VALUE"
+    )
+    chosen = parser.parse_args(arguments)
+    try:
+        with Ledger.open(chosen.ledger) as ledger:
+            executions = read_executions(ledger, where=dict(chosen.where), seed=chosen.seed)
+    except (FigureError, LedgerError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    # Texts stay texts, which keeps the files small and lets a reader search them.
+    with mpl.rc_context({"svg.fonttype": "none"}):
+        for name, figure in figures(executions):
+            for kind in ("png", "svg"):
+                path = chosen.out / f"{name}.{kind}"
+                write_durably(path, encoded(figure, kind))
+                print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,63 @@
+"""Published figures of Tree of Options agree with each other, and profiles with what was fixed."""
+
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+
+from llm_planning.experiments.papers import find_paper
+from llm_planning.experiments.report_text import printed_value
+from llm_planning.model_configs import config_folder
+from llm_serving.yaml_file import read_mapping
+
+ORACLES = config_folder().parent / "too" / "oracles"
+JUDGES = {"feasibility", "dynamics", "reward", "termination", "complete"}
+
+
+def rows(table):
+    return {row.label: row.published for row in find_paper("too").table(table).rows}
+
+
+def test_the_runs_of_table_4_have_the_means_of_table_1():
+    runs, means = rows("table4"), rows("table1")
+    assert len(means) == 40
+    assert set(runs) == {label for label in means if "ReAct-Action" not in label}
+    for label, published in runs.items():
+        for quantity in ("time", "attempts"):
+            values = [printed_value(published[f"{quantity}-{n}"]) for n in (1, 2, 3)]
+            won = [value for value in values if value is not None]
+            mean = printed_value(means[label][quantity])
+            assert means[label]["sr"] == f"{len(won)} / 3"
+            if (label, quantity) == ("Collect a lava bucket: ToT-MCTS", "attempts"):
+                assert (mean, fmean(won)) == (17, 22)  # the paper contradicts itself
+            elif won:
+                assert mean == pytest.approx(fmean(won), abs=0.051), (label, quantity)
+            else:
+                assert mean is None
+
+
+def test_the_whole_method_of_table_5_is_that_of_table_1():
+    whole = rows("table1")
+    for label, published in rows("table5").items():
+        if label.endswith(": ToO"):
+            assert published == whole[label]
+
+
+@pytest.mark.parametrize("kind", ["independent", "systematic"])
+@pytest.mark.parametrize(
+    ("profile", "proposer", "judges", "code"),
+    [("5", 0.95, 0.95, 0.95), ("20", 0.8, 0.8, 0.8), ("weak", 0.5, 0.9, 0.7)],
+)
+def test_profiles_err_as_was_fixed_before_the_runs(kind, profile, proposer, judges, code):
+    said = read_mapping(ORACLES / f"{kind}-{profile}.yaml")
+    rates = dict.fromkeys(JUDGES, judges) | {"propose": proposer, "repair": proposer, "code": code}
+    assert said == {role: {"rate": rate, "kind": kind} for role, rate in rates.items()}
+
+
+def test_every_profile_is_measured():
+    told = find_paper("too").table("oracles")
+    measured = {
+        Path(str(name)).name for one in told.columns for name in one.where["settings.roles"]
+    }
+    files = {path.name for path in ORACLES.glob("*.yaml")}
+    assert measured == files - {"distilled.yaml"} | {"rules"}

@@ -1,0 +1,163 @@
+"""Figures 2, 5, 6 and 7 of Tree of Options, drawn from a ledger made by hand."""
+
+import importlib.util
+import io
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from report_ledgers import result_of, trial_of, write_ledger
+
+from llm_planning.experiments.ledger import Ledger
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "too_figures.py"
+
+
+def load():
+    spec = importlib.util.spec_from_file_location(SCRIPT.stem, SCRIPT)
+    module = sys.modules[SCRIPT.stem] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+too_figures = load()
+
+LEATHER = "obtain-leather"
+
+
+def attempt(option, *, planned=None, done=True):
+    return {"option": option, "planned": planned, "m": 1, "done": done, "obstacle": None}
+
+
+def executed(planner, attempts, *, plan=(), won=True, task=LEATHER, seed=0, **settings):
+    """A result with the trace of one execution."""
+    result = result_of(trial_of(planner, task=task, seed=seed, **settings), success=won, plan=plan)
+    said = {"won": won, "attempts": attempts, "last": "night"}
+    # A second execution, which no figure shows.
+    return replace(result, trace={"executions": [said, {**said, "attempts": []}]})
+
+
+TOO = executed(
+    "too",
+    [
+        attempt("find 1 cow", planned=0, done=False),
+        attempt("find 1 cow", planned=0),
+        attempt("craft 1 wooden_sword"),
+        attempt("kill 1 cow", planned=1),
+    ],
+    plan=("find 1 cow", "kill 1 cow"),
+)
+REACT = executed(
+    "react-option",
+    [attempt("kill 1 cow", done=False), attempt("find 1 cow")],
+    plan=("kill 1 cow", "find 1 cow"),
+    won=False,
+)
+COMPASS = executed(
+    "too", [attempt("mine 1 dirt", planned=0)], plan=("mine 1 dirt",), task="craft-a-compass"
+)
+
+
+def read(folder, results, *, where=None, seed=None):
+    write_ledger(folder, results)
+    with Ledger.open(folder) as ledger:
+        return too_figures.read_executions(ledger, where=where or {}, seed=seed)
+
+
+def test_the_first_execution_of_the_smallest_seed_is_drawn(tmp_path):
+    later = executed("too", [attempt("wait")], seed=5)
+    failed = result_of(trial_of("cot", task=LEATHER), failed=True)
+    results = [later, TOO, REACT, failed]
+    found = read(tmp_path / "a", results)
+    assert set(found) == {("too", LEATHER), ("react-option", LEATHER)}
+    too, react = found["too", LEATHER], found["react-option", LEATHER]
+    assert (too.won, len(too.attempts), too.plan) == (True, 4, ("find 1 cow", "kill 1 cow"))
+    assert list(too.levels) == ["find 1 cow", "kill 1 cow", "craft 1 wooden_sword"]
+    assert react.plan == ()  # it plans while it executes
+    assert [
+        one.option for one in read(tmp_path / "b", results, seed=5)["too", LEATHER].attempts
+    ] == ["wait"]
+
+
+def test_trials_that_differ_in_settings_alone_must_be_chosen_from(tmp_path):
+    results = [replace_k(3), replace_k(1)]
+    with pytest.raises(too_figures.FigureError, match=r"--where settings\.k=VALUE"):
+        read(tmp_path / "a", results)
+    found = read(tmp_path / "b", results, where={"settings.k": 1})
+    assert len(found["too", LEATHER].attempts) == 1
+
+
+def replace_k(k):
+    return executed("too", [attempt("wait")] * k, k=k)
+
+
+def test_the_plan_is_dashed_and_what_was_executed_is_solid(tmp_path):
+    figure = too_figures.dynamics(read(tmp_path / "a", [TOO, REACT]), (LEATHER,))
+    react, too = figure.axes  # the methods in the paper's order
+    assert react.get_title().startswith("ReAct-Option, obtain leather\nnot reached, 2 attempts")
+    assert too.get_title() == "ToO, obtain leather\nreached, 4 attempts"
+    planned, solid = too.lines[:2]
+    assert planned.get_linestyle() == "--"
+    assert list(zip(*planned.get_data(), strict=True)) == [(1, 0), (2, 1)]
+    assert list(zip(*solid.get_data(), strict=True)) == [(1, 0), (2, 0), (3, 2), (4, 1)]
+    done, undone = too.collections
+    assert done.get_offsets().tolist() == [[2, 0], [3, 2], [4, 1]]
+    assert undone.get_offsets().tolist() == [[1, 0]]
+    assert [one.get_text() for one in too.get_yticklabels()] == [
+        "find 1 cow",
+        "kill 1 cow",
+        "craft 1 wooden_sword",
+    ]
+
+
+def test_attempts_are_counted_by_the_place_in_the_plan(tmp_path):
+    again = executed(
+        "cot",
+        [attempt("find 1 cow", planned=2), attempt("kill 1 cow", planned=7)],
+        plan=("find 1 cow", "kill 1 cow", "find 1 cow"),
+    )
+    found = read(tmp_path / "a", [TOO, again, REACT])
+    assert too_figures.shares(found["too", LEATHER]) == [
+        ("1. find 1 cow", 2),
+        ("2. kill 1 cow", 1),
+        ("not in the plan", 1),
+    ]
+    assert [count for _, count in too_figures.shares(found["cot", LEATHER])] == [0, 0, 1, 1]
+    figure = too_figures.distribution(found, LEATHER)
+    cot, too = figure.axes  # ReAct-Option plans while it executes
+    assert [bar.get_width() for bar in too.patches] == [0.5, 0.25, 0.25]
+    assert cot.get_title().startswith("CoT")
+
+
+def test_pictures_are_written_and_the_same_every_time(tmp_path, capsys):
+    ledger = write_ledger(tmp_path / "ledger", [TOO, REACT, COMPASS])
+    for out in ("a", "b"):
+        assert too_figures.main([str(ledger), "--out", str(tmp_path / out)]) == 0
+    names = [f"too-figure{n}.{kind}" for n in (2, 6, 7) for kind in ("png", "svg")]
+    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == names
+    for name in names:
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    svg = (tmp_path / "a" / "too-figure2.svg").read_text()
+    assert "craft 1 wooden_sword" in svg
+    assert not re.search("<dc:date>", svg)
+    with Image.open(io.BytesIO((tmp_path / "a" / "too-figure6.png").read_bytes())) as png:
+        assert len(png.convert("RGB").getcolors(1 << 20)) > 10
+
+
+def test_a_ledger_without_executions(tmp_path, capsys):
+    ledger = write_ledger(tmp_path / "ledger", [result_of(trial_of("too"))])
+    assert too_figures.main([str(ledger), "--out", str(tmp_path / "out")]) == 1
+    assert "has executed a plan" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("where", "said"), [("planer=too", "did you mean planner"), ("planner", "is not FIELD=VALUE")]
+)
+def test_a_wrong_condition(tmp_path, capsys, where, said):
+    with pytest.raises(SystemExit):
+        too_figures.main([str(tmp_path), "--out", str(tmp_path), "--where", where])
+    assert said in capsys.readouterr().err
