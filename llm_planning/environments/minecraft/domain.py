@@ -17,6 +17,7 @@ from llm_planning.environments.minecraft.option_language import (
 from llm_planning.environments.minecraft.option_rules import CraftMode, OptionRules, holds, needed
 from llm_planning.environments.minecraft.option_steps import Stations, StepsBefore, unequipped
 from llm_planning.environments.minecraft.option_world import OptionWorld
+from llm_planning.environments.minecraft.primitives import MinecraftPrimitives
 from llm_planning.environments.minecraft.rulebook import game_rules
 from llm_planning.environments.minecraft.state import State
 from llm_planning.environments.minecraft.tasks import MINE_A_DIAMOND, TASKS
@@ -73,6 +74,7 @@ class Minecraft(Domain[State, Option]):
     tasks = tuple(EVERY_TASK)
     grammar: OptionGrammar
     state_model: ChangeModel
+    primitives = MinecraftPrimitives()
 
     def __init__(
         self,
