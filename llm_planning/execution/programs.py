@@ -28,6 +28,8 @@ LONGEST_SAID: Final = 200
 MOST_TOLD: Final = 20
 """Moves and messages of a program that its feedback tells, the last ones of each."""
 
+_LIMITS: Final = Limits()
+
 _StateT_contra = TypeVar("_StateT_contra", contravariant=True)
 _ActionT = TypeVar("_ActionT")
 
@@ -126,7 +128,7 @@ async def carry_out(
     *,
     skills: Sequence[Skill] = (),
     seed: int,
-    limits: Limits = Limits(),
+    limits: Limits = _LIMITS,
 ) -> Feedback[S, A]:
     """Runs a program in an episode, EXECUTE of Algorithm 2 (Tree of Options, Appendix B).
 

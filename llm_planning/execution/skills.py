@@ -20,7 +20,6 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields, replace
 from hashlib import sha256
 from json import dumps
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeAlias
 
 from filelock import FileLock
@@ -28,11 +27,12 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from llm_kernels.files import make_folder, parse_json, read_regular, write_durably, write_json
 from llm_kernels.index import EmbeddingIndex
-from llm_kernels.quoting import shown
+from llm_kernels.quoting import printable, shown
 from llm_planning.execution.programs import called_in, entry_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
 
     import numpy as np
     from numpy.typing import NDArray
@@ -59,6 +59,7 @@ _FILE: Final = re.compile(r"([1-9][0-9]{0,5})\.(js|json)", re.ASCII)
 
 _Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=500)]
 _Hash: TypeAlias = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+_Whole: TypeAlias = Annotated[int, Field(strict=True)]
 _Count: TypeAlias = Annotated[int, Field(ge=0, strict=True)]
 
 
@@ -94,7 +95,7 @@ class Skill:
     option: _Text | None = None
     parent: _Text | None = None
     task: _Text | None = None
-    seed: int | None = None
+    seed: _Whole | None = None
     primitives: _Hash
     wins: _Count = 0
     losses: _Count = 0
@@ -446,7 +447,7 @@ def _read_skill(path: Path) -> Skill:
     if taken := given.keys() & record.keys():
         raise _damaged(path, f"unknown key {shown(min(taken))}")
     try:
-        return _SKILL.validate_python({**record, **given}, strict=True)
+        return _SKILL.validate_python({**record, **given})
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(map(str, first["loc"]))
@@ -485,7 +486,7 @@ def _damaged(path: Path, reason: str) -> SkillError:
 
 
 def _named(path: Path) -> str:
-    return shown(os.fsdecode(path))
+    return printable(str(path))
 
 
 def _words(option: str) -> list[str]:
