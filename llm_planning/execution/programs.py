@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from llm_kernels.quoting import printable
 from llm_planning.domain import A, S
-from llm_planning.execution.sandbox import Limits, run_program
+from llm_planning.execution.sandbox import CallError, Limits, ProgramStop, run_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -34,18 +34,14 @@ _StateT_contra = TypeVar("_StateT_contra", contravariant=True)
 _ActionT = TypeVar("_ActionT")
 
 
-class CallError(ValueError):
-    """A control primitive was called with arguments that it cannot take; the model reads this."""
-
-
 class Primitives(Protocol[_StateT_contra, _ActionT]):
     """The control primitives of a domain: its attribute `primitives`.
 
     Attributes:
         prelude: JavaScript that defines `bot` and the functions. It finds one function of the host,
-            `__call(name, arguments)`, and takes it out of the program's reach. Both arguments and
-            the answer are texts, JSON but for the name. Calls of `look` and `chat` are answered by
-            `carry_out`, all others are actions.
+            `__call(NAME, ARGUMENTS)`, and takes it out of the program's reach. `look` is answered
+            with what `look` returns, `chat` is a message, and all other names are actions, answered
+            with `{done, look}`.
         told: what a model is told about `bot` and the functions.
         version: SHA-256 of the prelude. A skill runs with the version that it was written for.
         seeded: skills that come with the domain.
@@ -163,32 +159,27 @@ async def carry_out(
 
     sources = [primitives.prelude, *(skill.source for skill in skills), program]
     end = await run_program(sources, f"{entry}(bot)", host, seed=seed, limits=limits)
-    return Feedback(
-        # A program that is stopped at the end of the episode did nothing wrong.
-        error=None if episode.over else end.error,
-        said=tuple(said),
-        moves=tuple(episode.moves[before:]),
-    )
+    return Feedback(error=end.error, said=tuple(said), moves=tuple(episode.moves[before:]))
 
 
 async def _acted(
     episode: Episode[S, A], primitives: Primitives[S, A], name: str, arguments: Sequence[Any]
 ) -> Mapping[str, Any]:
-    """Takes the action of a call; what the prelude is answered."""
-    error, done = None, False
-    if not episode.over:
-        try:
-            action = primitives.action(name, arguments)
-        except CallError as refusal:
-            error = str(refusal)
-        else:
-            before = episode.state
-            step = await episode.act(action)
-            done = step.obstacle is None
-            if step.obstacle is not None and step.state == before:
-                error = f"{action}: {step.obstacle}"
-    look = primitives.look(episode.state)
-    return {"error": error, "done": done, "over": episode.over, "look": look}
+    """Takes the action of a call; what the program gets for it.
+
+    Raises:
+        CallError: the call or its action is refused.
+        ProgramStop: the episode is over.
+    """
+    if episode.over:
+        raise ProgramStop
+    action, before = primitives.action(name, arguments), episode.state
+    step = await episode.act(action)
+    if episode.over:
+        raise ProgramStop
+    if step.obstacle is not None and step.state == before:
+        raise CallError(f"{action}: {step.obstacle}")
+    return {"done": step.obstacle is None, "look": primitives.look(step.state)}
 
 
 def entry_of(program: str) -> str | None:

@@ -3,18 +3,22 @@
   "use strict";
   const call = globalThis.__call;
   delete globalThis.__call;
-  const { parse, stringify } = JSON;
-  const ask = (name, given) => parse(call(name, stringify(given)));
-  let seen = ask("look", []);
+  let seen = call("look", []);
 
-  const place = (x, y, z) =>
-    Object.freeze({ x, y, z, offset: (dx, dy, dz) => place(x + dx, y + dy, z + dz) });
+  class Position {
+    constructor(x, y, z) {
+      Object.assign(this, { x, y, z });
+    }
+    offset(dx, dy, dz) {
+      return new Position(this.x + dx, this.y + dy, this.z + dz);
+    }
+  }
   const kinds = () => ({ ...seen.blocks, ...seen.entities });
   const own = (record, name) => (Object.hasOwn(record, name) ? record[name] : null);
 
   const bot = Object.freeze({
     chat: (text) => {
-      ask("chat", [String(text)]);
+      call("chat", [String(text)]);
     },
     inventory: Object.freeze({
       count: (name) => own(seen.inventory, name) ?? 0,
@@ -22,7 +26,7 @@
     }),
     entity: Object.freeze({
       get position() {
-        return place(...seen.position);
+        return new Position(...seen.position);
       },
     }),
     sees: (name) => name === seen.biome || Object.hasOwn(kinds(), name),
@@ -48,11 +52,8 @@
   const control = (name) =>
     async function (first, ...given) {
       if (first !== bot) throw new Error(`${name}: the first argument must be bot`);
-      const reply = ask(name, given);
-      if (reply.error !== null) throw new Error(reply.error);
+      const reply = call(name, given);
       seen = reply.look;
-      // The goal is reached: a promise that never settles ends the program here.
-      if (reply.over) await new Promise(() => {});
       return reply.done;
     };
 

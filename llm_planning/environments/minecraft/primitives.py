@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from llm_kernels.quoting import shown
 from llm_planning.environments.minecraft.option_language import MOST, Option
 from llm_planning.environments.minecraft.surroundings import sighting
-from llm_planning.execution.programs import CallError
+from llm_planning.execution.sandbox import CallError
 from llm_planning.execution.skills import read_skills
 from llm_planning.names import remedy
 
