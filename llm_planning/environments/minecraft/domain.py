@@ -18,6 +18,7 @@ from llm_planning.environments.minecraft.option_language import (
 from llm_planning.environments.minecraft.option_rules import CraftMode, OptionRules, holds, needed
 from llm_planning.environments.minecraft.option_steps import Stations, StepsBefore, unequipped
 from llm_planning.environments.minecraft.option_world import OptionWorld
+from llm_planning.environments.minecraft.primitives import MinecraftPrimitives
 from llm_planning.environments.minecraft.rulebook import game_rules
 from llm_planning.environments.minecraft.state import State, repeated
 from llm_planning.environments.minecraft.tasks import MINE_A_DIAMOND, TASKS
@@ -78,6 +79,7 @@ class Minecraft(Domain[State, Option]):
     tasks = tuple(EVERY_TASK)
     grammar: OptionGrammar
     state_model: ChangeModel
+    primitives = MinecraftPrimitives()
 
     def __init__(
         self,
