@@ -75,11 +75,11 @@ class Primitives(Protocol[_StateT_contra, _ActionT]):
         """Returns what a program sees of a state, as JSON-able values."""
         ...
 
-    def plain(self, action: _ActionT) -> str:
-        """Returns the plainest program of an action: the one call that takes it.
+    def plain(self, *actions: _ActionT) -> str:
+        """Returns the plainest program of some actions: one call for each, in order.
 
         Raises:
-            CallError: no function takes it.
+            CallError: no function takes one of them.
         """
         ...
 

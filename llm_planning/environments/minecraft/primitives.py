@@ -124,27 +124,30 @@ class MinecraftPrimitives:
             "entities": _near(state, state.nearby_entities),
         }
 
-    def plain(self, action: Option) -> str:
-        """The program of one call that takes exactly this option.
+    def plain(self, *actions: Option) -> str:
+        """The program that takes exactly these options, one call for each.
 
         Raises:
-            CallError: no function takes the option.
+            CallError: no function takes one of them.
         """
-        verb, item, count = action.verb, json.dumps(action.item), action.quantity
-        if verb in _FUNCTIONS:
-            call = f"{_FUNCTIONS[verb]}(bot, {item}, {count})"
-        elif verb == "place":
-            call = f"placeItem(bot, {item}, bot.entity.position.offset(1, 0, 0), {count})"
-        elif verb in _TOOL_OF:
-            call = f'useOnMob(bot, "{_TOOL_OF[verb]}", {item}, {count})'
-        else:
-            known = (*_FUNCTIONS, "place", *_TOOL_OF)
-            raise CallError(f"unknown verb {shown(verb)}; {remedy(verb, known)}")
-        return f"async function act(bot) {{\n  await {call};\n}}\n"
+        calls = "".join(f"  await {_call(action)};\n" for action in actions)
+        return f"async function act(bot) {{\n{calls}}}\n"
 
     def arguments(self, action: Option) -> Sequence[Any]:
         """The item and the quantity of an option."""
         return (action.item, action.quantity)
+
+
+def _call(action: Option) -> str:
+    verb, item, count = action.verb, json.dumps(action.item), action.quantity
+    if verb in _FUNCTIONS:
+        return f"{_FUNCTIONS[verb]}(bot, {item}, {count})"
+    if verb == "place":
+        return f"placeItem(bot, {item}, bot.entity.position.offset(1, 0, 0), {count})"
+    if verb in _TOOL_OF:
+        return f'useOnMob(bot, "{_TOOL_OF[verb]}", {item}, {count})'
+    known = (*_FUNCTIONS, "place", *_TOOL_OF)
+    raise CallError(f"unknown verb {shown(verb)}; {remedy(verb, known)}")
 
 
 class _Call:

@@ -181,8 +181,7 @@ class Executing(Generic[S, A]):
                     seconds=sum(move.step.time for move in feedback.moves),
                 )
             )
-            if shown and feedback.program is not None:
-                await self._policies.add_skill(option, feedback.program)  # line 9
+            await self._policies.note(question, shown=shown)  # line 9
             if verdict != "again":
                 break
         self._executed.append((option, said))

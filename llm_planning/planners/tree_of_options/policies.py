@@ -7,11 +7,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence  # noqa: TC003 (type aliases are evaluated)
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias
 
 from llm_planning.domain import A, S
+from llm_planning.execution.programs import Feedback as Done
+from llm_planning.execution.programs import Primitives, called_in, carry_out
+from llm_planning.execution.sandbox import why_unsealed
+from llm_planning.execution.skills import Policy as LibraryPolicy
+from llm_planning.execution.skills import Skill, SkillError, SkillLibrary
 from llm_planning.planners.tree_of_options.rules import approach, is_shown
+from llm_planning.settings import SettingsError
 
 if TYPE_CHECKING:
     from llm_planning.execution.episode import Episode, Move
@@ -61,8 +68,8 @@ class Policies(Protocol[S, A]):
         """β_ω (line 7)."""
         ...
 
-    async def add_skill(self, option: A, program: str) -> None:
-        """ADDSKILL (line 9), when the world shows the option's effect."""
+    async def note(self, question: PolicyQuestion[S, A], *, shown: bool) -> None:
+        """Takes note of an attempt: ADDSKILL (line 9), if the world shows the option's effect."""
         ...
 
 
@@ -108,8 +115,115 @@ class Verbs(Generic[S, A]):
             return await self._complete(question)
         return is_shown(self._domain, question)
 
-    async def add_skill(self, option: A, program: str) -> None:
+    async def note(self, question: PolicyQuestion[S, A], *, shown: bool) -> None:
         """Verbs are no skills."""
+
+
+class Skilled(Generic[S, A]):
+    """Policies that are skills of the library, run as programs (Section 4.1).
+
+    The first attempt takes the skill that fits the option, each later one the next nearest skill.
+
+    Args:
+        ask: makes the roles.
+        primitives: of the domain.
+        library: of skills.
+    """
+
+    name = "skills"
+
+    def __init__(
+        self, ask: OptionRoles[S, A], primitives: Primitives[S, A], library: SkillLibrary
+    ) -> None:
+        self._ask = ask
+        self._primitives = primitives
+        self._library = library
+        self._verbs: Verbs[S, A] = Verbs(ask)
+        self._running: dict[str, LibraryPolicy] = {}
+
+    async def write(self, question: PolicyQuestion[S, A]) -> Policy[A]:
+        """The skill for the option; the option's own verb, if the library has none."""
+        found = await self._library.policy_for(question.option, self._primitives)
+        if found is None:
+            return self._plain((question.option,))
+        self._running[found.program] = found
+        return found.program
+
+    async def run(self, policy: Policy[A], episode: Episode[S, A]) -> Feedback[S, A]:
+        """Runs a program in a sealed process."""
+        program = policy if isinstance(policy, str) else self._plain(policy)
+        skill = self._running.get(program)
+        done = await carry_out(
+            program,
+            episode,
+            self._primitives,
+            skills=skill.skills if skill else self._callable(program),
+            seed=self._ask.seed + len(episode.moves),
+        )
+        return Feedback(_said(done), done.moves, program)
+
+    async def is_done(self, question: PolicyQuestion[S, A]) -> bool:
+        """Whether the world shows the option's effect."""
+        return await self._verbs.is_done(question)
+
+    async def note(self, question: PolicyQuestion[S, A], *, shown: bool) -> None:
+        """Counts a win or a loss of the skill that ran."""
+        skill = self._running.get(question.program)
+        if skill is not None:
+            self._library.count(skill.skill, won=shown)
+
+    def _callable(self, program: str) -> Sequence[Skill]:
+        called = called_in(program)
+        return self._library.with_callees(
+            [skill for skill in self._library.skills if skill.name in called]
+        )
+
+    def _plain(self, actions: Sequence[A]) -> str:
+        """The program of these verbs, in order."""
+        return self._primitives.plain(*actions)
+
+
+class Programs(Skilled[S, A]):
+    """Policies that a model writes as programs (Section 3.2), shown the five nearest skills.
+
+    Args:
+        ask: makes the roles.
+        primitives: of the domain.
+        library: of skills.
+    """
+
+    name = "programs"
+
+    def __init__(
+        self, ask: OptionRoles[S, A], primitives: Primitives[S, A], library: SkillLibrary
+    ) -> None:
+        super().__init__(ask, primitives, library)
+        self._code = ask.code()
+        self._complete = ask.complete()
+
+    async def write(self, question: PolicyQuestion[S, A]) -> Policy[A]:
+        """LLM_in-option."""
+        if self._ask.by_rules("code"):
+            policy = await self._code(question)
+            return policy if isinstance(policy, str) else self._plain(policy)
+        found = await self._library.nearest(str(question.option))
+        shown = "\n".join(f"// {skill.description}\n{skill.code}" for skill in found)
+        return await self._code(replace(question, skills=shown))
+
+    async def is_done(self, question: PolicyQuestion[S, A]) -> bool:
+        """LLM_β."""
+        return await self._complete(question)
+
+    async def note(self, question: PolicyQuestion[S, A], *, shown: bool) -> None:
+        """ADDSKILL (line 9): adds a program that a model wrote, if the world shows its effect."""
+        if shown and not self._ask.by_rules("code"):
+            self._library.add(
+                question.program,
+                description=f"{question.option}",
+                option=str(question.option),
+                task=question.tau.goal,
+                seed=self._ask.seed,
+            )
 
 
 async def policies_of(
@@ -117,5 +231,41 @@ async def policies_of(
     ask: OptionRoles[Any, Any],
     settings: ExecutionSettings,
 ) -> Policies[Any, Any]:
-    """The policies that the settings ask for; verbs, where programs cannot run."""
-    return Verbs(ask)
+    """The policies that the settings ask for; verbs, where programs cannot run.
+
+    Raises:
+        SettingsError: the domain has no control primitives, or the library cannot be opened.
+    """
+    if settings.execution == "direct":
+        return Verbs(ask)
+    if (reason := why_unsealed()) is not None:
+        logger.warning("%s; options are executed as verbs (execution=direct)", reason)
+        return Verbs(ask)
+    primitives = getattr(domain, "primitives", None)
+    if primitives is None:
+        raise SettingsError(
+            f"execution={settings.execution}: this domain has no `primitives`, so no program can "
+            "act in it; set execution=direct"
+        )
+    own = settings.skills not in {"seeded", "none"}
+    try:
+        library = SkillLibrary.open(
+            Path(settings.skills) if own else None,
+            seeded=() if settings.skills == "none" else primitives.seeded,
+            embed=ask.embed,
+            primitives=primitives.version,
+        )
+    except SkillError as error:
+        raise SettingsError(f"skills={settings.skills}: {error}") from error
+    return _POLICIES[settings.execution](ask, primitives, library)
+
+
+_POLICIES = {"skills": Skilled, "programs": Programs}
+
+
+def _said(done: Done[Any, Any]) -> str:
+    """What came of a program, in one line: "done" if nothing went wrong."""
+    wrong = [f"{move.action}: {move.step.obstacle}" for move in done.moves if move.step.obstacle]
+    if done.error is not None and not (wrong and wrong[-1] in done.error):
+        wrong.append(done.error)
+    return "; ".join(wrong) or "done"

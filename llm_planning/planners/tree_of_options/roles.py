@@ -43,6 +43,8 @@ from llm_serving.request import Sampling
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping, Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
     from pydantic import BaseModel
 
     from llm_planning.planners.tree_of_options.settings import PromptSettings
@@ -177,6 +179,10 @@ class OptionRoles(Generic[S, A]):
             return said.done
 
         return self._role("complete", NOW, CompletionAnswer, read)
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Embeds the descriptions of skills, shape [texts, D]."""
+        return await self._engines.default.embed(texts, role="skills")
 
     def by_rules(self, role: str) -> bool:
         """Whether the domain's rules answer a role."""

@@ -1,7 +1,8 @@
 """A domain's rules as answers to ToO's questions, for oracles.
 
 A right answer follows from the rules. Chance is drawn once for each question from the run's seed,
-so a prediction is right for one possible world; the real world may differ. A wrong answer is a
+so a prediction is right for one possible world, in which the option shows its effect if it can; the
+real world may differ. A wrong answer is a
 useless option, the opposite verdict or the outcome of another option. A wrong score is another one
 that is not near the right one; the eight scores may err one by one.
 """
@@ -38,6 +39,10 @@ DONE, NOT_DONE = "done", "not done"
 
 MOST_PROPOSED = 8
 """The most options of a right proposal. The planner takes the first k."""
+
+DRAWS = 16
+"""The outcomes of an option that are drawn until one shows its effect: what an option is expected
+to do is its effect, and a cow that is not found at first is found later (our choice)."""
 
 NEAR = 0.2
 """A score may be so far from the rules' score and is right (our choice)."""
@@ -302,9 +307,17 @@ class _Answers(Generic[S, A]):
         return state
 
     def _outcome(self, question: OptionQuestion[S, A], option: A) -> PredictedState[S]:
+        """The first of some drawn outcomes in which the option shows its effect."""
         tau = question.tau
         draws = Random(f"{self._seed} predicted {tau.described} {option}")
-        return PredictedState(self._domain.step(tau.state, option, draws).state)
+        shows = getattr(self._domain, "shows", None)
+        found = self._domain.step(tau.state, option, draws)
+        step = found
+        for _ in range(DRAWS):
+            if shows is None or shows(tau.state, step.state, option):
+                return PredictedState(step.state)
+            step = self._domain.step(tau.state, option, draws)
+        return PredictedState(found.state)
 
 
 def approach(domain: Any, question: PolicyQuestion[S, A]) -> Sequence[A]:  # noqa: ANN401
