@@ -12,8 +12,8 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from llm_planning import execution
 from llm_planning.environments.textgame.game import Ending
+from llm_planning.execution import episode as execution
 from llm_planning.planners.any_domain.rules import RuleAnswers
 from llm_planning.planners.mc_dml.outcome import ending_of, game_outcome, timed
 from llm_planning.planners.mc_dml.prompts import GameWording

@@ -11,7 +11,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from llm_planning import execution
+from llm_planning.execution import episode as execution
 from llm_planning.planners.any_domain.decisions import ActionStatistics, statistics_of
 from llm_planning.planners.any_domain.rules import RuleAnswers
 from llm_planning.planners.mc_dml.outcome import game_outcome, timed

@@ -6,8 +6,8 @@ from dataclasses import replace
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from llm_planning import execution
 from llm_planning.environments.textgame.game import TextGameError
+from llm_planning.execution import episode as execution
 from llm_planning.planners.mc_dml.outcome import game_outcome
 from llm_planning.planners.mc_dml.roles import trajectory_of
 from llm_planning.planners.mc_dml.search import observe

@@ -24,7 +24,8 @@ from llm_planning.search import best_path, edges_below, format_tree
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from llm_planning.planners.tree_of_options.executing import Attempt, Executed, Policies
+    from llm_planning.planners.tree_of_options.executing import Attempt, Executed
+    from llm_planning.planners.tree_of_options.policies import Policies
     from llm_planning.planners.tree_of_options.search import Check, SearchState, WorldModel
     from llm_planning.planners.tree_of_options.settings import (
         ChainSettings,

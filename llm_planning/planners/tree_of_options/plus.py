@@ -5,7 +5,8 @@ It differs from ToO in four things.
 1. Online planning. As soon as the real state falls short of the prediction, it plans again from
    what is there. The part of the tree that still holds is kept: the rest of a node whose option
    changed nothing, and everything below an option that did what was predicted.
-2. Effects that were seen are predicted exactly from then on, in all executions of the trial.
+2. Effects that were seen are predicted exactly from then on, in all executions of the trial. An
+   option that failed is not considered again as long as nothing else is held.
 3. A prerequisite stands beside an option that was judged infeasible, and does not replace it.
 4. Options that worked are proposed as well.
 """
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
     from llm_planning.outcome import Outcome
     from llm_planning.planners.tree_of_options.executing import Verdict
-    from llm_planning.planners.tree_of_options.search import Dynamics, OptionNode, Propose
+    from llm_planning.planners.tree_of_options.search import Check, Dynamics, OptionNode, Propose
     from llm_planning.planners.tree_of_options.settings import FeasibleSearchSettings
     from llm_planning.planners.tree_of_options.states import OptionDomain
     from llm_planning.roles import Engines
@@ -101,10 +102,37 @@ class Effects(Generic[S, A]):
     Attributes:
         domain: may say how an effect repeats (`Domain.again`).
         seen: option -> the last states before and after it, in the order of the first sight.
+        failed: option -> the state in which it failed last.
     """
 
     domain: OptionDomain[S, A]
     seen: dict[A, tuple[S, S]] = field(default_factory=dict)
+    failed: dict[A, S] = field(default_factory=dict)
+
+    def falls_short(self, expected: S, state: S) -> bool:
+        """Whether a state lacks what was expected."""
+        falls_short = getattr(self.domain, "falls_short", None)
+        return bool(falls_short(expected, state)) if falls_short else expected != state
+
+    def is_hopeless(self, state: S, option: A) -> bool:
+        """Whether an option failed, and what is held is the same as then."""
+        if option not in self.failed:
+            return False
+        then = self.failed[option]
+        return not (self.falls_short(then, state) or self.falls_short(state, then))
+
+    def checking(
+        self, ask: OptionRoles[S, A], settings: FeasibleSearchSettings, moment: str
+    ) -> Check[S, A]:
+        """The check `beside`, without options that are hopeless."""
+        judge = beside(ask, settings, moment)
+
+        async def check(question: OptionQuestion[S, A]) -> tuple[Sequence[A], str | None]:
+            found, obstacle = await judge(question)
+            state = question.tau.state
+            return [one for one in found if not self.is_hopeless(state, one)], obstacle
+
+        return check
 
     def expect(self, state: S, option: A) -> S | None:
         """The state after an option, if what was seen tells it."""
@@ -175,6 +203,8 @@ class Watch(Generic[S, A]):
             root = await self._plan(await run.state(), kept)
             path = best_path(root)
             idle = 0 if path else idle + 1
+            if not path:
+                self.effects.failed.clear()
             kept, here = None, root
             for edge in path:
                 before = run.episode.state
@@ -186,7 +216,9 @@ class Watch(Generic[S, A]):
                 shown = run.attempts[-1].shown
                 if shown:
                     self.effects.seen[edge.action] = (before, after)
-                if not shown or self._falls_short(edge, after):
+                else:
+                    self.effects.failed[edge.action] = after
+                if not shown or self.effects.falls_short(_predicted(edge), after):
                     if after == before:
                         kept = _without(here, edge)
                     break
@@ -215,7 +247,7 @@ class Watch(Generic[S, A]):
             self._ask,
             self._settings,
             world_model=self._world_model,
-            check=beside,
+            check=self.effects.checking,
             propose=self._propose,
         )
         root = await model.search(kept)
@@ -223,10 +255,9 @@ class Watch(Generic[S, A]):
         self.trees.append({"visits": root.visits, "value": root.value, **node_json(root)})
         return root
 
-    def _falls_short(self, edge: Any, state: S) -> bool:  # noqa: ANN401
-        expected = edge.step.state.tau.state
-        falls_short = getattr(self._ask.domain, "falls_short", None)
-        return bool(falls_short(expected, state)) if falls_short else expected != state
+
+def _predicted(edge: Any) -> Any:  # noqa: ANN401 - an edge of ToO's tree
+    return edge.step.state.tau.state
 
 
 def _without(node: OptionNode[S, A], edge: Any) -> OptionNode[S, A] | None:  # noqa: ANN401

@@ -2,9 +2,9 @@
 
 A right answer follows from the rules. Chance is drawn once for each question from the run's seed,
 so a prediction is right for one possible world, in which the option shows its effect if it can; the
-real world may differ. A wrong answer is a
-useless option, the opposite verdict or the outcome of another option. A wrong score is another one
-that is not near the right one; the eight scores may err one by one.
+real world may differ. A wrong proposal or program is a mistaken option, a wrong prerequisite a
+useless one, a wrong verdict the opposite, a wrong prediction the outcome of another option. A wrong
+score is another one that is not near the right one; the eight scores may err one by one.
 """
 
 from __future__ import annotations
@@ -130,7 +130,9 @@ class _Answers(Generic[S, A]):
         """The situation of a proposal. Its subject is the goal, so an item errs in every state."""
         return (question.goal, *self.situation(question))
 
-    def situation_of_option(self, question: OptionQuestion[S, A]) -> tuple[str, ...]:
+    def situation_of_option(
+        self, question: OptionQuestion[S, A] | PolicyQuestion[S, A]
+    ) -> tuple[str, ...]:
         """The situation of a question about an option. Its subject is the option's, as an item."""
         option = question.option
         return (self._subject(option), str(option), *self.situation(question.tau))
@@ -284,10 +286,10 @@ class _Answers(Generic[S, A]):
 
     def _mistaken(self, state: S, option: A, rng: Random) -> A | None:
         """What someone may write by mistake in the place of an option; None if nothing is known."""
-        if getattr(self._domain, "mistakes", None) is not None:
-            kinds = Mistakes(self._domain, ()).of(option)
-            written = [others for others in kinds.values() if others]
-            return rng.choice(rng.choice(written))
+        says = getattr(self._domain, "mistakes", None)
+        if says is not None:
+            kinds: list[Sequence[A]] = [others for others in says(option).values() if others]
+            return rng.choice(rng.choice(kinds))
         others = [one for one in self._domain.actions(state) if one != option]
         return rng.choice(others) if others else None
 
