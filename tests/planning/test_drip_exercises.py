@@ -203,7 +203,7 @@ UNMEASURED = {
         ("predict", "choose", "correct", "analyse", "rank", "intervene", "tool", "action"),
         "only planners with a benchmark of their own ask it",
     ),
-    **dict.fromkeys(("goal", "position"), "no planner has exercises of it"),
+    **dict.fromkeys(("goal", "position", "code", "complete"), "no planner has exercises of it"),
 }
 
 

@@ -54,6 +54,9 @@ def ask(name, layout="cached", *, trajectory=SECOND, option=STONE, reason="no pi
             "history": trajectory.history,
             "option": option,
             "reason": reason,
+            "program": "",
+            "feedback": "",
+            "skills": "",
         }
     )
 
@@ -159,7 +162,8 @@ def test_prompts_are_tidy(name, layout):
     said = text(ask(name, layout))
     assert not re.search(r"[{}]{2}|\{%|\n{3}| \n|\n\Z", said)
     # The fixed part pays for itself through the prefix cache, but a small model must follow it.
-    assert len(ask(name)[0].content) < 2000
+    # The functions of a program take more words than a rule.
+    assert len(ask(name)[0].content) < (4000 if name == "code" else 2000)
 
 
 class Gate(Domain):
@@ -184,6 +188,9 @@ def test_any_domain_is_asked_in_general_words(name, layout):
             "option": "open the gate",
             "reason": "no key",
             "state": None,
+            "program": "",
+            "feedback": "",
+            "skills": "",
         }
     )
     said = text(messages)

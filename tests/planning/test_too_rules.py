@@ -37,7 +37,7 @@ async def plan(name, *, seed=0, roles="rules", world=WORLD, **settings):
     )
 
 
-@pytest.mark.parametrize("name", PLANNERS)
+@pytest.mark.parametrize("name", [name for name in PLANNERS if name != "react-action"])
 async def test_right_rules_reach_the_goal_without_a_model(name):
     outcome = await plan(name)
     assert outcome.success is True
@@ -192,6 +192,7 @@ def test_the_kinds_of_questions_by_what_is_right():
         "feasibility",
         "dynamics",
         "termination",
+        "complete",
     }
 
 

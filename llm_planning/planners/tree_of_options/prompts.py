@@ -134,9 +134,7 @@ def compose(
         "about": domain.about,
         "world": domain,
     }
-    primitives = getattr(domain, "primitives", None)
-    if primitives is not None:
-        constants["primitives"] = primitives.told
+    constants["primitives"] = getattr(getattr(domain, "primitives", None), "told", "")
     model = getattr(domain, "state_model", None)
     if model is not None:
         constants["state_fields"] = listed(written_fields(model.answer))
