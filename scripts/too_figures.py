@@ -223,7 +223,7 @@ def dynamics(
             marker="o",
             markersize=4,
             markerfacecolor="white",
-            label="undone",
+            label="executed, not completed",
         ),
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
