@@ -9,7 +9,8 @@ settings. Each figure is a PNG and an SVG, the same for the same traces. Figures
 left out. Figure 3 is a table's plot: `llm-planning report paper too figure3 --plot figure3.svg`.
 
     Figures 2, 5, 6   x: attempts used; y: options. Dashed: the plan, one attempt an option. Solid:
-                      what was executed; a white mark is an attempt that left its option undone.
+                      what was executed; an attempt may execute several options on the way to its
+                      own. A white mark is an attempt that left its option undone.
     Figure 7          the share of the attempts that each option of a plan took
 
 Source: Tree of Options, Sections 4.2 and C.1. The paper does not name the tasks of Figures 5 and 6:
@@ -56,7 +57,7 @@ METHODS = ("react-action", "cot", "react-option", "tot-mcts", "too", "too-plus")
 """The planners that are drawn, from left to right."""
 
 ONE_SHOT = ("cot", "tot-mcts", "too")
-"""Those of Figure 7: their plan is made before it is executed."""
+"""Those whose plan is made before it is executed: they have a dashed line, and Figure 7."""
 
 DYNAMICS = {
     "too-figure2": ("obtain-leather",),
@@ -91,12 +92,12 @@ class Attempt:
     """One execution of an option's policy.
 
     Attributes:
-        option: as text.
-        planned: its place in the plan, from 0; None if it is not in the plan.
+        actions: the options that it executed, in order; its own if the world was not touched.
+        planned: its place in the plan, from 0; None if it is in no plan.
         done: whether the option was completed.
     """
 
-    option: str
+    actions: tuple[str, ...]
     planned: int | None
     done: bool
 
@@ -125,8 +126,10 @@ class Execution:
     @property
     def levels(self) -> Mapping[str, int]:
         """Option -> its place on the y axis: those of the plan first, then by first attempt."""
-        options = dict.fromkeys([*self.plan, *(attempt.option for attempt in self.attempts)])
-        return {option: place for place, option in enumerate(options)}
+        executed = (action for attempt in self.attempts for action in attempt.actions)
+        return {
+            option: place for place, option in enumerate(dict.fromkeys((*self.plan, *executed)))
+        }
 
 
 def read_executions(
@@ -161,7 +164,8 @@ def read_executions(
     for of, row in chosen.items():
         executions = summary_of(ledger.read_events(row)).get("executions")
         if executions:
-            found[of] = _execution(executions[0], row.result.plan)
+            plan = row.result.plan if of[0] in ONE_SHOT else ()
+            found[of] = _execution(executions[0], plan)
     if not found:
         raise FigureError(
             f"no trial of {ledger.folder} that fits has executed a plan: name a ledger of Tree of "
@@ -182,14 +186,14 @@ def _refuse_several(one: LedgerRow, other: LedgerRow) -> None:
 def _execution(said: Mapping[str, Any], plan: Sequence[str]) -> Execution:
     attempts = tuple(
         Attempt(
-            one["option"],
-            None if one["planned"] is None or one["planned"] >= len(plan) else one["planned"],
+            # A trace without the actions of an attempt names its option alone.
+            tuple(one.get("actions") or [one["option"]]),
+            one["planned"] if one["planned"] < len(plan) else None,
             bool(one["done"]),
         )
         for one in said["attempts"]
     )
-    planned = any(attempt.planned is not None for attempt in attempts)
-    return Execution(tuple(plan) if planned else (), attempts, bool(said["won"]))
+    return Execution(tuple(plan), attempts, bool(said["won"]))
 
 
 def dynamics(
@@ -223,7 +227,7 @@ def dynamics(
             marker="o",
             markersize=4,
             markerfacecolor="white",
-            label="undone",
+            label="executed, not completed",
         ),
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
@@ -233,23 +237,34 @@ def dynamics(
 def _draw_dynamics(axes: Axes, execution: Execution, title: str) -> None:
     levels = execution.levels
     planned = [levels[option] for option in execution.plan]
-    executed = [levels[attempt.option] for attempt in execution.attempts]
+    # The actions of an attempt share its step on the x axis; the last one ends it.
+    executed = [
+        (n + place / len(attempt.actions), levels[action])
+        for n, attempt in enumerate(execution.attempts)
+        for place, action in enumerate(attempt.actions, start=1)
+    ]
     axes.plot(
         range(1, len(planned) + 1), planned, color=_PLANNED, linewidth=3.0, linestyle=(0, (2, 1))
     )
-    axes.plot(range(1, len(executed) + 1), executed, color=_EXECUTED, linewidth=1.2)
+    axes.plot(
+        [x for x, _ in executed], [level for _, level in executed], color=_EXECUTED, linewidth=1.2
+    )
     for done, face in ((True, _EXECUTED), (False, "white")):
-        places = [n for n, one in enumerate(execution.attempts) if one.done == done]
+        ends = [
+            (n, levels[attempt.actions[-1]])
+            for n, attempt in enumerate(execution.attempts, start=1)
+            if attempt.done == done
+        ]
         axes.scatter(
-            [n + 1 for n in places],
-            [executed[n] for n in places],
+            [n for n, _ in ends],
+            [level for _, level in ends],
             s=16.0,
             facecolors=face,
             edgecolors=_EXECUTED,
             zorder=3,
         )
     axes.set_yticks(range(len(levels)), levels, fontsize=_SMALL, parse_math=False)
-    axes.set_xlim(0.0, max(len(planned), len(executed), 1) + 1.0)
+    axes.set_xlim(0.0, max(len(planned), len(execution.attempts), 1) + 1.0)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.tick_params(axis="x", labelsize=_SMALL)
     axes.set_xlabel("attempts", fontsize=_SMALL)

@@ -96,8 +96,7 @@ def measure(runs: Runs, what: Measure, *, beside: Runs | None = None) -> Measure
         return _passed(runs, what, beside=Runs() if beside is None else beside)
     groups: defaultdict[object, list[float]] = defaultdict(list)
     for record, value in _valued(runs, what):
-        group = distinct(record.get(what.per)) if what.per else None
-        groups[group].append(value)
+        groups[_group(record, what)].append(value)
     having = sum(map(len, groups.values()))
     if beside is None:
         estimate = _estimate(list(groups.values()), what)
@@ -163,10 +162,10 @@ def _passed(runs: Runs, what: Measure, *, beside: Runs) -> Measured:
     """
     prices: defaultdict[Hashable, list[float]] = defaultdict(list)
     for record in _paid(beside, what):
-        prices[distinct(record[what.per])].append(_cost(record, what))
+        prices[_group(record, what)].append(_cost(record, what))
     groups: defaultdict[Hashable, list[RunRecord]] = defaultdict(list)
     for record in _paid(runs, what):
-        groups[distinct(record[what.per])].append(record)
+        groups[_group(record, what)].append(record)
     priced = {group: fmean(prices[group]) for group in groups if group in prices}
     sets_the_budget = runs == beside
     passed = unspent = 0
@@ -191,6 +190,10 @@ def _passed(runs: Runs, what: Measure, *, beside: Runs) -> Measured:
         failed=len(runs.failed),
         pending=len(runs.pending),
     )
+
+
+def _group(record: RunRecord, what: Measure) -> Hashable:
+    return distinct(record.get(what.per)) if what.per else None
 
 
 def _paid(runs: Runs, what: Measure) -> list[RunRecord]:

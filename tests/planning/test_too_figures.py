@@ -28,8 +28,16 @@ too_figures = load()
 LEATHER = "obtain-leather"
 
 
-def attempt(option, *, planned=None, done=True):
-    return {"option": option, "planned": planned, "m": 1, "done": done, "obstacle": None}
+def attempt(option, *, planned=0, done=True, actions=()):
+    return {
+        "option": option,
+        "planned": planned,
+        "m": 1,
+        "done": done,
+        "shown": done,
+        "actions": list(actions),
+        "seconds": 2.0,
+    }
 
 
 def executed(planner, attempts, *, plan=(), won=True, task=LEATHER, seed=0, **settings):
@@ -45,11 +53,13 @@ TOO = executed(
     [
         attempt("find 1 cow", planned=0, done=False),
         attempt("find 1 cow", planned=0),
-        attempt("craft 1 wooden_sword"),
-        attempt("kill 1 cow", planned=1),
+        attempt("craft 1 wooden_sword", planned=2),
+        attempt("kill 1 cow", planned=1, actions=("equip 1 wooden_sword", "kill 1 cow")),
     ],
     plan=("find 1 cow", "kill 1 cow"),
 )
+LEVELS = ["find 1 cow", "kill 1 cow", "craft 1 wooden_sword", "equip 1 wooden_sword"]
+"""The plan of ToO first, then what else was executed."""
 REACT = executed(
     "react-option",
     [attempt("kill 1 cow", done=False), attempt("find 1 cow")],
@@ -75,11 +85,10 @@ def test_the_first_execution_of_the_smallest_seed_is_drawn(tmp_path):
     assert set(found) == {("too", LEATHER), ("react-option", LEATHER)}
     too, react = found["too", LEATHER], found["react-option", LEATHER]
     assert (too.won, len(too.attempts), too.plan) == (True, 4, ("find 1 cow", "kill 1 cow"))
-    assert list(too.levels) == ["find 1 cow", "kill 1 cow", "craft 1 wooden_sword"]
+    assert list(too.levels) == LEVELS
     assert react.plan == ()  # it plans while it executes
-    assert [
-        one.option for one in read(tmp_path / "b", results, seed=5)["too", LEATHER].attempts
-    ] == ["wait"]
+    (attempt_of_later,) = read(tmp_path / "b", results, seed=5)["too", LEATHER].attempts
+    assert attempt_of_later.actions == ("wait",)
 
 
 def test_trials_that_differ_in_settings_alone_must_be_chosen_from(tmp_path):
@@ -102,15 +111,17 @@ def test_the_plan_is_dashed_and_what_was_executed_is_solid(tmp_path):
     planned, solid = too.lines[:2]
     assert planned.get_linestyle() == "--"
     assert list(zip(*planned.get_data(), strict=True)) == [(1, 0), (2, 1)]
-    assert list(zip(*solid.get_data(), strict=True)) == [(1, 0), (2, 0), (3, 2), (4, 1)]
+    assert list(zip(*solid.get_data(), strict=True)) == [
+        (1, 0),
+        (2, 0),
+        (3, 2),
+        (3.5, 3),  # the last attempt executes two options
+        (4, 1),
+    ]
     done, undone = too.collections
     assert done.get_offsets().tolist() == [[2, 0], [3, 2], [4, 1]]
     assert undone.get_offsets().tolist() == [[1, 0]]
-    assert [one.get_text() for one in too.get_yticklabels()] == [
-        "find 1 cow",
-        "kill 1 cow",
-        "craft 1 wooden_sword",
-    ]
+    assert [one.get_text() for one in too.get_yticklabels()] == LEVELS
 
 
 def test_attempts_are_counted_by_the_place_in_the_plan(tmp_path):
