@@ -110,7 +110,9 @@ class Feedback(Generic[S, A]):
             for move in self.moves
         ]
         lines = [
-            f"Error: {printable(self.error)}" if self.error is not None else "No error.",
+            f"Error: {self.error.removeprefix('Error: ')}"
+            if self.error is not None
+            else "No error.",
             *_listed("What was done", done),
             *_listed("Chat", self.said),
         ]
@@ -145,7 +147,9 @@ async def carry_out(
     """
     entry = entry_of(program)
     if entry is None:
-        return Feedback(error="the program has no function `async function NAME(bot) {...}`")
+        return Feedback(
+            error="the program has no top-level function `async function NAME(bot) {...}`"
+        )
     before = len(episode.moves)
     said: list[str] = []
 
