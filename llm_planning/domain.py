@@ -170,7 +170,6 @@ class Domain(ABC, Generic[S, A]):
         milestones(state) -> mapping: name in snake_case -> whether a state shows that the milestone
             is passed, always the same names. The record of an episode says when each was first
             passed.
-        primitives: the control primitives that programs act with, `execution.programs.Primitives`.
         traits: mapping of name -> number or word, which joins the metrics of every run, such as
             `optimum`, the fewest actions from the start to the goal.
         teacher(held_out) -> Teacher: static; makes what `llm-planning distill` teaches with, a

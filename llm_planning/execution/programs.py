@@ -110,7 +110,9 @@ class Feedback(Generic[S, A]):
             for move in self.moves
         ]
         lines = [
-            f"Error: {printable(self.error)}" if self.error is not None else "No error.",
+            f"Error: {self.error.removeprefix('Error: ')}"
+            if self.error is not None
+            else "No error.",
             *_listed("What was done", done),
             *_listed("Chat", self.said),
         ]
@@ -145,7 +147,9 @@ async def carry_out(
     """
     entry = entry_of(program)
     if entry is None:
-        return Feedback(error="the program has no function `async function NAME(bot) {...}`")
+        return Feedback(
+            error="the program has no top-level function `async function NAME(bot) {...}`"
+        )
     before = len(episode.moves)
     said: list[str] = []
 
@@ -202,17 +206,22 @@ def entry_of(program: str) -> str | None:
 def called_in(code: str) -> frozenset[str]:
     """The names in a program that an opening bracket follows.
 
-    Comments and texts do not count. A call by another name, such as that of a variable that holds
-    the function, is not seen.
+    Comments and texts do not count; what a template computes does. A call by another name, such as
+    that of a variable that holds the function, is not seen.
     """
-    return frozenset(
-        called[1] for token in _tokens(code) if (called := _CALLED.fullmatch(token)) is not None
-    )
+    names: set[str] = set()
+    for token in _tokens(code):
+        if called := _CALLED.fullmatch(token):
+            names.add(called[1])
+        elif token.startswith("`"):
+            names.update(*map(called_in, _COMPUTED.findall(token)))
+    return frozenset(names)
 
 
 _NAME: Final = r"[A-Za-z_$][\w$]*"
 _FUNCTION: Final = re.compile(rf"async\s+function\s+({_NAME})\s*\(", re.ASCII)
 _CALLED: Final = re.compile(rf"(?:async\s+function\s+)?({_NAME})\s*\(", re.ASCII)
+_COMPUTED: Final = re.compile(r"\$\{([^{}]*)\}")
 _TOKEN: Final = re.compile(
     r"""//[^\n]*|/\*.*?(?:\*/|\Z)           # comments
     |"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`    # texts

@@ -57,7 +57,7 @@ _KNOWN = {
     "(Failed obtaining QuickJS error string. Concurrency issue?)": _NO_ERROR,
     "undefined": _NO_ERROR,
 }
-_BY_SIGNAL = {
+_BY_SIGNAL: Final[dict[int, str]] = {
     signal.SIGPROF: _TOO_LONG,
     signal.SIGXCPU: _TOO_LONG,
     signal.SIGKILL: _TOO_LARGE,  # by the kernel, where the machine has no memory left
@@ -129,8 +129,9 @@ async def run_program(
 ) -> ProgramEnd:
     """Runs a JavaScript program in a fresh sealed process.
 
-    The sources share one global scope. Its function `__call(NAME, ARGUMENTS)` calls the host, waits,
-    and returns the answer. There is no clock, and `Math.random` follows from the seed.
+    The sources share one global scope. Its function `__call(NAME, ARGUMENTS)` calls the host, waits
+    and returns the answer. There is no clock, and `Math.random` follows from the seed. The program
+    ends when the entry is settled and no promise is left that could go on.
 
     Args:
         sources: scripts, evaluated in this order; the last one is what the model wrote, whose lines
@@ -141,11 +142,11 @@ async def run_program(
         limits: what the program may use.
 
     Returns:
-        How it ended. Whatever a program does, it is told here and not raised.
+        How it ended. Whatever a program does is told here and never raised.
 
     Raises:
         SandboxError: programs cannot be sealed here.
-        Exception: any other exception that the host raises.
+        Exception: any exception of the host but `CallError` and `ProgramStop`.
     """
     if (reason := await asyncio.to_thread(why_unsealed)) is not None:
         raise SandboxError(reason)
@@ -158,20 +159,16 @@ async def run_program(
         limit=4 * LONGEST_CALL,
         **_ALONE,
     )
-    # By its number it could be another process, once it is over.
-    handle = os.pidfd_open(process.pid)
     run = _Run(process, host, limits)
     try:
-        error = await run.follow(*program.texts, entry)
+        error = await run.follow(program, entry)
     finally:
-        with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(handle, signal.SIGKILL)
-        os.close(handle)
+        run.kill()
         # Its transport closes when the pipe is read to its end.
         while await run.output.read(1 << 16):
             pass
         await process.wait()
-    return ProgramEnd(error=None if error is None else program.told(error), calls=run.calls)
+    return ProgramEnd(error=error, calls=run.calls)
 
 
 @cache
@@ -181,10 +178,11 @@ def why_unsealed() -> str | None:
     A sealed process that runs an empty program finds out, once.
     """
     if sys.platform != "linux":
-        return f"programs are sealed on Linux, and this is {sys.platform}"
+        return f"programs are sealed on Linux alone, and this is {sys.platform}"
     if importlib.util.find_spec("_quickjs") is None:
-        return "programs need the package quickjs-ng, which is not installed"
+        return "the package quickjs-ng, which runs them, is not installed"
     try:
+        os.close(os.pidfd_open(os.getpid()))
         tried = subprocess.run(
             _command(Limits(), sources=0, seed=0),
             input=_line("0"),
@@ -195,15 +193,26 @@ def why_unsealed() -> str | None:
         )
     except (OSError, subprocess.SubprocessError) as error:
         return f"a sealed process cannot be started: {printable(str(error))}"
-    said = [_message(line) for line in tried.stdout.splitlines()]
-    match said:
-        case [{"unsealed": [str(reason)]}, *_]:
-            return printable(reason)
+    match [_message(line) for line in tried.stdout.splitlines()]:
         case [{"sealed": _}, {"end": None}]:
             return None
-    complaint = tried.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
-    reason = printable(complaint[0]) if complaint else f"exit code {tried.returncode}"
-    return f"a sealed process does not run an empty program: {reason}"
+        case [{"unsealed": [str(reason)]}]:
+            return printable(reason)
+    complaints = tried.stderr.decode("utf-8", "replace").split("\n")
+    said = next((line for line in reversed(complaints) if line), f"exit code {tried.returncode}")
+    return f"a sealed process does not run an empty program: {printable(said)}"
+
+
+class _OverError(Exception):
+    """The program is over.
+
+    Args:
+        error: as in `ProgramEnd`.
+    """
+
+    def __init__(self, error: str | None) -> None:
+        super().__init__(error)
+        self.error = error
 
 
 class _Run:
@@ -229,19 +238,31 @@ class _Run:
         self._host = host
         self._limits = limits
         self._seconds = limits.seconds
+        self._handle: int | None = os.pidfd_open(process.pid)
 
-    async def follow(self, *texts: str) -> _Thrown | str | None:
+    def kill(self) -> None:
+        """Ends the process, if it is not over, and with it everything that it does."""
+        # `Process.kill` would fetch the exit code, which the event loop's own watcher then misses.
+        if self._handle is not None:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+            os.close(self._handle)
+            self._handle = None
+
+    async def follow(self, program: _Numbered, entry: str) -> str | None:
         """Passes the program to the process and answers its calls until it ends.
 
         Returns:
-            What it threw, a sentence about its end, or None.
+            `ProgramEnd.error`.
+
+        Raises:
+            SandboxError: the process does not start, or cannot be sealed.
         """
-        self._input.write(b"".join(map(_line, texts)))
-        try:
+        self._input.write(b"".join(map(_line, [*program.texts, entry])))
+        first = None
+        with suppress(TimeoutError, ValueError):
             async with asyncio.timeout(_START_SECONDS):
                 first = _message(await self.output.readline())
-        except TimeoutError:
-            first = None
         match first:
             case {"sealed": _}:
                 pass
@@ -249,70 +270,70 @@ class _Run:
                 raise SandboxError(printable(reason))
             case _:
                 raise SandboxError("a sealed process did not start")
-        while True:
-            match await self._next():
-                case str(sentence):
-                    return sentence
-                case [str(name), list(values)]:
-                    if self.calls == self._limits.calls:
-                        return f"The program made more than {self.calls} calls and was stopped."
-                    self.calls += 1
-                    try:
-                        reply = [True, await self._host(name, values)]
-                    except CallError as error:
-                        reply = [False, str(error)]
-                    except ProgramStop:
+        try:
+            while True:
+                match await self._next():
+                    case [str(name), list(values)]:
+                        await self._answer(name, values)
+                    case {"end": [str(text), str(stack)]}:
+                        return program.told(text, stack)
+                    case {"end": None}:
                         return None
-                    self._input.write(_line(reply))
-                case {"end": None}:
-                    return None
-                case {"end": [str(text), str(stack)]}:
-                    return _Thrown(text, stack)
-                case {"unsettled": []}:
-                    return _UNSETTLED
-                case _:
-                    return _LEFT
+                    case {"unsettled": []}:
+                        return _UNSETTLED
+                    case _:
+                        return _LEFT
+        except _OverError as over:
+            return over.error
+
+    async def _answer(self, name: str, values: list[Any]) -> None:
+        if self.calls == self._limits.calls:
+            raise _OverError(f"The program made more than {self.calls} calls and was stopped.")
+        self.calls += 1
+        try:
+            reply = [True, await self._host(name, values)]
+        except CallError as error:
+            reply = [False, str(error)]
+        except ProgramStop:
+            raise _OverError(None) from None
+        self._input.write(_line(reply))
 
     async def _next(self) -> object:
-        """The next message of the process, or a sentence if there is none."""
+        """The next message of the process.
+
+        Raises:
+            _OverError: there is none.
+        """
         began = time.monotonic()
         try:
-            line = await self._read(self._seconds)
+            line = await self._read()
             self._seconds = max(self._seconds - (time.monotonic() - began), _LAST_LOOK)
             if line:
                 return _message(line)
             async with asyncio.timeout(self._seconds):
                 code = await self._process.wait()
         except TimeoutError:
-            return _TOO_LONG
+            raise _OverError(_TOO_LONG) from None
         except ValueError:
-            return _LEFT
-        return _BY_SIGNAL.get(-code, _LEFT)
+            raise _OverError(_LEFT) from None
+        raise _OverError(_BY_SIGNAL.get(-code, _LEFT))
 
-    async def _read(self, seconds: float) -> bytes:
+    async def _read(self) -> bytes:
         """Reads a line; b"" at the end of the pipe.
 
         Raises:
-            TimeoutError: there is none in that time.
+            TimeoutError: there is none in the time that is left.
             ValueError: it is longer than a message can be.
         """
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(self._seconds):
                 with suppress(ConnectionError):
                     await self._input.drain()
                 return await self.output.readline()
         except TimeoutError:
-            # Time passes also while other work holds up this event loop. What came until now counts.
+            # Time also passes while other work holds up this event loop. What came by now counts.
             async with asyncio.timeout(_LAST_LOOK):
                 return await self.output.readline()
-
-
-@dataclass(frozen=True, slots=True)
-class _Thrown:
-    """What a program threw and nobody caught."""
-
-    text: str
-    stack: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,15 +348,13 @@ class _Numbered:
     texts: list[str]
     above: int
 
-    def told(self, error: _Thrown | str) -> str:
-        """An error as the model that wrote the last source is told it."""
-        if isinstance(error, str):
-            return error
-        if error.text in _KNOWN:
-            return _KNOWN[error.text]
-        lines = (int(found[1]) - self.above for found in _LINE.finditer(error.stack))
+    def told(self, text: str, stack: str) -> str:
+        """An error of the program as the model that wrote the last source is told it."""
+        if text in _KNOWN:
+            return _KNOWN[text]
+        lines = (int(found[1]) - self.above for found in _LINE.finditer(stack))
         line = next((line for line in lines if line > 0), None)
-        text = printable(error.text[:_LONGEST_ERROR])
+        text = printable(text[:_LONGEST_ERROR])
         return text if line is None else f"{text} (line {line})"
 
 
@@ -364,12 +383,13 @@ def _command(limits: Limits, *, sources: int, seed: int) -> list[str]:
 _SERVE = "import seal, sealed; sealed.serve(seal.seal)"
 
 
-def _message(line: bytes) -> Any:
+def _message(line: bytes) -> object:
     """What a line of a sealed process says; None if it is no message."""
     try:
-        return json.loads(line, parse_float=_finite, parse_constant=_finite)
+        message: object = json.loads(line, parse_float=_finite, parse_constant=_finite)
     except (ValueError, RecursionError):
         return None
+    return message
 
 
 def _finite(text: str) -> float:

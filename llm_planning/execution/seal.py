@@ -1,7 +1,7 @@
 """How a process gives up, for good, whatever it does not need to run a program.
 
-The process of `sealed.py` calls `seal` before it reads the program. It works without root and inside
-containers. Nothing here imports this package: the process starts fast and holds nothing of it.
+The process of `sealed.py` calls `seal` before it reads the program. That works without root and
+inside containers. Nothing here imports this package: the process starts fast and holds none of it.
 
 Three layers are demanded: no new privileges, resource limits, and a list of allowed system calls
 (seccomp) that ends the process at any other call. Landlock (no files, no ports, no signals to
@@ -40,17 +40,18 @@ _MACHINES = {
         {
             "read": 0, "write": 1, "mmap": 9, "mprotect": 10, "munmap": 11, "brk": 12,
             "rt_sigreturn": 15, "sched_yield": 24, "mremap": 25, "madvise": 28, "exit": 60,
-            "gettimeofday": 96, "capset": 126, "futex": 202, "restart_syscall": 219, "clock_gettime": 228,
-            "exit_group": 231, "unshare": 272, "seccomp": 317, "getrandom": 318,
+            "gettimeofday": 96, "capset": 126, "futex": 202, "restart_syscall": 219,
+            "clock_gettime": 228, "exit_group": 231, "unshare": 272, "seccomp": 317,
+            "getrandom": 318,
         },
     ),
     "aarch64": (
         0xC00000B7,
         {
             "read": 63, "write": 64, "capset": 91, "exit": 93, "exit_group": 94, "unshare": 97,
-            "futex": 98, "clock_gettime": 113, "sched_yield": 124, "restart_syscall": 128, "rt_sigreturn": 139,
-            "gettimeofday": 169, "brk": 214, "munmap": 215, "mremap": 216, "mmap": 222,
-            "mprotect": 226, "madvise": 233, "seccomp": 277, "getrandom": 278,
+            "futex": 98, "clock_gettime": 113, "sched_yield": 124, "restart_syscall": 128,
+            "rt_sigreturn": 139, "gettimeofday": 169, "brk": 214, "munmap": 215, "mremap": 216,
+            "mmap": 222, "mprotect": 226, "madvise": 233, "seccomp": 277, "getrandom": 278,
         },
     ),
 }  # fmt: skip
@@ -60,7 +61,8 @@ ALLOWED = (
     "rt_sigreturn", "restart_syscall", "sched_yield", "exit", "exit_group",
 )  # fmt: skip
 """System calls that a sealed process may make with any arguments. Beside them it may `read` the
-first pipe, `write` the second, `futex` to wake, and `mmap` and `mprotect` memory that is not executable."""
+first pipe, `write` the second, wake with `futex`, and `mmap` and `mprotect` memory that is not
+executable."""
 
 
 class UnsealedError(Exception):
@@ -182,9 +184,9 @@ def limit(*, cpu_seconds: float, space: int) -> None:
     try:
         for kind, (soft, hard) in wanted.items():
             most = resource.getrlimit(kind)[1]
-            if most != resource.RLIM_INFINITY:
-                soft, hard = min(soft, most), min(hard, most)
-            resource.setrlimit(kind, (soft, hard))
+            if most == resource.RLIM_INFINITY:
+                most = hard
+            resource.setrlimit(kind, (min(soft, most), min(hard, most)))
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
         for ending in (signal.SIGPROF, signal.SIGXCPU):
             signal.signal(ending, signal.SIG_DFL)

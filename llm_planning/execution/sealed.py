@@ -1,12 +1,12 @@
 """The process that runs one JavaScript program: it seals itself, then reads the program.
 
-`sandbox.py` starts it with `python -I -S` and imports nothing of this package. Its numbers are
-arguments of the command line; texts are lines of JSON on its first pipe. On its second pipe it
-writes `{"sealed": [...]}`, then `[NAME, ARGUMENTS]` for each call of the host, whose reply is
-`[true, VALUE]` or `[false, MESSAGE]`, and at last `{"end": null}`, `{"end": [ERROR, STACK]}` or, if a promise never settles,
+`sandbox.py` starts it without this package. Its numbers are arguments of the command line; texts
+are lines of JSON on its first pipe. On its second pipe it writes `{"sealed": [...]}`, then
+`[NAME, ARGUMENTS]` for each call of the host, whose reply is `[true, VALUE]` or `[false, MESSAGE]`,
+and at last `{"end": null}`, `{"end": [ERROR, STACK]}` or, if a promise never settles,
 `{"unsettled": []}`.
 
-The engine reads and writes all JSON, so that Python behind it neither parses nor prints anything.
+The engine reads and writes the JSON of the program, so that Python behind it parses nothing.
 """
 
 from __future__ import annotations
@@ -103,25 +103,23 @@ def serve(seal: Callable[..., list[str]]) -> None:
     """Runs one program and ends the process.
 
     Args:
-        seal: `seal.seal`. An exception of it is told as `{"unsealed": [MESSAGE]}`.
+        seal: `seal.seal`. What it raises is told as `{"unsealed": [MESSAGE]}`.
     """
     cpu_seconds, memory, stack, longest, count, *seeds = sys.argv[1:]
     try:
         import _quickjs  # its own wrapper, `quickjs`, starts a thread
 
+        # What the engine sets up once needs more system calls than programs do.
         context = _quickjs.Context()
         layers = seal(cpu_seconds=float(cpu_seconds), memory=int(memory))
     except Exception as error:
-        _write(f'{{"unsealed":[{_quoted(f"{error}")}]}}')
+        _write(f'{{"unsealed":[{_quoted(str(error))}]}}')
         os._exit(1)
     _write(f'{{"sealed":[{",".join(map(_quoted, layers))}]}}')
-    parse = context.eval("JSON.parse")
-    texts = [parse(_line()) for _ in range(int(count) + 1)]
-    context.set_memory_limit(int(memory))
-    context.set_max_stack_size(int(stack))
     ends: list[str] = []
 
     def say(*given: object) -> str:
+        # An exception here would go through the engine.
         try:
             text = given[0] if len(given) == 1 else None
             if not isinstance(text, str) or len(text) > int(longest) or "\n" in text:
@@ -132,25 +130,27 @@ def serve(seal: Callable[..., list[str]]) -> None:
             return '[false,"out of memory"]'
 
     def end(*given: object) -> None:
-        ends.append(str(given[0]))
+        ends.append(f"{given[0]}")
 
-    context.add_callable("__say", say)
-    context.add_callable("__end", end)
     try:
-        run = context.eval(
-            WRAPPER.replace("LONGEST", longest).replace("SEEDS", ",".join(seeds)),
-        )
-        *sources, entry = texts
+        parse = context.eval("JSON.parse")
+        *sources, entry = [parse(_line()) for _ in range(int(count) + 1)]
+        context.set_memory_limit(int(memory))
+        context.set_max_stack_size(int(stack))
+        context.add_callable("__say", say)
+        context.add_callable("__end", end)
+        wrapper = WRAPPER.replace("LONGEST", longest).replace("SEEDS", ",".join(seeds))
+        run = context.eval(wrapper)
         for source in sources:
             # The value of a script is of no use, and not every string can become Python's.
             context.eval(f"{source}\n;0")
         run(context.eval(f"(async () => {{ await ({entry}\n); }})"))
         while context.execute_pending_job():
             pass
-    except _quickjs.JSException as error:
-        ends.append(_end(f"{error}"))
     except MemoryError:
         ends.append(_end("InternalError: out of memory"))
+    except Exception as error:
+        ends.append(_end(str(error)))
     _write(ends[-1] if ends else '{"unsettled":[]}')
     os._exit(0)
 

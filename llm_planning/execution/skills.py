@@ -240,9 +240,15 @@ class SkillLibrary:
     async def policy_for(self, option: Any, primitives: Primitives[Any, Any]) -> Policy | None:  # noqa: ANN401 - of any domain
         """The skill that carries an option out (Section 4.1); None in an empty library.
 
-        A skill whose recorded option fits is taken before a similar one: without its numbers, it
-        has to be the option's first words. The longest such one is taken; of several, the one with
-        the most wins less losses. If none fits, it is the skill whose description is nearest.
+        Similarity alone takes options of one item for each other, such as killing a cow for milking
+        it. So a skill whose recorded option fits comes first: without its numbers, it has to be the
+        option, or the option's first words, and the skill must not have lost more often than it
+        won. The longest recorded option is taken; of equal ones the one with the same numbers, then
+        the one with the most wins less losses. If none fits, it is the skill whose description is
+        nearest.
+
+        A skill with a recorded option is called with the arguments of the option, so `NAME(bot,
+        "iron_ore", 3)`; any other one with `bot` alone.
 
         Args:
             option: as the planner writes it.
@@ -253,22 +259,24 @@ class SkillLibrary:
         """
         words = _words(str(option))
         fitting = [
-            (len(recorded), skill.wins - skill.losses, skill)
+            (len(recorded), skill.option == str(option), skill.wins - skill.losses, skill)
             for skill in self.skills
             if skill.option is not None
+            and skill.wins >= skill.losses
             and (recorded := _words(skill.option)) == words[: len(recorded)]
         ]
         if fitting:
-            skill = max(fitting, key=lambda one: one[:2])[2]
+            skill = max(fitting, key=lambda one: one[:3])[3]
         else:
             found = await self.nearest(str(option), 1)
             if not found:
                 return None
             (skill,) = found
-        given = ", ".join(["bot", *map(dumps, primitives.arguments(option))])
+        given = primitives.arguments(option) if skill.option is not None else ()
+        call = ", ".join(["bot", *map(dumps, given)])
         return Policy(
             skill=skill,
-            program=f"async function act(bot) {{\n  await {skill.name}({given});\n}}\n",
+            program=f"async function act(bot) {{\n  await {skill.name}({call});\n}}\n",
             skills=self.with_callees([skill]),
         )
 
