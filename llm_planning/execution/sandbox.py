@@ -46,16 +46,17 @@ _TOO_LONG = "The program ran too long and was stopped: see that every loop ends.
 _TOO_LARGE = "The program used too much memory and was stopped: see that nothing grows without end."
 _TOO_DEEP = "The program called functions too deeply: see that every recursion ends."
 _UNSETTLED = "The program waits for a promise that never settles."
-_NO_ERROR = "The program threw a value that is no Error."
+# Without memory for an error, the engine throws null or undefined.
+_NO_ERROR = "The program threw a value that is no Error, or had no memory left for one."
 _CRASHED = "The program crashed the engine that runs it."
 _LEFT = "The program tried to leave its sealed process and was stopped."
 
 _KNOWN = {
     "InternalError: out of memory": _TOO_LARGE,
-    "null": _TOO_LARGE,  # thrown where there is no memory for an error
     "RangeError: Maximum call stack size exceeded": _TOO_DEEP,
     "(Failed obtaining QuickJS error string. Concurrency issue?)": _NO_ERROR,
     "undefined": _NO_ERROR,
+    "null": _NO_ERROR,
 }
 _BY_SIGNAL: Final[dict[int, str]] = {
     signal.SIGPROF: _TOO_LONG,
@@ -361,8 +362,9 @@ class _Numbered:
 def _numbered(sources: Sequence[str]) -> _Numbered:
     texts, above, below = [], 0, _FIRST_LINE
     for source in sources:
-        # The engine's strings end at the character 0.
-        texts.append("\n" * below + source.replace("\0", "\ufffd"))
+        # The engine's texts end at the character 0, and have no half characters.
+        plain = source.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+        texts.append("\n" * below + plain)
         above, below = below, below + source.count("\n") + 1
     return _Numbered(texts, above)
 
@@ -387,6 +389,9 @@ def _message(line: bytes) -> object:
     """What a line of a sealed process says; None if it is no message."""
     try:
         message: object = json.loads(line, parse_float=_finite, parse_constant=_finite)
+        if b"\\u" in line:
+            # Half a character, which no file and no prompt can hold, is an error of encoding.
+            json.dumps(message, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         return None
     return message

@@ -21,11 +21,18 @@ if TYPE_CHECKING:
 WRAPPER = r"""
 (function () {
   "use strict";
-  const { __say: say, __end: end, Error, TypeError, RangeError, String } = globalThis;
+  const { __say: say, __end: end, Error, TypeError, RangeError, InternalError, String } =
+    globalThis;
   const { parse, stringify } = JSON;
   const { isArray } = Array;
   const { isFinite } = Number;
-  const cut = Function.prototype.call.bind(String.prototype.slice);
+  const of = (method) => Function.prototype.call.bind(method);
+  const cut = of(String.prototype.slice);
+  const isWhole = of(String.prototype.isWellFormed);
+  const whole = of(String.prototype.toWellFormed);
+  const join = of(Array.prototype.join);
+  // The engine keeps a text that is put together as its parts, and Python cannot take that.
+  const flat = (text) => join([text], "");
 
   // No clock, no second thread, nothing that depends on when memory is collected.
   for (const name of ["__say", "__end", "Date", "performance", "Atomics", "SharedArrayBuffer",
@@ -34,6 +41,9 @@ WRAPPER = r"""
   }
 
   function plain(key, value) {
+    if (!isWhole(key) || (typeof value === "string" && !isWhole(value))) {
+      throw new TypeError("half a character cannot be an argument");
+    }
     if (typeof value === "number" && !isFinite(value)) {
       throw new TypeError(`${value} cannot be an argument`);
     }
@@ -49,11 +59,11 @@ WRAPPER = r"""
     if (typeof told !== "string" || told[0] !== "[") {
       throw new TypeError("arguments must be plain values");
     }
-    const text = `[${stringify(`${name}`)},${told}]`;
+    const text = `[${stringify(whole(`${name}`))},${told}]`;
     if (text.length > LONGEST) {
       throw new RangeError(`a call has ${text.length} characters, and at most LONGEST are heard`);
     }
-    const reply = parse(say(text));
+    const reply = parse(say(flat(text)));
     if (reply[0] !== true) {
       throw new Error(reply[1]);
     }
@@ -81,8 +91,13 @@ WRAPPER = r"""
       } else {
         text = typeof thrown === "string" ? thrown : String(stringify(thrown));
       }
-    } catch {}
-    return `{"end":[${stringify(cut(text, 0, 2000))},${stringify(cut(stack, 0, 2000))}]}`;
+    } catch (again) {
+      if (again === null || again instanceof InternalError) {
+        text = "InternalError: out of memory";
+      }
+    }
+    const said = whole(cut(text, 0, 2000)), where = whole(cut(stack, 0, 2000));
+    return `{"end":[${stringify(said)},${stringify(where)}]}`;
   }
 
   return async function (entry) {
@@ -92,7 +107,7 @@ WRAPPER = r"""
     } catch (thrown) {
       // What keeps an error from being told is that no memory is left.
       end('{"end":["InternalError: out of memory",""]}');
-      end(told(thrown));
+      end(flat(told(thrown)));
     }
   };
 })()
