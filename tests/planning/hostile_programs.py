@@ -41,7 +41,10 @@ LOOPS = {
         "for await (const x of (async function* () { for (;;) yield 1 })());",
         LONG,
     ),
-    "microtasks": ("const f = () => Promise.resolve().then(f); await f();", (LONG, LARGE, UNSETTLED)),
+    "microtasks": (
+        "const f = () => Promise.resolve().then(f); await f();",
+        (LONG, LARGE, UNSETTLED),
+    ),
     "microtasks that nobody awaits": ("const f = () => Promise.resolve().then(f); f();", LONG),
     "queue of microtasks": ("const f = () => queueMicrotask(f); f();", LONG),
     "awaiting without end": ("for (;;) await null;", LONG),
@@ -59,13 +62,19 @@ LOOPS = {
     "map": ("Array.from({ length: 1e9 }, (_, i) => i & 1).length;", (LONG, LARGE)),
     "fill": ("for (;;) new Array(1000).fill(0).map(String).join();", LONG),
     "holes": ("for (;;) [].indexOf.call({ length: 2 ** 53 - 1 }, 1);", LONG),
-    "inner loop of the engine": ("Array.prototype.includes.call({ length: 2 ** 53 - 1 }, 1);", LONG),
+    "inner loop of the engine": (
+        "Array.prototype.includes.call({ length: 2 ** 53 - 1 }, 1);",
+        LONG,
+    ),
     "big integers": ("let x = 3n; for (;;) x = (x * x) % (2n ** 4000n);", LONG),
     "modular power": ("(3n ** 200000n) ** 50n;", (LONG, LARGE, "RangeError")),
     "eval": ("eval('for (;;);');", LONG),
     "function from text": ("new Function('for (;;);')();", LONG),
     "class": ("class A { static { for (;;); } }", LONG),
-    "error that never tells": ("throw { get message() { for (;;); }, toJSON() { for (;;); } };", LONG),
+    "error that never tells": (
+        "throw { get message() { for (;;); }, toJSON() { for (;;); } };",
+        LONG,
+    ),
     "error with a slow name": (
         "const e = new Error('x'); e.toString = () => { for (;;); }; throw e;",
         LONG,
@@ -81,21 +90,36 @@ REGEX_AND_STRINGS = {
     "regex, alternatives": ("/^(a|aa)+$/.test('a'.repeat(80) + 'b');", LONG),
     "regex, back reference": ("/^(a*)*\\1b$/.test('a'.repeat(60));", LONG),
     "regex, look ahead": ("/^(?=(a+)+b)/.test('a'.repeat(60));", LONG),
-    "regex, from text": ("new RegExp('^(' + 'a?'.repeat(40) + ')' + 'a'.repeat(40)).test('a'.repeat(39));", LONG),
+    "regex, from text": (
+        "new RegExp('^(' + 'a?'.repeat(40) + ')' + 'a'.repeat(40)).test('a'.repeat(39));",
+        LONG,
+    ),
     "regex, many groups": ("new RegExp('('.repeat(1e5) + ')'.repeat(1e5));", "SyntaxError"),
-    "regex, many repeats": ("new RegExp('(?:a{1000}){1000}{1000}').test('a');", ("SyntaxError", None, LARGE, LONG)),
-    "regex, replace": ("'a'.repeat(40).replace(/(a+)+$/g, '$1'.repeat(1000)).length; /(a+)+b/.test('a'.repeat(60));", LONG),
+    "regex, many repeats": (
+        "new RegExp('(?:a{1000}){1000}{1000}').test('a');",
+        ("SyntaxError", None, LARGE, LONG),
+    ),
+    "regex, replace": (
+        "'a'.repeat(40).replace(/(a+)+$/g, '$1'.repeat(1000)).length; /(a+)+b/.test('a'.repeat(60));",
+        LONG,
+    ),
     "regex, split": ("'a'.repeat(60).split(/(a+)+b/);", LONG),
     "string doubled": ("let s = 'x'; for (;;) s += s;", (LARGE, "InternalError: string too long")),
     "string repeated": ("'x'.repeat(2 ** 28).length;", LARGE),
     "string too long": ("'x'.repeat(2 ** 30);", "RangeError"),
     "string padded": ("'x'.padStart(2 ** 29, 'ab');", (LARGE, "RangeError")),
     "strings joined": ("new Array(2 ** 25).join('0123456789');", (LARGE, LONG, "RangeError")),
-    "replaced by more": ("let s = 'aa'; for (;;) s = s.replaceAll('a', 'aaaaaaaa');", (LARGE, "RangeError")),
+    "replaced by more": (
+        "let s = 'aa'; for (;;) s = s.replaceAll('a', 'aaaaaaaa');",
+        (LARGE, "RangeError"),
+    ),
     "template": ("let s = 'x'; for (;;) s = `${s}${s}${s}`;", (LARGE, "RangeError")),
     "numbers as text": ("(2n ** 2000000n).toString().length;", "RangeError: BigInt is too large"),
     "JSON text": ("JSON.stringify(new Array(1e7).fill('0123456789'));", (LARGE, LONG)),
-    "indented JSON": ("let o = 1; for (let i = 0; i < 3000; i++) o = [o]; JSON.stringify(o, null, 10);", (LARGE, DEEP)),
+    "indented JSON": (
+        "let o = 1; for (let i = 0; i < 3000; i++) o = [o]; JSON.stringify(o, null, 10);",
+        (LARGE, DEEP),
+    ),
 }
 
 MEMORY = {
@@ -104,10 +128,16 @@ MEMORY = {
     "array of a size": ("new Array(2 ** 31).fill(1);", (LARGE, LONG, "RangeError")),
     "buffer": ("new ArrayBuffer(2 ** 30);", LARGE),
     "buffers": ("const a = []; for (;;) a.push(new ArrayBuffer(1 << 20));", LARGE),
-    "buffer that grows": ("new ArrayBuffer(1, { maxByteLength: 2 ** 30 }).resize(2 ** 30);", (LARGE, "RangeError")),
+    "buffer that grows": (
+        "new ArrayBuffer(1, { maxByteLength: 2 ** 30 }).resize(2 ** 30);",
+        (LARGE, "RangeError"),
+    ),
     "numbers in an array": ("new Float64Array(2 ** 27);", LARGE),
     "map": ("const m = new Map(); for (let i = 0; ; i++) m.set(i, {});", (LARGE, LONG)),
-    "set of texts": ("const s = new Set(); for (let i = 0; ; i++) s.add('key' + i);", (LARGE, LONG)),
+    "set of texts": (
+        "const s = new Set(); for (let i = 0; ; i++) s.add('key' + i);",
+        (LARGE, LONG),
+    ),
     "properties": ("const o = {}; for (let i = 0; ; i++) o['key' + i] = i;", (LARGE, NO_ERROR)),
     "global names": ("for (let i = 0; ; i++) globalThis['key' + i] = i;", (LARGE, NO_ERROR)),
     "symbols": ("const a = []; for (;;) a.push(Symbol('x'.repeat(100)));", (LARGE, LONG)),
@@ -116,60 +146,147 @@ MEMORY = {
     "linked list": ("let o = null; for (;;) o = { o };", (LARGE, LONG)),
     "promises": ("const a = []; for (;;) a.push(new Promise(() => 0));", (LARGE, LONG)),
     "jobs": ("for (;;) Promise.resolve().then(() => 0);", (LARGE, LONG)),
-    "functions from text": ("const a = []; for (let i = 0; ; i++) a.push(new Function('return ' + i));", (LARGE, LONG)),
+    "functions from text": (
+        "const a = []; for (let i = 0; ; i++) a.push(new Function('return ' + i));",
+        (LARGE, LONG),
+    ),
     "big integer": ("2n ** (2n ** 40n);", (LARGE, "RangeError")),
     "shifted integer": ("1n << (1n << 30n);", (LARGE, "RangeError")),
-    "memory that is caught": ("const a = []; for (;;) try { a.push('x'.repeat(1e6) + a.length) } catch { a.length = 0 }", LONG),
-    "memory kept while told": ("globalThis.a = []; try { for (;;) a.push('x'.repeat(100) + a.length) } finally { a.push(1) }", LARGE),
-    "spread": ("const a = new Array(1e6).fill(1); Math.max(...a, ...a, ...a);", (DEEP, LARGE, "RangeError", None)),
+    "memory that is caught": (
+        "const a = []; for (;;) try { a.push('x'.repeat(1e6) + a.length) } catch { a.length = 0 }",
+        LONG,
+    ),
+    "memory kept while told": (
+        "globalThis.a = []; try { for (;;) a.push('x'.repeat(100) + a.length) } finally { a.push(1) }",
+        LARGE,
+    ),
+    "spread": (
+        "const a = new Array(1e6).fill(1); Math.max(...a, ...a, ...a);",
+        (DEEP, LARGE, "RangeError", None),
+    ),
     "concatenated": ("let a = [1]; for (;;) a = a.concat(a);", (LARGE, LONG)),
-    "generators": ("const a = []; for (;;) { const g = (function* () { yield 1 })(); g.next(); a.push(g); }", (LARGE, LONG)),
+    "generators": (
+        "const a = []; for (;;) { const g = (function* () { yield 1 })(); g.next(); a.push(g); }",
+        (LARGE, LONG),
+    ),
 }
 
 DEPTH = {
     "recursion": ("const f = (n) => f(n + 1) + 1; f(0);", DEEP),
     "recursion of two": ("const f = () => g() + 1, g = () => f() + 1; f();", DEEP),
     "recursion that is awaited": ("const f = async () => { await f() }; await f();", (DEEP, LARGE)),
-    "recursion after waiting": ("const f = async () => { await null; await f() }; await f();", (LARGE, LONG)),
-    "recursion that catches": ("const f = () => { try { f() } catch { f() } }; f();", (LONG, DEEP, None)),
+    "recursion after waiting": (
+        "const f = async () => { await null; await f() }; await f();",
+        (LARGE, LONG),
+    ),
+    "recursion that catches": (
+        "const f = () => { try { f() } catch { f() } }; f();",
+        (LONG, DEEP, None),
+    ),
     "recursion in a getter": ("const o = { get x() { return this.x } }; o.x;", DEEP),
     "recursion in a proxy": ("const p = new Proxy({}, { get: (t, k, r) => r[k] }); p.x;", DEEP),
-    "recursion of prototypes": ("let o = {}; for (let i = 0; i < 1e5; i++) o = Object.create(o); o.x;", (None, LARGE, DEEP)),
-    "recursion of toString": ("const a = []; a[0] = { toString: () => `${a}` + a[0] }; `${a}`;", DEEP),
+    "recursion of prototypes": (
+        "let o = {}; for (let i = 0; i < 1e5; i++) o = Object.create(o); o.x;",
+        (None, LARGE, DEEP),
+    ),
+    "recursion of toString": (
+        "const a = []; a[0] = { toString: () => `${a}` + a[0] }; `${a}`;",
+        DEEP,
+    ),
     "recursion of constructors": ("class A { constructor() { new A() } } new A();", DEEP),
     "recursion of sort": ("const f = () => [2, 1].sort(f); f();", DEEP),
     "recursion of replace": ("const f = () => 'a'.replace(/a/, f); f();", DEEP),
     "nested JSON": ("JSON.parse('['.repeat(1e6));", DEEP),
-    "nested object as text": ("let o = {}; for (let i = 0; i < 3e4; i++) o = { o }; JSON.stringify(o);", DEEP),
+    "nested object as text": (
+        "let o = {}; for (let i = 0; i < 3e4; i++) o = { o }; JSON.stringify(o);",
+        DEEP,
+    ),
     "nested array as text": ("let o = []; for (let i = 0; i < 3e4; i++) o = [o]; `${o}`;", DEEP),
     "nested source": ("eval('['.repeat(1e5));", DEEP),
     "nested source of blocks": ("eval('{'.repeat(1e5));", DEEP),
-    "nested source of functions": ("eval('(()=>'.repeat(1e4) + '1' + ')'.repeat(1e4));", (DEEP, "SyntaxError")),
-    "nested argument": ("let o = 1; for (let i = 0; i < 2000; i++) o = [o]; await mine(bot, o);", DEEP),
-    "long chain of bound functions": ("let f = () => 1; for (let i = 0; i < 1e5; i++) f = f.bind(); f();", (DEEP, LARGE)),
-    "long chain of proxies": ("let p = {}; for (let i = 0; i < 1e5; i++) p = new Proxy(p, {}); p.x;", (DEEP, LARGE, None)),
+    "nested source of functions": (
+        "eval('(()=>'.repeat(1e4) + '1' + ')'.repeat(1e4));",
+        (DEEP, "SyntaxError"),
+    ),
+    "nested argument": (
+        "let o = 1; for (let i = 0; i < 2000; i++) o = [o]; await mine(bot, o);",
+        DEEP,
+    ),
+    "long chain of bound functions": (
+        "let f = () => 1; for (let i = 0; i < 1e5; i++) f = f.bind(); f();",
+        (DEEP, LARGE),
+    ),
+    "long chain of proxies": (
+        "let p = {}; for (let i = 0; i < 1e5; i++) p = new Proxy(p, {}); p.x;",
+        (DEEP, LARGE, None),
+    ),
     "flat of deep": ("let o = []; for (let i = 0; i < 3e4; i++) o = [o]; o.flat(Infinity);", DEEP),
 }
 
 ESCAPES = {
-    "constructor": ("const g = mine.constructor('return globalThis')(); if (g.process || g.require || g.__call) escaped('host');", None),
-    "constructor of a text": ("''.constructor.constructor('return this')().process.exit();", "TypeError"),
-    "function of an async function": ("await mine.constructor('await import(\"os\")')();", "ReferenceError"),
-    "prototype of objects": ("Object.prototype.toString = () => '1'; ({}).__proto__.x = 1; await mine(bot, 1);", None),
-    "__proto__ of an argument": ("await mine(bot, JSON.parse('{\"__proto__\": {\"x\": 1}}'));", None),
-    "toJSON that forges an end": ("Object.prototype.toJSON = () => ({ end: null }); await mine(bot, {});", "TypeError: arguments"),
-    "toJSON of arrays": ("Array.prototype.toJSON = () => '],null]\\n{\"end\":null}'; await mine(bot, 1);", "TypeError: arguments"),
+    "constructor": (
+        "const g = mine.constructor('return globalThis')(); if (g.process || g.require || g.__call) escaped('host');",
+        None,
+    ),
+    "constructor of a text": (
+        "''.constructor.constructor('return this')().process.exit();",
+        "TypeError",
+    ),
+    "function of an async function": (
+        "await mine.constructor('await import(\"os\")')();",
+        "ReferenceError",
+    ),
+    "prototype of objects": (
+        "Object.prototype.toString = () => '1'; ({}).__proto__.x = 1; await mine(bot, 1);",
+        None,
+    ),
+    "__proto__ of an argument": ('await mine(bot, JSON.parse(\'{"__proto__": {"x": 1}}\'));', None),
+    "toJSON that forges an end": (
+        "Object.prototype.toJSON = () => ({ end: null }); await mine(bot, {});",
+        "TypeError: arguments",
+    ),
+    "toJSON of arrays": (
+        "Array.prototype.toJSON = () => '],null]\\n{\"end\":null}'; await mine(bot, 1);",
+        "TypeError: arguments",
+    ),
     "toJSON of texts": ("String.prototype.toJSON = () => ['x']; await mine(bot, 'a');", None),
-    "stringify replaced": ("JSON.stringify = () => '{\"end\":null}'; await mine(bot, 1); throw new Error('kept');", "Error: kept"),
-    "parse replaced": ("JSON.parse = () => [true, 'forged']; if (await mine(bot, 1) === 'forged') escaped('parse');", None),
-    "then replaced": ("Promise.prototype.then = function () { return this }; await mine(bot, 1);", (None, UNSETTLED)),
+    "stringify replaced": (
+        "JSON.stringify = () => '{\"end\":null}'; await mine(bot, 1); throw new Error('kept');",
+        "Error: kept",
+    ),
+    "parse replaced": (
+        "JSON.parse = () => [true, 'forged']; if (await mine(bot, 1) === 'forged') escaped('parse');",
+        None,
+    ),
+    "then replaced": (
+        "Promise.prototype.then = function () { return this }; await mine(bot, 1);",
+        (None, UNSETTLED),
+    ),
     "promise replaced": ("globalThis.Promise = class { then() {} }; await mine(bot, 1);", None),
-    "iterator replaced": ("Array.prototype[Symbol.iterator] = function* () { yield 9 }; await mine(bot, 1);", None),
-    "setters of indices": ("Object.defineProperty(Object.prototype, '0', { set() { escaped('setter') }, get() { return true } }); await mine(bot, 1);", None),
-    "species": ("Promise[Symbol.species] = null; await Promise.resolve(1).then(() => 2);", (None, "TypeError")),
-    "error class replaced": ("globalThis.Error = function () { for (;;); }; await mine(bot, 'refuse');", "Error: this is refused"),
-    "hasInstance": ("Object.defineProperty(Error, Symbol.hasInstance, { value: () => { throw 1 } }); throw new TypeError('x');", (NO_ERROR, "TypeError")),
-    "callers": ("const f = function () { return f.caller || arguments.callee.caller }; if (f()) escaped('caller');", (None, "TypeError")),
+    "iterator replaced": (
+        "Array.prototype[Symbol.iterator] = function* () { yield 9 }; await mine(bot, 1);",
+        None,
+    ),
+    "setters of indices": (
+        "Object.defineProperty(Object.prototype, '0', { set() { escaped('setter') }, get() { return true } }); await mine(bot, 1);",
+        None,
+    ),
+    "species": (
+        "Promise[Symbol.species] = null; await Promise.resolve(1).then(() => 2);",
+        (None, "TypeError"),
+    ),
+    "error class replaced": (
+        "globalThis.Error = function () { for (;;); }; await mine(bot, 'refuse');",
+        "Error: this is refused",
+    ),
+    "hasInstance": (
+        "Object.defineProperty(Error, Symbol.hasInstance, { value: () => { throw 1 } }); throw new TypeError('x');",
+        (NO_ERROR, "TypeError"),
+    ),
+    "callers": (
+        "const f = function () { return f.caller || arguments.callee.caller }; if (f()) escaped('caller');",
+        (None, "TypeError"),
+    ),
     "functions of the stack": (
         "Error.prepareStackTrace = (e, sites) => sites.map((site) => site.getFunction());"
         "const found = [];"
@@ -178,10 +295,22 @@ ESCAPES = {
         "throw new Error('kept');",
         "Error: kept",
     ),
-    "host function by name": ("if (typeof __call !== 'undefined' || typeof __say !== 'undefined' || typeof __end !== 'undefined') escaped('names');", None),
-    "host function in a property": ("for (const k of Reflect.ownKeys(globalThis)) if (String(k).startsWith('__') && k !== '__proto__') escaped(k);", (None,)),
-    "global names": ("for (const k of ['process', 'require', 'module', 'std', 'os', 'scriptArgs', 'print', 'load', 'Deno', 'fetch', 'XMLHttpRequest', 'Worker', 'setTimeout', 'WebAssembly', 'gc']) if (k in globalThis) escaped(k);", None),
-    "clocks": ("for (const k of ['Date', 'performance', 'Temporal', 'Intl', 'Atomics', 'SharedArrayBuffer', 'WeakRef', 'FinalizationRegistry']) if (k in globalThis) escaped(k);", None),
+    "host function by name": (
+        "if (typeof __call !== 'undefined' || typeof __say !== 'undefined' || typeof __end !== 'undefined') escaped('names');",
+        None,
+    ),
+    "host function in a property": (
+        "for (const k of Reflect.ownKeys(globalThis)) if (String(k).startsWith('__') && k !== '__proto__') escaped(k);",
+        (None,),
+    ),
+    "global names": (
+        "for (const k of ['process', 'require', 'module', 'std', 'os', 'scriptArgs', 'print', 'load', 'Deno', 'fetch', 'XMLHttpRequest', 'Worker', 'setTimeout', 'WebAssembly', 'gc']) if (k in globalThis) escaped(k);",
+        None,
+    ),
+    "clocks": (
+        "for (const k of ['Date', 'performance', 'Temporal', 'Intl', 'Atomics', 'SharedArrayBuffer', 'WeakRef', 'FinalizationRegistry']) if (k in globalThis) escaped(k);",
+        None,
+    ),
     "everything that can be reached": (
         "const seen = new Set(), open = [globalThis, mine, escaped, bot, (function* () {})(), (async function* () {})(), /x/g, 1n, Symbol()];"
         "while (open.length) { const o = open.pop(); if (o === null || o === undefined || seen.has(o)) continue;"
@@ -195,41 +324,89 @@ ESCAPES = {
     ),
     "import of a file": ("await import('/etc/passwd');", "ReferenceError: could not load module"),
     "import of os": ("await import('os');", "ReferenceError: could not load module"),
-    "import of data": ("await import('data:text/javascript,1');", "ReferenceError: could not load module"),
+    "import of data": (
+        "await import('data:text/javascript,1');",
+        "ReferenceError: could not load module",
+    ),
     "import in eval": ("await eval('import(\"std\")');", "ReferenceError: could not load module"),
     "import statement in a function": ("eval('import x from \"std\"');", "SyntaxError"),
     "import.meta": ("eval('import.meta.url');", "SyntaxError"),
-    "eval is only JavaScript": ("if (eval('typeof process') !== 'undefined') escaped('eval');", None),
-    "eval elsewhere": ("(0, eval)('var leaked = 1'); if (leaked !== 1) throw new Error('x');", None),
-    "require": ("require('fs').readFileSync('/etc/passwd');", "ReferenceError: require is not defined"),
+    "eval is only JavaScript": (
+        "if (eval('typeof process') !== 'undefined') escaped('eval');",
+        None,
+    ),
+    "eval elsewhere": (
+        "(0, eval)('var leaked = 1'); if (leaked !== 1) throw new Error('x');",
+        None,
+    ),
+    "require": (
+        "require('fs').readFileSync('/etc/passwd');",
+        "ReferenceError: require is not defined",
+    ),
     "process": ("process.kill(process.ppid);", "ReferenceError: process is not defined"),
-    "timers": ("await new Promise((f) => setTimeout(f, 1000));", "ReferenceError: setTimeout is not defined"),
+    "timers": (
+        "await new Promise((f) => setTimeout(f, 1000));",
+        "ReferenceError: setTimeout is not defined",
+    ),
     "date": ("Date.now();", "ReferenceError: Date is not defined"),
-    "date of another kind": ("new (Object.getPrototypeOf(bot).constructor.constructor('return Date')())();", "ReferenceError: Date"),
-    "wait": ("Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1e6);", "ReferenceError"),
+    "date of another kind": (
+        "new (Object.getPrototypeOf(bot).constructor.constructor('return Date')())();",
+        "ReferenceError: Date",
+    ),
+    "wait": (
+        "Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1e6);",
+        "ReferenceError",
+    ),
     "console": ("console.log('x');", "ReferenceError: console"),
-    "global object frozen": ("Object.freeze(globalThis); Object.freeze(Object.prototype); await mine(bot, 1);", None),
-    "global object emptied": ("for (const k of Reflect.ownKeys(globalThis)) try { delete globalThis[k] } catch {} await mine(bot, 1);", None),
-    "with and proxy": ("new Function('p', 'with (p) { x; y; __call }')(new Proxy({}, { has: () => true, get: (t, k) => k === Symbol.unscopables ? undefined : 1 }));", None),
-    "world in the parent": ("bot.inventory.log = 64; if ((await mine(bot, 1)).inventory.log !== 1) escaped('world');", None),
+    "global object frozen": (
+        "Object.freeze(globalThis); Object.freeze(Object.prototype); await mine(bot, 1);",
+        None,
+    ),
+    "global object emptied": (
+        "for (const k of Reflect.ownKeys(globalThis)) try { delete globalThis[k] } catch {} await mine(bot, 1);",
+        None,
+    ),
+    "with and proxy": (
+        "new Function('p', 'with (p) { x; y; __call }')(new Proxy({}, { has: () => true, get: (t, k) => k === Symbol.unscopables ? undefined : 1 }));",
+        None,
+    ),
+    "world in the parent": (
+        "bot.inventory.log = 64; if ((await mine(bot, 1)).inventory.log !== 1) escaped('world');",
+        None,
+    ),
 }
 
 VALUES = {
     "NaN": ("await mine(bot, NaN);", "TypeError: NaN cannot be an argument"),
-    "infinity": ("await mine(bot, { x: [-Infinity] });", "TypeError: -Infinity cannot be an argument"),
+    "infinity": (
+        "await mine(bot, { x: [-Infinity] });",
+        "TypeError: -Infinity cannot be an argument",
+    ),
     "big integer": ("await mine(bot, 10n);", "TypeError"),
     "function": ("await mine(bot, () => 1);", "TypeError: a function cannot be an argument"),
     "symbol": ("await mine(bot, Symbol('x'));", "TypeError: a symbol cannot be an argument"),
     "cycle": ("const o = {}; o.o = o; await mine(bot, o);", "TypeError: circular reference"),
     "long text": ("await mine(bot, 'x'.repeat(1e5));", "RangeError: a call has"),
-    "long text of signs": ("await mine(bot, '\\u{1F600}'.repeat(8100)); await mine(bot, '\\0'.repeat(2000));", None),
+    "long text of signs": (
+        "await mine(bot, '\\u{1F600}'.repeat(8100)); await mine(bot, '\\0'.repeat(2000));",
+        None,
+    ),
     "many arguments": ("await mine(bot, ...new Array(10000).fill(1));", "RangeError: a call has"),
     "half a character": ("await mine(bot, '\\ud800');", "TypeError: half a character"),
-    "half a character in a key": ("await mine(bot, { '\\udc00': 1 });", "TypeError: half a character"),
+    "half a character in a key": (
+        "await mine(bot, { '\\udc00': 1 });",
+        "TypeError: half a character",
+    ),
     "half a character in an error": ("throw new Error('\\ud800');", "Error: \ufffd"),
-    "lines in a text": ("await mine(bot, 'a\\n{\"end\":null}\\r\\u2028'); throw new Error('kept');", "Error: kept"),
+    "lines in a text": (
+        "await mine(bot, 'a\\n{\"end\":null}\\r\\u2028'); throw new Error('kept');",
+        "Error: kept",
+    ),
     "the character 0": ("await mine(bot, '\\0'); throw new Error('a\\0b');", "Error: a\\x00b"),
-    "colours in an error": ("throw new Error('\\x1b[31mred\\n{\"end\":null}');", "Error: \\x1b[31mred\\n"),
+    "colours in an error": (
+        "throw new Error('\\x1b[31mred\\n{\"end\":null}');",
+        "Error: \\x1b[31mred\\n",
+    ),
     "long error": ("throw new Error('x'.repeat(1e5));", "Error: xxxx"),
     "no argument": ("await mine(bot, undefined, null); await mine();", None),
     "thrown null": ("throw null;", NO_ERROR),
@@ -237,14 +414,26 @@ VALUES = {
     "thrown text": ("throw 'nothing to mine';", "nothing to mine"),
     "thrown object": ("throw { reason: 'lava' };", '{"reason":"lava"}'),
     "thrown symbol": ("throw Symbol('x');", NO_ERROR),
-    "thrown proxy": ("throw new Proxy({}, { get() { throw 1 }, getPrototypeOf() { throw 1 } });", NO_ERROR),
+    "thrown proxy": (
+        "throw new Proxy({}, { get() { throw 1 }, getPrototypeOf() { throw 1 } });",
+        NO_ERROR,
+    ),
     "thrown function": ("throw escaped;", NO_ERROR),
-    "thrown revoked proxy": ("const p = Proxy.revocable({}, {}); p.revoke(); throw p.proxy;", NO_ERROR),
+    "thrown revoked proxy": (
+        "const p = Proxy.revocable({}, {}); p.revoke(); throw p.proxy;",
+        NO_ERROR,
+    ),
     "error without a text": ("throw new Error({ toString() { throw 1 } });", "1"),
     "refused": ("await mine(bot, 'refuse');", "Error: this is refused (line 2)"),
-    "refused and caught": ("try { await mine(bot, 'refuse') } catch (e) { if (e.message !== 'this is refused') escaped(e) }", None),
+    "refused and caught": (
+        "try { await mine(bot, 'refuse') } catch (e) { if (e.message !== 'this is refused') escaped(e) }",
+        None,
+    ),
     "many calls": ("for (;;) await mine(bot, 1);", CALLS),
-    "many calls at once": ("await Promise.all(Array.from({ length: 100 }, () => mine(bot, 1)));", CALLS),
+    "many calls at once": (
+        "await Promise.all(Array.from({ length: 100 }, () => mine(bot, 1)));",
+        CALLS,
+    ),
     "many refused calls": ("for (;;) try { await mine(bot, 'refuse') } catch {}", CALLS),
     "many calls that nobody awaits": ("for (;;) mine(bot, 1);", CALLS),
     "result that is huge": ("return 'x'.repeat(1e6);", None),
@@ -255,17 +444,29 @@ PROMISES = {
     "never": ("await new Promise(() => 0);", UNSETTLED),
     "never, after a call": ("await mine(bot, 1); await new Promise(() => 0);", UNSETTLED),
     "never, of itself": ("const p = (async () => { await null; await p })(); await p;", UNSETTLED),
-    "never, of two": ("let p, q; p = (async () => { await null; await q })(); q = (async () => { await p })(); await p;", UNSETTLED),
+    "never, of two": (
+        "let p, q; p = (async () => { await null; await q })(); q = (async () => { await p })(); await p;",
+        UNSETTLED,
+    ),
     "thenable that never answers": ("await { then() {} };", UNSETTLED),
     "one of them never": ("await Promise.all([mine(bot, 1), new Promise(() => 0)]);", UNSETTLED),
     "race of none": ("await Promise.race([]);", UNSETTLED),
-    "generator that never goes on": ("for await (const x of { [Symbol.asyncIterator]: () => ({ next: () => new Promise(() => 0) }) });", UNSETTLED),
+    "generator that never goes on": (
+        "for await (const x of { [Symbol.asyncIterator]: () => ({ next: () => new Promise(() => 0) }) });",
+        UNSETTLED,
+    ),
     "result that never settles": ("return new Promise(() => 0);", UNSETTLED),
     "rejected": ("await Promise.reject(new TypeError('x'));", "TypeError: x"),
     "error in a microtask": ("queueMicrotask(() => { throw new Error('late') });", "Error: late"),
-    "error in a getter of then": ("await { get then() { throw new Error('then') } };", "Error: then"),
+    "error in a getter of then": (
+        "await { get then() { throw new Error('then') } };",
+        "Error: then",
+    ),
     "none of any": ("await Promise.any([]);", "AggregateError"),
-    "disposed": ("await using x = { async [Symbol.asyncDispose]() { await new Promise(() => 0) } };", (UNSETTLED, "SyntaxError")),
+    "disposed": (
+        "await using x = { async [Symbol.asyncDispose]() { await new Promise(() => 0) } };",
+        (UNSETTLED, "SyntaxError"),
+    ),
 }
 
 # Whole scripts, in place of a body of `main`.
@@ -287,9 +488,15 @@ SCRIPTS = {
     "top-level await": ("await 1;", "SyntaxError"),
     "main is no function": ("const main = 1;", "TypeError"),
     "main is a proxy": ("const main = new Proxy(function () {}, { apply() { for (;;); } });", LONG),
-    "main is a getter": ("Object.defineProperty(globalThis, 'main', { get() { for (;;); } });", LONG),
+    "main is a getter": (
+        "Object.defineProperty(globalThis, 'main', { get() { for (;;); } });",
+        LONG,
+    ),
     "prelude declared anew": ("const mine = 1; async function main() {}", "SyntaxError"),
-    "many lines": ("\n" * 100_000 + "async function main(bot) { x }", "ReferenceError: x is not defined (line 100001)"),
+    "many lines": (
+        "\n" * 100_000 + "async function main(bot) { x }",
+        "ReferenceError: x is not defined (line 100001)",
+    ),
     "much source": ("async function main(bot) {}" + ";1" * 500_000, (None, LARGE)),
     "much source in brackets": ("(" * 200_000, DEEP),
     "strict": ("'use strict'; async function main(bot) { undeclared = 1 }", "ReferenceError"),

@@ -53,7 +53,7 @@ class TerminationAnswer(BaseModel):
 
 
 class CodeAnswer(BaseModel):
-    """A program that implements π_ω. The model explains it first (Appendix B)."""
+    """A program that implements π_ω, on one line. The model explains it first (Appendix B)."""
 
     explain: Annotated[str, Field(max_length=LONGEST_EXPLANATION)]
     code: Annotated[str, Field(max_length=LONGEST_PROGRAM)]

@@ -45,6 +45,7 @@ class Attempt(Generic[A]):
         shown: whether the world shows that ω is done.
         program: π_ω as a program; None where verbs were carried out.
         feedback: what the world and the program said; "done" if nothing went wrong.
+        actions: what was done in the world, in order.
         seconds: of the world.
     """
 
@@ -55,6 +56,7 @@ class Attempt(Generic[A]):
     shown: bool
     program: str | None
     feedback: str
+    actions: tuple[A, ...]
     seconds: float
 
     def to_json(self) -> dict[str, Any]:
@@ -67,6 +69,7 @@ class Attempt(Generic[A]):
             "shown": self.shown,
             "program": self.program,
             "feedback": self.feedback,
+            "actions": [str(action) for action in self.actions],
             "seconds": self.seconds,
         }
 
@@ -178,6 +181,7 @@ class Executing(Generic[S, A]):
                     shown=shown,
                     program=feedback.program,
                     feedback=said,
+                    actions=tuple(move.action for move in feedback.moves),
                     seconds=sum(move.step.time for move in feedback.moves),
                 )
             )

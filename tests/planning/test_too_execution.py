@@ -1,0 +1,388 @@
+"""Algorithm 2 of Tree of Options, its baselines and ToO+: golden traces and hand calculations."""
+
+import asyncio
+import json
+from dataclasses import replace
+
+import pytest
+
+from llm_planning.environments.minecraft.domain import Minecraft
+from llm_planning.environments.minecraft.option_language import Option
+from llm_planning.execution.sandbox import why_unsealed
+from llm_planning.planners.tree_of_options.executing import Attempt, Executed, metrics_of
+from llm_planning.planners.tree_of_options.plus import Effects
+from llm_planning.planners.tree_of_options.policies import Verbs
+from llm_planning.planners.tree_of_options.roles import OptionRoles
+from llm_planning.planners.tree_of_options.rules import approach, is_shown
+from llm_planning.planners.tree_of_options.settings import ExecutionSettings
+from llm_planning.planners.tree_of_options.specs import SPECS
+from llm_planning.planners.tree_of_options.states import OptionState, PolicyQuestion
+from llm_planning.roles import Engines
+from llm_planning.settings import SettingsError
+from llm_planning.specs import Problem
+from llm_serving.encoder_engine import EncoderEngine
+from llm_serving.scripted import ScriptedEngine
+
+TASK = "obtain-leather"
+WORLD = Minecraft(task=TASK)
+START = WORLD.start(0)
+PLANNERS = {spec.name: spec for spec in SPECS}
+WOOD, TABLE = Option("mine", 3, "oak_log"), Option("craft", 1, "crafting_table")
+sealed = pytest.mark.skipif(why_unsealed() is not None, reason="programs cannot be sealed here")
+
+
+def tau(state):
+    return OptionState(WORLD.goal, state, WORLD.describe(state))
+
+
+def asked(option, *, state=START, before=START, m=2, **others):
+    return PolicyQuestion(tau=tau(state), option=option, before=tau(before), m=m, **others)
+
+
+def holding(**items):
+    return replace(START, inventory=items)
+
+
+async def run(name, *, task=TASK, seed=0, engine=None, roles="rules", **settings):
+    spec = PLANNERS[name]
+    return await spec.run(
+        Problem(domain="minecraft", task=task, world=Minecraft(task=task)),
+        engines=Engines(engine or EncoderEngine()),
+        settings=spec.settings.read({"roles": str(roles), **settings}),
+        seed=seed,
+    )
+
+
+def attempts_of(outcome, number=0):
+    return outcome.trace["executions"][number]["attempts"]
+
+
+def written(text):
+    return json.dumps(text, separators=(",", ":"))
+
+
+# --- what an option shows, and what leads to it --------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("option", "after", "shown"),
+    [
+        (WOOD, holding(oak_log=3), True),
+        (WOOD, holding(oak_log=2), False),
+        (Option("kill", 1, "cow"), holding(beef=2), False),  # it was killed for its leather
+        (Option("kill", 1, "cow"), holding(beef=2, leather=1), True),
+        (Option("smelt", 2, "iron_ore"), holding(iron_ingot=2), True),
+        (Option("milk", 1, "cow"), holding(milk_bucket=1), True),
+        (Option("collect", 1, "lava"), holding(lava_bucket=1), True),
+        (Option("find", 1, "coal_ore"), START, True),
+        (Option("find", 1, "cow"), START, False),
+        (Option("equip", 1, "shears"), holding(shears=1), False),
+    ],
+)
+def test_what_shows_that_an_option_is_done(option, after, shown):
+    assert is_shown(WORLD, asked(option, state=after)) is shown
+
+
+def test_what_was_held_before_does_not_show():
+    held = holding(oak_log=5)
+    assert not is_shown(WORLD, asked(WOOD, state=held, before=held))
+
+
+def test_a_first_policy_is_the_option_and_a_later_one_mends_one_level():
+    pickaxe = Option("craft", 1, "stone_pickaxe")
+    assert approach(WORLD, asked(pickaxe, m=1)) == (pickaxe,)
+    # From bare hands only the logs can be had now: the pickaxe for the stone cannot.
+    *lacking, rest = approach(WORLD, asked(pickaxe))
+    assert {(one.verb, one.item) for one in lacking} == {("mine", "oak_log")}
+    assert rest == pickaxe
+    # What was gained since the option was begun is not mined again.
+    assert approach(WORLD, asked(WOOD, state=holding(oak_log=2))) == [Option("mine", 1, "oak_log")]
+    assert approach(WORLD, asked(Option("kill", 1, "cow"))) == [
+        Option("find", 1, "cow"),
+        Option("kill", 1, "cow"),
+    ]
+
+
+# --- Algorithm 2 ---------------------------------------------------------------------------------
+
+
+def script(*programs):
+    """A model that plans one option, writes these programs in turn and believes the feedback."""
+    left = list(programs)
+
+    def answer(request):
+        match request.role:
+            case "decompose":
+                option = {"reasoning": "", "verb": "mine", "quantity": 3, "item": "oak_log"}
+                return written({"options": [option]})
+            case "code":
+                return written({"explain": "", "code": left.pop(0)})
+        raise AssertionError(request.role)
+
+    return answer
+
+
+@sealed
+async def test_algorithm_2_refines_a_program_by_its_feedback(tmp_path):
+    """m = 1 names an unknown block, m = 2 does the option, and the skill is kept."""
+    wrong = "async function chop(bot) { await mineBlock(bot, 'oak', 3); }"
+    right = "async function chopLogs(bot) { await mineBlock(bot, 'oak_log', 3); }"
+    model = script(wrong, right)
+
+    def answer(request):
+        if request.role == "complete":
+            return written({"reason": "", "done": "'oak_log': 3" in request.prompt[-1].content})
+        return model(request)
+
+    engine = ScriptedEngine(answer)
+    outcome = await run(
+        "cot", engine=engine, roles="llm", execution="programs", skills=str(tmp_path), d=1
+    )
+    first, second = attempts_of(outcome)
+    assert (first["m"], first["done"], first["program"]) == (1, False, wrong)
+    assert "oak" in first["feedback"]
+    assert first["feedback"] != "done"
+    assert (second["m"], second["done"], second["feedback"]) == (2, True, "done")
+    codes = [one.prompt[-1].content for one in engine.requests if one.role == "code"]
+    assert "There was no attempt yet." in codes[0]
+    assert wrong in codes[1]
+    assert first["feedback"] in codes[1]
+    assert (tmp_path / "chopLogs" / "1.js").read_text() == right
+    record = json.loads((tmp_path / "chopLogs" / "1.json").read_text())
+    assert (record["option"], record["wins"]) == ("mine 3 oak_log", 1)
+    assert not (tmp_path / "chop").exists()
+    assert outcome.metrics["execution_calls"] == 4
+    assert outcome.metrics["planning_calls"] == 1
+
+
+@sealed
+async def test_an_option_is_left_after_m_attempts_and_no_skill_is_added(tmp_path):
+    idle = "async function nothing(bot) {}"
+    outcome = await run(
+        "cot",
+        engine=ScriptedEngine(
+            lambda request: (
+                written({"reason": "", "done": True})
+                if request.role == "complete"
+                else script(idle)(request)
+            )
+        ),
+        roles="llm",
+        execution="programs",
+        skills=str(tmp_path),
+        d=1,
+    )
+    # The model says that it is done; the world does not show it.
+    (only,) = attempts_of(outcome)
+    assert (only["done"], only["shown"]) == (True, False)
+    assert not list(tmp_path.glob("*/*.js"))
+    refusing = ScriptedEngine(
+        lambda request: (
+            written({"reason": "", "done": False})
+            if request.role == "complete"
+            else script(idle)(request)
+        )
+    )
+    outcome = await run("cot", engine=refusing, roles="llm", execution="programs", d=1)
+    assert [one["m"] for one in attempts_of(outcome)] == [1, 2, 3, 4]
+    assert outcome.metrics["plan_exhausted"] == 1.0
+    assert outcome.success is False
+
+
+async def test_attempts_are_counted_over_the_whole_task():
+    outcome = await run("react-option", task="craft-a-diamond-pickaxe", attempts=5)
+    assert len(attempts_of(outcome)) == 5
+    assert outcome.metrics["plan_exhausted"] == 0.0
+    assert outcome.metrics["attempts"] is None
+
+
+async def test_each_execution_has_a_world_of_its_own():
+    outcome = await run("cot", task="craft-a-compass", executions=3)
+    three = [one["last"] for one in outcome.trace["executions"]]
+    assert len(set(three)) == 3
+    alone = await run("cot", task="craft-a-compass")
+    assert alone.trace["executions"][0] == outcome.trace["executions"][0]
+    assert alone.success == outcome.metrics["won_1"]
+
+
+def test_metrics_of_executions_by_hand():
+    def one(won, count, minutes):
+        attempt = Attempt(
+            option=WOOD,
+            planned=0,
+            m=1,
+            done=True,
+            shown=True,
+            program=None,
+            feedback="done",
+            actions=(WOOD,),
+            seconds=60 * minutes / count,
+        )
+        return Executed(
+            won=won,
+            exhausted=not won,
+            attempts=(attempt,) * count,
+            moves=(),
+            last="",
+            milestones={},
+        )
+
+    said = metrics_of([one(True, 10, 5.0), one(False, 30, 9.0), one(True, 20, 8.0)])
+    assert (said["executions_won"], said["won_share"]) == (2, pytest.approx(2 / 3))
+    assert (said["attempts"], said["minutes"]) == (15, 6.5)
+    assert (said["won_2"], said["attempts_2"], said["minutes_2"]) == (False, 30, 9.0)
+    assert said["plan_exhausted"] == pytest.approx(1 / 3)
+
+
+@sealed
+@pytest.mark.parametrize("name", ["too", "cot", "react-option", "too-plus"])
+async def test_plain_programs_do_what_verbs_do(name):
+    """The tables run verbs: a program of the same calls gives the same trial."""
+    file = "configs/too/oracles/independent-20.yaml"
+    chain = {"chain": "composed"} if name == "cot" else {}
+    by_verbs, by_programs = await asyncio.gather(
+        *(run(name, seed=7, roles=file, execution=one, **chain) for one in ("direct", "programs"))
+    )
+    assert by_verbs.plan == by_programs.plan
+    for one, other in zip(attempts_of(by_verbs), attempts_of(by_programs), strict=True):
+        assert {**one, "program": None, "feedback": ""} == {
+            **other,
+            "program": None,
+            "feedback": "",
+        }
+    moves = [outcome.trace["executions"][0]["moves"] for outcome in (by_verbs, by_programs)]
+    assert moves[0] == moves[1]
+
+
+@sealed
+async def test_skills_carry_out_options_at_the_first_attempt():
+    outcome = await run("cot", task="craft-a-compass", execution="skills")
+    assert outcome.success
+    assert {one["m"] for one in attempts_of(outcome)} == {1}
+    assert all("await" in one["program"] for one in attempts_of(outcome))
+
+
+async def test_programs_without_a_seal_are_refused_in_one_line(monkeypatch, caplog):
+    monkeypatch.setattr(
+        "llm_planning.planners.tree_of_options.policies.why_unsealed", lambda: "no seccomp here"
+    )
+    outcome = await run("cot", execution="skills")
+    assert outcome.metrics["execution"] == "direct"
+    assert outcome.success
+    (line,) = caplog.messages
+    assert line == "no seccomp here; options are executed as verbs (execution=direct)"
+
+
+@sealed
+async def test_a_library_that_cannot_be_read_is_named(tmp_path):
+    (tmp_path / "chop").mkdir()
+    (tmp_path / "chop" / "1.json").write_text("[]")
+    (tmp_path / "chop" / "1.js").write_text("")
+    with pytest.raises(SettingsError, match=r"^skills=.*chop"):
+        await run("cot", execution="skills", skills=str(tmp_path))
+
+
+# --- oracles -------------------------------------------------------------------------------------
+
+
+async def test_a_wrong_program_is_a_mistaken_option(tmp_path):
+    file = tmp_path / "roles.yaml"
+    file.write_text("code: {rate: 0.0}\n")
+    settings = ExecutionSettings.read({"roles": str(file)})
+    ask = OptionRoles(WORLD, Engines(EncoderEngine()), settings, seed=0)
+    (wrong,) = await Verbs(ask).write(asked(WOOD, m=1))
+    same = [wrong.verb == "mine", wrong.quantity == 3, wrong.item == "oak_log"]
+    assert sum(same) == 2
+
+
+async def test_a_systematic_proposer_is_wrong_about_an_item_in_every_state(tmp_path):
+    file = tmp_path / "roles.yaml"
+    file.write_text("propose: {rate: 0.5, unit: item, kind: systematic}\n")
+    settings = ExecutionSettings.read({"roles": str(file)})
+    verdicts = {}
+    for seed in range(20):
+        ask = OptionRoles(WORLD, Engines(EncoderEngine()), settings, seed=seed)
+        propose = ask.propose(3, "now")
+        states = [START, replace(START, inventory={"dirt": 1}), replace(START, time="night")]
+        said = [[str(one.proposed) for one in await propose(tau(state))] for state in states]
+        verdicts[seed] = ["find 1 cow" in one for one in said]
+        assert len(set(verdicts[seed])) == 1
+    assert {one[0] for one in verdicts.values()} == {True, False}
+
+
+# --- baselines -----------------------------------------------------------------------------------
+
+
+async def test_a_composed_chain_is_d_proposals_and_their_predictions():
+    outcome = await run("cot", task="craft-a-compass", chain="composed", d=3)
+    assert outcome.metrics["planning_questions"] == 6
+    assert len(outcome.plan) == 3
+    assert set(outcome.trace["oracles"][0]) >= {"role"}
+    assert {one["role"] for one in outcome.trace["oracles"]} >= {"propose", "dynamics"}
+
+
+async def test_react_option_sees_what_the_world_said():
+    engine = ScriptedEngine(
+        lambda _: written(
+            {"options": [{"reasoning": "", "verb": "kill", "quantity": 1, "item": "cow"}]}
+        )
+    )
+    await run("react-option", engine=engine, roles="llm", refinements=1, attempts=2)
+    first, second = (request.prompt[-1].content for request in engine.requests)
+    assert "kill 1 cow" not in first
+    assert "1. kill 1 cow: kill 1 cow: no cow nearby" in second
+
+
+async def test_react_action_takes_one_unit_at_a_time():
+    outcome = await run("react-action", task="craft-a-compass")
+    assert {one["option"].split()[1] for one in attempts_of(outcome)} == {"1"}
+    assert len(attempts_of(outcome)) == 30
+    assert outcome.success is False
+
+
+# --- ToO+ ----------------------------------------------------------------------------------------
+
+
+def test_an_effect_that_was_seen_is_expected_again():
+    effects = Effects(WORLD)
+    effects.seen[WOOD] = (START, holding(oak_log=3))
+    assert effects.expect(holding(stick=2), WOOD).inventory == {"stick": 2, "oak_log": 3}
+    planks = Option("craft", 4, "oak_planks")
+    effects.seen[planks] = (holding(oak_log=1), holding(oak_planks=4))
+    # It took a log, and none is held.
+    assert effects.expect(START, planks) is None
+    assert effects.expect(START, TABLE) is None
+
+
+def test_a_failed_option_is_hopeless_until_something_else_is_held():
+    effects = Effects(WORLD)
+    effects.failed[TABLE] = START
+    assert effects.is_hopeless(START, TABLE)
+    assert effects.is_hopeless(replace(START, position=(50.0, 64.0, 0.0)), TABLE)
+    assert not effects.is_hopeless(holding(oak_log=3), TABLE)
+    assert not effects.is_hopeless(START, WOOD)
+
+
+async def test_too_plus_plans_again_where_the_world_falls_short(tmp_path):
+    """Predictions are always wrong at first; what was seen is then predicted right."""
+    file = tmp_path / "roles.yaml"
+    wrong = "dynamics: {rate: 0.0, kind: systematic}\n"
+    right = (f"{role}: rules" for role in PLANNERS["too-plus"].roles if role != "dynamics")
+    file.write_text(wrong + "\n".join(right))
+    plain = await run("too", task="cook-meat", roles=file)
+    outcome = await run("too-plus", task="cook-meat", roles=file)
+    assert (plain.success, outcome.success) == (False, True)
+    assert outcome.metrics["searches"] > 1
+    assert outcome.metrics["effects_seen"] > 0
+
+
+async def test_a_repair_stands_beside_the_option_in_too_plus(tmp_path):
+    file = tmp_path / "roles.yaml"
+    roles = [role for role in PLANNERS["too-plus"].roles if role != "feasibility"]
+    file.write_text("feasibility: {rate: 0.0}\n" + "\n".join(f"{role}: rules" for role in roles))
+    settings = {"task": "cook-meat", "roles": file, "iter": 1, "d": 1}
+    beside = (await run("too-plus", **settings)).trace["trees"][0]["edges"]
+    instead = (await run("too", **settings)).trace["tree"]["edges"]
+    proposed = {one["candidate"]["proposed"] for one in beside}
+    assert proposed <= {one["option"] for one in beside}
+    assert len(beside) >= len(instead)
