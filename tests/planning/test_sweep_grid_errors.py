@@ -70,7 +70,7 @@ REFUSED = [
     (
         "{planners: [too, cot], tasks: cook-meat, settings: {k: 3}}",
         "settings.k: planner cot in minecraft has no setting 'k'",
-        "known: d, layout, ",
+        "known: attempts, chain, d, ",
     ),
     (
         GOOD + "settings: {d: [8, 64]}",

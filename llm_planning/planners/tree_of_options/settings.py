@@ -61,7 +61,8 @@ class ChainSettings(ExecutionSettings):
 
     Attributes:
         chain: `answer` is one answer with the whole plan. `composed` makes the plan of ToO's own
-            roles, a proposal and a prediction for each option, so that their oracles can err in it.
+            roles, a proposal and a prediction for each option, so that their oracles can err in it;
+            it does not open models of their own for these roles.
     """
 
     chain: Literal["answer", "composed"] = "answer"

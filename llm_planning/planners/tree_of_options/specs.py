@@ -103,7 +103,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         summary="Chain of Thought: one answer breaks the goal down into options",
         settings=ChainSettings,
         run=chain_of_thought,
-        roles=("decompose", "propose", "dynamics", *EXECUTION_ROLES),
+        roles=("decompose", *EXECUTION_ROLES),
         needs=(_NAMES_OPTIONS,),
     ),
     _Spec(
