@@ -162,6 +162,8 @@ class Domain(ABC, Generic[S, A]):
             it, whether the two differ.
         again(state, before, after) -> state: the state after an action that once led from `before`
             to `after`; None if that does not tell. Without it, only an equal state tells.
+        saved(state), restored(record) -> state: a state as JSON values, and back, for planners that
+            keep what they saw in a folder.
         subject(subtask) -> str: what a wrong belief about a subtask is about, such as its item.
             Without it, the subtask itself.
         primitives: the `Primitives` of programs that carry out subtasks.

@@ -9,8 +9,8 @@ import pytest
 from llm_planning.environments.minecraft.domain import Minecraft
 from llm_planning.environments.minecraft.option_language import Option
 from llm_planning.execution.sandbox import why_unsealed
+from llm_planning.planners.tree_of_options.effects import Effects, EffectStore
 from llm_planning.planners.tree_of_options.executing import Attempt, Executed, metrics_of
-from llm_planning.planners.tree_of_options.plus import Effects
 from llm_planning.planners.tree_of_options.policies import Verbs
 from llm_planning.planners.tree_of_options.roles import OptionRoles
 from llm_planning.planners.tree_of_options.rules import approach, is_shown
@@ -361,6 +361,37 @@ def test_a_failed_option_is_hopeless_until_something_else_is_held():
     assert effects.is_hopeless(replace(START, position=(50.0, 64.0, 0.0)), TABLE)
     assert not effects.is_hopeless(holding(oak_log=3), TABLE)
     assert not effects.is_hopeless(START, WOOD)
+
+
+def test_effects_are_shared_through_a_folder(tmp_path):
+    store = EffectStore(tmp_path / "seen")
+    assert store.read(WORLD) == {}
+    store.add(WORLD, {WOOD: (START, holding(oak_log=3))})
+    EffectStore(tmp_path / "seen").add(WORLD, {TABLE: (holding(oak_log=1), holding())})
+    assert store.read(WORLD) == {
+        WOOD: (START, holding(oak_log=3)),
+        TABLE: (holding(oak_log=1), holding()),
+    }
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"effects": [1]}', '{"effects": [{"option": {}}]}'])
+def test_a_damaged_file_of_effects_is_named(tmp_path, text):
+    (tmp_path / "effects.json").write_text(text)
+    with pytest.raises(SettingsError, match=r"^effects: .*effects\.json is damaged"):
+        EffectStore(tmp_path).read(WORLD)
+
+
+async def test_what_one_trial_saw_the_next_predicts_without_asking(tmp_path):
+    one, two = [
+        await run("too-plus", task="cook-meat", execution="direct", effects=str(tmp_path))
+        for _ in range(2)
+    ]
+    alone = await run("too-plus", task="cook-meat", execution="direct")
+    assert one.success
+    assert two.success
+    assert one.metrics["planning_questions"] == alone.metrics["planning_questions"]
+    assert two.metrics["effects_seen"] >= one.metrics["effects_seen"]
+    assert len(EffectStore(tmp_path).read(WORLD)) == two.metrics["effects_seen"]
 
 
 async def test_too_plus_plans_again_where_the_world_falls_short(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from llm_planning.domain import Domain, Judged, Step
 from llm_planning.environments.minecraft.option_language import (
@@ -210,6 +210,14 @@ class Minecraft(Domain[State, Option]):
     def again(self, state: State, before: State, after: State) -> State | None:
         """What an option took and gave, taken and given again; a new place comes into view."""
         return repeated(state, before, after)
+
+    def saved(self, state: State) -> Mapping[str, Any]:
+        """A state as JSON values."""
+        return state.to_json()
+
+    def restored(self, record: Mapping[str, Any]) -> State:
+        """The state that `saved` wrote."""
+        return State.from_json(record)
 
     def subject(self, subtask: Option) -> str:
         """The item of an option."""

@@ -5,47 +5,42 @@ It differs from ToO in four things.
 1. Online planning. As soon as the real state falls short of the prediction, it plans again from
    what is there. The part of the tree that still holds is kept: the rest of a node whose option
    changed nothing, and everything below an option that did what was predicted.
-2. Effects that were seen are predicted exactly from then on, in all executions of the trial. An
-   option that failed is not considered again as long as nothing else is held.
+2. Effects that were seen are predicted exactly from then on: in all executions of the trial, and
+   with `effects=FOLDER` in all trials that share the folder. An option that failed is not
+   considered again as long as nothing else is held.
 3. A prerequisite stands beside an option that was judged infeasible, and does not replace it.
 4. Options that worked are proposed as well.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
-from llm_planning.domain import A, S, settled
+from llm_planning.domain import A, S
+from llm_planning.planners.tree_of_options.effects import Effects, EffectStore
 from llm_planning.planners.tree_of_options.executing import Executing
 from llm_planning.planners.tree_of_options.planner import node_json, outcome_of, tree_metrics
 from llm_planning.planners.tree_of_options.policies import policies_of
 from llm_planning.planners.tree_of_options.prompts import NOW, PREDICTED
 from llm_planning.planners.tree_of_options.roles import OptionRoles
 from llm_planning.planners.tree_of_options.rules import is_shown
-from llm_planning.planners.tree_of_options.search import (
-    TreeOfOptions,
-    WorldModel,
-    beside,
-    predicted,
-)
-from llm_planning.planners.tree_of_options.states import (
-    Candidate,
-    OptionQuestion,
-    OptionState,
-    PolicyQuestion,
-)
+from llm_planning.planners.tree_of_options.search import TreeOfOptions, WorldModel
 from llm_planning.search import best_path, format_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from llm_planning.outcome import Outcome
     from llm_planning.planners.tree_of_options.executing import Verdict
-    from llm_planning.planners.tree_of_options.search import Check, Dynamics, OptionNode, Propose
-    from llm_planning.planners.tree_of_options.settings import FeasibleSearchSettings
-    from llm_planning.planners.tree_of_options.states import OptionDomain
+    from llm_planning.planners.tree_of_options.search import OptionNode
+    from llm_planning.planners.tree_of_options.settings import (
+        FeasibleSearchSettings,
+        PlusSettings,
+    )
+    from llm_planning.planners.tree_of_options.states import (
+        OptionDomain,
+        OptionState,
+        PolicyQuestion,
+    )
     from llm_planning.roles import Engines
     from llm_planning.search import Node
     from llm_planning.specs import Problem
@@ -58,7 +53,7 @@ async def too_plus(
     problem: Problem[OptionDomain[Any, Any]],
     *,
     engines: Engines,
-    settings: FeasibleSearchSettings,
+    settings: PlusSettings,
     seed: int,
 ) -> Outcome:
     """Searches and executes in turn, until the goal is reached or the attempts are used up.
@@ -71,12 +66,18 @@ async def too_plus(
     """
     ask: OptionRoles[Any, Any] = OptionRoles(problem.world, engines, settings, seed=seed)
     policies = await policies_of(problem.world, ask, settings)
-    watch: Watch[Any, Any] = Watch(ask, settings)
+    store = None if settings.effects == "none" else EffectStore(Path(settings.effects))
+    effects: Effects[Any, Any] = Effects(problem.world)
+    if store is not None:
+        effects.seen.update(store.read(problem.world))
+    watch: Watch[Any, Any] = Watch(ask, settings, effects)
     executed = []
     for number in range(settings.executions):
         run = await Executing.begin(problem, policies, settings, seed=seed, number=number)
         await watch.execute(run)
         executed.append(await run.recorded())
+    if store is not None:
+        store.add(problem.world, effects.seen)
     done = [attempt.option for attempt in executed[0].attempts if attempt.m == 1]
     first = watch.roots[0] if watch.roots else None
     return outcome_of(
@@ -95,90 +96,13 @@ async def too_plus(
     )
 
 
-@dataclass(slots=True)
-class Effects(Generic[S, A]):
-    """What options did when they were executed.
-
-    Attributes:
-        domain: may say how an effect repeats (`Domain.again`).
-        seen: option -> the last states before and after it, in the order of the first sight.
-        failed: option -> the state in which it failed last.
-    """
-
-    domain: OptionDomain[S, A]
-    seen: dict[A, tuple[S, S]] = field(default_factory=dict)
-    failed: dict[A, S] = field(default_factory=dict)
-
-    def falls_short(self, expected: S, state: S) -> bool:
-        """Whether a state lacks what was expected."""
-        falls_short = getattr(self.domain, "falls_short", None)
-        return bool(falls_short(expected, state)) if falls_short else expected != state
-
-    def is_hopeless(self, state: S, option: A) -> bool:
-        """Whether an option failed, and what is held is the same as then."""
-        if option not in self.failed:
-            return False
-        then = self.failed[option]
-        return not (self.falls_short(then, state) or self.falls_short(state, then))
-
-    def checking(
-        self, ask: OptionRoles[S, A], settings: FeasibleSearchSettings, moment: str
-    ) -> Check[S, A]:
-        """The check `beside`, without options that are hopeless."""
-        judge = beside(ask, settings, moment)
-
-        async def check(question: OptionQuestion[S, A]) -> tuple[Sequence[A], str | None]:
-            found, obstacle = await judge(question)
-            state = question.tau.state
-            return [one for one in found if not self.is_hopeless(state, one)], obstacle
-
-        return check
-
-    def expect(self, state: S, option: A) -> S | None:
-        """The state after an option, if what was seen tells it."""
-        if option not in self.seen:
-            return None
-        before, after = self.seen[option]
-        again = getattr(self.domain, "again", None)
-        if again is None:
-            return after if state == before else None
-        found: S | None = again(state, before, after)
-        return found
-
-    def dynamics(self, ask: OptionRoles[S, A]) -> Dynamics[S, A]:
-        """Dynamics that ask only for what was never seen."""
-        predict = predicted(ask)
-
-        async def dynamics(
-            question: OptionQuestion[S, A],
-        ) -> tuple[OptionState[S, A], Mapping[str, int]]:
-            tau, option = question.tau, question.option
-            state = self.expect(tau.state, option)
-            if state is None:
-                return await predict(question)
-            described = await settled(self.domain.describe(state))
-            return OptionState(tau.goal, state, described, (*tau.options, option)), {}
-
-        return dynamics
-
-    def proposing(self, propose: Propose[S, A], most: int) -> Propose[S, A]:
-        """Proposals, and after them options that worked and are not done yet on this path."""
-
-        async def names(tau: OptionState[S, A]) -> Sequence[Candidate[A]]:
-            proposed = list(await propose(tau))
-            known = {one.proposed for one in proposed} | set(tau.options)
-            worked = (option for option in reversed(self.seen) if option not in known)
-            return [*proposed, *(Candidate(one, one, "it worked") for one in islice(worked, most))]
-
-        return names
-
-
 class Watch(Generic[S, A]):
     """The searches of a trial, between which options are executed.
 
     Args:
         ask: makes the roles.
         settings: of the searches.
+        effects: what options are known to do.
 
     Attributes:
         effects: what options did so far.
@@ -186,10 +110,12 @@ class Watch(Generic[S, A]):
         trees: the tree of every search as it was then, for the trace.
     """
 
-    def __init__(self, ask: OptionRoles[S, A], settings: FeasibleSearchSettings) -> None:
+    def __init__(
+        self, ask: OptionRoles[S, A], settings: FeasibleSearchSettings, effects: Effects[S, A]
+    ) -> None:
         self._ask = ask
         self._settings = settings
-        self.effects: Effects[S, A] = Effects(ask.domain)
+        self.effects = effects
         self._world_model = WorldModel(dynamics=self.effects.dynamics, moment=NOW, judged=PREDICTED)
         self._propose = self.effects.proposing(ask.propose(settings.k, NOW), settings.k)
         self.roots: list[Node[Any, Any]] = []

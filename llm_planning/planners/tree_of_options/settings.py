@@ -107,3 +107,16 @@ class FeasibleSearchSettings(OptionSearchSettings):
     """
 
     infeasible: Literal["repair", "drop"] = "repair"
+
+
+class PlusSettings(FeasibleSearchSettings):
+    """Settings of ToO+.
+
+    Attributes:
+        execution: see `ExecutionSettings`; the skills of the domain by default.
+        effects: the folder in which trials of one world share the effects that they saw; `none`
+            keeps them to the trial. Trials that share a folder depend on their order.
+    """
+
+    execution: Execution = "skills"
+    effects: str = "none"

@@ -33,6 +33,7 @@ from llm_planning.planners.tree_of_options.settings import (
     ExecutionSettings,
     FeasibleSearchSettings,
     OptionSearchSettings,
+    PlusSettings,
 )
 from llm_planning.specs import PlannerSpec
 
@@ -125,7 +126,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
     _Spec(
         name="too-plus",
         summary="Tree of Options that watches the execution and plans again where it falls short",
-        settings=FeasibleSearchSettings,
+        settings=PlusSettings,
         run=too_plus,
         roles=_ASKED,
         needs=(_NAMES_OPTIONS, _MODELS_STATE),

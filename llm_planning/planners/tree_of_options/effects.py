@@ -1,0 +1,170 @@
+"""What options did when they were executed, for ToO+: in one trial, and in a folder for many."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, Generic
+
+from filelock import FileLock
+
+from llm_kernels.files import make_folder, parse_json, read_regular, write_json
+from llm_planning.domain import A, S, settled
+from llm_planning.planners.tree_of_options.search import beside, predicted
+from llm_planning.planners.tree_of_options.states import Candidate, OptionQuestion, OptionState
+from llm_planning.settings import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from llm_planning.planners.tree_of_options.roles import OptionRoles
+    from llm_planning.planners.tree_of_options.search import Check, Dynamics, Propose
+    from llm_planning.planners.tree_of_options.settings import FeasibleSearchSettings
+    from llm_planning.planners.tree_of_options.states import OptionDomain
+
+FILE: Final = "effects.json"
+LARGEST: Final = 1 << 24
+"""Bytes of the largest file of effects."""
+
+
+@dataclass(slots=True)
+class Effects(Generic[S, A]):
+    """What options did when they were executed.
+
+    Attributes:
+        domain: may say how an effect repeats (`Domain.again`).
+        seen: option -> the last states before and after it, in the order of the first sight.
+        failed: option -> the state in which it failed last.
+    """
+
+    domain: OptionDomain[S, A]
+    seen: dict[A, tuple[S, S]] = field(default_factory=dict)
+    failed: dict[A, S] = field(default_factory=dict)
+
+    def falls_short(self, expected: S, state: S) -> bool:
+        """Whether a state lacks what was expected."""
+        falls_short = getattr(self.domain, "falls_short", None)
+        return bool(falls_short(expected, state)) if falls_short else expected != state
+
+    def is_hopeless(self, state: S, option: A) -> bool:
+        """Whether an option failed, and what is held is the same as then."""
+        if option not in self.failed:
+            return False
+        then = self.failed[option]
+        return not (self.falls_short(then, state) or self.falls_short(state, then))
+
+    def checking(
+        self, ask: OptionRoles[S, A], settings: FeasibleSearchSettings, moment: str
+    ) -> Check[S, A]:
+        """The check `beside`, without options that are hopeless."""
+        judge = beside(ask, settings, moment)
+
+        async def check(question: OptionQuestion[S, A]) -> tuple[Sequence[A], str | None]:
+            found, obstacle = await judge(question)
+            state = question.tau.state
+            return [one for one in found if not self.is_hopeless(state, one)], obstacle
+
+        return check
+
+    def expect(self, state: S, option: A) -> S | None:
+        """The state after an option, if what was seen tells it."""
+        if option not in self.seen:
+            return None
+        before, after = self.seen[option]
+        again = getattr(self.domain, "again", None)
+        if again is None:
+            return after if state == before else None
+        found: S | None = again(state, before, after)
+        return found
+
+    def dynamics(self, ask: OptionRoles[S, A]) -> Dynamics[S, A]:
+        """Dynamics that ask only for what was never seen."""
+        predict = predicted(ask)
+
+        async def dynamics(
+            question: OptionQuestion[S, A],
+        ) -> tuple[OptionState[S, A], Mapping[str, int]]:
+            tau, option = question.tau, question.option
+            state = self.expect(tau.state, option)
+            if state is None:
+                return await predict(question)
+            described = await settled(self.domain.describe(state))
+            return OptionState(tau.goal, state, described, (*tau.options, option)), {}
+
+        return dynamics
+
+    def proposing(self, propose: Propose[S, A], most: int) -> Propose[S, A]:
+        """Proposals, and after them options that worked and are not done yet on this path."""
+
+        async def names(tau: OptionState[S, A]) -> Sequence[Candidate[A]]:
+            proposed = list(await propose(tau))
+            known = {one.proposed for one in proposed} | set(tau.options)
+            worked = (option for option in reversed(self.seen) if option not in known)
+            return [*proposed, *(Candidate(one, one, "it worked") for one in islice(worked, most))]
+
+        return names
+
+
+class EffectStore:
+    """The effects that the trials of a world share, as `effects.json` in a folder.
+
+    Args:
+        folder: is made if it is missing.
+
+    Raises:
+        SettingsError: the folder cannot be made.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / FILE
+        self._lock = FileLock(folder / ".lock")
+        try:
+            make_folder(folder)
+        except OSError as error:
+            raise SettingsError(f"effects={folder}: the folder cannot be made: {error}") from error
+
+    def read(self, domain: Any) -> dict[Any, tuple[Any, Any]]:  # noqa: ANN401 - any `OptionDomain`
+        """Returns option -> the states before and after it; nothing if there is no file.
+
+        Raises:
+            SettingsError: the file is damaged.
+        """
+        if not self._path.exists():
+            return {}
+        grammar = domain.grammar
+        try:
+            said = parse_json(read_regular(self._path, most=LARGEST))
+            return {
+                grammar.read(one["option"]): (
+                    domain.restored(one["before"]),
+                    domain.restored(one["after"]),
+                )
+                for one in said["effects"]
+            }
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            found = " ".join(str(error).split())[:200]
+            raise SettingsError(
+                f"effects: {self._path} is damaged ({found}): restore it, or remove it"
+            ) from error
+
+    def add(self, domain: Any, seen: Mapping[Any, tuple[Any, Any]]) -> None:  # noqa: ANN401
+        """Adds effects to those that other trials wrote meanwhile; the newest of an option stays.
+
+        Raises:
+            SettingsError: the file is damaged, or cannot be written.
+        """
+        try:
+            with self._lock:
+                known = {**self.read(domain), **seen}
+                effects = [
+                    {
+                        "option": dict(domain.grammar.write(option)),
+                        "before": domain.saved(before),
+                        "after": domain.saved(after),
+                    }
+                    for option, (before, after) in known.items()
+                ]
+                write_json(self._path, {"effects": effects})
+        except OSError as error:
+            raise SettingsError(f"effects: {self._path} cannot be written: {error}") from error
