@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from llm_planning.execution.episode import Episode, Move
-    from llm_planning.execution.skills import Skill
+    from llm_planning.execution.skill_files import Skill
 
 LONGEST_SAID: Final = 200
 """Characters of one message of a program that are kept."""

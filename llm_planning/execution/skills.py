@@ -1,37 +1,35 @@
 """The skill library: programs that worked, found again by what they do.
 
 Source: Tree of Options, Section 4.1 and Appendix B (Algorithm 2, line 9; the five nearest skills).
-A library in a folder has a folder for each name, with a pair of files for each version:
-
-    FOLDER/craftCompass/1.js      the program
-    FOLDER/craftCompass/1.json    what is known of it: `Skill`, without its name, number and code
-
-Versions are never overwritten. Only the counters of wins and losses change. A version is there as
-soon as its JSON file is. Vectors of descriptions are not kept here: they come from the encoder,
-whose own cache has them, and which computes them again if that cache is gone.
+Vectors of descriptions are not kept here: they come from the encoder, whose own cache has them, and
+which computes them again if that cache is gone.
 """
 
 from __future__ import annotations
 
-import os
+import itertools
 import re
 import warnings
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, fields, replace
-from hashlib import sha256
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from json import dumps
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from filelock import FileLock
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
-
-from llm_kernels.files import make_folder, parse_json, read_regular, write_durably, write_json
 from llm_kernels.index import EmbeddingIndex
-from llm_kernels.quoting import printable, shown
+from llm_kernels.quoting import shown
 from llm_planning.execution.programs import called_in, entry_of
+from llm_planning.execution.skill_files import (
+    LONGEST_CODE,
+    LONGEST_TEXT,
+    NAME,
+    Skill,
+    SkillError,
+    SkillFolder,
+    read_skills,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
     from pathlib import Path
 
     import numpy as np
@@ -42,82 +40,11 @@ if TYPE_CHECKING:
 Embed: TypeAlias = "Callable[[Sequence[str]], Awaitable[NDArray[np.float32]]]"
 """Maps texts to vectors, shape [texts, D]."""
 
+LONGEST_NAME: Final = 60
+"""Characters of the longest name that is made from an option."""
+
 RETRIEVED: Final = 5
 """How many skills a model is shown (Appendix B)."""
-
-LONGEST_CODE: Final = 1 << 16
-"""Bytes of the largest program."""
-
-LONGEST_RECORD: Final = 1 << 14
-"""Bytes of the largest JSON file of a skill."""
-
-MOST_SKILLS: Final = 10_000
-"""Versions in the largest library."""
-
-_NAME: Final = re.compile(r"[A-Za-z_$][\w$]{0,63}", re.ASCII)
-_FILE: Final = re.compile(r"([1-9][0-9]{0,5})\.(js|json)", re.ASCII)
-
-_Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=500)]
-_Hash: TypeAlias = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-_Whole: TypeAlias = Annotated[int, Field(strict=True)]
-_Count: TypeAlias = Annotated[int, Field(ge=0, strict=True)]
-
-
-class SkillError(ValueError):
-    """A library of skills, or a skill, cannot be used; says which file and why."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Skill:
-    """One version of a program that worked.
-
-    Attributes:
-        name: of its function, and of its folder.
-        number: of the version, from 1.
-        code: JavaScript.
-        description: what it does, for models and for retrieval.
-        option: the option that it carries out, such as "mine 3 iron_ore", or its first words, such
-            as "mine"; None if it is no policy of one option.
-        parent: the version that it was made from, such as "mineIron/2"; None if it is new.
-        task: in which it was learned or which it solves; None for any.
-        seed: of the trial in which it was learned; None if a person wrote it.
-        primitives: version of the control primitives that it calls.
-        wins: how often its option's effect was there after it had run.
-        losses: how often it was not.
-    """
-
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
-
-    name: str
-    number: int
-    code: str
-    description: _Text
-    option: _Text | None = None
-    parent: _Text | None = None
-    task: _Text | None = None
-    seed: _Whole | None = None
-    primitives: _Hash
-    wins: _Count = 0
-    losses: _Count = 0
-
-    @property
-    def sha256(self) -> str:
-        """SHA-256 of the code."""
-        return sha256(self.code.encode()).hexdigest()
-
-    @property
-    def source(self) -> str:
-        """The script that defines the function, and nothing else, for the programs after it."""
-        return f"globalThis.{self.name} = (() => {{\n{self.code}\nreturn {self.name};\n}})();"
-
-    def to_json(self) -> dict[str, Any]:
-        """What the JSON file says."""
-        record = {field.name: getattr(self, field.name) for field in fields(self)}
-        del record["name"], record["number"], record["code"]
-        return {**record, "sha256": self.sha256}
-
-    def __str__(self) -> str:
-        return f"{self.name}/{self.number}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,10 +77,11 @@ class SkillLibrary:
     """
 
     def __init__(
-        self, folder: Path | None, skills: Iterable[Skill], *, embed: Embed, primitives: str
+        self, folder: SkillFolder | None, skills: Iterable[Skill], *, embed: Embed, primitives: str
     ) -> None:
         self._folder = folder
-        self._known = {(skill.name, skill.number): skill for skill in skills}
+        self._known: dict[tuple[str, int], Skill] = {}
+        self._know(skills)
         self._embed = embed
         self._primitives = primitives
         self._index: EmbeddingIndex | None = None
@@ -180,13 +108,8 @@ class SkillLibrary:
         Raises:
             SkillError: a file is damaged, or the folder cannot be made.
         """
-        read: Sequence[Skill] = ()
-        if folder is not None:
-            try:
-                make_folder(folder)
-            except OSError as error:
-                raise SkillError(f"the skills in {folder} cannot be opened: {error}") from error
-            read = read_skills(folder)
+        opened = None if folder is None else SkillFolder(folder)
+        read = () if opened is None else read_skills(opened.path)
         other = sorted({skill.name for skill in read if skill.primitives != primitives})
         if other:
             warnings.warn(
@@ -195,7 +118,7 @@ class SkillLibrary:
                 RuntimeWarning,
                 stacklevel=2,
             )
-        return cls(folder, (*seeded, *read), embed=embed, primitives=primitives)
+        return cls(opened, (*seeded, *read), embed=embed, primitives=primitives)
 
     @property
     def skills(self) -> tuple[Skill, ...]:
@@ -307,12 +230,14 @@ class SkillLibrary:
     ) -> Skill:
         """Adds a program whose effect the world has shown, with one win.
 
-        Code that is there already, as a version of its name, is not added again but counted.
+        Its function is called after the option, so that `mine 3 oak_log` gives `mineOakLog`: models
+        give one name to programs for different options. If a skill for something else has that name
+        already, it gets a number. Code that is there already is counted and not added again.
 
         Args:
-            code: a program; its entry gives the name.
+            code: a program.
             description: what it does.
-            option: that it carried out.
+            option: that it carried out; None keeps the name of the program's entry.
             parent: the skill that it was made from.
             task: of the run.
             seed: of the run.
@@ -320,18 +245,18 @@ class SkillLibrary:
         Raises:
             SkillError: the program has no entry, is too long, or cannot be written.
         """
-        name = entry_of(code)
-        if name is None or not _NAME.fullmatch(name) or len(code.encode()) > LONGEST_CODE:
+        entry = entry_of(code)
+        if entry is None or not NAME.fullmatch(entry) or len(code.encode()) > LONGEST_CODE // 2:
             raise SkillError(
-                f"a skill is a program of at most {LONGEST_CODE} bytes with a function "
+                f"a skill is a program of at most {LONGEST_CODE // 2} bytes with a function "
                 f"`async function NAME(bot)`, not {shown(code)}"
             )
         skill = Skill(
-            name=name,
+            name=entry,
             number=1,
             code=code,
             description=_shortened(description),
-            option=option,
+            option=None if option is None else _shortened(option),
             parent=None if parent is None else str(parent),
             task=task,
             seed=seed,
@@ -339,10 +264,29 @@ class SkillLibrary:
             wins=1,
         )
         with self._writing():
-            for known in self._versions(name):
-                if known.code == code and known.primitives == self._primitives:
-                    return self._counted(known, won=True)
-            return self._written(skill)
+            named, known = self._place_for(skill)
+            for one in known:
+                if one.code == named.code and one.primitives == self._primitives:
+                    return self._counted(one, won=True)
+            if self._folder is not None:
+                named = self._folder.add(named)
+            self._know([named])
+            return named
+
+    def _place_for(self, skill: Skill) -> tuple[Skill, list[Skill]]:
+        """The skill with its name and number, and the versions of that name."""
+        name = first = _name_of(skill)
+        for number in itertools.count(2):
+            if self._folder is not None:
+                # Other processes may have added some.
+                self._know(self._folder.versions(name))
+            known = [one for one in self._known.values() if one.name == name]
+            if all(_words(one.option or "") == _words(skill.option or "") for one in known):
+                break
+            name = f"{first}{number}"
+        following = 1 + max((one.number for one in known), default=0)
+        code = re.sub(rf"(?<![\w$.]){re.escape(skill.name)}(?=\s*\()", name, skill.code)
+        return replace(skill, name=name, number=following, code=code), known
 
     def count(self, skill: Skill, *, won: bool) -> Skill:
         """Counts a win or a loss of a skill.
@@ -356,145 +300,27 @@ class SkillLibrary:
         with self._writing():
             return self._counted(skill, won=won)
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """Holds the folder's lock, so that no other process changes it meanwhile."""
-        folder = self._folder
-        try:
-            with nullcontext() if folder is None else FileLock(folder / ".lock"):
-                yield
-        except OSError as error:
-            raise SkillError(f"the skills in {folder} cannot be written: {error}") from error
-
-    def _versions(self, name: str) -> list[Skill]:
-        """All versions of a name, those that other processes have added included."""
-        if self._folder is not None and (self._folder / name).exists():
-            read = _read_versions(self._folder / name)
-            self._known.update({(skill.name, skill.number): skill for skill in read})
-        return [skill for skill in self._known.values() if skill.name == name]
-
-    def _written(self, skill: Skill) -> Skill:
-        taken = [number for name, number in self._known if name == skill.name]
-        if self._folder is None:
-            skill = replace(skill, number=max(taken, default=0) + 1)
-        else:
-            folder = self._folder / skill.name
-            make_folder(folder)
-            # A program without its record is what a killed process has left.
-            taken += [int(file[1]) for file in map(_FILE.fullmatch, os.listdir(folder)) if file]
-            skill = replace(skill, number=max(taken, default=0) + 1)
-            write_durably(folder / f"{skill.number}.js", skill.code.encode())
-            write_json(folder / f"{skill.number}.json", skill.to_json())
-        self._known[skill.name, skill.number] = skill
-        return skill
+    def _writing(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._folder is None else self._folder.writing()
 
     def _counted(self, skill: Skill, *, won: bool) -> Skill:
-        key = (skill.name, skill.number)
-        path = None if self._folder is None else _record_of(self._folder, skill)
-        is_written = path is not None and path.exists()
-        if path is not None and is_written:
-            skill = _read_skill(path)
-        else:
-            skill = self._known.get(key, skill)
-        counted = replace(skill, wins=skill.wins + won, losses=skill.losses + (not won))
-        if path is not None and is_written:
-            write_json(path, counted.to_json())
-        self._known[key] = counted
+        counted = None if self._folder is None else self._folder.count(skill, won=won)
+        if counted is None:
+            counted = self._known.get((skill.name, skill.number), skill).counted(won=won)
+        self._know([counted])
         return counted
 
-
-def read_skills(folder: Path) -> tuple[Skill, ...]:
-    """Reads all versions of all skills in a folder.
-
-    Hidden files and files of other names are left alone.
-
-    Raises:
-        SkillError: a file is damaged, is missing its partner, or is a link; or they are too many.
-    """
-    skills: list[Skill] = []
-    for inner in _entries(folder):
-        if inner.is_symlink():
-            raise _damaged(inner, "it is a link; a library has only files of its own")
-        if inner.is_dir():
-            skills += _read_versions(inner)
-        if len(skills) > MOST_SKILLS:
-            raise SkillError(f"{folder} has more than {MOST_SKILLS} skills: name another folder")
-    return tuple(skills)
+    def _know(self, skills: Iterable[Skill]) -> None:
+        self._known.update({(skill.name, skill.number): skill for skill in skills})
 
 
-def _read_versions(folder: Path) -> list[Skill]:
-    records = [
-        (int(file[1]), path)
-        for path in _entries(folder)
-        if (file := _FILE.fullmatch(path.name)) is not None and file[2] == "json"
-    ]
-    if records and not _NAME.fullmatch(folder.name):
-        raise SkillError(
-            f"{_named(folder)} is no name of a function: a skill's folder is called as its function"
-        )
-    return [_read_skill(path) for _, path in sorted(records)]
-
-
-def _read_skill(path: Path) -> Skill:
-    """Reads a version by the path of its JSON file."""
-    if path.is_symlink():
-        raise _damaged(path, "it is a link; a library has only files of its own")
-    try:
-        record = parse_json(read_regular(path, most=LONGEST_RECORD))
-    except OSError as error:
-        raise _damaged(path, error.strerror or str(error)) from error
-    except ValueError as error:
-        raise _damaged(path, "it is not JSON") from error
-    code = _read_code(path.with_suffix(".js"))
-    if not isinstance(record, dict):
-        raise _damaged(path, f"it has to be a JSON object, not {shown(record)}")
-    digest = record.pop("sha256", None)
-    if digest != sha256(code.encode()).hexdigest():
-        raise _damaged(path, f"its sha256 is not that of {path.with_suffix('.js').name}")
-    given = {"name": path.parent.name, "number": int(path.stem), "code": code}
-    if taken := given.keys() & record.keys():
-        raise _damaged(path, f"unknown key {shown(min(taken))}")
-    try:
-        return _SKILL.validate_python({**record, **given})
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(map(str, first["loc"]))
-        raise _damaged(path, f"{shown(key)}: {first['msg']}") from error
-
-
-def _read_code(path: Path) -> str:
-    if path.is_symlink():
-        raise _damaged(path, "it is a link; a library has only files of its own")
-    try:
-        code = read_regular(path, most=LONGEST_CODE).decode()
-    except OSError as error:
-        raise _damaged(path, error.strerror or str(error)) from error
-    except UnicodeDecodeError as error:
-        raise _damaged(path, "it is not UTF-8") from error
-    if not re.search(rf"\basync\s+function\s+{re.escape(path.parent.name)}\s*\(", code):
-        raise _damaged(path, f"it has no `async function {path.parent.name}(bot)`")
-    return code
-
-
-def _entries(folder: Path) -> list[Path]:
-    """What lies in a folder, hidden files left out, by name."""
-    try:
-        names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
-    except OSError as error:
-        raise _damaged(folder, error.strerror or str(error)) from error
-    return [folder / name for name in names]
-
-
-def _record_of(folder: Path, skill: Skill) -> Path:
-    return folder / skill.name / f"{skill.number}.json"
-
-
-def _damaged(path: Path, reason: str) -> SkillError:
-    return SkillError(f"the skill {_named(path)} cannot be read: {reason}")
-
-
-def _named(path: Path) -> str:
-    return printable(str(path))
+def _name_of(skill: Skill) -> str:
+    """What the function of a new skill is called, if no other skill is called so."""
+    words = re.findall(r"[A-Za-z]+", " ".join(_words(skill.option or "")))
+    first, *others = words or [""]
+    name = first + "".join(other.capitalize() for other in others)
+    # One word alone may be a word of the language.
+    return name if others and len(name) <= LONGEST_NAME else skill.name
 
 
 def _words(option: str) -> list[str]:
@@ -508,7 +334,4 @@ def _in_words(text: str) -> str:
 
 
 def _shortened(text: str) -> str:
-    return " ".join(text.split())[:500] or "A program."
-
-
-_SKILL: Final[TypeAdapter[Skill]] = TypeAdapter(Skill)
+    return " ".join(text.split())[:LONGEST_TEXT] or "A program."

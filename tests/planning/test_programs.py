@@ -44,7 +44,8 @@ class Legs:
       const call = globalThis.__call;
       delete globalThis.__call;
       let seen = call("look", []);
-      globalThis.bot = { get height() { return seen.height; }, chat: (text) => call("chat", [text]) };
+      const chat = (text) => call("chat", [text]);
+      globalThis.bot = { get height() { return seen.height; }, chat };
       globalThis.go = async (bot, ...how) => {
         const reply = call("go", how);
         seen = reply.look;

@@ -19,12 +19,12 @@ from llm_kernels.quoting import shown
 from llm_planning.environments.minecraft.option_language import MOST, Option
 from llm_planning.environments.minecraft.surroundings import sighting
 from llm_planning.execution.sandbox import CallError
-from llm_planning.execution.skills import read_skills
+from llm_planning.execution.skill_files import read_skills
 from llm_planning.names import remedy
 
 if TYPE_CHECKING:
     from llm_planning.environments.minecraft.state import State
-    from llm_planning.execution.skills import Skill
+    from llm_planning.execution.skill_files import Skill
 
 LONGEST_NAME: Final = 64
 """Characters of the name of an item."""
