@@ -306,12 +306,17 @@ async def _watched(planning: Coroutine[Any, Any, PlannerRun], engines: Engines) 
     return await running
 
 
+_TOLD = ("problems", "executions")
+"""Parts of a trace that `--json` prints: each problem, or each execution with its programs, what
+the world said of them, and its verdict."""
+
+
 def _report(outcome: Outcome, record: PlannerRun) -> dict[str, Any]:
     return {
         "success": outcome.success,
         "metrics": dict(outcome.metrics),
         "plan": list(outcome.plan),
-        **{key: outcome.trace[key] for key in ("problems",) if key in outcome.trace},
+        **{key: outcome.trace[key] for key in _TOLD if key in outcome.trace},
         "oracles": list(outcome.trace.get("oracles", ())),
         "seconds": round(record.seconds, 3),
         "usage": {
