@@ -315,7 +315,8 @@ def asks_model(spec: PlannerSpec, chosen: Chosen) -> bool:
     """Whether the run's model may be asked: no if rules or models of their own answer all roles."""
     if not (spec.roles and isinstance(chosen.planner, RoleSettings)):
         return True
-    return any(chosen.planner.assignment.of(role) == "llm" for role in spec.roles)
+    settings = chosen.planner
+    return any(settings.assignment.of(role) == "llm" for role in settings.models_roles(spec.roles))
 
 
 def fitting_domains(spec: PlannerSpec) -> list[DomainSpec]:

@@ -36,7 +36,7 @@ from llm_planning.registry import (
     find_domain,
     find_planner,
 )
-from llm_planning.roles import Engines, metered, usage_by_role
+from llm_planning.roles import Engines, RoleSettings, metered, usage_by_role
 from llm_planning.roles.oracles import tell
 from llm_planning.running import (
     REFUSALS,
@@ -237,7 +237,9 @@ def _domains_of(spec: PlannerSpec, others: Iterable[DomainSpec]) -> list[str]:
 def _default_model(prepared: Prepared) -> str:
     if not asks_model(prepared.spec, prepared.chosen):
         return "none"
-    return default_model(prepared.spec.roles, domain=prepared.domain_name)
+    settings, roles = prepared.chosen.planner, prepared.spec.roles
+    asked = settings.models_roles(roles) if isinstance(settings, RoleSettings) else roles
+    return default_model(asked, domain=prepared.domain_name)
 
 
 def _role_models(prepared: Prepared, said: Mapping[str, object]) -> dict[str, str]:

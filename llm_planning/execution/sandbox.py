@@ -10,9 +10,9 @@ import asyncio
 import importlib.util
 import json
 import math
-import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -38,15 +38,17 @@ _START_SECONDS = 60.0
 _FIRST_LINE = 1000
 _LINE = re.compile(r"<input>:(\d{1,9})")
 _LONGEST_ERROR = 500
-# Seconds in which what a process said is read after its time is up.
-_LAST_LOOK = 0.1
+# Seconds in which what a process said is read after its time is up, and in which it ends after it
+# has hung up.
+_LAST_LOOK = 0.5
 _ALONE: Final[dict[str, Any]] = {"env": {}, "cwd": "/", "start_new_session": True}
 
 _TOO_LONG = "The program ran too long and was stopped: see that every loop ends."
 _TOO_LARGE = "The program used too much memory and was stopped: see that nothing grows without end."
 _TOO_DEEP = "The program called functions too deeply: see that every recursion ends."
 _UNSETTLED = "The program waits for a promise that never settles."
-# Without memory for an error, the engine throws null or undefined.
+# Without memory for an error, the engine throws null.
+_NOTHING = "The program used too much memory, or threw nothing."
 _NO_ERROR = "The program threw a value that is no Error, or had no memory left for one."
 _CRASHED = "The program crashed the engine that runs it."
 _LEFT = "The program tried to leave its sealed process and was stopped."
@@ -55,8 +57,8 @@ _KNOWN = {
     "InternalError: out of memory": _TOO_LARGE,
     "RangeError: Maximum call stack size exceeded": _TOO_DEEP,
     "(Failed obtaining QuickJS error string. Concurrency issue?)": _NO_ERROR,
-    "undefined": _NO_ERROR,
-    "null": _NO_ERROR,
+    "a value that is no Error": _NO_ERROR,
+    "null": _NOTHING,
 }
 _BY_SIGNAL: Final[dict[int, str]] = {
     signal.SIGPROF: _TOO_LONG,
@@ -152,24 +154,27 @@ async def run_program(
     if (reason := await asyncio.to_thread(why_unsealed)) is not None:
         raise SandboxError(reason)
     program = _numbered(sources)
-    process = await asyncio.create_subprocess_exec(
-        *_command(limits, sources=len(sources), seed=seed),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        limit=4 * LONGEST_CALL,
-        **_ALONE,
-    )
+    ours, theirs = socket.socketpair()
+    try:
+        # asyncio's own processes hang when they are cancelled while they start.
+        with theirs:
+            process = subprocess.Popen(
+                _command(limits, sources=len(sources), seed=seed),
+                stdin=theirs,
+                stdout=theirs,
+                stderr=subprocess.DEVNULL,
+                **_ALONE,
+            )
+    except OSError as error:
+        ours.close()
+        raise SandboxError(f"a sealed process cannot be started: {error}") from error
     run = _Run(process, host, limits)
     try:
-        error = await run.follow(program, entry)
+        return ProgramEnd(error=await run.follow(ours, program, entry), calls=run.calls)
     finally:
-        run.kill()
-        # Its transport closes when the pipe is read to its end.
-        while await run.output.read(1 << 16):
-            pass
-        await process.wait()
-    return ProgramEnd(error=error, calls=run.calls)
+        process.kill()
+        ours.close()
+        await asyncio.shield(asyncio.to_thread(process.wait))
 
 
 @cache
@@ -183,7 +188,6 @@ def why_unsealed() -> str | None:
     if importlib.util.find_spec("_quickjs") is None:
         return "the package quickjs-ng, which runs them, is not installed"
     try:
-        os.close(os.pidfd_open(os.getpid()))
         tried = subprocess.run(
             _command(Limits(), sources=0, seed=0),
             input=_line("0"),
@@ -225,33 +229,23 @@ class _Run:
         limits: see `run_program`.
 
     Attributes:
-        output: what the process says.
-        calls: how often it called the host.
+        calls: how often the program called the host.
     """
 
-    def __init__(self, process: asyncio.subprocess.Process, host: Host, limits: Limits) -> None:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        self.output = process.stdout
+    def __init__(self, process: subprocess.Popen[bytes], host: Host, limits: Limits) -> None:
         self.calls = 0
-        self._input = process.stdin
         self._process = process
         self._host = host
         self._limits = limits
         self._seconds = limits.seconds
-        self._handle: int | None = os.pidfd_open(process.pid)
 
-    def kill(self) -> None:
-        """Ends the process, if it is not over, and with it everything that it does."""
-        # `Process.kill` would fetch the exit code, which the event loop's own watcher then misses.
-        if self._handle is not None:
-            with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._handle, signal.SIGKILL)
-            os.close(self._handle)
-            self._handle = None
-
-    async def follow(self, program: _Numbered, entry: str) -> str | None:
+    async def follow(self, ours: socket.socket, program: _Numbered, entry: str) -> str | None:
         """Passes the program to the process and answers its calls until it ends.
+
+        Args:
+            ours: this end of what connects the two.
+            program: the sources.
+            entry: see `run_program`.
 
         Returns:
             `ProgramEnd.error`.
@@ -259,11 +253,18 @@ class _Run:
         Raises:
             SandboxError: the process does not start, or cannot be sealed.
         """
+        self._output, self._input = await asyncio.open_connection(sock=ours, limit=4 * LONGEST_CALL)
+        try:
+            return await self._follow(program, entry)
+        finally:
+            self._input.transport.abort()
+
+    async def _follow(self, program: _Numbered, entry: str) -> str | None:
         self._input.write(b"".join(map(_line, [*program.texts, entry])))
         first = None
-        with suppress(TimeoutError, ValueError):
+        with suppress(TimeoutError, ValueError, ConnectionError):
             async with asyncio.timeout(_START_SECONDS):
-                first = _message(await self.output.readline())
+                first = _message(await self._output.readline())
         match first:
             case {"sealed": _}:
                 pass
@@ -311,11 +312,10 @@ class _Run:
             self._seconds = max(self._seconds - (time.monotonic() - began), _LAST_LOOK)
             if line:
                 return _message(line)
-            async with asyncio.timeout(self._seconds):
-                code = await self._process.wait()
+            code = await asyncio.to_thread(self._process.wait, _LAST_LOOK)
         except TimeoutError:
             raise _OverError(_TOO_LONG) from None
-        except ValueError:
+        except (ValueError, subprocess.TimeoutExpired):
             raise _OverError(_LEFT) from None
         raise _OverError(_BY_SIGNAL.get(-code, _LEFT))
 
@@ -326,15 +326,17 @@ class _Run:
             TimeoutError: there is none in the time that is left.
             ValueError: it is longer than a message can be.
         """
-        try:
-            async with asyncio.timeout(self._seconds):
-                with suppress(ConnectionError):
+        with suppress(ConnectionError):
+            try:
+                async with asyncio.timeout(self._seconds):
                     await self._input.drain()
-                return await self.output.readline()
-        except TimeoutError:
-            # Time also passes while other work holds up this event loop. What came by now counts.
-            async with asyncio.timeout(_LAST_LOOK):
-                return await self.output.readline()
+                    return await self._output.readline()
+            except TimeoutError:
+                # Time also passes while other work holds up this event loop. What came by now
+                # counts.
+                async with asyncio.timeout(_LAST_LOOK):
+                    return await self._output.readline()
+        return b""
 
 
 @dataclass(frozen=True, slots=True)

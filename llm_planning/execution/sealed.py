@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 WRAPPER = r"""
 (function () {
   "use strict";
-  const { __say: say, __end: end, Error, TypeError, RangeError, InternalError, String } =
-    globalThis;
+  const { __say: say, __end: end, Error, TypeError, RangeError, String } = globalThis;
   const { parse, stringify } = JSON;
   const { isArray } = Array;
   const { isFinite } = Number;
+  const { isError } = Error;
   const of = (method) => Function.prototype.call.bind(method);
   const cut = of(String.prototype.slice);
   const isWhole = of(String.prototype.isWellFormed);
@@ -39,6 +39,8 @@ WRAPPER = r"""
                       "WebAssembly", "WeakRef", "FinalizationRegistry", "gc"]) {
     delete globalThis[name];
   }
+  // It shows the functions that called, those of this text too.
+  delete Error.prepareStackTrace;
 
   function plain(key, value) {
     if (!isWhole(key) || (typeof value === "string" && !isWhole(value))) {
@@ -83,19 +85,17 @@ WRAPPER = r"""
   };
 
   function told(thrown) {
-    let text = "undefined", stack = "";
+    let text = "a value that is no Error", stack = "";
     try {
-      if (thrown instanceof Error) {
+      if (thrown === undefined || thrown === null) {
+        text = "null";
+      } else if (isError(thrown)) {
         text = String(thrown);
         stack = String(thrown.stack);
       } else {
-        text = typeof thrown === "string" ? thrown : String(stringify(thrown));
+        text = typeof thrown === "string" ? thrown : stringify(thrown) ?? text;
       }
-    } catch (again) {
-      if (again === null || again instanceof InternalError) {
-        text = "InternalError: out of memory";
-      }
-    }
+    } catch {}
     const said = whole(cut(text, 0, 2000)), where = whole(cut(stack, 0, 2000));
     return `{"end":[${stringify(said)},${stringify(where)}]}`;
   }

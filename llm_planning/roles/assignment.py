@@ -154,6 +154,10 @@ class RoleSettings(Settings):
         """
         return read_roles(self.roles, known=self.known_roles)
 
+    def models_roles(self, roles: Sequence[str]) -> tuple[str, ...]:
+        """Those of a planner's roles that a model answers if nobody else is named."""
+        return tuple(roles)
+
     def errors_of(self, role: str, *, opened: Collection[str]) -> Errors | None:
         """How the domain's rules err in a role; None if a model answers it.
 

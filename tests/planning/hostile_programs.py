@@ -8,7 +8,8 @@ from llm_planning.execution import sandbox
 
 LONG, LARGE, DEEP = sandbox._TOO_LONG, sandbox._TOO_LARGE, sandbox._TOO_DEEP
 UNSETTLED, LEFT, CRASHED = sandbox._UNSETTLED, sandbox._LEFT, sandbox._CRASHED
-NO_ERROR = sandbox._NO_ERROR
+NO_ERROR, NOTHING = sandbox._NO_ERROR, sandbox._NOTHING
+MEMORY_ENDS = (LARGE, NOTHING, NO_ERROR)
 CALLS = "The program made more than 20 calls and was stopped."
 
 PRELUDE = """
@@ -45,7 +46,10 @@ LOOPS = {
         "const f = () => Promise.resolve().then(f); await f();",
         (LONG, LARGE, UNSETTLED),
     ),
-    "microtasks that nobody awaits": ("const f = () => Promise.resolve().then(f); f();", LONG),
+    "microtasks that nobody awaits": (
+        "const f = () => Promise.resolve().then(f); f();",
+        (LONG, None),
+    ),
     "queue of microtasks": ("const f = () => queueMicrotask(f); f();", LONG),
     "awaiting without end": ("for (;;) await null;", LONG),
     "thenable that asks again": ("await { then(f) { f(this) } };", LONG),
@@ -81,7 +85,7 @@ LOOPS = {
     ),
     "stack that never ends": (
         "Error.prepareStackTrace = () => { for (;;); }; throw new Error('x');",
-        LONG,
+        "Error: x",
     ),
 }
 
@@ -111,7 +115,7 @@ REGEX_AND_STRINGS = {
     "strings joined": ("new Array(2 ** 25).join('0123456789');", (LARGE, LONG, "RangeError")),
     "replaced by more": (
         "let s = 'aa'; for (;;) s = s.replaceAll('a', 'aaaaaaaa');",
-        (LARGE, "RangeError"),
+        (LARGE, LONG, "RangeError"),
     ),
     "template": ("let s = 'x'; for (;;) s = `${s}${s}${s}`;", (LARGE, "RangeError")),
     "numbers as text": ("(2n ** 2000000n).toString().length;", "RangeError: BigInt is too large"),
@@ -123,8 +127,8 @@ REGEX_AND_STRINGS = {
 }
 
 MEMORY = {
-    "array": ("const a = []; for (;;) a.push('x'.repeat(1000) + a.length);", LARGE),
-    "numbers": ("const a = []; for (;;) a.push(a.length);", (LARGE, LONG)),
+    "array": ("const a = []; for (;;) a.push('x'.repeat(1000) + a.length);", (LARGE, NOTHING)),
+    "numbers": ("const a = []; for (;;) a.push(a.length);", (*MEMORY_ENDS, LONG)),
     "array of a size": ("new Array(2 ** 31).fill(1);", (LARGE, LONG, "RangeError")),
     "buffer": ("new ArrayBuffer(2 ** 30);", LARGE),
     "buffers": ("const a = []; for (;;) a.push(new ArrayBuffer(1 << 20));", LARGE),
@@ -133,22 +137,22 @@ MEMORY = {
         (LARGE, "RangeError"),
     ),
     "numbers in an array": ("new Float64Array(2 ** 27);", LARGE),
-    "map": ("const m = new Map(); for (let i = 0; ; i++) m.set(i, {});", (LARGE, LONG)),
+    "map": ("const m = new Map(); for (let i = 0; ; i++) m.set(i, {});", (*MEMORY_ENDS, LONG)),
     "set of texts": (
         "const s = new Set(); for (let i = 0; ; i++) s.add('key' + i);",
-        (LARGE, LONG),
+        (*MEMORY_ENDS, LONG),
     ),
-    "properties": ("const o = {}; for (let i = 0; ; i++) o['key' + i] = i;", (LARGE, NO_ERROR)),
-    "global names": ("for (let i = 0; ; i++) globalThis['key' + i] = i;", (LARGE, NO_ERROR)),
-    "symbols": ("const a = []; for (;;) a.push(Symbol('x'.repeat(100)));", (LARGE, LONG)),
-    "registered symbols": ("for (let i = 0; ; i++) Symbol.for('key' + i);", (LARGE, LONG)),
-    "closures": ("let f = () => 1; for (;;) { const g = f; f = () => g; }", (LARGE, LONG)),
-    "linked list": ("let o = null; for (;;) o = { o };", (LARGE, LONG)),
-    "promises": ("const a = []; for (;;) a.push(new Promise(() => 0));", (LARGE, LONG)),
-    "jobs": ("for (;;) Promise.resolve().then(() => 0);", (LARGE, LONG)),
+    "properties": ("const o = {}; for (let i = 0; ; i++) o['key' + i] = i;", MEMORY_ENDS),
+    "global names": ("for (let i = 0; ; i++) globalThis['key' + i] = i;", MEMORY_ENDS),
+    "symbols": ("const a = []; for (;;) a.push(Symbol('x'.repeat(100)));", (*MEMORY_ENDS, LONG)),
+    "registered symbols": ("for (let i = 0; ; i++) Symbol.for('key' + i);", (*MEMORY_ENDS, LONG)),
+    "closures": ("let f = () => 1; for (;;) { const g = f; f = () => g; }", (*MEMORY_ENDS, LONG)),
+    "linked list": ("let o = null; for (;;) o = { o };", (*MEMORY_ENDS, LONG)),
+    "promises": ("const a = []; for (;;) a.push(new Promise(() => 0));", (*MEMORY_ENDS, LONG)),
+    "jobs": ("for (;;) Promise.resolve().then(() => 0);", (*MEMORY_ENDS, LONG)),
     "functions from text": (
         "const a = []; for (let i = 0; ; i++) a.push(new Function('return ' + i));",
-        (LARGE, LONG),
+        (*MEMORY_ENDS, LONG),
     ),
     "big integer": ("2n ** (2n ** 40n);", (LARGE, "RangeError")),
     "shifted integer": ("1n << (1n << 30n);", (LARGE, "RangeError")),
@@ -158,16 +162,16 @@ MEMORY = {
     ),
     "memory kept while told": (
         "globalThis.a = []; try { for (;;) a.push('x'.repeat(100) + a.length) } finally { a.push(1) }",
-        LARGE,
+        MEMORY_ENDS,
     ),
     "spread": (
         "const a = new Array(1e6).fill(1); Math.max(...a, ...a, ...a);",
         (DEEP, LARGE, "RangeError", None),
     ),
-    "concatenated": ("let a = [1]; for (;;) a = a.concat(a);", (LARGE, LONG)),
+    "concatenated": ("let a = [1]; for (;;) a = a.concat(a);", (*MEMORY_ENDS, LONG)),
     "generators": (
         "const a = []; for (;;) { const g = (function* () { yield 1 })(); g.next(); a.push(g); }",
-        (LARGE, LONG),
+        (*MEMORY_ENDS, LONG),
     ),
 }
 
@@ -177,7 +181,7 @@ DEPTH = {
     "recursion that is awaited": ("const f = async () => { await f() }; await f();", (DEEP, LARGE)),
     "recursion after waiting": (
         "const f = async () => { await null; await f() }; await f();",
-        (LARGE, LONG),
+        (*MEMORY_ENDS, LONG),
     ),
     "recursion that catches": (
         "const f = () => { try { f() } catch { f() } }; f();",
@@ -187,7 +191,7 @@ DEPTH = {
     "recursion in a proxy": ("const p = new Proxy({}, { get: (t, k, r) => r[k] }); p.x;", DEEP),
     "recursion of prototypes": (
         "let o = {}; for (let i = 0; i < 1e5; i++) o = Object.create(o); o.x;",
-        (None, LARGE, DEEP),
+        (None, *MEMORY_ENDS, DEEP),
     ),
     "recursion of toString": (
         "const a = []; a[0] = { toString: () => `${a}` + a[0] }; `${a}`;",
@@ -218,7 +222,7 @@ DEPTH = {
     ),
     "long chain of proxies": (
         "let p = {}; for (let i = 0; i < 1e5; i++) p = new Proxy(p, {}); p.x;",
-        (DEEP, LARGE, None),
+        (DEEP, *MEMORY_ENDS, None),
     ),
     "flat of deep": ("let o = []; for (let i = 0; i < 3e4; i++) o = [o]; o.flat(Infinity);", DEEP),
 }
@@ -291,7 +295,7 @@ ESCAPES = {
         "Error.prepareStackTrace = (e, sites) => sites.map((site) => site.getFunction());"
         "const found = [];"
         "try { await mine(bot, { toJSON() { found.push(...new Error('x').stack); return 1 } }) } catch {}"
-        "for (const f of found) if (typeof f === 'function' && f !== main && f !== mine) { try { f('{\"end\":null}') } catch {} }"
+        "for (const f of [...found]) if (typeof f === 'function') escaped(f);"
         "throw new Error('kept');",
         "Error: kept",
     ),
@@ -409,8 +413,8 @@ VALUES = {
     ),
     "long error": ("throw new Error('x'.repeat(1e5));", "Error: xxxx"),
     "no argument": ("await mine(bot, undefined, null); await mine();", None),
-    "thrown null": ("throw null;", NO_ERROR),
-    "thrown undefined": ("throw undefined;", NO_ERROR),
+    "thrown null": ("throw null;", NOTHING),
+    "thrown undefined": ("throw undefined;", NOTHING),
     "thrown text": ("throw 'nothing to mine';", "nothing to mine"),
     "thrown object": ("throw { reason: 'lava' };", '{"reason":"lava"}'),
     "thrown symbol": ("throw Symbol('x');", NO_ERROR),
@@ -635,10 +639,22 @@ LIES = {
 
 def javascript():
     """Every JavaScript program: name -> (source, verdict)."""
-    groups = [LOOPS, REGEX_AND_STRINGS, MEMORY, DEPTH, ESCAPES, VALUES, PROMISES]
-    for group in groups:
-        for name, (body, verdict) in group.items():
-            yield name, f"async function main(bot) {{\n{body}\n}}", verdict
+    groups = {
+        "loop": LOOPS,
+        "text": REGEX_AND_STRINGS,
+        "memory": MEMORY,
+        "depth": DEPTH,
+        "escape": ESCAPES,
+        "value": VALUES,
+        "promise": PROMISES,
+    }
+    for kind, group in groups.items():
+        for name, (body, said) in group.items():
+            verdict = said
+            if kind == "memory":
+                # A slow machine needs longer to fill it than a program may take.
+                verdict = (*(said if isinstance(said, tuple) else (said,)), LONG)
+            yield f"{kind}: {name}", f"async function main(bot) {{\n{body}\n}}", verdict
     for name, (source, verdict) in SCRIPTS.items():
         yield f"script: {name}", source, verdict
 

@@ -227,7 +227,7 @@ def test_settings_from_texts():
     [
         ({"gama": 0.9}, r"unknown setting 'gama'; did you mean gamma\?"),
         ({"iters": 3}, r"unknown setting 'iters'; did you mean iter\?"),
-        ({"depth": 3}, r"unknown setting 'depth'.*known: c, d, "),
+        ({"depth": 3}, r"unknown setting 'depth'.*known: attempts, c, d, "),
         ({"k": "many"}, r"setting k='many' is not possible: .*integer"),
         ({"k": 0}, r"setting k=0 is not possible: .*greater than or equal to 1"),
         ({"iter": 0}, r"setting iter=0 is not possible"),

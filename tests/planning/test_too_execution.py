@@ -147,10 +147,12 @@ async def test_algorithm_2_refines_a_program_by_its_feedback(tmp_path):
     assert "There was no attempt yet." in codes[0]
     assert wrong in codes[1]
     assert first["feedback"] in codes[1]
-    assert (tmp_path / "chopLogs" / "1.js").read_text() == right
-    record = json.loads((tmp_path / "chopLogs" / "1.json").read_text())
+    # A skill is called after its option.
+    assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {"mineOakLog"}
+    kept = (tmp_path / "mineOakLog" / "1.js").read_text()
+    assert "await mineBlock(bot, 'oak_log', 3);" in kept
+    record = json.loads((tmp_path / "mineOakLog" / "1.json").read_text())
     assert (record["option"], record["wins"]) == ("mine 3 oak_log", 1)
-    assert not (tmp_path / "chop").exists()
     assert outcome.metrics["execution_calls"] == 4
     assert outcome.metrics["planning_calls"] == 1
 

@@ -15,7 +15,7 @@ from llm_planning.environments.minecraft.domain import Minecraft
 from llm_planning.planners.tree_of_options.search import scalar_reward, weights
 from llm_planning.planners.tree_of_options.settings import OptionSearchSettings
 from llm_planning.planners.tree_of_options.specs import SPECS
-from llm_planning.roles import Engines
+from llm_planning.roles import Engines, metered
 from llm_planning.specs import Problem
 from llm_serving.errors import ServingError
 from llm_serving.scripted import ScriptedEngine
@@ -270,9 +270,9 @@ async def test_concurrent_plans_do_not_mix():
     engine = ScriptedEngine(world, delay=lambda _: 0.001)
     spec = PLANNERS["too"]
     settings = spec.settings.read(SETTINGS)
-    outcomes = await asyncio.gather(
-        *(spec.run(PROBLEM, engines=Engines(engine), settings=settings, seed=0) for _ in range(8))
-    )
+    one = partial(spec.run, PROBLEM, settings=settings, seed=0)
+    # Each run has meters of its own, because its costs are among its metrics.
+    outcomes = await asyncio.gather(*(one(engines=metered(Engines(engine))) for _ in range(8)))
     assert all(outcome == outcomes[0] for outcome in outcomes)
     assert engine.counters.roles["propose"].calls == 8 * 3
 

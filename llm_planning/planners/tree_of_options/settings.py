@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from pydantic import Field
 
 from llm_planning.roles import RoleSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 ROLES = ("propose", "feasibility", "repair", "dynamics", "reward", "termination", "decompose")
 """The roles that ToO or one of its baselines asks for a plan."""
@@ -54,6 +57,11 @@ class ExecutionSettings(PromptSettings):
     attempts: int = Field(30, ge=1)
     executions: int = Field(1, ge=1)
     skills: str = "seeded"
+
+    def models_roles(self, roles: Sequence[str]) -> tuple[str, ...]:
+        """All, if a model writes programs; otherwise those of planning."""
+        silent = () if self.execution == "programs" else EXECUTION_ROLES
+        return tuple(role for role in roles if role not in silent)
 
 
 class ChainSettings(ExecutionSettings):

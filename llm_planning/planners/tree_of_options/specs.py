@@ -120,7 +120,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         summary="ReAct without options: proposes one action of one unit and takes it, in turn",
         settings=ExecutionSettings,
         run=react_action,
-        roles=("propose",),
+        roles=("propose", *EXECUTION_ROLES),
         needs=(_NAMES_OPTIONS, Need("in_units", "has actions of one unit")),
     ),
     _Spec(
