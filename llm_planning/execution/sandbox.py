@@ -158,10 +158,10 @@ async def run_program(
     try:
         # asyncio's own processes hang when they are cancelled while they start.
         with theirs:
-            process = subprocess.Popen(
+            process = subprocess.Popen(  # noqa: ASYNC220 - it starts in a millisecond
                 _command(limits, sources=len(sources), seed=seed),
-                stdin=theirs,
-                stdout=theirs,
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
                 stderr=subprocess.DEVNULL,
                 **_ALONE,
             )

@@ -17,6 +17,7 @@ from llm_planning.planners.tree_of_options.rules import approach, is_shown
 from llm_planning.planners.tree_of_options.settings import ExecutionSettings
 from llm_planning.planners.tree_of_options.specs import SPECS
 from llm_planning.planners.tree_of_options.states import OptionState, PolicyQuestion
+from llm_planning.registry import find_domain
 from llm_planning.roles import Engines
 from llm_planning.settings import SettingsError
 from llm_planning.specs import Problem
@@ -273,6 +274,23 @@ async def test_programs_without_a_seal_are_refused_in_one_line(monkeypatch, capl
     assert outcome.success
     (line,) = caplog.messages
     assert line == "no seccomp here; options are executed as verbs (execution=direct)"
+
+
+async def test_a_world_without_primitives_refuses_programs_and_has_verbs_for_skills(caplog):
+    spec = PLANNERS["too-plus"]
+    world = find_domain("blocksworld").open("hard", find_domain("blocksworld").settings())
+    problem = Problem(domain="blocksworld", task="hard", world=world)
+
+    def plan(**settings):
+        read = spec.settings.read({"roles": "rules", **settings})
+        return spec.run(problem, engines=Engines(EncoderEngine()), settings=read, seed=0)
+
+    with pytest.raises(SettingsError, match=r"^execution=programs: .* no `primitives`"):
+        await plan(execution="programs")
+    assert (await plan()).success
+    assert caplog.messages == [
+        "this domain has no `primitives`; options are executed as verbs (execution=direct)"
+    ]
 
 
 @sealed

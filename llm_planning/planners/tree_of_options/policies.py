@@ -15,8 +15,9 @@ from llm_planning.domain import A, S
 from llm_planning.execution.programs import Feedback as Done
 from llm_planning.execution.programs import Primitives, called_in, carry_out
 from llm_planning.execution.sandbox import why_unsealed
+from llm_planning.execution.skill_files import Skill, SkillError
 from llm_planning.execution.skills import Policy as LibraryPolicy
-from llm_planning.execution.skills import Skill, SkillError, SkillLibrary
+from llm_planning.execution.skills import SkillLibrary
 from llm_planning.planners.tree_of_options.rules import approach, is_shown
 from llm_planning.settings import SettingsError
 
@@ -238,15 +239,16 @@ async def policies_of(
     """
     if settings.execution == "direct":
         return Verbs(ask)
-    if (reason := why_unsealed()) is not None:
+    primitives = getattr(domain, "primitives", None)
+    if primitives is None and settings.execution == "programs":
+        raise SettingsError(
+            "execution=programs: this domain has no `primitives`, so no program can act in it; set "
+            "execution=direct"
+        )
+    reason = "this domain has no `primitives`" if primitives is None else why_unsealed()
+    if primitives is None or reason is not None:
         logger.warning("%s; options are executed as verbs (execution=direct)", reason)
         return Verbs(ask)
-    primitives = getattr(domain, "primitives", None)
-    if primitives is None:
-        raise SettingsError(
-            f"execution={settings.execution}: this domain has no `primitives`, so no program can "
-            "act in it; set execution=direct"
-        )
     own = settings.skills not in {"seeded", "none"}
     try:
         library = SkillLibrary.open(
