@@ -165,10 +165,10 @@ class SkillLibrary:
 
         Similarity alone takes options of one item for each other, such as killing a cow for milking
         it. So a skill whose recorded option fits comes first: without its numbers, it has to be the
-        option, or the option's first words, and the skill must not have lost more often than it
-        won. The longest recorded option is taken; of equal ones the one with the same numbers, then
-        the one with the most wins less losses. If none fits, it is the skill whose description is
-        nearest.
+        option, or the option's first words. Of several, those that lost more often than they won
+        come last. Then the longest recorded option is taken; of equal ones the one with the same
+        numbers, then the one with the most wins less losses. If none fits, it is the skill whose
+        description is nearest.
 
         A skill with a recorded option is called with the arguments of the option, so `NAME(bot,
         "iron_ore", 3)`; any other one with `bot` alone.
@@ -182,14 +182,19 @@ class SkillLibrary:
         """
         words = _words(str(option))
         fitting = [
-            (len(recorded), skill.option == str(option), skill.wins - skill.losses, skill)
+            (
+                skill.wins >= skill.losses,
+                len(recorded),
+                skill.option == str(option),
+                skill.wins - skill.losses,
+                skill,
+            )
             for skill in self.skills
             if skill.option is not None
-            and skill.wins >= skill.losses
             and (recorded := _words(skill.option)) == words[: len(recorded)]
         ]
         if fitting:
-            skill = max(fitting, key=lambda one: one[:3])[3]
+            *_, skill = max(fitting, key=lambda one: one[:-1])
         else:
             found = await self.nearest(str(option), 1)
             if not found:
