@@ -20,6 +20,7 @@ import typer
 from rich.table import Table
 
 from llm_kernels.memory import total_memory
+from llm_planning.execution.sandbox import why_unsealed
 from llm_planning.model_configs import configured_models
 from llm_serving.errors import UnsupportedEngineError
 from llm_serving.models.bundled import bundled_folder
@@ -112,6 +113,7 @@ def examine() -> list[Check]:
         _check_vllm(),
         *(_check_package(name, purpose) for name, purpose in _PACKAGES.items()),
         *_check_torchvision(),
+        _check_programs(),
         _check_cache_folder(),
         *(_check_bundled(model) for model in CATALOGUE.values()),
         _check_fit(gpu),
@@ -188,6 +190,14 @@ def _check_package(name: str, purpose: str) -> Check:
     if not purpose:
         return Check(name, "missing", "not installed", _setup("cpu"))
     return Check(name, "warning", f"not installed: no {purpose}", _pip("install", name))
+
+
+def _check_programs() -> Check:
+    reason = why_unsealed()
+    if reason is None:
+        return Check("programs", "ok", "run in a sealed process")
+    remedy = "options are executed as verbs; docs/execution.md says what a seal takes"
+    return Check("programs", "warning", f"refused: {reason}", remedy)
 
 
 def _check_torchvision() -> list[Check]:
