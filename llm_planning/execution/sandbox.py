@@ -154,7 +154,10 @@ async def run_program(
     if (reason := await asyncio.to_thread(why_unsealed)) is not None:
         raise SandboxError(reason)
     program = _numbered(sources)
-    ours, theirs = socket.socketpair()
+    try:
+        ours, theirs = socket.socketpair()
+    except OSError as error:
+        raise SandboxError(f"a sealed process cannot be started: {error}") from error
     try:
         # asyncio's own processes hang when they are cancelled while they start.
         with theirs:

@@ -156,7 +156,8 @@ def drop_capabilities() -> bool:
 
 def space_taken() -> int:
     """Bytes of address space of this process."""
-    with open("/proc/self/statm", encoding="ascii") as file:
+    # As bytes: an encoding would be loaded from a folder that the user may not be able to read.
+    with open("/proc/self/statm", "rb") as file:
         return int(file.read().split()[0]) * resource.getpagesize()
 
 

@@ -4,7 +4,6 @@ Python stands for an engine that a program has taken over: it may do whatever th
 started in place of `sealed.serve` and is not part of what the package installs.
 """
 
-import codecs
 import ctypes
 import json
 import mmap
@@ -21,8 +20,6 @@ import seal
 import sealed
 
 NOBODY = 65534
-
-codecs.lookup("ascii")  # nobody may not read that folder either
 
 # What attacks need is loaded before the seal.
 TOOLS = {
