@@ -17,6 +17,7 @@ from llm_planning.environments.minecraft.option_language import (
 )
 from llm_planning.environments.minecraft.option_rules import CraftMode, OptionRules, holds, needed
 from llm_planning.environments.minecraft.option_steps import Stations, StepsBefore, unequipped
+from llm_planning.environments.minecraft.option_verbs import NAMES
 from llm_planning.environments.minecraft.option_world import OptionWorld
 from llm_planning.environments.minecraft.primitives import MinecraftPrimitives
 from llm_planning.environments.minecraft.rulebook import game_rules
@@ -111,16 +112,10 @@ class Minecraft(Domain[State, Option]):
 
     def actions(self, state: State) -> Sequence[Option]:
         """The feasible options in `QUANTITIES`, without finds and equips that are done already."""
-        candidates = [
-            Option(verb, quantity, item)
-            for verb in VERBS
-            for item in OBJECTS
-            for quantity in (QUANTITIES if verb in {"mine", "smelt"} else QUANTITIES[:1])
-        ]
         world = self.world
         return [
             option
-            for option in candidates
+            for option in _candidates(self.options)
             if world.feasible(state, option) is None
             and not (option.verb in {"find", "equip"} and world.done(state, option))
         ]
@@ -276,6 +271,19 @@ def _language(vocabulary: Vocabulary) -> tuple[OptionGrammar, ChangeModel]:
 @cache
 def _rules(options: CraftMode) -> OptionRules:
     return OptionRules(game_rules(), options=options)
+
+
+@cache
+def _candidates(options: CraftMode) -> tuple[Option, ...]:
+    """Whatever is an action in some state, and little else: a search lists actions all the time."""
+    named = {verb: names(_rules(options)) for verb, names in NAMES.items()}
+    return tuple(
+        Option(verb, quantity, item)
+        for verb in VERBS
+        for item in OBJECTS
+        if item in named.get(verb, OBJECTS)
+        for quantity in (QUANTITIES if verb in {"mine", "smelt"} else QUANTITIES[:1])
+    )
 
 
 @cache
