@@ -92,7 +92,8 @@ def _written(place: Place, call: Call) -> set[str]:
         for value in call.given.get(one.name, ())
     ]
     settings = call.given.get("settings", ())
-    named += [value.removeprefix("save=") for value in settings if value.startswith("save=")]
+    parted = (one.partition("=") for one in settings)
+    named += [value for key, _, value in parted if key in _WRITTEN_SETTINGS]
     if call.command == "sweep run":
         named.append("sweeps")
     return targets_of(place, named)
@@ -166,7 +167,8 @@ def _values(line: str) -> Iterator[Spec]:
             yield Spec(name, call.command, "value", (line, one.name, value))
 
 
-_PATH_SETTINGS = frozenset({"save", "roles", "game", "games", "pddl"})
+_WRITTEN_SETTINGS = frozenset({"save", "skills", "effects"})
+_PATH_SETTINGS = frozenset({"save", "roles", "game", "games", "pddl", "skills", "effects"})
 _ODD_SETTINGS = ("empty", "nul", "newline", "escape", "markup", "surrogate", "tilde", "long")
 
 

@@ -80,6 +80,12 @@ CALLS: tuple[str, ...] = (
     "run too --model none --task cook-meat --set roles=roles.yaml --set k=2 --set d=2 --set iter=2",
     "run drip --domain blocksworld --task section-4.1.4 --model none --set roles=roles.yaml --json",
     "run drip-plus --domain blocksworld --task section-4.1.4 --model none --set roles=rules",
+    f"run too-plus {_TOO} --set execution=programs --set attempts=2 --set refinements=1 "
+    "--set skills=library --set effects=effects --json",
+    f"run cot {_TOO.replace(' --set k=2', '').replace(' --set iter=2', '')} --set chain=composed "
+    "--set executions=2 --set execution=skills --set skills=none",
+    "run drip-react --domain minecraft --task cook-meat --model none --set roles=rules "
+    "--set execution=programs --set tries=1 --set moves=2 --set skills=library",
     f"run uct {_GAME} --trace trace.jsonl",
     f"run puct {_GAME} --set prior=uniform --no-cache",
     f"run mc-dml-uct {_GAME.replace('simulations=2', 'simulations_per_action=1')} --json",

@@ -118,6 +118,14 @@ _READ_ADAPTER = (
     "models fetch {}/adapter --json",
     "run too --task cook-meat --set roles=rules --model smollm2-135m-instruct+{}/adapter",
 )
+_OPTIONS = (
+    "run too-plus --model none --task cook-meat --set roles=rules --set k=2 --set d=2 --set iter=2"
+)
+_READ_SKILLS = (
+    f"{_OPTIONS} --set execution=skills --set attempts=2 --set skills={{}}",
+    f"{_OPTIONS} --set execution=programs --set attempts=2 --set skills={{}} --json",
+)
+_READ_EFFECTS = (f"{_OPTIONS} --set execution=direct --set effects={{}}",)
 _READ_CACHE = ("cache show", "cache show --json", "cache clear --yes", _PLAY)
 _READ_VECTORS = ("index build entries.txt --out built", "index search index stool", *_READ_CACHE)
 
@@ -182,6 +190,12 @@ FORMATS: tuple[Format, ...] = (
     Format("problem of blocks", "blocks/instance-1.pddl", PDDL, _READ_BLOCKS[:1]),
     Format("problems of blocks: a file", "blocks", PDDL, _READ_BLOCKS, inside="*.pddl"),
     Format("home", "flat.yaml", YAML, _READ_HOME),
+    Format("skill: its program", "library", ANY_FILE, _READ_SKILLS, inside="*/1.js"),
+    Format("skill: what is known of it", "library", JSON, _READ_SKILLS, inside="*/1.json"),
+    Format("skill: its folder", "library", FOLDER, _READ_SKILLS, inside="*Item"),
+    Format("folder of skills", "library", FOLDER, _READ_SKILLS),
+    Format("effects", "effects", JSON, _READ_EFFECTS, inside="effects.json"),
+    Format("folder of effects", "effects", FOLDER, _READ_EFFECTS),
     Format("cache of answers", "responses.sqlite", ANY_FILE, _READ_CACHE, in_cache=True),
     Format("cache of vectors", "vectors.sqlite", ANY_FILE, _READ_VECTORS, in_cache=True),
     Format(

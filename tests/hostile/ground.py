@@ -131,7 +131,7 @@ TEXT_GOODS = {
 }
 """Good files that are texts."""
 
-FOLDERS = ("engine", "trojan", "story", "blocks", "encoder", "recorded", "taught")
+FOLDERS = ("engine", "trojan", "story", "blocks", "encoder", "recorded", "taught", "library")
 """Good folders, whose files belong together."""
 
 MADE_GOODS: dict[str, tuple[str, ...]] = {
@@ -140,6 +140,10 @@ MADE_GOODS: dict[str, tuple[str, ...]] = {
     "saved.json": (
         "run xenon --model none --task wood --set prior=table12 --set plans=0 --set steps=6 "
         "--set save=saved.json",
+    ),
+    "effects": (
+        "run too-plus --model none --task cook-meat --set roles=rules --set k=2 --set d=2 "
+        "--set iter=2 --set execution=direct --set effects=effects",
     ),
     "filled": (
         "run uct --model none --task trap-door --set moves=1 --set simulations=2",
@@ -165,6 +169,7 @@ class Ground:
 
     def prepare(self) -> None:
         """Writes the good texts and links the models; `MADE_GOODS` are the caller's to make."""
+        from llm_planning.environments import minecraft
         from llm_serving.models import CATALOGUE, cache_folder, resolve
         from llm_serving.models.folders import is_complete
 
@@ -180,6 +185,9 @@ class Ground:
         make_ledger(self.goods / "recorded")
         taught = self.goods / "taught"
         make_adapter(taught / "adapter", base=taught / "base", called="taught/base")
+        for name in ("mineItem", "cookMeat"):
+            skill = Path(minecraft.__file__).parent / "skills" / name
+            shutil.copytree(skill, self.goods / "library" / name)
         encoder = resolve("all-minilm-l6-v2").path
         models = self.root / "models"
         models.mkdir()

@@ -37,7 +37,7 @@ class CarryingSettings(RoleSettings):
 
     execution: Execution = "direct"
     tries: int = Field(5, ge=1)
-    skills: str = "seeded"
+    skills: str = Field("seeded", min_length=1)
 
     def models_roles(self, roles: Sequence[str]) -> tuple[str, ...]:
         """Those that are asked: the world answers `apply` itself where programs act in it."""

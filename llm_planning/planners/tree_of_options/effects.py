@@ -121,7 +121,7 @@ class EffectStore:
         self._lock = FileLock(folder / ".lock")
         try:
             make_folder(folder)
-        except OSError as error:
+        except (OSError, ValueError) as error:  # a name with a zero byte is a ValueError
             raise SettingsError(f"effects={folder}: the folder cannot be made: {error}") from error
 
     def read(self, domain: Any) -> dict[Any, tuple[Any, Any]]:  # noqa: ANN401 - any `OptionDomain`
