@@ -29,9 +29,11 @@ def test_a_file_too_many_or_too_few_is_named(check, tmp_path):
         archive.writestr("some.dist-info/licenses/LICENSE", "text")
         archive.writestr("llm_planning/a.py", "")
     check.check_wheel(wheel, {"llm_planning/a.py", "README.md"})
-    with pytest.raises(check.ReleaseError, match="lacks llm_planning/configs/b.yaml"):
+    with pytest.raises(check.ReleaseError, match=r"lacks llm_planning/configs/b\.yaml"):
         check.check_wheel(wheel, {"llm_planning/a.py", "configs/b.yaml"})
-    with pytest.raises(check.ReleaseError, match="has llm_planning/a.py, which git does not know"):
+    with pytest.raises(
+        check.ReleaseError, match=r"has llm_planning/a\.py, which git does not know"
+    ):
         check.check_wheel(wheel, set())
     source = tmp_path / "some.tar.gz"
     with tarfile.open(source, "w:gz") as archive:
