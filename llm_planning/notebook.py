@@ -93,15 +93,24 @@ def searched_tree(root: Node[Any, Any]) -> Branch:
 def traced_tree(trace: Mapping[str, Any]) -> Branch | None:
     """The tree in the trace of an outcome: of options, of subtasks, or of moves; None without."""
     tree = trace.get("tree")
-    if isinstance(tree, dict) and "edges" in tree:
+    if isinstance(tree, dict) and {"visits", "value", "edges"} <= tree.keys():
         return _option_branch({"option": "search tree", **tree}, 0)
     if isinstance(tree, dict) and "attempts" in tree:
         return _subtask_branch(tree, 0)
-    moves = [move for move in trace.get("moves", ()) if move.get("options")]
+    told = trace.get("moves")
+    moves = [move for move in (told if isinstance(told, list) else []) if _is_searched(move)]
     if not moves:
         return None
     branches = tuple(_move_branch(move) for move in moves)
     return Branch(label="search before every move", note=f"{len(moves)} moves", below=branches)
+
+
+def _is_searched(move: object) -> bool:
+    """Whether a search counted the options of a move; a policy's have no visits."""
+    options = move.get("options") if isinstance(move, dict) else None
+    return bool(options) and all(
+        isinstance(one, dict) and {"action", "N", "Q"} <= one.keys() for one in options
+    )
 
 
 def _option_branch(edge: Mapping[str, Any], depth: int) -> Branch:

@@ -168,6 +168,23 @@ async def test_a_planners_tree_is_in_its_outcome(planner, settings, words):
     assert all(page.text.count(str(action)) >= 2 for action in said.plan)
 
 
+@pytest.mark.parametrize(
+    "trace",
+    [
+        {"moves": 3},
+        {"moves": ["up"]},
+        {"moves": [{"action": "up"}]},
+        {"moves": [{"action": "up", "options": [{"action": "up", "prior": 0.5}]}]},
+        {"tree": "oak"},
+        {"tree": {"edges": []}},
+    ],
+    ids=["number", "texts", "no-options", "a-policys", "text", "no-visits"],
+)
+def test_a_trace_without_a_search_has_no_tree(trace):
+    assert notebook.traced_tree(trace) is None
+    assert "search" not in Page(outcome(trace=trace)._repr_html_()).text
+
+
 # REPORTS ------------------------------------------------------------------------------------------
 
 
