@@ -108,8 +108,10 @@ def traced_tree(trace: Mapping[str, Any]) -> Branch | None:
 def _is_searched(move: object) -> bool:
     """Whether a search counted the options of a move; a policy's have no visits."""
     options = move.get("options") if isinstance(move, dict) else None
-    return bool(options) and all(
-        isinstance(one, dict) and {"action", "N", "Q"} <= one.keys() for one in options
+    return (
+        isinstance(options, list)
+        and options != []
+        and all(isinstance(one, dict) and {"action", "N", "Q"} <= one.keys() for one in options)
     )
 
 
