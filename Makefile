@@ -4,6 +4,7 @@
 # make hostile   runs 5,000 malformed calls, damaged files and signals
 # make lint      checks style and types
 # make bench     runs the benchmarks
+# make release   builds the archives, and checks them in an empty environment
 # make doctor    says what this machine can do
 # Each of them sets up `.venv` first.
 PYTHON ?= python3
@@ -20,7 +21,7 @@ TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
 
 QUICK := not slow and not ray and not kills and not browser
 
-.PHONY: setup demo test test-all hostile lint bench doctor clean
+.PHONY: setup demo test test-all hostile lint bench release doctor clean
 
 setup: $(STAMP)
 
@@ -68,6 +69,9 @@ lint: setup
 
 bench: setup
 	for script in benchmarks/[a-z]*.py; do case $$script in */harness.py) ;; *) $(BIN)/python $$script || exit 1;; esac; done
+
+release: setup
+	$(BIN)/python scripts/release_check.py
 
 doctor: setup
 	$(BIN)/llm-planning doctor
