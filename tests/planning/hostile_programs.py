@@ -632,8 +632,8 @@ LIES = {
     "calls without reading": ("while True: tell('[\"mine\",[1]]')", CALLS),
     "calls that never read a long answer": ("tell('[\"mine\",[\"long\"]]')\nwhile True: pass", LONG),
     "calls ahead": ("os.write(1, b'[\"mine\",[1]]\\n' * 5); [sys.stdin.buffer.readline() for _ in range(5)]", None),
-    "another name": ("tell('[\"' + 'x' * 9000 + '\",[]]'); tell(json.dumps(['said', [sys.stdin.buffer.readline().decode()]]))", None),
-    "closed pipe": ("libc.close(1)", LEFT),
+    "another name": ("tell('[\"' + 'x' * 9000 + '\",[]]'); tell(json.dumps(['said', [sys.stdin.buffer.readline().decode()]])); sys.stdin.buffer.readline()", None),
+    "closed socket": ("libc.close(1)", LEFT),
 }  # fmt: skip
 
 
