@@ -569,13 +569,13 @@ NETWORK_AND_MEMORY = {
     "local socket": "escaped(socket.socket(socket.AF_UNIX))",
     "socket pair": "escaped(socket.socketpair())",
     "netlink": "escaped(socket.socket(socket.AF_NETLINK, socket.SOCK_RAW))",
-    "send over the pipe": "escaped(libc.send(1, b'x', 1, 0))",
+    "send over the socket": "escaped(libc.send(1, b'x', 1, 0))",
     "resolve": "escaped(socket.getaddrinfo('example.org', 80))",
     "executable memory": "escaped(mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_EXEC))",
     "writable and executable": "escaped(mmap.mmap(-1, 4096, prot=7))",
     "memory made executable": (
         "libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int];"
-        "escaped(libc.mprotect(ctypes.addressof(ctypes.c_char.from_buffer(pipes)), 4096, 5))"
+        "escaped(libc.mprotect(ctypes.addressof(ctypes.c_char.from_buffer(page)), 4096, 5))"
     ),
     "memory made executable by key": "escaped(libc.pkey_mprotect(None, 4096, 5, -1))",
     "shared memory": "escaped(libc.shmget(0, 4096, 0o1600))",
