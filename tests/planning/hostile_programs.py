@@ -604,7 +604,7 @@ LIES = {
     "spin": ("while True: pass", LONG),
     "hang": ("sys.stdin.buffer.readline()", LONG),
     "memory": ("bytearray(1 << 30)", "MemoryError"),
-    "memory bit by bit": ("kept = []\nwhile True: kept.append(bytearray(1 << 16))", "MemoryError"),
+    "memory bit by bit": ("kept = []\nwhile True: kept.append(bytearray(1 << 16))", ("MemoryError", LONG)),
     "crash": ("ctypes.string_at(1)", CRASHED),
     "leave": ("os._exit(0)", LEFT),
     "leave with a code": ("os._exit(3)", LEFT),
