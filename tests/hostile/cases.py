@@ -83,6 +83,9 @@ def _bring(place: Place, value: str) -> None:
             place.good(name)
 
 
+_WRITTEN_SETTINGS = frozenset({"save", "skills", "effects"})
+
+
 def _written(place: Place, call: Call) -> set[str]:
     """What a call may write, relative to the place's root."""
     named = [
@@ -92,8 +95,8 @@ def _written(place: Place, call: Call) -> set[str]:
         for value in call.given.get(one.name, ())
     ]
     settings = call.given.get("settings", ())
-    parted = (one.partition("=") for one in settings)
-    named += [value for key, _, value in parted if key in _WRITTEN_SETTINGS]
+    pairs = [value.partition("=") for value in settings]
+    named += [value for key, _, value in pairs if key in _WRITTEN_SETTINGS]
     if call.command == "sweep run":
         named.append("sweeps")
     return targets_of(place, named)
@@ -167,7 +170,6 @@ def _values(line: str) -> Iterator[Spec]:
             yield Spec(name, call.command, "value", (line, one.name, value))
 
 
-_WRITTEN_SETTINGS = frozenset({"save", "skills", "effects"})
 _PATH_SETTINGS = frozenset({"save", "roles", "game", "games", "pddl", "skills", "effects"})
 _ODD_SETTINGS = ("empty", "nul", "newline", "escape", "markup", "surrogate", "tilde", "long")
 

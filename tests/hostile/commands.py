@@ -72,20 +72,21 @@ _TOO = "--model none --task cook-meat --set roles=rules --set k=2 --set d=2 --se
 _GAME = "--model none --task trap-door --set moves=1 --set simulations=2 --set remember=off"
 _BLOCKS = "--model none --task four-blocks --set moves=2"
 _HOME = "--domain household --model none --set moves=1"
+_CHAIN = _TOO.replace(" --set k=2", "").replace(" --set iter=2", "")
+_PLUS = f"{_TOO} --set attempts=3 --set executions=2 --set refinements=2"
 _XENON = "--model none --task wood --set prior=table12 --set plans=0 --set steps=6"
 
 CALLS: tuple[str, ...] = (
     f"run too {_TOO}",
-    f"run cot {_TOO.replace(' --set k=2', '').replace(' --set iter=2', '')} --json",
+    f"run cot {_CHAIN} --json",
     "run too --model none --task cook-meat --set roles=roles.yaml --set k=2 --set d=2 --set iter=2",
+    f"run too-plus {_PLUS} --set skills=skills --set effects=effects",
+    f"run too-plus {_PLUS} --set execution=direct --set effects=effects --json",
+    "run drip-react --domain minecraft --task cook-meat --model none --set roles=rules "
+    "--set execution=programs --set tries=1 --set moves=2 --set skills=skills",
+    f"run cot {_CHAIN} --set execution=programs --set chain=composed --set skills=skills --json",
     "run drip --domain blocksworld --task section-4.1.4 --model none --set roles=roles.yaml --json",
     "run drip-plus --domain blocksworld --task section-4.1.4 --model none --set roles=rules",
-    f"run too-plus {_TOO} --set execution=programs --set attempts=2 --set refinements=1 "
-    "--set skills=library --set effects=effects --json",
-    f"run cot {_TOO.replace(' --set k=2', '').replace(' --set iter=2', '')} --set chain=composed "
-    "--set executions=2 --set execution=skills --set skills=none",
-    "run drip-react --domain minecraft --task cook-meat --model none --set roles=rules "
-    "--set execution=programs --set tries=1 --set moves=2 --set skills=library",
     f"run uct {_GAME} --trace trace.jsonl",
     f"run puct {_GAME} --set prior=uniform --no-cache",
     f"run mc-dml-uct {_GAME.replace('simulations=2', 'simulations_per_action=1')} --json",

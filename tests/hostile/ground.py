@@ -131,19 +131,19 @@ TEXT_GOODS = {
 }
 """Good files that are texts."""
 
-FOLDERS = ("engine", "trojan", "story", "blocks", "encoder", "recorded", "taught", "library")
+FOLDERS = ("skills", "engine", "trojan", "story", "blocks", "encoder", "recorded", "taught")
 """Good folders, whose files belong together."""
 
 MADE_GOODS: dict[str, tuple[str, ...]] = {
     "ledger": ("sweep run sweep.yaml --out ledger",),
+    "effects": (
+        "run too-plus --model none --task cook-meat --set roles=rules --set k=2 --set d=2 "
+        "--set iter=2 --set attempts=3 --set execution=direct --set effects=effects",
+    ),
     "index": ("index build entries.txt --out index",),
     "saved.json": (
         "run xenon --model none --task wood --set prior=table12 --set plans=0 --set steps=6 "
         "--set save=saved.json",
-    ),
-    "effects": (
-        "run too-plus --model none --task cook-meat --set roles=rules --set k=2 --set d=2 "
-        "--set iter=2 --set execution=direct --set effects=effects",
     ),
     "filled": (
         "run uct --model none --task trap-door --set moves=1 --set simulations=2",
@@ -169,11 +169,10 @@ class Ground:
 
     def prepare(self) -> None:
         """Writes the good texts and links the models; `MADE_GOODS` are the caller's to make."""
-        from llm_planning.environments import minecraft
         from llm_serving.models import CATALOGUE, cache_folder, resolve
         from llm_serving.models.folders import is_complete
 
-        from .folders import make_adapter
+        from .folders import make_adapter, make_skills
         from .ledgers import make_ledger
 
         self.goods.mkdir(parents=True)
@@ -183,11 +182,9 @@ class Ground:
             path.write_text(text)
         (self.goods / "recorded").mkdir()
         make_ledger(self.goods / "recorded")
+        make_skills(self.goods / "skills")
         taught = self.goods / "taught"
         make_adapter(taught / "adapter", base=taught / "base", called="taught/base")
-        for name in ("mineItem", "cookMeat"):
-            skill = Path(minecraft.__file__).parent / "skills" / name
-            shutil.copytree(skill, self.goods / "library" / name)
         encoder = resolve("all-minilm-l6-v2").path
         models = self.root / "models"
         models.mkdir()

@@ -55,7 +55,7 @@ class ExecutionSettings(PromptSettings):
     execution: Execution = "direct"
     refinements: int = Field(4, ge=1)
     attempts: int = Field(30, ge=1)
-    executions: int = Field(1, ge=1)
+    executions: int = Field(1, ge=1, le=1_000)
     skills: str = Field("seeded", min_length=1)
 
     def models_roles(self, roles: Sequence[str]) -> tuple[str, ...]:
