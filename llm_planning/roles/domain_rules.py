@@ -117,8 +117,8 @@ def leading(
 ) -> tuple[str, ...]:
     """The actions that lead to the goal: the advised ones after which the advice is shorter.
 
-    The advice is as long as it has actions; one with a `quantity`, such as 11 cobblestone, counts so
-    often, because several actions may have to fetch it.
+    The advice is as long as it has actions; one with a `quantity`, such as 11 cobblestone, counts
+    so often, because several actions may have to fetch it.
 
     If there is none among the actions, as where the advice wants other quantities, any action that
     shortens the advice leads to the goal; if there is none either, as where chance decides, all
