@@ -239,6 +239,7 @@ export class NodePanel {
     const moment = trace.column("node_moment")[node];
     if (moment >= trace.momentCount) return null;
     const questions = trace.questionsAt(moment);
+    if (trace.kind(moment) === "search" && questions.length === 0) return null;
     const shown = questions.slice(0, MOST_QUESTIONS);
     const kind = trace.kind(moment);
     const number = trace.column("moment_number")[moment];
