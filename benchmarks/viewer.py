@@ -17,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness import Finding, medians, parser, report
 
@@ -34,7 +34,7 @@ FRAMES = 30.0
 GIB = 1.0
 REPEATS = 3
 
-WORDS = "oak log stone table door red key north lamp iron pig dirt water cook craft open".split()
+WORDS = tuple("oak log stone table door red key north lamp iron pig dirt water cook".split(" "))
 MOVE = """async () => {
   const canvas = document.querySelector(".tree canvas");
   const at = (kind, x, y) => canvas.dispatchEvent(new PointerEvent(kind, {
@@ -65,7 +65,7 @@ def synthetic(path: Path) -> None:
     with path.open("w", encoding="utf-8") as file:
         lines = 0
 
-        def tell(kind: str, /, **fields: Any) -> None:
+        def tell(kind: str, /, **fields: object) -> None:
             nonlocal lines
             lines += 1
             file.write(json.dumps({"type": kind, **fields}, separators=(",", ":")) + "\n")

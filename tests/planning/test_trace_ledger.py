@@ -226,7 +226,7 @@ async def test_a_trial_that_says_nothing_of_itself_keeps_its_events(tmp_path):
         ledger.record(result_of(trial_number(0), trace={}, events=events), attempt=1, final=True)
         ledger.record(result_of(trial_number(1), trace={}), attempt=1, final=True)
         traced, silent = ledger.rows()
-        assert len(ledger.read_events(traced)) == len(events) + 2
+        assert len(ledger.read_events(traced)) == len(events) + 3
         assert summary_of(ledger.read_events(traced)) == {}
         assert (silent.trace, ledger.read_events(silent)) == (None, [])
 
