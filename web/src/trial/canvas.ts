@@ -33,6 +33,8 @@ export class TreeCanvas {
   private left = 0;
   private top = 0;
   private due = 0;
+  /** How much larger the page's letters are than on a common screen. */
+  private rem = 1;
   private width = 0;
   private height = 0;
   private untouched = true;
@@ -113,10 +115,10 @@ export class TreeCanvas {
   /** Shows the whole tree if its labels can then be read, else its root. */
   fit(): void {
     const { top, bottom, levels } = this.placed;
-    const wide = levels.length * this.column;
+    const wide = levels.length * this.column + 60;
     const high = bottom - top + 2 * ROW;
-    const scale = Math.min(1.1, (this.width - 2 * ROOM) / wide, this.height / high);
-    this.scale = Math.max(scale, this.untouched ? Math.min(LABELS_FROM + 0.1, 1) : 0.002);
+    const scale = Math.min(1.1 * this.rem, (this.width - 2 * ROOM) / wide, this.height / high);
+    this.scale = Math.max(scale, this.untouched ? LABELS_FROM * 1.1 * this.rem : 0.002);
     this.left = ROOM - this.placed.x[this.root] * this.scale;
     const middle = scale < this.scale ? this.placed.y[this.root] : (top + bottom) / 2;
     this.top = this.height / 2 - middle * this.scale;
@@ -158,6 +160,7 @@ export class TreeCanvas {
     if (width === 0 || height === 0) return;
     const first = this.width === 0;
     this.width = width;
+    this.rem = parseFloat(getComputedStyle(document.documentElement).fontSize) / 15;
     this.height = height;
     this.canvas.width = Math.round(width * devicePixelRatio);
     this.canvas.height = Math.round(height * devicePixelRatio);
@@ -258,9 +261,9 @@ export class TreeCanvas {
   private paintNodes(shown: number[]): void {
     const { pen, placed, shape, colours } = this;
     const labels = this.scale >= LABELS_FROM;
-    const size = Math.max(1.2, Math.min(5, 5 * this.scale));
+    const size = Math.max(1.2, Math.min(5 * this.rem, 5 * this.scale));
     if (this.scale < 0.12 && shown.length > 4000) return;
-    const font = Math.max(11, Math.min(15, 13 * this.scale));
+    const font = Math.max(11 * this.rem, Math.min(15 * this.rem, 13 * this.scale));
     pen.font = `${font}px ${getComputedStyle(document.body).fontFamily}`;
     pen.textBaseline = "middle";
     for (const node of shown) {

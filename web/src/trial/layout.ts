@@ -53,7 +53,7 @@ export function place(
   );
   const laid = tree<number>()
     .nodeSize([ROW, column])
-    .separation((a, b) => (a.parent === b.parent ? 1 : 1.15))(top);
+    .separation((a, b) => (a.children || b.children ? 1.4 : a.parent === b.parent ? 1 : 1.2))(top);
   const x = new Float32Array(shape.size).fill(NaN);
   const y = new Float32Array(shape.size).fill(NaN);
   const depth = new Uint16Array(shape.size);
