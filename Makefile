@@ -1,6 +1,7 @@
 # make demo      plans a task from nothing
 # make test      runs the tests that take little time: 5 to 7 minutes on two cores
 # make test-all  runs every test: up to 15 minutes
+# make browser   runs the tests in a web browser, and installs Debian's if it may
 # make hostile   runs 5,000 malformed calls, damaged files and signals
 # make lint      checks style and types
 # make bench     runs the benchmarks
@@ -21,7 +22,7 @@ TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
 
 QUICK := not slow and not ray and not kills and not browser
 
-.PHONY: setup demo test test-all hostile lint bench release doctor clean
+.PHONY: setup demo test test-all browser hostile lint bench release doctor clean
 
 setup: $(STAMP)
 
@@ -57,6 +58,14 @@ test: setup
 
 test-all: setup
 	$(BIN)/python -m pytest -q
+
+# No browser is downloaded: the tests drive Debian's own.
+browser: setup
+	command -v chromium >/dev/null || { command -v apt-get >/dev/null && test "$$(id -u)" = 0 \
+		&& apt-get install -y --no-install-recommends chromium; } \
+		|| { echo 'install a browser: sudo apt-get install chromium' >&2; exit 1; }
+	test -d web/node_modules || ! command -v npm >/dev/null || npm --prefix web ci --silent
+	$(BIN)/python -m pytest -q -m browser
 
 # `make test` runs a share of these.
 hostile: setup

@@ -55,7 +55,7 @@ from llm_planning.session import open_engine, open_uncached_engine
 from llm_planning.settings import SettingsError
 from llm_planning.specs import DomainSpec, PlannerSpec, choose, known_keys
 from llm_planning.trace import recording
-from llm_planning.trace_file import TraceError, write_trace
+from llm_planning.trace_file import TraceError, told_outcome, write_trace
 from llm_planning.watching import watched
 from llm_serving.models import is_bundled_adapter
 from llm_serving.request import Usage
@@ -128,7 +128,14 @@ def run(
                 "settings": prepared.chosen.to_json(),
             }
             try:
-                write_trace(trace, events, header=header, summary=outcome.trace)
+                ended = told_outcome(
+                    success=outcome.success,
+                    plan=outcome.plan,
+                    metrics=outcome.metrics,
+                    unrepeatable=outcome.unrepeatable,
+                    seconds=record.seconds,
+                )
+                write_trace(trace, events, header=header, summary=outcome.trace, outcome=ended)
             except OSError as error:
                 raise TraceError(f"the trace {trace} cannot be written: {error}") from error
 

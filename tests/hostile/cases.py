@@ -5,7 +5,10 @@ import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from random import Random
+
+from llm_planning.commands.view import default_page
 
 from .commands import CALLS, Call, commands, read_call, write_call
 from .ending import LIMIT
@@ -99,6 +102,8 @@ def _written(place: Place, call: Call) -> set[str]:
     named += [value for key, _, value in pairs if key in _WRITTEN_SETTINGS]
     if call.command == "sweep run":
         named.append("sweeps")
+    if call.command == "view":
+        named += [str(default_page(Path(trace))) for trace in call.given.get("trace", ())]
     return targets_of(place, named)
 
 

@@ -59,6 +59,9 @@ PARAMETERS: dict[tuple[str, str], str] = {
     ("roles measure", "hold_out"): "name",
     ("roles measure", "out"): "output file",
     ("roles measure", "ledger"): "output folder",
+    ("view", "trace"): "file",
+    ("view", "other"): "file",
+    ("view", "out"): "output file",
     ("*", "ray_address"): "address",
     ("*", "device"): "device",
     ("*", "seed"): "seed",
@@ -130,6 +133,8 @@ CALLS: tuple[str, ...] = (
     "index bench --rows 60 --queries 1 -k 2",
     "index bench index --queries 1 -k 1 --json",
     "minecraft requirements torch piston --json",
+    "view trace.jsonl --out page.html --json",
+    "view trace.jsonl trace.jsonl --out page.html",
     "distill minecraft --export chats.jsonl --questions 5 --seed 1",
     "roles measure minecraft --model none --role prior --questions 2 --ledger out --json",
 )

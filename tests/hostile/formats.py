@@ -192,6 +192,12 @@ FORMATS: tuple[Format, ...] = (
     Format("problem of blocks", "blocks/instance-1.pddl", PDDL, _READ_BLOCKS[:1]),
     Format("problems of blocks: a file", "blocks", PDDL, _READ_BLOCKS, inside="*.pddl"),
     Format("home", "flat.yaml", YAML, _READ_HOME),
+    Format(
+        "trace",
+        "trace.jsonl",
+        {**ANY_FILE, **JSON_LINES},
+        ("view {} --out page.html --json", "view trace.jsonl {} --out page.html"),
+    ),
     Format("cache of answers", "responses.sqlite", ANY_FILE, _READ_CACHE, in_cache=True),
     Format("cache of vectors", "vectors.sqlite", ANY_FILE, _READ_VECTORS, in_cache=True),
     Format(

@@ -145,6 +145,10 @@ MADE_GOODS: dict[str, tuple[str, ...]] = {
         "run xenon --model none --task wood --set prior=table12 --set plans=0 --set steps=6 "
         "--set save=saved.json",
     ),
+    "trace.jsonl": (
+        "run uct --model none --task four-blocks --set moves=2 --set simulations=3 "
+        "--trace trace.jsonl",
+    ),
     "filled": (
         "run uct --model none --task trap-door --set moves=1 --set simulations=2",
         "index build entries.txt --out built",
