@@ -1,0 +1,124 @@
+"""The pages of a sweep: its own, those of its trials, and the live one."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from llm_kernels.files import make_folder, new_file, write_durably
+from llm_planning.experiments.ledger import LedgerError
+from llm_planning.viewer.page import page
+from llm_planning.viewer.reading import ReadTrace
+from llm_planning.viewer.sweep_data import read_trials, spread, sweep_data
+from llm_planning.viewer.trial_page import trial_page
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from llm_planning.experiments.ledger import Ledger
+
+INDEX = "index.html"
+"""The sweep's page in the folder of its pages."""
+
+TRIALS = "trials"
+"""The folder beside it, with a page for each of some trials."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What was written.
+
+    Attributes:
+        trials: of the sweep.
+        traces: trials that left a trace.
+        pages: of trials.
+        unreadable: why a trial that should have a page has none, for each such trial.
+    """
+
+    trials: int
+    traces: int
+    pages: int
+    unreadable: tuple[str, ...]
+
+
+def write_pages(ledger: Ledger, index: Path, *, most: int | None) -> Written:
+    """Writes the page of a sweep, after those of its trials.
+
+    Args:
+        ledger: of the sweep.
+        index: the file of the sweep's page; its folder is made if it is missing.
+        most: trials that get a page, at most; None for all.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
+        MeasureError: a metric that is measured is not a number.
+        OSError: a page cannot be written.
+    """
+    trials = read_trials(ledger)
+    wanted = spread(trials, len(trials) if most is None else most)
+    make_folder(index.parent)
+    folder = index.parent / TRIALS
+    if wanted:
+        make_folder(folder)
+    paged, unreadable = set(), []
+    for trial in wanted:
+        try:
+            content = trace_page(ledger, trial.key, trial.trace_sha256 or "")
+        except LedgerError as error:
+            unreadable.append(str(error))
+            continue
+        _write(folder / f"{trial.key}.html", content)
+        paged.add(trial.key)
+    data = sweep_data(ledger.sweep, ledger.provenances, trials, paged=paged)
+    content = json.dumps(data, allow_nan=False).encode()
+    # Last, so that its links lead somewhere.
+    write_durably(index, page("sweep", title=str(data["name"]), blocks={"sweep": content}))
+    return Written(
+        trials=len(trials),
+        traces=sum(trial.trace_sha256 is not None for trial in trials),
+        pages=len(paged),
+        unreadable=tuple(unreadable),
+    )
+
+
+def trace_page(ledger: Ledger, key: str, sha256: str) -> bytes:
+    """The page of a trial.
+
+    Args:
+        ledger: of its sweep.
+        key: of the trial.
+        sha256: of the trace that it left.
+
+    Raises:
+        LedgerError: the trace is missing, or not the one that the trial left.
+    """
+    events = ledger.trace(key, sha256)
+    header = events[0] if "format" in events[0] else {}
+    events = [one for one in events if one["type"] not in {"header", "end"}]
+    name = " ".join(str(header[field]) for field in ("planner", "task", "seed") if field in header)
+    trace = ReadTrace(name=name or key[:8], header=header, events=events, damage=())
+    return trial_page([trace])
+
+
+def live_page() -> bytes:
+    """The page that shows a sweep while it runs; its data come from the server that sends it."""
+    return page("live", title="A sweep", blocks={}, allow=("connect-src 'self'",))
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Writes a file whole or not at all.
+
+    Unlike `write_durably` it does not wait for the disk: a thousand pages that a power cut takes
+    are made again.
+    """
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with new_file(part) as file:
+            file.write(content)
+        part.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise
