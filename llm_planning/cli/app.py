@@ -15,6 +15,7 @@ from llm_planning.cli import (
     roles,
     run,
     sweep,
+    view,
 )
 from llm_planning.endings import TRACEBACK
 
@@ -31,6 +32,7 @@ app = typer.Typer(
 app.command()(run.run)
 app.command()(doctor.doctor)
 app.command()(distill.distill)
+app.command()(view.view)
 app.add_typer(models.app, name="models")
 app.add_typer(cache.app, name="cache")
 app.add_typer(sweep.app, name="sweep")

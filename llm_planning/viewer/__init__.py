@@ -1,0 +1,1 @@
+"""Traces as pages: one HTML file that works from disk, offline."""

@@ -1,0 +1,151 @@
+"""Reads a trace as far as it goes: what is damaged or missing is told, not refused."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from llm_kernels.files import parse_json, read_regular
+from llm_kernels.quoting import shown
+from llm_planning.trace_file import FORMAT, VERSION, TraceError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from llm_planning.trace import Event
+
+LONGEST = 2**30
+"""Bytes that a trace's lines have at most."""
+
+_GZIP = b"\x1f\x8b"
+_FRAMED = 16 + zlib.MAX_WBITS
+_TOLD = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadTrace:
+    """A trace as far as it could be read.
+
+    Attributes:
+        name: of its file.
+        header: its first line; empty if that is missing.
+        events: its lines without header and end, each with a `type`.
+        damage: sentences about what is missing.
+    """
+
+    name: str
+    header: Event
+    events: list[Event]
+    damage: tuple[str, ...]
+
+
+def read_trace(path: Path) -> ReadTrace:
+    """Reads a trace of any version, whole or not.
+
+    Args:
+        path: of JSON lines, of JSON lines in gzip, or of one JSON list of such lines.
+
+    Raises:
+        TraceError: the file cannot be read, or there is nothing of a trace in it.
+    """
+    try:
+        content = read_regular(path, most=LONGEST)
+    except (OSError, ValueError) as error:
+        said = getattr(error, "strerror", None) or error
+        raise TraceError(f"the trace {path} cannot be read: {said}") from error
+    damage: list[str] = []
+    if content.startswith(_GZIP):
+        content = _unpacked(content, damage)
+    lines, ends = _lines(content, damage)
+    if not lines:
+        raise TraceError(
+            f"{path} is not a trace: no line of it is one; `llm-planning run … --trace FILE` "
+            "writes traces"
+        )
+    header: Event = {}
+    if "format" in lines[0]:
+        header = lines.pop(0)
+        _check_header(header, damage)
+    elif "type" in lines[0]:
+        damage.append("Its header is missing: what was run is not known.")
+    events = [line if "type" in line else {**line, "type": "summary"} for line in lines]
+    if header and not ends:
+        damage.append("It is cut off: its last line is missing, and perhaps others before it.")
+    return ReadTrace(name=path.name, header=header, events=events, damage=tuple(damage))
+
+
+def _unpacked(content: bytes, damage: list[str]) -> bytes:
+    """What gzip packed, up to where it is damaged."""
+    unpacking = zlib.decompressobj(_FRAMED)
+    parts: list[bytes] = []
+    left = LONGEST
+    try:
+        # In pieces: those before a damaged one are kept.
+        for place in range(0, len(content), 1 << 16):
+            piece = content[place : place + (1 << 16)]
+            while piece and left > 0 and not unpacking.eof:
+                parts.append(unpacking.decompress(piece, left))
+                left -= len(parts[-1])
+                piece = unpacking.unconsumed_tail
+    except zlib.error as error:
+        damage.append(f"Its compressed bytes are damaged ({error}): what comes after is lost.")
+    else:
+        if left <= 0:
+            damage.append(f"Only its first {LONGEST} bytes are shown.")
+        elif not unpacking.eof:
+            damage.append("Its compressed bytes are cut off.")
+    return b"".join(parts)
+
+
+def _lines(content: bytes, damage: list[str]) -> tuple[list[Event], bool]:
+    """The lines that can be read, without the last one; and whether that is there and right."""
+    if content[:64].lstrip().startswith(b"["):
+        try:
+            values: list[Any] = parse_json(content)
+        except ValueError as error:
+            damage.append(f"It is not JSON: {error}.")
+            return [], False
+    else:
+        values = _values(content, damage)
+    lines: list[Event] = []
+    ends, others = False, 0
+    for number, value in enumerate(values, 1):
+        kind = value.get("type", "summary") if isinstance(value, dict) else None
+        if kind == "end":
+            ends = value.get("lines") == number
+        elif isinstance(kind, str):
+            lines.append(value)
+        else:
+            others += 1
+    if others:
+        damage.append(f"{others} of its lines are no objects with a type: they are left out.")
+    if not any("format" in line or "type" in line or "key" in line for line in lines):
+        return [], False
+    return lines, ends
+
+
+def _values(content: bytes, damage: list[str]) -> list[Any]:
+    values: list[Any] = []
+    wrong: list[int] = []
+    for number, line in enumerate(content.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            values.append(json.loads(line))
+        except (ValueError, RecursionError):
+            wrong.append(number)
+    if wrong:
+        told = ", ".join(map(str, wrong[:_TOLD])) + (" …" if len(wrong) > _TOLD else "")
+        damage.append(f"{len(wrong)} of its lines cannot be read and are left out: {told}.")
+    return values
+
+
+def _check_header(header: Event, damage: list[str]) -> None:
+    if (header["format"], header.get("version")) != (FORMAT, VERSION):
+        damage.append(
+            f"It says that it is a {shown(header['format'])} of version "
+            f"{shown(header.get('version'))}. This program knows version {VERSION} of {FORMAT!r}: "
+            "what is shown may be wrong."
+        )
