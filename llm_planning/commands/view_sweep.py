@@ -30,18 +30,16 @@ _MOST_NOTES = 5
 _NEEDED = ("starlette", "uvicorn", "h11")
 
 
-def write(folder: Path, *, out: Path | None, most: int | None, as_json: bool) -> Path:
+def write(folder: Path, *, out: Path | None, most: int, open_: bool, as_json: bool) -> None:
     """Writes the pages of a sweep.
 
     Args:
         folder: of the sweep.
         out: the folder of the pages, or a file that ends in .html for the sweep's page alone;
             by default a folder in the sweep's.
-        most: trials that get a page of their own, at most; None for all.
+        most: trials that get a page of their own, at most.
+        open_: whether the browser is to show the page.
         as_json: whether to print JSON.
-
-    Returns:
-        The file of the sweep's page.
     """
     out = out or folder / "pages"
     alone = out.suffix.lower() in {".html", ".htm"}
@@ -56,12 +54,13 @@ def write(folder: Path, *, out: Path | None, most: int | None, as_json: bool) ->
     if as_json:
         found = {"page": str(index), "trials": written.trials, "traces": written.traces}
         say(json.dumps({**found, "pages": written.pages}))
-        return index
-    some = f"{written.pages} of {written.traces}" if written.pages < written.traces else "all"
-    say(f"{index}: {written.trials} trials; {some} that left a trace have a page of their own")
-    if written.pages + len(written.unreadable) < written.traces and not alone:
-        say(f"pages of all: llm-planning view {folder} --trials all")
-    return index
+    else:
+        some = f"{written.pages} of {written.traces}" if written.pages < written.traces else "all"
+        say(f"{index}: {written.trials} trials; {some} that left a trace have a page of their own")
+        if written.pages + len(written.unreadable) < written.traces and not alone:
+            say(f"pages of all: llm-planning view {folder} --trials all")
+    if open_ and not webbrowser.open(index.resolve().as_uri()):
+        complain(f"note: no web browser could be started: open {index} in one")
 
 
 def live(folder: Path, *, port: int, open_: bool, as_json: bool) -> None:

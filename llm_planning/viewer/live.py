@@ -195,6 +195,8 @@ def listen(port: int) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((HOST, port))
+        # A browser may be quicker than the server: its connection waits.
+        listening.listen(_MOST_CONNECTIONS)
     except OSError as error:
         listening.close()
         raise UsageError(

@@ -48,6 +48,7 @@ class _Seen:
     spent: Usage = field(default_factory=Usage)
     errors: Counter[str] = field(default_factory=Counter)
     newest: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_NEWEST))
+    begun: float = field(default_factory=time.time)
     ends: list[float] = field(default_factory=list)
     traces: dict[str, str] = field(default_factory=dict)
 
@@ -78,6 +79,7 @@ class LiveSweep:
             self._take(row)
         now = time.time()
         tallies = seen.tallies.values()
+        finished = sum(one.done + one.failed for one in tallies)
         return {
             "name": self._name,
             "confidence": CONFIDENCE,
@@ -93,7 +95,7 @@ class LiveSweep:
             "newest": list(reversed(seen.newest)),
             "errors": seen.errors.most_common(_MOST_ERRORS),
             "other_errors": len(seen.errors) - min(len(seen.errors), _MOST_ERRORS),
-            "rate": _rate(seen.ends, now),
+            "rate": _rate(seen, _still(seen, now) if finished >= self._total else now),
             "process": _process(self._ledger.folder, now),
         }
 
@@ -112,6 +114,7 @@ class LiveSweep:
         seen.spent += spent
         if result.error is not None:
             seen.errors[result.error] += 1
+        seen.begun = min(seen.begun, result.started)
         seen.ends.append(_ended(row))
         if row.trace_sha256 is not None:
             seen.traces[row.key] = row.trace_sha256
@@ -151,16 +154,21 @@ def _group(planner: str, domain: str, tally: _Tally) -> dict[str, Any]:
     }
 
 
-def _rate(ends: list[float], now: float) -> dict[str, Any]:
+def _still(seen: _Seen, now: float) -> float:
+    """The moment at which a sweep that has ended is looked at: that of its end."""
+    return max(seen.ends, default=now)
+
+
+def _rate(seen: _Seen, now: float) -> dict[str, Any]:
     """How many trials ended in each of the last stretches of time, the newest last."""
-    first = min(ends, default=now)
-    span = next((one for one in _SPANS if now - first <= one), _SPANS[-1])
+    age = max(now - seen.begun, 1.0)
+    span = next((one for one in _SPANS if age <= one), _SPANS[-1])
     counts = [0] * BUCKETS
-    for end in ends:
+    for end in seen.ends:
         place = BUCKETS - 1 - int((now - end) * BUCKETS / span)
         if 0 <= place < BUCKETS:
             counts[place] += 1
-    return {"span": span, "counts": counts}
+    return {"span": span, "over": min(age, span), "counts": counts}
 
 
 def _process(folder: Path, now: float) -> dict[str, Any]:

@@ -43,13 +43,13 @@ class Written:
     unreadable: tuple[str, ...]
 
 
-def write_pages(ledger: Ledger, index: Path, *, most: int | None) -> Written:
+def write_pages(ledger: Ledger, index: Path, *, most: int) -> Written:
     """Writes the page of a sweep, after those of its trials.
 
     Args:
         ledger: of the sweep.
         index: the file of the sweep's page; its folder is made if it is missing.
-        most: trials that get a page, at most; None for all.
+        most: trials that get a page, at most.
 
     Raises:
         LedgerError: the ledger cannot be read.
@@ -57,7 +57,7 @@ def write_pages(ledger: Ledger, index: Path, *, most: int | None) -> Written:
         OSError: a page cannot be written.
     """
     trials = read_trials(ledger)
-    wanted = spread(trials, len(trials) if most is None else most)
+    wanted = spread(trials, most)
     make_folder(index.parent)
     folder = index.parent / TRIALS
     if wanted:

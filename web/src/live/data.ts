@@ -66,7 +66,7 @@ export interface LiveData {
   newest: Row[];
   errors: [string, number][];
   other_errors: number;
-  rate: { span: number; counts: number[] };
+  rate: { span: number; over: number; counts: number[] };
   process: Process;
   wait: number;
 }

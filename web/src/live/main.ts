@@ -36,7 +36,13 @@ document.body.append(
     notice,
     el("section", { class: "progress" }, facts, bar),
     el("div", { class: "cards" }, outcome, rate, engine),
-    el("section", {}, el("h2", {}, "So far"), scrolled("Rates so far", headed(["planner", "world", "success", "", "trials"], groups))),
+    el(
+      "section",
+      {},
+      el("h2", {}, "So far"),
+      el("p", { class: "soft note" }, "Trials run in the sweep's order, so planners that come later have run less, and on other tasks."),
+      scrolled("Rates so far", headed(["planner", "world", "success", "", "trials"], groups)),
+    ),
     errors,
     el(
       "section",
@@ -133,11 +139,11 @@ function results(data: LiveData): void {
 }
 
 function speed(data: LiveData): void {
-  const { span, counts } = data.rate;
+  const { span, over, counts } = data.rate;
   const most = Math.max(1, ...counts);
   const total = counts.reduce((sum, one) => sum + one, 0);
   const picture = svg("svg", { class: "bars", viewBox: `0 0 ${counts.length} 20`, preserveAspectRatio: "none", role: "img" });
-  picture.setAttribute("aria-label", `trials that ended in the last ${clock(span)}`);
+  picture.setAttribute("aria-label", `trials that ended, over ${clock(span)}`);
   counts.forEach((n, place) => {
     const height = (19 * n) / most;
     picture.append(svg("rect", { x: place + 0.1, width: 0.8, y: 20 - height, height }));
@@ -145,7 +151,7 @@ function speed(data: LiveData): void {
   fill(
     rate,
     el("h2", {}, "Rate"),
-    el("p", {}, el("strong", {}, number((60 * total) / span)), ` trials a minute over the last ${clock(span)}`),
+    el("p", {}, el("strong", {}, number((60 * total) / over)), ` trials a minute over ${clock(over)}`),
     picture,
   );
 }

@@ -100,5 +100,10 @@ export function ranked(groups: Group[], quantity: Quantity, cost: Cost): Group[]
 
 /** The first kind of cost that anything had. */
 export function usualCost(groups: Group[]): Cost {
-  return COSTS.find((cost) => groups.some((group) => (group[cost].value ?? 0) > 0)) ?? "seconds";
+  return paid(groups)[0] ?? "seconds";
+}
+
+/** The kinds of cost that any group had: without a model, nothing costs questions or tokens. */
+export function paid(groups: Group[]): Cost[] {
+  return COSTS.filter((cost) => groups.some((group) => (group[cost].value ?? 0) > 0));
 }

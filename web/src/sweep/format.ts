@@ -1,5 +1,5 @@
 // How numbers and values are written: three significant digits, as in reports.
-import type { Estimate, Value } from "./data";
+import type { Cost, Estimate, Value } from "./data";
 
 export const NOTHING = "–";
 
@@ -36,6 +36,14 @@ export function interval(estimate: Estimate, written: Written): string {
 export function estimated(estimate: Estimate | undefined, written: Written): string {
   if (estimate === undefined || estimate.value === null) return NOTHING;
   return `${written(estimate.value)} ${interval(estimate, written)}`.trim();
+}
+
+/** A cost with its unit; times below a second in milliseconds. */
+export function costly(estimate: Estimate, of: Cost): string {
+  if (of !== "seconds" || estimate.value === null) return `${estimated(estimate, number)} ${of}`;
+  const [unit, scale] = estimate.value < 1 ? ["ms", 1000] : ["s", 1];
+  const bounds = interval(estimate, (one) => number(scale * one));
+  return `${number(scale * estimate.value)} ${unit} ${bounds}`.trim();
 }
 
 /** A setting's or a name's value. */

@@ -4,7 +4,7 @@ import { readJson } from "../shared/blocks";
 import { el, fill } from "../shared/dom";
 import { themeButton } from "../shared/theme";
 import type { Cost, Grouping, SweepData } from "./data";
-import { COSTS, usualCost } from "./data";
+import { paid, usualCost } from "./data";
 import { clock, count } from "./format";
 import { matrix, tasks } from "./heat";
 import { ranking } from "./ranking";
@@ -36,15 +36,16 @@ function show(data: SweepData): void {
       draw();
     },
   );
+  const costly = paid(grouping.groups);
   const costs = select(
     "cost",
-    COSTS.map((one) => one),
+    costly,
     (place) => {
-      cost = COSTS[place];
+      cost = costly[place];
       draw();
     },
   );
-  costs.value = String(COSTS.indexOf(cost));
+  costs.value = String(costly.indexOf(cost));
   const section = el("section", { id: "trials", tabindex: -1 }, el("h2", {}, "Trials"), paging(data), trials.element);
   fill(
     main,
@@ -53,7 +54,7 @@ function show(data: SweepData): void {
       "div",
       { class: "choices" },
       data.groupings.length > 1 && el("div", {}, el("label", { for: "by" }, "compare"), by),
-      el("div", {}, el("label", { for: "cost" }, "cost in"), costs),
+      costly.length > 1 && el("div", {}, el("label", { for: "cost" }, "cost in"), costs),
     ),
     result,
     section,
@@ -82,7 +83,7 @@ function heading(data: SweepData): HTMLElement {
     failed > 0 && `${failed.toLocaleString("en")} failed`,
     pending > 0 && `${pending.toLocaleString("en")} not run`,
     unjudged > 0 && `${unjudged.toLocaleString("en")} not judged`,
-    data.spent.calls > 0 && count(data.spent.calls, "question"),
+    data.spent.calls > 0 ? count(data.spent.calls, "question") : "no model was asked",
     data.spent.tokens > 0 && count(data.spent.tokens, "token"),
     `${clock(data.spent.seconds)} of trials`,
   ].filter((fact) => fact !== false);

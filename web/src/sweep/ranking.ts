@@ -1,7 +1,7 @@
 // The groups, a line each: rate with interval, costs with intervals, and what is missing.
 import { el, fill } from "../shared/dom";
 import type { Cost, Group, Grouping, Measured, SweepData } from "./data";
-import { COSTS, ranked, rate } from "./data";
+import { paid, ranked, rate } from "./data";
 import { count, interval, NOTHING, number, percent, short, value } from "./format";
 import { whisker } from "./whisker";
 
@@ -44,15 +44,15 @@ function table(data: SweepData, grouping: Grouping, groups: Group[]): HTMLElemen
         {},
         ...grouping.by.map((field) => el("th", { scope: "col" }, field)),
         el("th", { scope: "col", colspan: 2 }, data.quantity === "right" ? "right answers" : "success"),
-        ...COSTS.map((cost) => el("th", { scope: "col", class: "number" }, cost)),
+        ...paid(grouping.groups).map((cost) => el("th", { scope: "col", class: "number" }, cost)),
         el("th", { scope: "col", class: "number" }, "trials"),
       ),
     ),
-    el("tbody", {}, ...groups.map((group) => row(data, group))),
+    el("tbody", {}, ...groups.map((group) => row(data, grouping, group))),
   );
 }
 
-function row(data: SweepData, group: Group): HTMLElement {
+function row(data: SweepData, grouping: Grouping, group: Group): HTMLElement {
   const measured = rate(group, data.quantity);
   const [name, ...others] = group.values;
   return el(
@@ -62,7 +62,7 @@ function row(data: SweepData, group: Group): HTMLElement {
     ...others.map((one) => el("td", { title: value(one) }, short(one))),
     el("td", { class: "picture" }, whisker(measured)),
     el("td", {}, figure(measured, percent)),
-    ...COSTS.map((cost) => el("td", { class: "number" }, figure(group[cost], number))),
+    ...paid(grouping.groups).map((cost) => el("td", { class: "number" }, figure(group[cost], number))),
     el("td", { class: "number" }, missing(group)),
   );
 }

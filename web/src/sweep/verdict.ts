@@ -2,7 +2,7 @@
 import { el } from "../shared/dom";
 import type { Cost, Group, Grouping, Lead, SweepData, Value } from "./data";
 import { rate } from "./data";
-import { count, estimated, named, number, percent, points } from "./format";
+import { costly, count, estimated, named, percent, points } from "./format";
 import { whisker } from "./whisker";
 
 /** A card for each domain. */
@@ -31,8 +31,8 @@ interface Shown {
 function card(lead: Lead, groups: Group[], { data, cost, several }: Shown): HTMLElement {
   const first = find(groups, lead.first);
   const second = lead.second === null ? undefined : find(groups, lead.second);
-  const alike =
-    first !== undefined && second !== undefined && first.success.value === second.success.value;
+  const tied = groups.filter((group) => group.success.value === first?.success.value);
+  const others = tied.length - 1;
   return el(
     "article",
     { class: "card" },
@@ -41,13 +41,21 @@ function card(lead: Lead, groups: Group[], { data, cost, several }: Shown): HTML
       "h3",
       {},
       named(lead.first),
-      el("span", { class: "soft" }, second === undefined ? " is alone" : alike ? " ties" : " leads"),
+      el("span", { class: "soft" }, second === undefined ? " is alone" : others > 0 ? tie(tied, lead.first) : " leads"),
     ),
     first !== undefined && rated(first),
     lead.second !== null && el("div", { class: "sure" }, badge(lead), el("span", {}, ahead(lead))),
     first !== undefined && el("p", {}, priced(first, second, cost)),
     apart(groups, data),
   );
+}
+
+/** Those that are as good as the first, which is the cheapest of them. */
+function tie(tied: Group[], first: Value[]): string {
+  const names = tied.map((group) => named(group.values)).filter((name) => name !== named(first));
+  if (names.length > 3) return ` and ${names.length} others tie`;
+  const last = names.pop();
+  return `${names.map((name) => `, ${name}`).join("")} and ${last} tie`;
 }
 
 function rated(group: Group): HTMLElement {
@@ -87,14 +95,14 @@ function ahead({ second, difference, reason }: Lead): string {
       : `[${points(difference.low)}, ${points(difference.high)}]`;
   const pairs = count(difference.n, "pair");
   return difference.value === 0
-    ? `level with ${other}: 0 points ${bounds}, ${pairs}`
-    : `${points(difference.value)} points over ${other} ${bounds}, ${pairs}`;
+    ? `level with ${other}: 0 points ${bounds} over ${pairs}`
+    : `${points(difference.value)} points on ${other} ${bounds} over ${pairs}`;
 }
 
 function priced(first: Group, second: Group | undefined, cost: Cost): string {
-  const said = `Cost: ${estimated(first[cost], number)} ${cost} per trial`;
+  const said = `Cost: ${costly(first[cost], cost)} per trial`;
   if (second === undefined || second[cost].value === null) return `${said}.`;
-  return `${said}; ${named(second.values)} ${estimated(second[cost], number)}.`;
+  return `${said}; ${named(second.values)} ${costly(second[cost], cost)}.`;
 }
 
 /** What the cards would hide: groups whose trials have not all come to a rate. */
