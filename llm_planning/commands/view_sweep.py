@@ -12,8 +12,9 @@ from html import escape
 from importlib.util import find_spec
 from pathlib import Path
 
+from llm_kernels.files import TargetError, check_target
 from llm_planning.cli.options import check_writable_folder
-from llm_planning.endings import UsageError
+from llm_planning.endings import UsageError, refusing
 from llm_planning.experiments.ledger import Ledger
 from llm_planning.interrupts import sigterm_as_ctrl_c
 from llm_planning.viewer.live import Gate, LivePages, listen, serve
@@ -44,8 +45,11 @@ def write(folder: Path, *, out: Path | None, most: int, open_: bool, as_json: bo
     out = out or folder / "pages"
     alone = out.suffix.lower() in {".html", ".htm"}
     with Ledger.open(folder) as ledger:
-        check_writable_folder(out.parent if alone else out)
         index = out if alone else out / INDEX
+        check_writable_folder(index.parent)
+        if index.parent.is_dir():
+            with refusing(TargetError):
+                check_target(index)
         written = write_pages(ledger, index, most=0 if alone else most)
     for said in written.unreadable[:_MOST_NOTES]:
         complain(f"note: no page of a trial: {said}")
@@ -98,7 +102,7 @@ def live(folder: Path, *, port: int, open_: bool, as_json: bool) -> None:
         pages = LivePages(page=live_page(), state=sweep.read, trial=trial)
         say(json.dumps({"url": gate.link}) if as_json else gate.link)
         sys.stdout.flush()
-        complain("open this link in a browser of this machine; it works once; Ctrl-C ends it")
+        complain("note: the link opens once, in a browser of this machine; Ctrl-C ends the page")
         if open_:
             webbrowser.open(_redirecting(Path(private), gate.link))
         serve(pages, gate, listening)

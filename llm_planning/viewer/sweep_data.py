@@ -113,16 +113,13 @@ def sweep_data(
     sweep: Mapping[str, Any],
     provenances: Mapping[str, Mapping[str, Any]],
     trials: Sequence[ListedTrial],
-    *,
-    paged: Collection[str],
 ) -> dict[str, Any]:
-    """Everything that the page of a sweep shows.
+    """Everything that the page of a sweep shows, but for the links to pages of trials.
 
     Args:
         sweep: as the ledger has it.
         provenances: as the ledger has them.
         trials: of the sweep.
-        paged: keys of the trials that have a page.
 
     Raises:
         MeasureError: a metric that is measured is not a number.
@@ -132,7 +129,10 @@ def sweep_data(
     every = [("planner", *fields)] if len(fields) > 1 else []
     single = [("planner", field) for field in fields[:_MOST_GROUPINGS]]
     domains = field_values("domain", runs)
-    groupings = [_grouping(runs, by, domains=domains) for by in (("planner",), *single, *every)]
+    groupings = [
+        _grouping(runs, by, fields=fields, several=len(domains) > 1)
+        for by in (("planner",), *single, *every)
+    ]
     errors = Counter(trial.error for trial in trials if trial.error)
     success = Counter(record["success"] for record in runs.done)
     return {
@@ -155,7 +155,7 @@ def sweep_data(
         "ungrouped": len(fields[_MOST_GROUPINGS:]),
         "domains": list(domains),
         "absent": _absent(sweep, runs),
-        "trials": _columns(trials[:MOST_ROWS], ("planner", *_facets(runs), *fields), paged=paged),
+        "trials": _columns(trials[:MOST_ROWS], ("planner", *_facets(runs), *fields)),
         "unlisted": len(trials[MOST_ROWS:]),
         "errors": [[_cut(error), count] for error, count in errors.most_common(_MOST_ERRORS)],
         "other_errors": max(0, len(errors) - _MOST_ERRORS),
@@ -177,17 +177,19 @@ def _facets(runs: Runs) -> tuple[str, ...]:
     return tuple(field for field in TRIAL_FIELDS[1:] if field != "model" or models)
 
 
-def _grouping(runs: Runs, by: tuple[str, ...], *, domains: Sequence[str]) -> dict[str, Any]:
+def _grouping(
+    runs: Runs, by: tuple[str, ...], *, fields: Sequence[str], several: bool
+) -> dict[str, Any]:
     return {
         "by": [label(field) for field in by],
         "pooled": [
             [label(field), len(field_values(field, runs))]
-            for field in swept(runs.all)
+            for field in fields
             if field not in by
         ],
         "groups": _groups(runs, by),
         "tasks": _groups(runs, (*by, "domain", "task")),
-        "domains": _groups(runs, (*by, "domain")) if len(domains) > 1 else [],
+        "domains": _groups(runs, (*by, "domain")) if several else [],
         "leads": [_lead(one) for one in leads(runs, by=by)],
     }
 
@@ -245,9 +247,18 @@ def _quantity(groupings: Sequence[Mapping[str, Any]]) -> str:
     return "right" if not judged and any("right" in group for group in groups) else "success"
 
 
-def _columns(
-    trials: Sequence[ListedTrial], fields: Sequence[str], *, paged: Collection[str]
-) -> dict[str, Any]:
+def link(data: dict[str, Any], paged: Collection[str]) -> None:
+    """Notes in the data of a page which trials have a page of their own.
+
+    Args:
+        data: of `sweep_data`.
+        paged: keys of these trials.
+    """
+    trials = data["trials"]
+    trials["paged"] = [int(key in paged) for key in trials["keys"]]
+
+
+def _columns(trials: Sequence[ListedTrial], fields: Sequence[str]) -> dict[str, Any]:
     """Trials by columns: texts as places in a list of the distinct ones, numbers as they are."""
     records = [trial.record for trial in trials]
     return {
@@ -259,7 +270,6 @@ def _columns(
         "numbers": {name: [record.get(name) for record in records] for name in _NUMBERS},
         "errors": _coded([trial.error and _cut(trial.error) for trial in trials]),
         "keys": [trial.key for trial in trials],
-        "paged": [int(trial.key in paged) for trial in trials],
         "traced": [int(trial.trace_sha256 is not None) for trial in trials],
     }
 

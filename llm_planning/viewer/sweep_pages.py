@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,10 +11,11 @@ from llm_kernels.files import make_folder, new_file, write_durably
 from llm_planning.experiments.ledger import LedgerError
 from llm_planning.viewer.page import page
 from llm_planning.viewer.reading import ReadTrace
-from llm_planning.viewer.sweep_data import read_trials, spread, sweep_data
+from llm_planning.viewer.sweep_data import link, read_trials, spread, sweep_data
 from llm_planning.viewer.trial_page import trial_page
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from llm_planning.experiments.ledger import Ledger
@@ -57,24 +58,26 @@ def write_pages(ledger: Ledger, index: Path, *, most: int) -> Written:
         OSError: a page cannot be written.
     """
     trials = read_trials(ledger)
+    # Before anything is written, as it may refuse the ledger.
+    data = sweep_data(ledger.sweep, ledger.provenances, trials)
     wanted = spread(trials, most)
-    make_folder(index.parent)
-    folder = index.parent / TRIALS
-    if wanted:
-        make_folder(folder)
     paged, unreadable = set(), []
-    for trial in wanted:
-        try:
-            content = trace_page(ledger, trial.key, trial.trace_sha256 or "")
-        except LedgerError as error:
-            unreadable.append(str(error))
-            continue
-        _write(folder / f"{trial.key}.html", content)
-        paged.add(trial.key)
-    data = sweep_data(ledger.sweep, ledger.provenances, trials, paged=paged)
-    content = json.dumps(data, allow_nan=False).encode()
-    # Last, so that its links lead somewhere.
-    write_durably(index, page("sweep", title=str(data["name"]), blocks={"sweep": content}))
+    with _whole() as files:
+        files.folder(index.parent)
+        if wanted:
+            files.folder(index.parent / TRIALS)
+        for trial in wanted:
+            try:
+                content = trace_page(ledger, trial.key, trial.trace_sha256 or "")
+            except LedgerError as error:
+                unreadable.append(str(error))
+                continue
+            files.write(index.parent / TRIALS / f"{trial.key}.html", content)
+            paged.add(trial.key)
+        link(data, paged)
+        block = json.dumps(data, allow_nan=False).encode()
+        # Last, so that its links lead somewhere.
+        write_durably(index, page("sweep", title=str(data["name"]), blocks={"sweep": block}))
     return Written(
         trials=len(trials),
         traces=sum(trial.trace_sha256 is not None for trial in trials),
@@ -107,18 +110,52 @@ def live_page() -> bytes:
     return page("live", title="A sweep", blocks={}, allow=("connect-src 'self'",))
 
 
-def _write(path: Path, content: bytes) -> None:
-    """Writes a file whole or not at all.
+class _Files:
+    """New files and folders, which can be taken back."""
 
-    Unlike `write_durably` it does not wait for the disk: a thousand pages that a power cut takes
-    are made again.
-    """
-    part = path.with_name(f".{path.name}.part")
+    def __init__(self) -> None:
+        self._made: list[Path] = []
+
+    def folder(self, path: Path) -> None:
+        """Makes a folder and those above it."""
+        missing = [one for one in (path, *path.parents) if not one.is_dir()]
+        self._made += reversed(missing)
+        make_folder(path)
+
+    def write(self, path: Path, content: bytes) -> None:
+        """Writes a file whole or not at all.
+
+        Unlike `write_durably` it does not wait for the disk: a thousand pages that a power cut
+        takes are made again.
+        """
+        part = path.with_name(f".{path.name}.part")
+        try:
+            with new_file(part) as file:
+                file.write(content)
+            if not path.exists():
+                self._made.append(path)
+            part.replace(path)
+        except BaseException:
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
+            raise
+
+    def take_back(self) -> None:
+        """Removes what was made."""
+        for path in reversed(self._made):
+            with suppress(OSError):
+                if path.is_dir():
+                    path.rmdir()
+                else:
+                    path.unlink()
+
+
+@contextmanager
+def _whole() -> Iterator[_Files]:
+    """Takes back what was made if the work inside does not come to its end."""
+    files = _Files()
     try:
-        with new_file(part) as file:
-            file.write(content)
-        part.replace(path)
+        yield files
     except BaseException:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
+        files.take_back()
         raise
