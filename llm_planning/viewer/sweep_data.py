@@ -183,9 +183,7 @@ def _grouping(
     return {
         "by": [label(field) for field in by],
         "pooled": [
-            [label(field), len(field_values(field, runs))]
-            for field in fields
-            if field not in by
+            [label(field), len(field_values(field, runs))] for field in fields if field not in by
         ],
         "groups": _groups(runs, by),
         "tasks": _groups(runs, (*by, "domain", "task")),

@@ -12,9 +12,7 @@ from llm_planning.experiments.runs import result_record, runs_of, swept, trial_r
 def runs_with(wins, **settings):
     """Runs of planners on the same seeds: planner -> whether each run succeeded."""
     return runs_of(
-        result_record(
-            result_of(trial_of(planner, seed=seed, **settings), success=won), attempts=1
-        )
+        result_record(result_of(trial_of(planner, seed=seed, **settings), success=won), attempts=1)
         for planner, some in wins.items()
         for seed, won in enumerate(some)
     )

@@ -265,7 +265,7 @@ function listed(row: Row): HTMLElement {
       "td",
       {},
       row.traced
-        ? el("a", { href: `trials/${row.key}.html`, target: "_blank", "aria-label": `page of trial ${row.key.slice(0, 8)}` }, "open")
+        ? el("a", { href: `trials/${row.key}.html`, target: "_blank", "aria-label": `open the page of trial ${row.key.slice(0, 8)}` }, "open")
         : "–",
     ),
   );

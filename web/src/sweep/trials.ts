@@ -275,7 +275,7 @@ function table(
 function page(trials: Trials, row: number): HTMLElement | string {
   const key = trials.keys[row];
   if (trials.paged[row] === 1) {
-    return el("a", { href: `trials/${key}.html`, "aria-label": `page of trial ${key.slice(0, 8)}` }, "open");
+    return el("a", { href: `trials/${key}.html`, "aria-label": `open the page of trial ${key.slice(0, 8)}` }, "open");
   }
   return trials.traced[row] === 1 ? el("span", { class: "soft mono", title: key }, key.slice(0, 8)) : "–";
 }
