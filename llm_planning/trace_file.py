@@ -159,17 +159,17 @@ def _line(encoder: json.JSONEncoder, value: object) -> str:
     try:
         return encoder.encode(value)
     except ValueError:
-        return encoder.encode(_finite(value))
+        return encoder.encode(finite(value))
 
 
-def _finite(value: Any) -> Any:  # noqa: ANN401 - a value of any kind
+def finite(value: Any) -> Any:  # noqa: ANN401 - a value of any kind
     """Replaces infinite numbers and NaN by texts, because JSON has no form for them."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):
-        return {key: _finite(inner) for key, inner in value.items()}
+        return {key: finite(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(inner) for inner in value]
+        return [finite(inner) for inner in value]
     return value
 
 

@@ -2,22 +2,64 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
+from llm_planning.viewer.columns import Columns
+from llm_planning.viewer.difference import first_difference
 from llm_planning.viewer.page import page
+from llm_planning.viewer.texts import json_text
+from llm_planning.viewer.told import lenient_summary, metrics, plan, success
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llm_planning.viewer.reading import ReadTrace
 
+_IN_TREE = "tree"
+"""The part of a summary that is told at the edges of the tree, or by `subtask` lines."""
+
 
 def trial_page(traces: Sequence[ReadTrace]) -> bytes:
     """The HTML of a page of one trace, or of two."""
-    about = [
-        {"name": one.name, "header": one.header, "damage": one.damage, "events": len(one.events)}
-        for one in traces
+    blocks: dict[str, bytes] = {}
+    for place, one in enumerate(traces):
+        blocks |= {f"{place}-{name}": content for name, content in _blocks(one).items()}
+    both: dict[str, Any] = {"traces": len(traces), "difference": None}
+    if len(traces) == 2:
+        found = first_difference(traces[0].events, traces[1].events)
+        both["difference"] = found and asdict(found)
+    blocks["page"] = json_text(both).encode()
+    return page("trial", title=" and ".join(map(_title, traces)), blocks=blocks)
+
+
+def _title(trace: ReadTrace) -> str:
+    words = [str(trace.header[key]) for key in ("planner", "task") if key in trace.header]
+    return " · ".join([*words, trace.name])
+
+
+def _blocks(trace: ReadTrace) -> dict[str, bytes]:
+    """What the page reads of one trace."""
+    columns = Columns(trace.events)
+    summary = lenient_summary(trace.events)
+    columns.detail_tree(summary.pop(_IN_TREE, None))
+    unused = [
+        f"{number} of its `{kind}` lines say something that cannot be: they are left out."
+        for kind, number in columns.unused.items()
     ]
-    names = " and ".join(one.name for one in traces)
-    return page("trial", title=names, blocks={"about": json.dumps(about).encode()})
+    content, places = columns.packed()
+    about = {
+        "name": trace.name,
+        "header": trace.header,
+        "damage": [*trace.damage, *unused],
+        "success": success(trace.events, summary),
+        "plan": plan(trace.events, summary),
+        "metrics": metrics(trace.events),
+        "summary": summary,
+        "prompts": columns.prompts,
+        "strings": columns.strings.listed(),
+        "starts": columns.texts.starts,
+        "columns": places,
+    }
+    chunks = {f"texts-{place}": chunk for place, chunk in enumerate(columns.texts.chunks())}
+    return {"about": json_text(about).encode(), "columns": content, **chunks}

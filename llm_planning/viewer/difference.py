@@ -1,0 +1,61 @@
+"""Where two traces first differ, apart from times and loads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
+
+from llm_planning.viewer.columns import KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from llm_planning.trace import Event
+
+_TYPES_APART = frozenset({"load", "outcome", "summary"})
+_FIELDS_APART = frozenset({"at", "seconds", "cached_tokens", "replayed", "observation", "model"})
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first difference.
+
+    Attributes:
+        moments: the moment of each trace that it belongs to.
+        kinds: the type of each trace's line; None where the trace has ended.
+        field: the name of the first field that differs; None if the types do.
+        values: of that field in each.
+    """
+
+    moments: tuple[int, int]
+    kinds: tuple[str | None, str | None]
+    field: str | None
+    values: tuple[Any, Any]
+
+
+def first_difference(one: Sequence[Event], other: Sequence[Event]) -> Difference | None:
+    """The first lines that differ; None if all that can be compared is equal."""
+    for (place, mine), (at, theirs) in zip_longest(
+        _comparable(one), _comparable(other), fillvalue=(-1, None)
+    ):
+        if mine == theirs:
+            continue
+        kinds = (mine["type"] if mine else None, theirs["type"] if theirs else None)
+        field = None
+        if mine and theirs and kinds[0] == kinds[1]:
+            keys = [*mine, *(key for key in theirs if key not in mine)]
+            field = next(key for key in keys if mine.get(key) != theirs.get(key))
+        values = ((mine or {}).get(field), (theirs or {}).get(field)) if field else (None, None)
+        return Difference((place, at), kinds, field, values)
+    return None
+
+
+def _comparable(events: Sequence[Event]) -> Iterator[tuple[int, Event]]:
+    """Each line that can be compared, without what may differ, and the moment it belongs to."""
+    moment = 0
+    for event in events:
+        if event["type"] in _TYPES_APART:
+            continue
+        yield moment, {key: value for key, value in event.items() if key not in _FIELDS_APART}
+        moment += event["type"] in KINDS
