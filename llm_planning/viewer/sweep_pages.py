@@ -100,9 +100,8 @@ def trace_page(ledger: Ledger, key: str, sha256: str) -> bytes:
     events = ledger.trace(key, sha256)
     header = events[0] if "format" in events[0] else {}
     events = [one for one in events if one["type"] not in {"header", "end"}]
-    name = " ".join(str(header[field]) for field in ("planner", "task", "seed") if field in header)
-    trace = ReadTrace(name=name or key[:8], header=header, events=events, damage=())
-    return trial_page([trace])
+    name = f"seed {header['seed']}" if "seed" in header else key[:8]
+    return trial_page([ReadTrace(name=name, header=header, events=events, damage=())])
 
 
 def live_page() -> bytes:

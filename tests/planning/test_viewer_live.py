@@ -97,7 +97,7 @@ def test_no_other_page_may_read_it(server):
 def test_it_listens_on_one_address(server):
     with socket.socket() as asking:
         asking.settimeout(5)
-        with pytest.raises(OSError):
+        with pytest.raises(ConnectionRefusedError):
             asking.connect(("127.0.0.2", server.port))
 
 
