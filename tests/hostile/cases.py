@@ -95,6 +95,8 @@ def _written(place: Place, call: Call) -> set[str]:
     named += [value.removeprefix("save=") for value in settings if value.startswith("save=")]
     if call.command == "sweep run":
         named.append("sweeps")
+    if call.command == "view":
+        named += [f"{folder}/pages" for folder in call.given.get("trace", ())]
     return targets_of(place, named)
 
 
