@@ -79,6 +79,29 @@ def left_out(planner: str, domain: str) -> dict[str, object]:
     return added_defaults(spec, DOMAINS.get(domain)) if spec else {}
 
 
+def why_unfit(planner: str, domain: str) -> str | None:
+    """Why a planner cannot plan in a domain, in one sentence; None if it can, or if nobody knows.
+
+    Args:
+        planner: its name in trials. Of one that is not of this project nothing is known, as its
+            code is not loaded for that.
+        domain: its name in trials; the same holds.
+    """
+    from llm_planning.environments.catalogue import DOMAINS
+
+    spec, world = _our_planner(planner), DOMAINS.get(domain)
+    if spec and spec.benchmark:
+        own = spec.benchmark.domain
+        return None if own == domain else f"{planner} plans in its own benchmark {own} only"
+    if spec is None or world is None:
+        return None
+    lacking = spec.lacks(world)
+    if not lacking:
+        return None
+    said = " and ".join(need.said for need in lacking)
+    return f"{planner} needs a domain that {said}; {domain} does not"
+
+
 def every_role() -> frozenset[str]:
     """The names of all questions that this project's planners may ask a model."""
     from llm_planning.planners.catalogue import PLANNERS

@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from llm_planning.cli.options import JsonOption, Work, named_path
+from llm_planning.cli.options import MOST, JsonOption, Work, named_path
+from llm_planning.endings import UsageError
+
+_USUAL_PAGES = 200
+"""Trials of a sweep that get a page, unless the user says how many."""
+
+
+def _pages(text: str) -> int:
+    """How many trials get a page.
+
+    Raises:
+        typer.BadParameter: it is neither `all`, nor `none`, nor a whole number.
+    """
+    if text in {"all", "none"}:
+        return MOST if text == "all" else 0
+    if text.isascii() and text.isdecimal() and len(text) <= len(str(MOST)):
+        return int(text)
+    raise typer.BadParameter("write `all`, `none` or a whole number")
+
 
 TraceArgument = Annotated[
     Path,
-    typer.Argument(metavar="TRACE", parser=named_path, help="A trace: .json, .jsonl or .jsonl.gz."),
+    typer.Argument(
+        metavar="TRACE",
+        parser=named_path,
+        help="A trace (.json, .jsonl or .jsonl.gz), or a sweep's folder.",
+    ),
 ]
 OtherArgument = Annotated[
     Path | None,
@@ -21,10 +44,30 @@ OtherArgument = Annotated[
 OutOption = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", parser=named_path, help="The page.  [default: ./NAME.html, by the trace]"
+        metavar="FILE",
+        parser=named_path,
+        help="The page; of a sweep a folder, or a file that ends in .html.  [default: ./NAME.html, "
+        "by the trace; FOLDER/pages of a sweep]",
     ),
 ]
 OpenOption = Annotated[bool, typer.Option("--open", help="Open the page in the web browser.")]
+TrialsOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="all|none|N",
+        parser=_pages,
+        help=f"Trials of a sweep that get a page.  [default: {_USUAL_PAGES}]",
+    ),
+]
+LiveOption = Annotated[
+    bool, typer.Option("--live", help="Show a sweep while it runs, on this machine alone.")
+]
+PortOption = Annotated[
+    int | None,
+    typer.Option(
+        min=0, max=65535, metavar="N", help="Port of --live.  [default: any that is free]"
+    ),
+]
 
 
 def view(
@@ -33,13 +76,37 @@ def view(
     *,
     out: OutOption = None,
     open_: OpenOption = False,
+    trials: TrialsOption = None,
+    live: LiveOption = False,
+    port: PortOption = None,
     as_json: JsonOption = False,
 ) -> Work:
-    """Writes a trace as a page: one HTML file that works from disk, offline.
+    """Writes a trace, or a sweep and its trials, as pages that work from disk, offline.
 
-    What is missing of a damaged trace is said on the page and on standard error. Exits with 1 if a
-    trace cannot be read or holds no line; with 2 if the page cannot be written there.
+    The page of a trace is one HTML file. What is missing of a damaged trace is said on the page and
+    on standard error. Of a sweep's folder, the pages are the sweep's own and those of some trials:
+    the first of every planner and task, then the second, and so on.
+
+    With --live, a sweep that runs is shown at a link that works once, for a browser of this machine
+    and until Ctrl-C.
+
+    Exits with 1 if a trace or a sweep cannot be read; with 2 if a page cannot be written there.
     """
-    from llm_planning.commands import view as commands
+    from llm_planning.commands import view as traces
+    from llm_planning.commands import view_sweep as sweeps
 
-    return partial(commands.view, trace, other, out=out, open_=open_, as_json=as_json)
+    is_sweep = live or os.path.isdir(trace)
+    for option, odd, needed in (
+        ("OTHER", other is not None and is_sweep, "two traces"),
+        ("--trials", trials is not None and (live or not is_sweep), "a sweep without --live"),
+        ("--out", out is not None and live, "pages without --live, which writes none"),
+        ("--port", port is not None and not live, "--live"),
+    ):
+        if odd:
+            raise UsageError(f"{option} is for {needed}: leave it out")
+    if live:
+        return partial(sweeps.live, trace, port=port or 0, open_=open_, as_json=as_json)
+    if is_sweep:
+        most = _USUAL_PAGES if trials is None else trials
+        return partial(sweeps.write, trace, out=out, most=most, open_=open_, as_json=as_json)
+    return partial(traces.view, trace, other, out=out, open_=open_, as_json=as_json)

@@ -27,6 +27,7 @@ from llm_planning.experiments.grid import load_sweep
 from llm_planning.experiments.grid_file import SweepConfigError
 from llm_planning.experiments.ledger import LEDGER_FILE, Ledger, LedgerError
 from llm_planning.experiments.local_pool import prepare_trial
+from llm_planning.experiments.progress_file import ProgressFile
 from llm_planning.experiments.provenance import collect_provenance
 from llm_planning.experiments.sweep_files import Trust, UntrustedError, find_sweep
 from llm_planning.experiments.trial import Trial
@@ -156,13 +157,19 @@ def carry_out(
             with (
                 _recording(folder, sweep, provenance) as ledger,
                 display_on(console, name=str(sweep["name"])) as display,
+                ProgressFile(folder) as file,
             ):
+
+                def watch(progress: Progress) -> None:
+                    display(progress)
+                    file(progress)
+
                 progress = run_groups(
                     trials,
                     executor=executor,
                     ledger=ledger,
                     retries=sweep["retries"],
-                    watch=display,
+                    watch=watch,
                 )
     except KeyboardInterrupt as interrupt:
         raise KeyboardInterrupt(_recorded(folder)) from interrupt

@@ -229,15 +229,26 @@ class Ledger:
 
     def rows(self) -> Iterator[LedgerRow]:
         """The rows that are there now, in the order of the sweep."""
+        return self.new_rows(set())
+
+    def new_rows(self, seen: set[int]) -> Iterator[LedgerRow]:
+        """The rows that are there now and were not before, in the order of the sweep.
+
+        Args:
+            seen: the places of the rows that were read before; gains those that are read now.
+        """
         # One row is in memory at a time, and no statement is open between two: a caller may take
         # long, and rows never change.
         found = self._select("SELECT trial FROM results ORDER BY trial")
         # Selected after the rows, as a writer may be adding to both tables.
         known = {id_ for (id_,) in self._select("SELECT id FROM provenances NOT INDEXED")}
-        for number in found:
+        for (number,) in found:
+            if number in seen:
+                continue
             with decoding(self._file):
-                (values,) = self._select(SELECT_ROW, number)
+                (values,) = self._select(SELECT_ROW, (number,))
                 row = decode_row(values, self._traces, version=self._version, provenances=known)
+            seen.add(number)
             yield row
 
     def read_events(self, row: LedgerRow) -> list[Event]:
@@ -246,10 +257,20 @@ class Ledger:
         Raises:
             LedgerError: the trace's file is missing or not the one that the trial left.
         """
-        if row.trace_sha256 is None:
-            return []
+        return [] if row.trace_sha256 is None else self.trace(row.key, row.trace_sha256)
+
+    def trace(self, key: str, sha256: str) -> list[Event]:
+        """All events of a trace.
+
+        Args:
+            key: of the trial.
+            sha256: `LedgerRow.trace_sha256`.
+
+        Raises:
+            LedgerError: the trace's file is missing or not the one that the trial left.
+        """
         try:
-            return self._traces.read(row.key, row.trace_sha256)
+            return self._traces.read(key, sha256)
         except TraceError as error:
             raise LedgerError(str(error)) from error
 

@@ -144,6 +144,26 @@ def varying(records: Iterable[RunRecord]) -> tuple[str, ...]:
     )
 
 
+def swept(records: Iterable[RunRecord]) -> tuple[str, ...]:
+    """The fields that `varying` names and that vary while planner, domain and task are the same.
+
+    What only differs from planner to planner, or from domain to domain, is not swept.
+    """
+    records = list(records)
+    named = [field for field in varying(records) if field not in {"planner", "domain"}]
+    values: dict[tuple[Hashable, ...], set[Hashable]] = {}
+    found = set()
+    for record in records:
+        cell = tuple(record.get(name) for name in ("planner", "domain", "task"))
+        for field in named:
+            if field not in found:
+                some = values.setdefault((field, *cell), set())
+                some.add(distinct(record.get(field)))
+                if len(some) > 1:
+                    found.add(field)
+    return tuple(field for field in named if field in found)
+
+
 def check_field_name(field: str) -> None:
     """Makes sure that records can have a field of this name.
 

@@ -158,10 +158,10 @@ def _share_right(mine: Runs) -> dict[str, Measured]:
 
 
 def _full_name(field: str, runs: Runs) -> str:
-    known = {name for record in runs.all for name in record if is_trial_field(name)}
     for name in (field, f"settings.{field}"):
-        if name in known:
+        if is_trial_field(name) and any(name in record for record in runs.all):
             return name
+    known = {name for record in runs.all for name in record if is_trial_field(name)}
     raise UnknownFieldError(f"trials have no {field!r} to group by; {remedy(field, known)}")
 
 

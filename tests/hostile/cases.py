@@ -104,6 +104,7 @@ def _written(place: Place, call: Call) -> set[str]:
         named.append("sweeps")
     if call.command == "view":
         named += [str(default_page(Path(trace))) for trace in call.given.get("trace", ())]
+        named += [f"{folder}/pages" for folder in call.given.get("trace", ())]
     return targets_of(place, named)
 
 

@@ -53,6 +53,11 @@ PARAMETERS: dict[tuple[str, str], str] = {
     ("distill", "start"): "model",
     ("distill", "hold_out"): "name",
     ("distill", "export"): "output file",
+    ("view", "trace"): "file",
+    ("view", "other"): "file",
+    ("view", "out"): "output file",
+    ("view", "trials"): "pages",
+    ("view", "live"): "lasting flag",
     ("roles measure", "domain"): "domain",
     ("roles measure", "model"): "model",
     ("roles measure", "role"): "name",
@@ -115,6 +120,8 @@ CALLS: tuple[str, ...] = (
     "models fetch all-minilm-l6-v2 --json",
     "cache show --json",
     "cache clear --yes --only vectors --json",
+    "view ledger --trials 1 --json",
+    "view ledger --out pages --trials all",
     "sweep run sweep.yaml --out out --concurrency 1",
     "sweep run sweep.yaml --dry-run --samples 0 --json",
     "sweep run sweep.yaml --dry-run --samples 1",
@@ -164,6 +171,10 @@ class Parameter:
     kind: str
     several: bool
     required: bool
+
+    @property
+    def is_flag(self) -> bool:
+        return self.kind.endswith("flag")
 
 
 @cache
@@ -233,7 +244,7 @@ def read_call(line: str) -> Call:
         word = rest.pop(0)
         if word in options:
             one = options[word]
-            given.setdefault(one.name, []).append(word if one.kind == "flag" else rest.pop(0))
+            given.setdefault(one.name, []).append(word if one.is_flag else rest.pop(0))
             continue
         one = places[0] if places[0].several else places.pop(0)
         given.setdefault(one.name, []).append(word)
@@ -245,7 +256,7 @@ def write_call(command: str, given: dict[str, tuple[str, ...]]) -> list[str]:
     words = command.split()
     for one in commands()[command]:
         for value in given.get(one.name, ()):
-            if one.option is None or one.kind == "flag":
+            if one.option is None or one.is_flag:
                 words.append(value)
             elif one.option.startswith("--") and value.startswith("-"):
                 words.append(f"{one.option}={value}")

@@ -83,6 +83,7 @@ _READ_LEDGER = (
     "sweep export {} --out rows.csv",
     "sweep resume {}",
     "report paper too oracles --from {}",
+    "view {} --out pages",
     "sweep run sweep.yaml --out {}",
 )
 _READ_RECORDED = tuple(line.replace("sweep.yaml", "little.yaml") for line in _READ_LEDGER)

@@ -260,6 +260,8 @@ class Place:
             "PIP_RETRIES": "0",
             "PIP_CONFIG_FILE": os.devnull,
             "COLUMNS": "80",
+            # No browser is started where a page is to be opened.
+            "BROWSER": "true",
             # What is compiled for the model is compiled once.
             "TORCHINDUCTOR_CACHE_DIR": str(self.ground.root / "compiled"),
             "VLLM_CACHE_ROOT": str(self.ground.root / "compiled"),

@@ -214,6 +214,7 @@ SIGNALLED = (
     "index bench --rows 20000 --queries 16",
     "doctor",
     "run --list",
+    "view ledger --live",
 )
 """Calls that are interrupted; most of them take longer than that."""
 

@@ -247,8 +247,10 @@ PAIRS = _texts(
 
 KINDS: dict[str, Kind] = {
     "flag": Kind(_texts(on="", off="")),  # a flag's values are its own names
+    "lasting flag": Kind({}),  # what runs until a signal ends it; see `SIGNALLED`
     "choice": Kind({**ODD, **_texts(upper="LOCAL", near="loca", number="1")}),
     "count": Kind(_COUNT),
+    "pages": Kind({**_COUNT, **_texts(many="all", nothing="none", upper="ALL", some="some")}),
     "seed": Kind(_COUNT),
     "text": Kind(ODD),
     "texts": Kind(ODD),

@@ -1,0 +1,119 @@
+"""How far a running sweep is, in a small file of its folder, for whoever watches from outside.
+
+The ledger says what has ended. What runs now, and what the engines do, only the process of the
+sweep knows: it writes that down every two seconds, and removes the file when it ends.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from llm_kernels.files import new_file, read_json
+from llm_planning.experiments.pool import PoolLoad
+from llm_planning.experiments.scheduler import Progress
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Self
+
+PROGRESS_FILE = "progress.json"
+"""The file's name in the sweep's folder."""
+
+WRITE_EVERY = 2.0
+"""Seconds between two writings, at least."""
+
+STALE_AFTER = 30.0
+"""Seconds after which a file without news is that of a process that was killed, or hangs."""
+
+_LARGEST = 2**16
+"""Bytes of the file, at most."""
+
+
+class ProgressFile:
+    """Writes progress to a sweep's folder while it is entered.
+
+    Args:
+        folder: of the sweep; it exists when the first progress comes.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / PROGRESS_FILE
+        self._written = -math.inf
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)
+
+    def __call__(self, progress: Progress) -> None:
+        """Takes the newest progress; writes it if the last writing is old enough."""
+        now = time.monotonic()
+        if now - self._written < WRITE_EVERY:
+            return
+        self._written = now
+        content = json.dumps({"written": time.time(), **asdict(progress)})
+        part = self._path.with_name(f"{PROGRESS_FILE}.part")
+        # A full disk ends the sweep by the ledger's own error, not by that of a display.
+        with suppress(OSError):
+            with new_file(part) as file:
+                file.write(content.encode())
+            part.replace(self._path)
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What a progress file said.
+
+    Attributes:
+        progress: of the sweep.
+        written: when it was written, in seconds since the epoch.
+    """
+
+    progress: Progress
+    written: float
+
+    def is_fresh(self, now: float) -> bool:
+        """Whether the process that wrote it still runs, as far as its file tells."""
+        return abs(now - self.written) < STALE_AFTER
+
+
+def read_progress(folder: Path) -> Noted | None:
+    """What the process that runs a sweep last said; None if there is none.
+
+    Raises:
+        OSError: the file cannot be read; `strerror` says it in words.
+        ValueError: the file holds something else; a stranger may have written it.
+    """
+    try:
+        found = read_json(folder / PROGRESS_FILE, most=_LARGEST)
+    except FileNotFoundError:
+        return None
+    if not isinstance(found, dict):
+        raise ValueError("it is not an object")
+    load = found.pop("load", None)
+    written = found.pop("written", None)
+    known = _numbers(Progress, found)
+    return Noted(
+        Progress(**known, load=PoolLoad(**_numbers(PoolLoad, load))), _number(written, "written")
+    )
+
+
+def _numbers(kind: type[Progress | PoolLoad], found: object) -> dict[str, Any]:
+    """The fields of a dataclass whose fields are numbers, all but `load`."""
+    if not isinstance(found, dict):
+        raise ValueError("its load is not an object")
+    names = [field.name for field in fields(kind) if field.name != "load"]
+    return {name: _number(found.get(name), name) for name in names}
+
+
+def _number(value: object, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 2**53:
+        raise ValueError(f"its {name} is not a number of zero or more")
+    return value

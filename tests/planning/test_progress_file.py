@@ -1,0 +1,108 @@
+"""What a running sweep writes down for whoever watches."""
+
+import json
+import os
+import time
+from contextlib import suppress
+
+import pytest
+from command_line import invoke
+
+from llm_planning.experiments.pool import PoolLoad
+from llm_planning.experiments.progress_file import (
+    PROGRESS_FILE,
+    STALE_AFTER,
+    ProgressFile,
+    read_progress,
+)
+from llm_planning.experiments.scheduler import Progress
+
+PROGRESS = Progress(
+    total=9, kept=1, done=3, failed=1, running=2, seconds=8.0, load=PoolLoad(running=4)
+)
+
+
+def test_what_was_written_is_read_and_removed(tmp_path):
+    assert read_progress(tmp_path) is None
+    with ProgressFile(tmp_path) as file:
+        file(PROGRESS)
+        noted = read_progress(tmp_path)
+        assert noted.progress == PROGRESS
+        assert noted.progress.remaining_seconds == 8.0
+        assert noted.is_fresh(time.time())
+        assert not noted.is_fresh(time.time() + STALE_AFTER + 1)
+        file(Progress(total=9))  # too soon for another writing
+        assert read_progress(tmp_path).progress.done == 3
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_is_removed_after_an_error_too(tmp_path):
+    with suppress(KeyboardInterrupt), ProgressFile(tmp_path) as file:
+        file(PROGRESS)
+        raise KeyboardInterrupt
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_takes_no_file_does_not_end_the_sweep(tmp_path):
+    with ProgressFile(tmp_path / "missing") as file:
+        file(PROGRESS)
+
+
+def test_a_link_is_replaced_not_followed(tmp_path):
+    (tmp_path / "other.txt").write_text("untouched")
+    (tmp_path / PROGRESS_FILE).symlink_to(tmp_path / "other.txt")
+    (tmp_path / f"{PROGRESS_FILE}.part").symlink_to(tmp_path / "other.txt")
+    with ProgressFile(tmp_path) as file:
+        file(PROGRESS)
+        assert read_progress(tmp_path).progress == PROGRESS
+    assert (tmp_path / "other.txt").read_text() == "untouched"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        "{}",
+        "[" * 60_000,
+        json.dumps({"written": 1.0, "total": 1, "load": 5}),
+        json.dumps({"written": 1.0, "load": {}}),
+        json.dumps({"written": "now", "load": {}}),
+    ],
+)
+def test_what_a_stranger_wrote_is_refused(tmp_path, content):
+    (tmp_path / PROGRESS_FILE).write_text(content)
+    with pytest.raises(ValueError, match=r"it is|its|nested|Expecting"):
+        read_progress(tmp_path)
+
+
+def test_odd_numbers_are_refused(tmp_path):
+    with ProgressFile(tmp_path) as file:
+        file(PROGRESS)
+        written = json.loads((tmp_path / PROGRESS_FILE).read_text())
+    for value in (-1, float("nan"), float("inf"), 2**60, True, None, "5"):
+        (tmp_path / PROGRESS_FILE).write_text(json.dumps({**written, "running": value}))
+        with pytest.raises(ValueError, match="its running is not a number of zero or more"):
+            read_progress(tmp_path)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / PROGRESS_FILE)
+    with pytest.raises(OSError, match="not a regular file"):
+        read_progress(tmp_path)
+
+
+def test_a_sweep_leaves_none(tmp_path, monkeypatch):
+    seen = []
+    replace = os.replace
+    monkeypatch.setattr(
+        "pathlib.Path.replace",
+        lambda self, to: (seen.append(to.name), replace(self, to))[1],
+    )
+    grid = "name: x\nmodel: none\ndomain: textgame\ntasks: trap-door\nplanners: uct\n"
+    (tmp_path / "x.yaml").write_text(
+        f"{grid}settings: {{moves: 1, simulations: 2, remember: 'off'}}\n"
+    )
+    assert invoke("sweep", "run", tmp_path / "x.yaml", "--out", tmp_path / "out").exit_code == 0
+    assert PROGRESS_FILE in seen
+    assert not (tmp_path / "out" / PROGRESS_FILE).exists()

@@ -1,0 +1,79 @@
+"""The live page of a sweep as a process, and requests to it; no test module itself."""
+
+import http.client
+import json
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+
+@dataclass
+class Server:
+    """A running `llm-planning view --live`."""
+
+    process: subprocess.Popen
+    url: str
+    cookie: str = ""
+
+    @property
+    def port(self):
+        return urlsplit(self.url).port
+
+    @property
+    def link(self):
+        return self.url.partition(f":{self.port}")[2]
+
+    def ask(self, path, *, method="GET", host=None, cookie=True, **headers):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection.putrequest(method, path, skip_host=True)
+        connection.putheader("Host", f"127.0.0.1:{self.port}" if host is None else host)
+        if cookie and self.cookie:
+            connection.putheader("Cookie", self.cookie)
+        for name, value in headers.items():
+            connection.putheader(name.replace("_", "-"), value)
+        connection.endheaders()
+        answer = connection.getresponse()
+        found = {name.lower(): value for name, value in answer.getheaders()}
+        read = Answer(answer.status, found, answer.read())
+        connection.close()
+        return read
+
+    def open(self):
+        """Opens the printed link, which gives the cookie."""
+        answer = self.ask(self.link)
+        self.cookie = answer.headers["set-cookie"].partition(";")[0]
+        return answer
+
+    def end(self, number=signal.SIGINT):
+        """Ends the command; its exit code and what it wrote to standard error."""
+        self.process.send_signal(number)
+        _, said = self.process.communicate(timeout=20)
+        return self.process.returncode, said
+
+
+@contextmanager
+def serving(folder, *arguments):
+    command = [sys.executable, "-m", "llm_planning.cli", "view", str(folder), "--live"]
+    process = subprocess.Popen(
+        [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        yield Server(process, process.stdout.readline().strip())
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
