@@ -22,7 +22,7 @@ TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
 
 QUICK := not slow and not ray and not kills and not browser
 
-.PHONY: setup demo test test-all browser hostile lint bench release doctor clean
+.PHONY: setup demo test test-all chromium browser hostile lint bench release doctor clean
 
 setup: $(STAMP)
 
@@ -59,12 +59,14 @@ test: setup
 test-all: setup
 	$(BIN)/python -m pytest -q
 
-# No browser is downloaded: the tests drive Debian's own.
-browser: setup
+# No browser is downloaded: the tests drive Debian's own. Without it they are skipped.
+chromium:
 	command -v chromium >/dev/null || { command -v apt-get >/dev/null && test "$$(id -u)" = 0 \
-		&& apt-get install -y --no-install-recommends chromium; } \
+		&& apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } \
 		|| { echo 'install a browser: sudo apt-get install chromium' >&2; exit 1; }
 	test -d web/node_modules || ! command -v npm >/dev/null || npm --prefix web ci --silent
+
+browser: setup chromium
 	$(BIN)/python -m pytest -q -m browser
 
 # `make test` runs a share of these.
