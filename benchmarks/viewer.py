@@ -34,7 +34,7 @@ FRAMES = 30.0
 GIB = 1.0
 REPEATS = 3
 
-WORDS = tuple("oak log stone table door red key north lamp iron pig dirt water cook".split(" "))
+WORDS = ("oak", "log", "stone", "table", "door", "red", "key", "north", "lamp", "iron", "pig")
 MOVE = """async () => {
   const canvas = document.querySelector(".tree canvas");
   const at = (kind, x, y) => canvas.dispatchEvent(new PointerEvent(kind, {
