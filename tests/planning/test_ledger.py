@@ -216,7 +216,7 @@ def test_a_trace_is_one_json_object_per_line(ledger):
         {"type": "summary", "key": "plan", "value": ["find 1 cow", "kill 1 cow"]},
         {"type": "summary", "key": "seed", "value": 0},
     ]
-    assert end == {"type": "end", "lines": 7}
+    assert end == {"type": "end", "lines": 8}
     assert row.trace_sha256 == hashlib.sha256("".join(f"{x}\n" for x in lines).encode()).hexdigest()
 
 
