@@ -34,10 +34,7 @@ FRAMES = 30.0
 GIB = 1.0
 REPEATS = 3
 
-WORDS = (
-    *("oak", "log", "stone", "table", "door", "red", "key"),
-    *("north", "lamp", "iron", "pig", "dirt", "water", "cook"),
-)
+WORDS = ("oak", "log", "stone", "table", "door", "red", "key", "north", "lamp", "iron", "pig")
 MOVE = """async () => {
   const canvas = document.querySelector(".tree canvas");
   const at = (kind, x, y) => canvas.dispatchEvent(new PointerEvent(kind, {

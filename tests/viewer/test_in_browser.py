@@ -179,17 +179,26 @@ def test_keys_alone_walk_the_tree(show, traces):
 
 def test_the_mouse_selects_moves_and_folds(show, traces):
     page = show(traces["drip"])
-    box = page.locator(".inner canvas").bounding_box()
-    page.locator(".inner canvas").scroll_into_view_if_needed()
-    page.mouse.click(1, 1)
-    root = page.locator(".inner .panel h3").inner_text()
-    assert root.endswith("goal")
-    canvas = page.locator(".inner canvas")
-    for share in (0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6):
-        canvas.click(position={"x": 230, "y": box["height"] * share})
-        if page.locator(".inner .panel h3").inner_text() != root:
+    canvas, heading = page.locator(".inner canvas"), page.locator(".inner .panel h3")
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    assert heading.inner_text().endswith("goal")
+    places = [(x, y) for x in range(120, 400, 40) for y in range(60, int(box["height"]), 12)]
+    for x, y in places:
+        page.mouse.click(box["x"] + x, box["y"] + y)
+        if "stack c e" in heading.inner_text():
             break
-    assert "stack" in page.locator(".inner .panel").inner_text()
+    assert "closed" in page.locator(".inner .panel").inner_text()
+    said = page.locator(".inner .canvas p")
+    page.mouse.dblclick(box["x"] + x, box["y"] + y)
+    assert said.text_content().endswith("stack c e folded")
+    # Where it is dragged to, it is found again.
+    page.mouse.move(box["x"] + x, box["y"] + y)
+    page.mouse.down()
+    page.mouse.move(box["x"] + x + 60, box["y"] + y + 40, steps=4)
+    page.mouse.up()
+    page.mouse.dblclick(box["x"] + x + 60, box["y"] + y + 40)
+    assert said.text_content().endswith("stack c e unfolded")
 
 
 def test_an_address_leads_back_to_the_node_and_the_moment(show, traces):

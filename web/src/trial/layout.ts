@@ -11,7 +11,7 @@ export function columnOf(shape: Shape): number {
   const every = Math.max(1, Math.floor(shape.size / 500));
   for (let node = 0; node < shape.size; node += every) lengths.push(shape.label(node).length);
   lengths.sort((a, b) => a - b);
-  return Math.max(130, Math.min(330, 60 + 7.4 * (lengths[Math.floor(lengths.length * 0.9)] ?? 0)));
+  return Math.max(130, Math.min(330, 64 + 8.2 * (lengths[Math.floor(lengths.length * 0.9)] ?? 0)));
 }
 
 /** The nodes below each node, as a list per node in one array. */
