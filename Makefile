@@ -1,4 +1,4 @@
-# make demo      plans a task from nothing
+# make demo      plans a task from nothing, and writes a page of it
 # make test      runs the tests that take little time: 5 to 7 minutes on two cores
 # make test-all  runs every test: up to 15 minutes
 # make browser   runs the tests in a web browser, and installs Debian's if it may
@@ -45,12 +45,9 @@ $(VENV)/.installed-cuda: pyproject.toml Makefile
 	$(INSTALL) --no-deps 'llm-reasoners==1.0.2'
 	touch $@
 
-# Minecraft's rules taught the model of the first run. The model of the second was taught nothing, and
-# says where things may be. In both, the world says what the plan is worth.
+# The world says what the plan is worth, and the page why it was made.
 demo: setup
-	$(BIN)/llm-planning run too --task cook-meat
-	$(BIN)/llm-planning run llm-mcts-plus --set prior=uniform \
-		--set goal="put two apples in the fridge and the book on the sofa"
+	$(BIN)/python scripts/demo.py
 
 # The markers are listed in `pyproject.toml`. Options join by PYTEST_ADDOPTS.
 test: setup
