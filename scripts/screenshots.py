@@ -38,11 +38,11 @@ seeds: {from: 1, to: 4}
 grids:
   - domain: minecraft
     tasks: [cook-meat, obtain-leather, craft-a-compass]
-    planners: [too, react-option, drip, llm-policy]
+    planners: [too, too-plus, tot-mcts, react-option]
     settings: {roles: [rules, ROLES]}
   - domain: blocksworld
     tasks: four-blocks
-    planners: [too, react-option, drip, llm-policy]
+    planners: [too, too-plus, tot-mcts, react-option]
     settings: {roles: [rules, ROLES], problem: {from: 1, to: 3}}
 """
 """A sweep with two worlds; ROLES is a file of roles that err."""
