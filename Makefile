@@ -1,9 +1,11 @@
-# make demo      plans a task from nothing
+# make demo      plans a task from nothing, and writes a page of it
 # make test      runs the tests that take little time: 5 to 7 minutes on two cores
 # make test-all  runs every test: up to 15 minutes
+# make browser   runs the tests in a web browser, and installs Debian's if it may
 # make hostile   runs 5,000 malformed calls, damaged files and signals
 # make lint      checks style and types
 # make bench     runs the benchmarks
+# make release   builds the archives, and checks them in an empty environment
 # make doctor    says what this machine can do
 # Each of them sets up `.venv` first.
 PYTHON ?= python3
@@ -20,7 +22,7 @@ TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
 
 QUICK := not slow and not ray and not kills and not browser
 
-.PHONY: setup demo test test-all hostile lint bench doctor clean
+.PHONY: setup demo test test-all chromium browser hostile lint bench release doctor clean
 
 setup: $(STAMP)
 
@@ -43,12 +45,9 @@ $(VENV)/.installed-cuda: pyproject.toml Makefile
 	$(INSTALL) --no-deps 'llm-reasoners==1.0.2'
 	touch $@
 
-# Minecraft's rules taught the model of the first run. The model of the second was taught nothing, and
-# says where things may be. In both, the world says what the plan is worth.
+# The world says what the plan is worth, and the page why it was made.
 demo: setup
-	$(BIN)/llm-planning run too --task cook-meat
-	$(BIN)/llm-planning run llm-mcts-plus --set prior=uniform \
-		--set goal="put two apples in the fridge and the book on the sofa"
+	$(BIN)/python scripts/demo.py
 
 # The markers are listed in `pyproject.toml`. Options join by PYTEST_ADDOPTS.
 test: setup
@@ -56,6 +55,16 @@ test: setup
 
 test-all: setup
 	$(BIN)/python -m pytest -q
+
+# No browser is downloaded: the tests drive Debian's own. Without it they are skipped.
+chromium:
+	command -v chromium >/dev/null || { command -v apt-get >/dev/null && test "$$(id -u)" = 0 \
+		&& apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } \
+		|| { echo 'install a browser: sudo apt-get install chromium' >&2; exit 1; }
+	test -d web/node_modules || ! command -v npm >/dev/null || npm --prefix web ci --silent
+
+browser: setup chromium
+	$(BIN)/python -m pytest -q -m browser
 
 # `make test` runs a share of these.
 hostile: setup
@@ -68,6 +77,9 @@ lint: setup
 
 bench: setup
 	for script in benchmarks/[a-z]*.py; do case $$script in */harness.py) ;; *) $(BIN)/python $$script || exit 1;; esac; done
+
+release: setup
+	$(BIN)/python scripts/release_check.py
 
 doctor: setup
 	$(BIN)/llm-planning doctor

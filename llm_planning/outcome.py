@@ -41,6 +41,12 @@ class Outcome:
     text: str
     unrepeatable: frozenset[str] = frozenset()
 
+    def _repr_html_(self) -> str:
+        """The plan, its tree and its costs, under a cell of Jupyter."""
+        from llm_planning.notebook import outcome_html
+
+        return outcome_html(self)
+
 
 NOT_REACHED: Final = "goal not reached"
 """The class of a failure for which a planner names none."""

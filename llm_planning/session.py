@@ -16,8 +16,10 @@ from llm_planning.model_configs import (
     served_adapters,
     with_adapters,
 )
+from llm_planning.notebook import display
 from llm_planning.roles import Engines, metered
 from llm_planning.running import prepare, prepare_with, run_planner
+from llm_planning.watching import spent, watched
 from llm_serving.cache import CachedEngine
 from llm_serving.encoder import TextEncoder
 from llm_serving.encoder_engine import NO_MODEL
@@ -116,7 +118,7 @@ async def plan(
     settings: Mapping[str, object] | None = None,
     seed: int = 0,
 ) -> Outcome:
-    """Runs one planner on one problem.
+    """Runs one planner on one problem; in Jupyter, shows what it costs meanwhile.
 
     Args:
         planner: a name, such as "too", or a planner of your own.
@@ -152,5 +154,11 @@ async def plan(
         if isinstance(problem, Domain)
         else partial(prepare, planner, domain=domain, task=problem, settings=chosen)
     )
-    engines = engine if isinstance(engine, Engines) else Engines(engine)
-    return (await run_planner(find, metered(engines), seed=seed)).result()
+    meters = metered(engine if isinstance(engine, Engines) else Engines(engine))
+    planning = run_planner(find, meters, seed=seed)
+    show = display()
+    if show is None:
+        return (await planning).result()
+    record = await watched(planning, meters, show)
+    show(f"Took {record.seconds:.1f} s, {spent(meters)}.")
+    return record.result()

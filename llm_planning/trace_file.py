@@ -11,7 +11,7 @@ from llm_kernels.files import write_durably
 from llm_kernels.quoting import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from llm_planning.trace import Event, Trace
@@ -29,8 +29,9 @@ def encode_trace(
     *,
     events: Iterable[Event] = (),
     header: Mapping[str, Any] | None = None,
+    outcome: Mapping[str, Any] | None = None,
 ) -> bytes:
-    """Writes a trace as JSON lines in UTF-8: header, events, summary and end.
+    """Writes a trace as JSON lines in UTF-8: header, events, outcome, summary and end.
 
     Equal summaries have equal lines: the keys of nested objects are sorted. The summary's own keys
     keep their order.
@@ -40,6 +41,7 @@ def encode_trace(
             object, so that a long run can be read step by step.
         events: `Trace.events`.
         header: what was run, such as the result of `Trial.to_json`.
+        outcome: how it ended, as `told_outcome` says it; None where it did not end.
 
     Raises:
         TraceError: JSON has no form for a value, or a value contains itself.
@@ -48,6 +50,8 @@ def encode_trace(
     try:
         lines = [_line(_EVENT, first)]
         lines.extend(_line(_EVENT, event) for event in events)
+        if outcome is not None:
+            lines.append(_line(_EVENT, {"type": "outcome", **outcome}))
         lines.extend(_line(_SUMMARY, line) for line in _summary_lines(summary))
     except (TypeError, ValueError, RecursionError) as error:
         raise TraceError(f"a trace must consist of JSON values: {error}") from error
@@ -107,8 +111,26 @@ def summary_of(lines: Iterable[Event]) -> dict[str, Any]:
     return summary
 
 
+def told_outcome(
+    *,
+    success: bool | None,
+    plan: Sequence[str],
+    metrics: Mapping[str, Any],
+    unrepeatable: Collection[str],
+    seconds: float,
+) -> Event:
+    """The `outcome` line of a trace, without what another run with the same answers changes."""
+    kept = {name: value for name, value in metrics.items() if name not in unrepeatable}
+    return {"success": success, "plan": list(plan), "metrics": kept, "seconds": seconds}
+
+
 def write_trace(
-    path: Path, trace: Trace, *, header: Mapping[str, Any], summary: Mapping[str, Any]
+    path: Path,
+    trace: Trace,
+    *,
+    header: Mapping[str, Any],
+    summary: Mapping[str, Any],
+    outcome: Mapping[str, Any] | None = None,
 ) -> None:
     """Writes a trace to a file, whole or not at all; see `encode_trace`.
 
@@ -117,12 +139,13 @@ def write_trace(
         trace: its events are written.
         header: see `encode_trace`.
         summary: see `encode_trace`.
+        outcome: see `encode_trace`.
 
     Raises:
         TraceError: see `encode_trace`.
         OSError: the file cannot be written. An earlier file stays as it is.
     """
-    write_durably(path, encode_trace(summary, events=trace.events, header=header))
+    write_durably(path, encode_trace(summary, events=trace.events, header=header, outcome=outcome))
 
 
 def _object(line: bytes) -> Event:

@@ -184,11 +184,20 @@ def sync(file: BinaryIO) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Makes a folder and those above it, on the disk when this returns."""
+    """Makes a folder and those above it, on the disk when this returns.
+
+    Raises:
+        OSError: it cannot be made.
+        ValueError: no folder can have this name.
+    """
     if path.is_dir():
         return
     make_folder(path.parent)
-    path.mkdir(exist_ok=True)
+    try:
+        path.mkdir(exist_ok=True)
+    except FileExistsError as error:
+        reason = os.strerror(errno.ENOTDIR)
+        raise NotADirectoryError(errno.ENOTDIR, reason, str(path)) from error
     sync_folder(path.parent)
 
 

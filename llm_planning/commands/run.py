@@ -36,7 +36,7 @@ from llm_planning.registry import (
     find_domain,
     find_planner,
 )
-from llm_planning.roles import Engines, RoleSettings, metered, usage_by_role
+from llm_planning.roles import Engines, RoleSettings, metered
 from llm_planning.roles.oracles import tell
 from llm_planning.running import (
     REFUSALS,
@@ -55,13 +55,14 @@ from llm_planning.session import open_engine, open_uncached_engine
 from llm_planning.settings import SettingsError
 from llm_planning.specs import DomainSpec, PlannerSpec, choose, known_keys
 from llm_planning.trace import recording
-from llm_planning.trace_file import TraceError, write_trace
+from llm_planning.trace_file import TraceError, told_outcome, write_trace
+from llm_planning.watching import watched
 from llm_serving.models import is_bundled_adapter
 from llm_serving.request import Usage
 from llm_serving.terminal import SafeConsole, complain, literal, say
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from llm_planning.outcome import Outcome
     from llm_serving.engine import Engine
@@ -104,7 +105,8 @@ def run(
     ):
         meters = metered(engines)
         planning = run_planner(lambda: prepared, meters, seed=seed)
-        record = asyncio.run(_watched(planning, meters))
+        with SafeConsole(stderr=True).waiting("planning") as status:
+            record = asyncio.run(watched(planning, meters, status.update))
         with _own_failures(prepared):
             outcome = record.result()
     try:
@@ -126,7 +128,14 @@ def run(
                 "settings": prepared.chosen.to_json(),
             }
             try:
-                write_trace(trace, events, header=header, summary=outcome.trace)
+                ended = told_outcome(
+                    success=outcome.success,
+                    plan=outcome.plan,
+                    metrics=outcome.metrics,
+                    unrepeatable=outcome.unrepeatable,
+                    seconds=record.seconds,
+                )
+                write_trace(trace, events, header=header, summary=outcome.trace, outcome=ended)
             except OSError as error:
                 raise TraceError(f"the trace {trace} cannot be written: {error}") from error
 
@@ -293,19 +302,6 @@ def _open_engines(model: str, models: Mapping[str, str], *, cached: bool) -> Ite
                 engine = stack.enter_context(opener(base, **options))
             opened |= {name: engine if len(names) == 1 else adapted(engine, name) for name in names}
         yield Engines(opened[model], {role: opened[name] for role, name in models.items()})
-
-
-async def _watched(planning: Coroutine[Any, Any, PlannerRun], engines: Engines) -> PlannerRun:
-    """Awaits a plan; on a terminal, shows its cost so far."""
-    running = asyncio.create_task(planning)
-    with SafeConsole(stderr=True).waiting("planning") as status:
-        while not running.done():
-            await asyncio.wait({running}, timeout=0.5)
-            spent = _total(usage_by_role(engines))
-            status.update(
-                f"planning: {spent.calls} calls, {spent.completion_tokens} tokens written"
-            )
-    return await running
 
 
 _TOLD = ("problems", "executions")

@@ -21,7 +21,7 @@ _ENDINGS = (".gz", ".jsonl", ".json")
 
 def view(trace: Path, other: Path | None, *, out: Path | None, open_: bool, as_json: bool) -> None:
     """Writes the page of a trace; the arguments are those of the command line."""
-    out = out or Path(f"{_bare(trace)}.html")
+    out = out or default_page(trace)
     with refusing(TargetError):
         check_target(out)
     traces = [read_trace(path) for path in (trace, other) if path is not None]
@@ -37,11 +37,12 @@ def view(trace: Path, other: Path | None, *, out: Path | None, open_: bool, as_j
         complain(f"note: no web browser could be started: open {out} in one")
 
 
-def _bare(path: Path) -> str:
-    name = path.name
+def default_page(trace: Path) -> Path:
+    """The page of a trace in the working directory, named after it."""
+    name = trace.name
     for ending in _ENDINGS:
         name = name.removesuffix(ending) or name
-    return name
+    return Path(f"{name}.html")
 
 
 def _told(one: ReadTrace) -> dict[str, object]:

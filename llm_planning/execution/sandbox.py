@@ -323,7 +323,7 @@ class _Run:
         raise _OverError(_BY_SIGNAL.get(-code, _LEFT))
 
     async def _read(self) -> bytes:
-        """Reads a line; b"" at the end of the pipe.
+        """Reads a line; b"" where the process has hung up.
 
         Raises:
             TimeoutError: there is none in the time that is left.

@@ -60,9 +60,9 @@ ALLOWED = (
     "brk", "munmap", "mremap", "madvise", "clock_gettime", "gettimeofday", "getrandom",
     "rt_sigreturn", "restart_syscall", "sched_yield", "exit", "exit_group",
 )  # fmt: skip
-"""System calls that a sealed process may make with any arguments. Beside them it may `read` the
-first pipe, `write` the second, wake with `futex`, and `mmap` and `mprotect` memory that is not
-executable."""
+"""System calls that a sealed process may make with any arguments. Beside them it may `read`
+standard input, `write` standard output, wake with `futex`, and `mmap` and `mprotect` memory that is
+not executable."""
 
 
 class UnsealedError(Exception):

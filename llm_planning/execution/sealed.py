@@ -1,10 +1,10 @@
 """The process that runs one JavaScript program: it seals itself, then reads the program.
 
 `sandbox.py` starts it without this package. Its numbers are arguments of the command line; texts
-are lines of JSON on its first pipe. On its second pipe it writes `{"sealed": [...]}`, then
-`[NAME, ARGUMENTS]` for each call of the host, whose reply is `[true, VALUE]` or `[false, MESSAGE]`,
-and at last `{"end": null}`, `{"end": [ERROR, STACK]}` or, if a promise never settles,
-`{"unsettled": []}`.
+are lines of JSON on its standard input. On its standard output, which is the same socket, it writes
+`{"sealed": [...]}`, then `[NAME, ARGUMENTS]` for each call of the host, whose reply is
+`[true, VALUE]` or `[false, MESSAGE]`, and at last `{"end": null}`, `{"end": [ERROR, STACK]}` or, if
+a promise never settles, `{"unsettled": []}`.
 
 The engine reads and writes the JSON of the program, so that Python behind it parses nothing.
 """
@@ -176,7 +176,7 @@ def _end(text: str) -> str:
 
 
 def _line() -> str:
-    """The next line of the first pipe; the process ends with the pipe."""
+    """The next line of standard input; the process ends with it."""
     line = sys.stdin.buffer.readline()
     if not line.endswith(b"\n"):
         os._exit(0)

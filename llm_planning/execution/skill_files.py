@@ -46,8 +46,8 @@ _FILE: Final = re.compile(r"([1-9][0-9]{0,5})\.(js|json)", re.ASCII)
 
 _Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)]
 _Hash: TypeAlias = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-_Whole: TypeAlias = Annotated[int, Field(strict=True)]
-_Count: TypeAlias = Annotated[int, Field(ge=0, strict=True)]
+_Whole: TypeAlias = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63, strict=True)]
+_Count: TypeAlias = Annotated[int, Field(ge=0, lt=1 << 53, strict=True)]
 
 
 class SkillError(ValueError):
@@ -126,7 +126,10 @@ class SkillFolder:
         try:
             make_folder(path)
         except (OSError, ValueError) as error:
-            raise SkillError(f"{printable(str(path))} cannot hold skills: {error}") from error
+            reason = getattr(error, "strerror", None) or error
+            raise SkillError(
+                f"{_named(path)} cannot hold skills ({reason}): name a folder to write to"
+            ) from error
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -140,7 +143,7 @@ class SkillFolder:
                 yield
         except OSError as error:
             raise SkillError(
-                f"the skills in {printable(str(self.path))} cannot be written: {error}"
+                f"the skills in {_named(self.path)} cannot be written: {error.strerror or error}"
             ) from error
 
     def versions(self, name: str) -> list[Skill]:
@@ -267,7 +270,9 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _damaged(path: Path, reason: str) -> SkillError:
-    return SkillError(f"the skill {_named(path)} cannot be read: {reason}")
+    return SkillError(
+        f"the skill {_named(path)} cannot be read: {reason}; restore it, or remove it"
+    )
 
 
 def _named(path: Path) -> str:

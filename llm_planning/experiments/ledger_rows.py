@@ -37,7 +37,7 @@ from llm_planning.experiments.ledger_file import LedgerError
 from llm_planning.experiments.ledger_schema import LONGEST_ROW
 from llm_planning.experiments.traces import LONGEST_TRACE
 from llm_planning.experiments.trial import Trial, TrialResult
-from llm_planning.trace_file import encode_trace
+from llm_planning.trace_file import encode_trace, told_outcome
 from llm_serving.request import Usage
 
 if TYPE_CHECKING:
@@ -330,7 +330,19 @@ def _of_version_1(result: TrialResult) -> TrialResult:
 def _encode_trace(result: TrialResult) -> bytes | None:
     if not (result.trace or result.events):
         return None
-    return encode_trace(result.trace, events=result.events, header=result.trial.to_json())
+    ended = told_outcome(
+        success=result.success,
+        plan=result.plan,
+        metrics=result.metrics,
+        unrepeatable=result.unrepeatable,
+        seconds=result.seconds,
+    )
+    return encode_trace(
+        result.trace,
+        events=result.events,
+        header=result.trial.to_json(),
+        outcome=ended if result.status == "done" else None,
+    )
 
 
 def _usage(spent: object, what: str) -> Usage:

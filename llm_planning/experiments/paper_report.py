@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from llm_planning.experiments.measures import Difference, Measured, compare, measure
 from llm_planning.experiments.published import Row
-from llm_planning.experiments.report_text import printed_value
+from llm_planning.experiments.report_text import (
+    difference_table,
+    header,
+    printed_value,
+    text_line,
+)
 from llm_planning.experiments.runs import Runs, field_values
+from llm_planning.notebook import table_html
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -142,6 +148,15 @@ class PaperReport:
         compared = [one.difference.estimate for one in self.differences]
         estimates = [measured.estimate for measured in found if measured] + compared
         return tuple(dict.fromkeys(one.method for one in estimates if one.low is not None))
+
+    def _repr_html_(self) -> str:
+        """The table with its differences, under a cell of Jupyter."""
+        title = f"{self.paper.title}: {self.table.title}"
+        first = table_html(title, header(self), [text_line(line) for line in self.lines])
+        if not self.differences:
+            return first
+        names, *lines = difference_table(self)
+        return first + table_html("", names, lines)
 
 
 def report(paper: Paper, name: str, runs: Runs) -> PaperReport:

@@ -1,4 +1,4 @@
-"""A measured table as a picture: bars beside the published figures, points, lines or curves."""
+"""A measured table as a picture: bars, points, lines, curves or a heat map."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from llm_planning.experiments.heat_map import heat_map
 from llm_planning.experiments.plot_style import COLOURS, MarkStyle
 from llm_planning.experiments.report_text import write_number
 from llm_planning.experiments.statistics import Estimate
@@ -29,6 +30,7 @@ _PUBLISHED_COLOUR = "#9a9a9a"
 _LOG_RATIO = 100.0
 """Ratio of the largest to the smallest value above which an axis is logarithmic."""
 _PANELS_ABREAST = 4
+_UNMEASURED = "{} {}: nothing was measured to draw"
 
 
 class PlotError(ValueError):
@@ -104,6 +106,10 @@ def draw(report: PaperReport) -> Figure:
             return _bars(report)
         case "curves":
             return _curves(report)
+        case "heat":
+            if (figure := heat_map(report)) is None:
+                raise PlotError(_UNMEASURED.format(report.paper.name, report.name))
+            return figure
         case _:
             return _marks(report)
 
@@ -116,7 +122,7 @@ def _bars(report: PaperReport) -> Figure:
         if any(_estimate(line, column.key) is not None for line in report.lines)
     ]
     if not columns:
-        raise PlotError(f"{report.paper.name} {report.name}: nothing was measured to draw")
+        raise PlotError(_UNMEASURED.format(report.paper.name, report.name))
     figure, panels = _canvas(len(columns), height=1.2 + 0.55 * len(report.lines))
     positions = range(len(report.lines))
     for axes, column in zip(panels, columns, strict=True):
@@ -160,7 +166,7 @@ def _marks(report: PaperReport) -> Figure:
     spec = report.table.plot
     marks = _placed(report, spec)
     if not marks:
-        raise PlotError(f"{report.paper.name} {report.name}: nothing was measured to draw")
+        raise PlotError(_UNMEASURED.format(report.paper.name, report.name))
     figure, (axes,) = _canvas(1, height=4.4)
     style = MarkStyle(report.table, [mark.line for mark in marks])
     for mark in marks:
@@ -203,7 +209,7 @@ def _curves(report: PaperReport) -> Figure:
     panels = [(panel, _curves_of(report, panel)) for panel in spec.panels]
     drawn = [curve.line for _, curves in panels for curve in curves if curve.measured]
     if not drawn:
-        raise PlotError(f"{report.paper.name} {report.name}: nothing was measured to draw")
+        raise PlotError(_UNMEASURED.format(report.paper.name, report.name))
     figure, canvases = _canvas(len(panels), height=3.8)
     style = MarkStyle(report.table, drawn)
     field = spec.colour or ""

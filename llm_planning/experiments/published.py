@@ -326,7 +326,8 @@ class Plot(Part):
     Attributes:
         kind: `bars`: every measured column beside the published figures; `points`: one mark a row
             at (x, y); `lines`: the same, joined along x; `curves`: every row is a line through
-            the columns that have an `x`, published figures are marks beside it.
+            the columns that have an `x`, published figures are marks beside it; `heat`: a cell for
+            every row and measured column, coloured by its share.
         x: a column, or for lines and points also a field of the rows; for curves the label of the
             x axis.
         y: a column; for curves the label of the y axis.
@@ -337,7 +338,7 @@ class Plot(Part):
         panels: the pictures side by side that curves are drawn in.
     """
 
-    kind: Literal["bars", "points", "lines", "curves"] = "bars"
+    kind: Literal["bars", "points", "lines", "curves", "heat"] = "bars"
     x: str | None = None
     y: str | None = None
     colour: str | None = None
@@ -350,9 +351,9 @@ class Plot(Part):
 
     @model_validator(mode="after")
     def _axes(self) -> Plot:
-        if self.kind == "bars":
+        if self.kind in {"bars", "heat"}:
             if self.model_fields_set - {"kind"}:
-                raise ValueError("bars take no axes, no marks and no panels")
+                raise ValueError(f"{self.kind} take no axes, no marks and no panels")
         elif self.x is None or self.y is None:
             raise ValueError(f"{self.kind} need x and y")
         if self.kind == "curves":
@@ -428,7 +429,11 @@ class PublishedTable(Part):
             return
         if placed:
             raise ValueError(f"the x of column {placed[0]!r} is for a plot of the kind curves")
-        if plot.kind == "bars":
+        if plot.kind == "heat" and not all(
+            one.measure.is_share or one.form == "percent" for one in self.columns if one.measure
+        ):
+            raise ValueError("plot: a heat map colours shares; write `as: percent` where they are")
+        if plot.kind in {"bars", "heat"}:
             return
         keys = [column.key for column in self.columns]
         for axis in (plot.x, plot.y):

@@ -21,6 +21,7 @@ from llm_planning.experiments.runs import (
 )
 from llm_planning.experiments.statistics import proportion
 from llm_planning.names import remedy
+from llm_planning.notebook import table_html
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -88,6 +89,10 @@ class Summary:
             )
             for group in self.groups
         )
+
+    def _repr_html_(self) -> str:
+        """The table, under a cell of Jupyter."""
+        return table_html("", self.header, self.cells)
 
     @property
     def _quantities(self) -> Mapping[str, Form]:

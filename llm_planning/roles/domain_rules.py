@@ -115,10 +115,14 @@ def adviser(domain: Domain[Any, Any], *, seed: int) -> Advise:
 def leading(
     domain: DomainWithRules[S, A], state: S, actions: Sequence[str], *, seed: int
 ) -> tuple[str, ...]:
-    """The actions that lead to the goal: the advised ones that can be carried out now.
+    """The actions that lead to the goal: the advised ones after which the advice is shorter.
 
-    If none of these is among the actions, as where the advice wants other quantities, they are the
-    actions after which the advice is shorter.
+    The advice is as long as it has actions; one with a `quantity`, such as 11 cobblestone, counts
+    so often, because several actions may have to fetch it.
+
+    If there is none among the actions, as where the advice wants other quantities, any action that
+    shortens the advice leads to the goal; if there is none either, as where chance decides, all
+    advised ones do that can be carried out now.
 
     Args:
         domain: with the members `ADVICE`.
@@ -133,17 +137,21 @@ def leading(
         >>> leading(world, world.start(0), ["mine 3 oak_log", "find 1 cow"], seed=0)
         ('find 1 cow',)
     """
-    advised = {str(action) for action in on_the_way(domain, state)}
-    if found := tuple(action for action in actions if action in advised):
-        return found
-    way = len(domain.advise(state))
+    way = _length(domain.advise(state))
 
     def shortens(action: A) -> bool:
         step = domain.step(state, action, Random(f"{seed} advised {action}"))
-        return step.obstacle is None and len(domain.advise(step.state)) < way
+        return step.obstacle is None and _length(domain.advise(step.state)) < way
 
-    named = [action for action in domain.actions(state) if str(action) in actions]
-    return tuple(str(action) for action in named if shortens(action))
+    advised = [action for action in on_the_way(domain, state) if str(action) in actions]
+    named = (action for action in domain.actions(state) if str(action) in actions)
+    right = [action for action in advised if shortens(action)]
+    found = set(map(str, right or [action for action in named if shortens(action)] or advised))
+    return tuple(action for action in actions if action in found)
+
+
+def _length(advice: Sequence[object]) -> int:
+    return sum(getattr(action, "quantity", 1) for action in advice)
 
 
 ADVISED_SHARE = 0.9

@@ -48,6 +48,12 @@ class Node(Generic[S, A]):
         edges = "unexpanded" if self.edges is None else f"{len(self.edges)} edges"
         return f"Node(N={self.visits}, V={self.value:.3f}, {edges})"
 
+    def _repr_html_(self) -> str:
+        """The most visited part of the tree, under a cell of Jupyter."""
+        from llm_planning.notebook import tree_html
+
+        return tree_html(self)
+
 
 class Edge(Generic[S, A]):
     """An action a in a history h.

@@ -124,6 +124,11 @@ class Columns:
                     self.unused[event["type"]] += 1
         self._row(moment_path=self._size("path_node"), moment_updates=self._size("update_edge"))
 
+    @property
+    def nodes(self) -> int:
+        """Number of nodes."""
+        return self._size("node_tree")
+
     def packed(self) -> tuple[bytes, dict[str, tuple[str, int, int]]]:
         """The columns one behind the other; column -> its type, first byte and length."""
         parts: list[bytes] = []
@@ -162,7 +167,19 @@ class Columns:
                 if isinstance(item, dict) and item.get("option") == action:
                     about = {key: value for key, value in item.items() if key != "edges"}
                     self._columns["edge_detail"][edge] = self.texts.add_json(about)
+                    if edge not in children:
+                        self._untried(edge)
                     work.append((item, children.get(edge)))
+
+    def _untried(self, edge: int) -> None:
+        """Adds a node for an option that no simulation took, so that the tree shows it."""
+        self._row(
+            node_tree=self._columns["node_tree"][self._columns["edge_node"][edge]],
+            node_edge=edge,
+            node_moment=self._columns["edge_moment"][edge],
+            node_seen=0,
+            node_text=0,
+        )
 
     def _size(self, name: str) -> int:
         return len(self._columns[name])

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from llm_planning.trace import Event
 
 _TYPES_APART = frozenset({"load", "outcome", "summary"})
+_QUESTIONS = frozenset({"prompt", "role"})
+"""Left out if only one of the runs asked a model."""
+
 _FIELDS_APART = frozenset({"at", "seconds", "cached_tokens", "replayed", "observation", "model"})
 
 
@@ -36,8 +39,10 @@ class Difference:
 
 def first_difference(one: Sequence[Event], other: Sequence[Event]) -> Difference | None:
     """The first lines that differ; None if all that can be compared is equal."""
+    asked = all(any(event["type"] == "role" for event in events) for events in (one, other))
+    apart = _TYPES_APART if asked else _TYPES_APART | _QUESTIONS
     for (place, mine), (at, theirs) in zip_longest(
-        _comparable(one), _comparable(other), fillvalue=(-1, None)
+        _comparable(one, apart), _comparable(other, apart), fillvalue=(-1, None)
     ):
         if mine == theirs:
             continue
@@ -51,11 +56,11 @@ def first_difference(one: Sequence[Event], other: Sequence[Event]) -> Difference
     return None
 
 
-def _comparable(events: Sequence[Event]) -> Iterator[tuple[int, Event]]:
+def _comparable(events: Sequence[Event], apart: frozenset[str]) -> Iterator[tuple[int, Event]]:
     """Each line that can be compared, without what may differ, and the moment it belongs to."""
     moment = 0
     for event in events:
-        if event["type"] in _TYPES_APART:
+        if event["type"] in apart:
             continue
         yield moment, {key: value for key, value in event.items() if key not in _FIELDS_APART}
         moment += event["type"] in KINDS

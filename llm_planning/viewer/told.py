@@ -67,5 +67,13 @@ def metrics(events: Iterable[Event]) -> dict[str, Any]:
     return {}
 
 
+def seconds(events: Iterable[Event]) -> float | None:
+    """How long the run took; None if the trace does not tell."""
+    for event in events:
+        if event["type"] == "outcome" and isinstance(event.get("seconds"), int | float):
+            return float(event["seconds"])
+    return None
+
+
 def _objects(value: object) -> list[dict[str, Any]]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

@@ -9,7 +9,7 @@ from llm_planning.viewer.columns import Columns
 from llm_planning.viewer.difference import first_difference
 from llm_planning.viewer.page import page
 from llm_planning.viewer.texts import json_text
-from llm_planning.viewer.told import lenient_summary, metrics, plan, success
+from llm_planning.viewer.told import lenient_summary, metrics, plan, seconds, success
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +42,7 @@ def _blocks(trace: ReadTrace) -> dict[str, bytes]:
     """What the page reads of one trace."""
     columns = Columns(trace.events)
     summary = lenient_summary(trace.events)
+    nodes = columns.nodes
     columns.detail_tree(summary.pop(_IN_TREE, None))
     unused = [
         f"{number} of its `{kind}` lines say something that cannot be: they are left out."
@@ -55,6 +56,8 @@ def _blocks(trace: ReadTrace) -> dict[str, bytes]:
         "success": success(trace.events, summary),
         "plan": plan(trace.events, summary),
         "metrics": metrics(trace.events),
+        "seconds": seconds(trace.events),
+        "nodes": nodes,
         "summary": summary,
         "prompts": columns.prompts,
         "strings": columns.strings.listed(),

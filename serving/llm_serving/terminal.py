@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -92,8 +92,19 @@ def progress() -> Progress:
     )
 
 
+MOST_NOTES: Final = 1_000
+"""So many different notes are remembered; a command has a handful."""
+
+
 class LineHandler(logging.Handler):
-    """Writes a line to standard error for each message that is logged."""
+    """Writes a line to standard error for each message that is logged, the same one only once.
+
+    In a sweep every trial would say again what holds for its model.
+    """
+
+    def __init__(self, level: int = logging.NOTSET) -> None:
+        super().__init__(level)
+        self._said: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Writes the message, with the type and the text of its error."""
@@ -104,7 +115,10 @@ class LineHandler(logging.Handler):
         error = record.exc_info[1] if record.exc_info else None
         if error is not None:
             text = f"{text}: {type(error).__name__}: {error}"
-        complain(f"note: {text}")
+        if text not in self._said:
+            if len(self._said) < MOST_NOTES:
+                self._said.add(text)
+            complain(f"note: {text}")
 
 
 def literal(text: str, style: str = "") -> Text:

@@ -5,7 +5,10 @@ import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from random import Random
+
+from llm_planning.commands.view import default_page
 
 from .commands import CALLS, Call, commands, read_call, write_call
 from .ending import LIMIT
@@ -83,6 +86,9 @@ def _bring(place: Place, value: str) -> None:
             place.good(name)
 
 
+_WRITTEN_SETTINGS = frozenset({"save", "skills", "effects"})
+
+
 def _written(place: Place, call: Call) -> set[str]:
     """What a call may write, relative to the place's root."""
     named = [
@@ -92,10 +98,12 @@ def _written(place: Place, call: Call) -> set[str]:
         for value in call.given.get(one.name, ())
     ]
     settings = call.given.get("settings", ())
-    named += [value.removeprefix("save=") for value in settings if value.startswith("save=")]
+    pairs = [value.partition("=") for value in settings]
+    named += [value for key, _, value in pairs if key in _WRITTEN_SETTINGS]
     if call.command == "sweep run":
         named.append("sweeps")
     if call.command == "view":
+        named += [str(default_page(Path(trace))) for trace in call.given.get("trace", ())]
         named += [f"{folder}/pages" for folder in call.given.get("trace", ())]
     return targets_of(place, named)
 
@@ -168,7 +176,7 @@ def _values(line: str) -> Iterator[Spec]:
             yield Spec(name, call.command, "value", (line, one.name, value))
 
 
-_PATH_SETTINGS = frozenset({"save", "roles", "game", "games", "pddl"})
+_PATH_SETTINGS = frozenset({"save", "roles", "game", "games", "pddl", "skills", "effects"})
 _ODD_SETTINGS = ("empty", "nul", "newline", "escape", "markup", "surrogate", "tilde", "long")
 
 

@@ -77,12 +77,19 @@ _TOO = "--model none --task cook-meat --set roles=rules --set k=2 --set d=2 --se
 _GAME = "--model none --task trap-door --set moves=1 --set simulations=2 --set remember=off"
 _BLOCKS = "--model none --task four-blocks --set moves=2"
 _HOME = "--domain household --model none --set moves=1"
+_CHAIN = _TOO.replace(" --set k=2", "").replace(" --set iter=2", "")
+_PLUS = f"{_TOO} --set attempts=3 --set executions=2 --set refinements=2"
 _XENON = "--model none --task wood --set prior=table12 --set plans=0 --set steps=6"
 
 CALLS: tuple[str, ...] = (
     f"run too {_TOO}",
-    f"run cot {_TOO.replace(' --set k=2', '').replace(' --set iter=2', '')} --json",
+    f"run cot {_CHAIN} --json",
     "run too --model none --task cook-meat --set roles=roles.yaml --set k=2 --set d=2 --set iter=2",
+    f"run too-plus {_PLUS} --set skills=skills --set effects=effects",
+    f"run too-plus {_PLUS} --set execution=direct --set effects=effects --json",
+    "run drip-react --domain minecraft --task cook-meat --model none --set roles=rules "
+    "--set execution=programs --set tries=1 --set moves=2 --set skills=skills",
+    f"run cot {_CHAIN} --set execution=programs --set chain=composed --set skills=skills --json",
     "run drip --domain blocksworld --task section-4.1.4 --model none --set roles=roles.yaml --json",
     "run drip-plus --domain blocksworld --task section-4.1.4 --model none --set roles=rules",
     f"run uct {_GAME} --trace trace.jsonl",
@@ -130,6 +137,8 @@ CALLS: tuple[str, ...] = (
     "index bench --rows 60 --queries 1 -k 2",
     "index bench index --queries 1 -k 1 --json",
     "minecraft requirements torch piston --json",
+    "view trace.jsonl --out page.html --json",
+    "view trace.jsonl trace.jsonl --out page.html",
     "distill minecraft --export chats.jsonl --questions 5 --seed 1",
     "roles measure minecraft --model none --role prior --questions 2 --ledger out --json",
 )

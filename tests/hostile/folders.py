@@ -248,6 +248,15 @@ def adapter_folder_alterations() -> list[Alteration]:
 LORA = "base_model.model.q_proj.lora_%s.weight"
 
 
+def make_skills(folder: Path) -> None:
+    """Writes a library of one skill, which is of Minecraft and takes the place of its own."""
+    from llm_planning.environments.minecraft import primitives
+
+    own = Path(primitives.__file__).parent / "skills" / "killMobs"
+    shutil.copytree(own, folder / own.name)
+    (folder / ".lock").touch()
+
+
 def make_adapter(folder: Path, *, base: Path, called: str) -> None:
     """Writes an adapter with a card, and a base of one weight: as small as they can be.
 

@@ -10,6 +10,7 @@ from random import Random
 from . import folders, ledgers
 from .damage import (
     ANY_FILE,
+    ANY_TEXT,
     CODE,
     DOMAIN,
     FOLDER,
@@ -119,6 +120,15 @@ _READ_ADAPTER = (
     "models fetch {}/adapter --json",
     "run too --task cook-meat --set roles=rules --model smollm2-135m-instruct+{}/adapter",
 )
+_EXECUTE = (
+    "run too-plus --model none --task cook-meat --set roles=rules --set k=2 --set d=2 --set iter=2 "
+    "--set attempts=3"
+)
+_READ_SKILLS = (
+    f"{_EXECUTE} --set skills={{}}",
+    f"{_EXECUTE.replace(' too-plus', ' too')} --set execution=programs --set skills={{}} --json",
+)
+_READ_EFFECTS = (f"{_EXECUTE} --set execution=direct --set effects={{}}",)
 _READ_CACHE = ("cache show", "cache show --json", "cache clear --yes", _PLAY)
 _READ_VECTORS = ("index build entries.txt --out built", "index search index stool", *_READ_CACHE)
 
@@ -183,6 +193,12 @@ FORMATS: tuple[Format, ...] = (
     Format("problem of blocks", "blocks/instance-1.pddl", PDDL, _READ_BLOCKS[:1]),
     Format("problems of blocks: a file", "blocks", PDDL, _READ_BLOCKS, inside="*.pddl"),
     Format("home", "flat.yaml", YAML, _READ_HOME),
+    Format(
+        "trace",
+        "trace.jsonl",
+        {**ANY_FILE, **JSON_LINES},
+        ("view {} --out page.html --json", "view trace.jsonl {} --out page.html"),
+    ),
     Format("cache of answers", "responses.sqlite", ANY_FILE, _READ_CACHE, in_cache=True),
     Format("cache of vectors", "vectors.sqlite", ANY_FILE, _READ_VECTORS, in_cache=True),
     Format(
@@ -201,6 +217,14 @@ FORMATS: tuple[Format, ...] = (
     Format("adapter: a JSON file", "taught", JSON, _READ_ADAPTER, inside="adapter/*.json"),
     Format("adapter: its card", "taught", JSON, _READ_ADAPTER, inside="adapter/taught.json"),
     Format("adapter: its weights", "taught", ANY_FILE, _READ_ADAPTER, inside="adapter/*.safe*"),
+    Format("skill: what is known of it", "skills", JSON, _READ_SKILLS, inside="*/1.json"),
+    Format("skill: its program", "skills", ANY_TEXT, _READ_SKILLS, inside="*/1.js"),
+    Format("skill: its versions", "skills", FOLDER, _READ_SKILLS, inside="[a-z]*"),
+    Format("folder of skills", "skills", FOLDER, _READ_SKILLS),
+    Format("skills: their lock", "skills", ANY_FILE, _READ_SKILLS, inside=".lock"),
+    Format("effects", "effects", JSON, _READ_EFFECTS, inside="effects.json"),
+    Format("effects: their lock", "effects", ANY_FILE, _READ_EFFECTS, inside=".lock"),
+    Format("folder of effects", "effects", FOLDER, _READ_EFFECTS),
     Format("folder of a model", "encoder", FOLDER, _READ_ENCODER),
     Format(
         "model",

@@ -131,15 +131,23 @@ TEXT_GOODS = {
 }
 """Good files that are texts."""
 
-FOLDERS = ("engine", "trojan", "story", "blocks", "encoder", "recorded", "taught")
+FOLDERS = ("skills", "engine", "trojan", "story", "blocks", "encoder", "recorded", "taught")
 """Good folders, whose files belong together."""
 
 MADE_GOODS: dict[str, tuple[str, ...]] = {
     "ledger": ("sweep run sweep.yaml --out ledger",),
+    "effects": (
+        "run too-plus --model none --task cook-meat --set roles=rules --set k=2 --set d=2 "
+        "--set iter=2 --set attempts=3 --set execution=direct --set effects=effects",
+    ),
     "index": ("index build entries.txt --out index",),
     "saved.json": (
         "run xenon --model none --task wood --set prior=table12 --set plans=0 --set steps=6 "
         "--set save=saved.json",
+    ),
+    "trace.jsonl": (
+        "run uct --model none --task four-blocks --set moves=2 --set simulations=3 "
+        "--trace trace.jsonl",
     ),
     "filled": (
         "run uct --model none --task trap-door --set moves=1 --set simulations=2",
@@ -168,7 +176,7 @@ class Ground:
         from llm_serving.models import CATALOGUE, cache_folder, resolve
         from llm_serving.models.folders import is_complete
 
-        from .folders import make_adapter
+        from .folders import make_adapter, make_skills
         from .ledgers import make_ledger
 
         self.goods.mkdir(parents=True)
@@ -178,6 +186,7 @@ class Ground:
             path.write_text(text)
         (self.goods / "recorded").mkdir()
         make_ledger(self.goods / "recorded")
+        make_skills(self.goods / "skills")
         taught = self.goods / "taught"
         make_adapter(taught / "adapter", base=taught / "base", called="taught/base")
         encoder = resolve("all-minilm-l6-v2").path

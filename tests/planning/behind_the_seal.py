@@ -57,7 +57,7 @@ def take_over():
     """Seals the process, reads a program in Python, and runs it."""
     cpu_seconds, memory, _, _, count, *_ = sys.argv[1:]
     libc = ctypes.CDLL(None, use_errno=True)
-    pipes = mmap.mmap(-1, 4096)
+    page = mmap.mmap(-1, 4096)
     tell = sealed._write
     seal.seal(cpu_seconds=float(cpu_seconds), memory=int(memory))
     tell('{"sealed":[]}')
@@ -69,7 +69,7 @@ def take_over():
 
     told = '{"end":null}'
     try:
-        exec(attack, {**TOOLS, "libc": libc, "pipes": pipes, "tell": tell, "escaped": escaped})
+        exec(attack, {**TOOLS, "libc": libc, "page": page, "tell": tell, "escaped": escaped})
     except Exception as error:
         told = json.dumps({"end": [f"{type(error).__name__}: {error}", ""]})
     tell(told)

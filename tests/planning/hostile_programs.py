@@ -569,13 +569,13 @@ NETWORK_AND_MEMORY = {
     "local socket": "escaped(socket.socket(socket.AF_UNIX))",
     "socket pair": "escaped(socket.socketpair())",
     "netlink": "escaped(socket.socket(socket.AF_NETLINK, socket.SOCK_RAW))",
-    "send over the pipe": "escaped(libc.send(1, b'x', 1, 0))",
+    "send over the socket": "escaped(libc.send(1, b'x', 1, 0))",
     "resolve": "escaped(socket.getaddrinfo('example.org', 80))",
     "executable memory": "escaped(mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_EXEC))",
     "writable and executable": "escaped(mmap.mmap(-1, 4096, prot=7))",
     "memory made executable": (
         "libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int];"
-        "escaped(libc.mprotect(ctypes.addressof(ctypes.c_char.from_buffer(pipes)), 4096, 5))"
+        "escaped(libc.mprotect(ctypes.addressof(ctypes.c_char.from_buffer(page)), 4096, 5))"
     ),
     "memory made executable by key": "escaped(libc.pkey_mprotect(None, 4096, 5, -1))",
     "shared memory": "escaped(libc.shmget(0, 4096, 0o1600))",
@@ -604,7 +604,7 @@ LIES = {
     "spin": ("while True: pass", LONG),
     "hang": ("sys.stdin.buffer.readline()", LONG),
     "memory": ("bytearray(1 << 30)", "MemoryError"),
-    "memory bit by bit": ("kept = []\nwhile True: kept.append(bytearray(1 << 16))", "MemoryError"),
+    "memory bit by bit": ("kept = []\nwhile True: kept.append(bytearray(1 << 16))", ("MemoryError", LONG)),
     "crash": ("ctypes.string_at(1)", CRASHED),
     "leave": ("os._exit(0)", LEFT),
     "leave with a code": ("os._exit(3)", LEFT),
@@ -632,8 +632,8 @@ LIES = {
     "calls without reading": ("while True: tell('[\"mine\",[1]]')", CALLS),
     "calls that never read a long answer": ("tell('[\"mine\",[\"long\"]]')\nwhile True: pass", LONG),
     "calls ahead": ("os.write(1, b'[\"mine\",[1]]\\n' * 5); [sys.stdin.buffer.readline() for _ in range(5)]", None),
-    "another name": ("tell('[\"' + 'x' * 9000 + '\",[]]'); tell(json.dumps(['said', [sys.stdin.buffer.readline().decode()]]))", None),
-    "closed pipe": ("libc.close(1)", LEFT),
+    "another name": ("tell('[\"' + 'x' * 9000 + '\",[]]'); tell(json.dumps(['said', [sys.stdin.buffer.readline().decode()]])); sys.stdin.buffer.readline()", None),
+    "closed socket": ("libc.close(1)", LEFT),
 }  # fmt: skip
 
 

@@ -171,6 +171,7 @@ def test_what_is_logged():
         except ValueError:
             log.exception("again")
         log.warning("%d", EVIL)
+        log.warning("lost %s\nand found", EVIL)
     first, second, third = harmless(err.getvalue()).splitlines()
     assert first == f"note: lost {SHOWN} and found"
     assert second == f"note: again: ValueError: {SHOWN}"

@@ -62,6 +62,7 @@ INSIDE = {
     "planners": {"distill", "experiments", "commands", "cli"},
     "distill": {"environments", "planners", "experiments", "commands", "cli"},
     "experiments": {"commands", "cli"},
+    "viewer": {"environments", "planners", "roles", "distill", "commands", "cli"},
 }
 """Package of llm_planning -> packages that it never imports."""
 

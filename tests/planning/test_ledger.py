@@ -182,7 +182,17 @@ def test_a_trace_is_one_json_object_per_line(ledger):
     ledger.record(result_of(trial_number(0)), attempt=1, final=True)
     (row,) = ledger.rows()
     lines = gzip.decompress(row.trace.read_bytes()).decode().splitlines()
-    header, *summary, end = map(json.loads, lines)
+    header, outcome, *summary, end = map(json.loads, lines)
+    result = row.result
+    assert outcome == {
+        "type": "outcome",
+        "success": result.success,
+        "plan": list(result.plan),
+        "metrics": {
+            name: value for name, value in result.metrics.items() if name not in result.unrepeatable
+        },
+        "seconds": result.seconds,
+    }
     assert header == {
         "type": "header",
         "format": "llm-planning trace",
@@ -206,7 +216,7 @@ def test_a_trace_is_one_json_object_per_line(ledger):
         {"type": "summary", "key": "plan", "value": ["find 1 cow", "kill 1 cow"]},
         {"type": "summary", "key": "seed", "value": 0},
     ]
-    assert end == {"type": "end", "lines": 7}
+    assert end == {"type": "end", "lines": 8}
     assert row.trace_sha256 == hashlib.sha256("".join(f"{x}\n" for x in lines).encode()).hexdigest()
 
 

@@ -250,3 +250,57 @@ def test_an_x_that_nothing_is_measured_at(tmp_path):
     )
     with pytest.raises(PublishedError, match=r"columns\.0: x is for curves"):
         curves_report(tmp_path, "{kind: curves, x: s, y: e}", table=cited)
+
+
+HEAT = """
+title: t
+plot: {kind: heat}
+columns:
+  - {key: cook, label: cook, where: {task: cook-meat}, measure: {rate: success}, as: percent}
+  - {key: milk, label: milk, where: {task: milk-a-cow}, measure: {rate: success}, as: percent}
+rows:
+  - {label: A, where: {planner: too}}
+  - {label: B, where: {planner: tot-mcts}}
+"""
+
+
+def heat_report(tmp_path, results):
+    folder = tmp_path / "configs" / "p"
+    folder.mkdir(parents=True)
+    (folder / "paper.yaml").write_text("title: P\ncitation: c")
+    (folder / "h.published.yaml").write_text(HEAT)
+    write_ledger(tmp_path / "sweep", results)
+    with Ledger.open(tmp_path / "sweep") as ledger:
+        return report(find_paper("p", tmp_path / "configs"), "h", read_runs(ledger))
+
+
+def test_a_heat_map_has_a_cell_for_each_row_and_column(tmp_path):
+    results = [
+        result_of(trial_of("too", task="cook-meat", seed=0), success=True),
+        result_of(trial_of("too", task="cook-meat", seed=1), success=False),
+        result_of(trial_of("tot-mcts", task="milk-a-cow", seed=0), success=True),
+    ]
+    axes = draw(heat_report(tmp_path, results)).axes[0]
+    shares = axes.images[0].get_array().filled(-1.0).tolist()
+    assert shares == [[0.5, -1.0], [-1.0, 1.0]]
+    assert {text.get_text(): text.get_position() for text in axes.texts} == {
+        "50%": (0, 0),
+        "100%": (1, 1),
+    }
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["A", "B"]
+
+
+def test_a_heat_map_of_nothing(tmp_path):
+    with pytest.raises(PlotError, match="p h: nothing was measured"):
+        draw(heat_report(tmp_path, [result_of(trial_of("too"), failed=True)]))
+
+
+def test_a_heat_map_colours_shares_alone(tmp_path):
+    folder = tmp_path / "p"
+    folder.mkdir()
+    (folder / "paper.yaml").write_text("title: P\ncitation: c")
+    (folder / "h.published.yaml").write_text(
+        HEAT.replace("rate: success}, as: percent", "mean: calls}")
+    )
+    with pytest.raises(PublishedError, match="a heat map colours shares"):
+        find_paper("p", tmp_path).table("h")

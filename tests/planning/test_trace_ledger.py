@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import json
 import re
+import time
 from pathlib import Path
 from random import Random
 
@@ -18,14 +19,14 @@ from llm_planning.planners.drip.tree import ReasoningTree
 from llm_planning.roles.engines import TracingEngine
 from llm_planning.search import Edge, Evaluation, Node, by_sums, search, select_by_puct
 from llm_planning.trace import recording
-from llm_planning.trace_file import decode_trace, encode_trace, summary_of
+from llm_planning.trace_file import decode_trace, encode_trace, summary_of, told_outcome
 from llm_serving.request import Message, Request
 from llm_serving.scripted import ScriptedEngine
 from llm_serving.vllm_stats import EngineLoad
 
 TYPES = {
     *("header", "prompt", "role", "search", "node", "edges", "simulation", "decision"),
-    *("belief", "memory", "subtask", "execution", "load", "summary", "end"),
+    *("belief", "memory", "subtask", "execution", "load", "outcome", "summary", "end"),
 }
 
 
@@ -100,7 +101,17 @@ async def lived(*, delays, worth=0.5, batch=4):
 
 
 def lines_of(events):
-    return decode_trace(encode_trace({"goal": "cook meat"}, events=events, header={"seed": 0}))
+    outcome = told_outcome(
+        success=True,
+        plan=("dig",),
+        metrics={"reward": 1.0, "saved": len(events)},
+        unrepeatable={"saved"},
+        seconds=time.perf_counter(),
+    )
+    content = encode_trace(
+        {"goal": "cook meat"}, events=events, header={"seed": 0}, outcome=outcome
+    )
+    return decode_trace(content)
 
 
 async def test_a_trial_leaves_every_type_of_line():
@@ -215,7 +226,7 @@ async def test_a_trial_that_says_nothing_of_itself_keeps_its_events(tmp_path):
         ledger.record(result_of(trial_number(0), trace={}, events=events), attempt=1, final=True)
         ledger.record(result_of(trial_number(1), trace={}), attempt=1, final=True)
         traced, silent = ledger.rows()
-        assert len(ledger.read_events(traced)) == len(events) + 2
+        assert len(ledger.read_events(traced)) == len(events) + 3
         assert summary_of(ledger.read_events(traced)) == {}
         assert (silent.trace, ledger.read_events(silent)) == (None, [])
 

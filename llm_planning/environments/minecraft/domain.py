@@ -15,8 +15,15 @@ from llm_planning.environments.minecraft.option_language import (
     Vocabulary,
     mistaken,
 )
-from llm_planning.environments.minecraft.option_rules import CraftMode, OptionRules, holds, needed
+from llm_planning.environments.minecraft.option_rules import (
+    CraftMode,
+    Needs,
+    OptionRules,
+    holds,
+    needed,
+)
 from llm_planning.environments.minecraft.option_steps import Stations, StepsBefore, unequipped
+from llm_planning.environments.minecraft.option_verbs import NAMES
 from llm_planning.environments.minecraft.option_world import OptionWorld
 from llm_planning.environments.minecraft.primitives import MinecraftPrimitives
 from llm_planning.environments.minecraft.rulebook import game_rules
@@ -111,17 +118,12 @@ class Minecraft(Domain[State, Option]):
 
     def actions(self, state: State) -> Sequence[Option]:
         """The feasible options in `QUANTITIES`, without finds and equips that are done already."""
-        candidates = [
-            Option(verb, quantity, item)
-            for verb in VERBS
-            for item in OBJECTS
-            for quantity in (QUANTITIES if verb in {"mine", "smelt"} else QUANTITIES[:1])
-        ]
-        world = self.world
+        world, held = self.world, state.inventory.keys()
         return [
             option
-            for option in candidates
-            if world.feasible(state, option) is None
+            for option, needs in _candidates(self.options)
+            if not any(map(held.isdisjoint, needs))
+            and world.feasible(state, option) is None
             and not (option.verb in {"find", "equip"} and world.done(state, option))
         ]
 
@@ -276,6 +278,23 @@ def _language(vocabulary: Vocabulary) -> tuple[OptionGrammar, ChangeModel]:
 @cache
 def _rules(options: CraftMode) -> OptionRules:
     return OptionRules(game_rules(), options=options)
+
+
+@cache
+def _candidates(options: CraftMode) -> tuple[tuple[Option, Needs], ...]:
+    """Whatever is an action in some state, and groups of items of which one each must be held.
+
+    A search lists actions all the time; few of these are left for the rules to refuse.
+    """
+    rules = _rules(options)
+    named = {verb: names(rules) for verb, names in NAMES.items()}
+    return tuple(
+        (Option(verb, quantity, item), rules.needs(verb, item))
+        for verb in VERBS
+        for item in OBJECTS
+        if item in named.get(verb, OBJECTS)
+        for quantity in (QUANTITIES if verb in {"mine", "smelt"} else QUANTITIES[:1])
+    )
 
 
 @cache

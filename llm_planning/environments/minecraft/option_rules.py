@@ -75,6 +75,10 @@ FLUID_IN: Final[Mapping[str, str]] = {full: fluid for fluid, full in FLUIDS.item
 _WOOD_OF = {f"{wood}_{kind}": wood for kind in _KINDS_OF_WOOD.values() for wood in WOODS}
 
 
+Needs: TypeAlias = tuple[frozenset[str], ...]
+"""Groups of items; at least one of each."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
     """How one item is crafted or smelted.
@@ -126,6 +130,29 @@ class OptionRules:
             **{block: substitutes(tool) for block, tool in HARVESTED_WITH.items()},
             **_tools(rules),
         }
+
+    def needs(self, verb: str, item: str) -> Needs:
+        """Groups of items of which one each must be held before an option can be carried out.
+
+        More may be needed. What is made on the way counts by what it is made of.
+        """
+        if verb == "place":
+            return (frozenset({item}),)
+        recipes = {"craft": (self.crafts,), "smelt": (self.smelts, self.smelts_from)}
+        found = (one[item] for one in recipes.get(verb, ()) if item in one)
+        recipe = next(found, None)
+        return tuple(self._sources(kinds) for kinds, _ in recipe.consumed) if recipe else ()
+
+    def _sources(self, kinds: Iterable[str]) -> frozenset[str]:
+        """These items, and all that they can be made of on the way."""
+        found, open_ = set[str](), list(kinds)
+        while open_:
+            item = open_.pop()
+            if item not in found:
+                found.add(item)
+                recipe = self.on_the_way.get(item)
+                open_ += [kind for some, _ in recipe.consumed for kind in some] if recipe else []
+        return frozenset(found)
 
 
 def holds(state: State, item: str) -> bool:

@@ -44,7 +44,7 @@ from llm_planning.environments.minecraft.surroundings import (
 from llm_planning.environments.minecraft.vocabulary import BLOCKS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
     from random import Random
 
     from llm_planning.environments.minecraft.option_language import Option
@@ -401,3 +401,17 @@ DONE: Final[Mapping[str, Test]] = {
 """Verb -> the test whether the result of an option is held, or in view, in its quantity."""
 
 _PLACEABLE: Final = frozenset((*BLOCKS, *GROUPS["planks"])) - FLUIDS.keys()
+
+NAMES: Final[Mapping[str, Callable[[OptionRules], Container[str]]]] = {
+    "mine": lambda rules: rules.drops,
+    "craft": lambda rules: rules.crafts,
+    "smelt": lambda rules: {*rules.smelts, *rules.smelts_from},
+    "cook": lambda rules: {*rules.smelts, *rules.smelts_from},
+    "place": lambda _: _PLACEABLE,
+    "kill": lambda _: KILLED,
+    "shear": lambda _: SHEAR_WORDS,
+    "milk": lambda _: MILK_WORDS,
+    "collect": lambda _: {*FLUIDS, *FLUID_IN},
+    "find": lambda _: {*ON_SURFACE, *LEVELS, *ANYTHING},
+}
+"""Verb -> the names that it can be used with in some state; any name if the verb is not here."""

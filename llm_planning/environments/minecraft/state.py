@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 from random import Random
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias
 
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter
 
 Slot: TypeAlias = str | None
+_Count: TypeAlias = Annotated[int, Field(ge=0, le=1 << 31)]
 Equipment: TypeAlias = tuple[Slot, Slot, Slot, Slot, Slot, Slot]
 
 INVENTORY_SLOTS = 36
@@ -29,8 +30,8 @@ class Sighting(NamedTuple):
         distance: to the nearest one, in whole blocks.
     """
 
-    number: int
-    distance: int
+    number: _Count
+    distance: _Count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +86,7 @@ class State:
         inventory: item -> count above 0, in the order of acquisition.
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     biome: str
     time: str
@@ -97,7 +98,7 @@ class State:
     position: tuple[float, float, float] = (0.0, 64.0, 0.0)
     chests: tuple[str, ...] = ()
     equipment: Equipment = (None, None, None, None, None, None)
-    inventory: Mapping[str, int] = field(default_factory=dict, hash=False)
+    inventory: Mapping[str, _Count] = field(default_factory=dict, hash=False)
 
     @property
     def surroundings(self) -> str:

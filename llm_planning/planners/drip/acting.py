@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
 from llm_planning.domain import A, S, settled
+from llm_planning.planners.drip.actuator import Actuator
 from llm_planning.planners.drip.questions import Application, Decomposition, Judgement
 from llm_planning.planners.drip.roles import DripRoles
 
@@ -24,7 +25,7 @@ limit."""
 
 
 class RanOutError(Exception):
-    """A limit is reached.
+    """A limit is reached, or the goal in the world.
 
     Attributes:
         limit: its name, an `Ending`.
@@ -50,6 +51,7 @@ class Acting(Generic[S, A]):
         roles: the roles.
         start: S_0.
         settings: of the planner.
+        actuator: carries actions out; None if the role `apply` is asked.
 
     Attributes:
         roles: as given.
@@ -58,11 +60,19 @@ class Acting(Generic[S, A]):
         plan: π. A refused action that drew no chance is left out: it left the world as it was.
         states: S_0, then the state after each action of the plan, as the planner believes.
         certain: whether no action drew chance, so that the plan can be simulated.
+        actuator: as given.
         refused: number of refused actions.
         decomposed: number of decompositions so far.
     """
 
-    def __init__(self, roles: DripRoles[S, A], start: S, settings: ActingSettings) -> None:
+    def __init__(
+        self,
+        roles: DripRoles[S, A],
+        start: S,
+        settings: ActingSettings,
+        actuator: Actuator[S, A] | None = None,
+    ) -> None:
+        self.actuator = actuator
         self.roles = roles
         self.domain: Any = roles.domain
         self.state = start
@@ -72,7 +82,7 @@ class Acting(Generic[S, A]):
         self.refused = 0
         self.decomposed = 0
         self._left = settings.budget
-        self._apply = roles.apply()
+        self._apply = roles.apply() if actuator is None else actuator.apply
         self._described: tuple[S, str] | None = None
 
     @classmethod
@@ -93,7 +103,11 @@ class Acting(Generic[S, A]):
             seed: of the trial.
         """
         roles = DripRoles(problem.world, engines, settings, seed=seed)
-        return cls(roles, await settled(problem.world.start(seed)), settings)
+        start = await settled(problem.world.start(seed))
+        if settings.execution == "direct":
+            return cls(roles, start, settings)
+        actuator = await Actuator.begin(problem, engines, settings, seed=seed)
+        return cls(roles, start, settings, actuator)
 
     async def described(self) -> str:
         """S_t in words."""
@@ -108,8 +122,10 @@ class Acting(Generic[S, A]):
             Whether the action was carried out completely.
 
         Raises:
-            RanOutError: as many actions were tried as may be.
+            RanOutError: as many actions were tried as may be, or the world has ended.
         """
+        if self.actuator is not None and self.actuator.over:
+            raise RanOutError("goal")
         if not self._left:
             raise RanOutError("budget")
         self._left -= 1
@@ -130,13 +146,20 @@ class Decomposing(Acting[S, A]):
         roles: the roles.
         start: S_0.
         settings: of the planner.
+        actuator: see `Acting`.
     """
 
-    def __init__(self, roles: DripRoles[S, A], start: S, settings: TreeSettings) -> None:
+    def __init__(
+        self,
+        roles: DripRoles[S, A],
+        start: S,
+        settings: TreeSettings,
+        actuator: Actuator[S, A] | None = None,
+    ) -> None:
         # The roles are described in the order in which they are asked first.
         self._decompose = roles.decompose(settings.most)
         self._judge = roles.judge()
-        super().__init__(roles, start, settings)
+        super().__init__(roles, start, settings, actuator)
         self._decompositions = settings.decompositions
         self._named: Any = getattr(roles.domain, "named", None)
 

@@ -1,5 +1,7 @@
 """The outcome of a plan: it is carried out to its end, and a failure is blamed on someone.
 
+Where an actuator carries out each subtask as soon as it is planned, that was done already.
+
 Table 2 knows errors of the model in decompositions and errors of the framework. Here a model also
 judges, applies or acts, and limits run out:
 
@@ -16,6 +18,7 @@ which a subtask of the goal no longer holds that held before.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from llm_planning.execution.episode import Episode, told_milestones
@@ -82,19 +85,19 @@ async def outcome_of(
         tree: T; None for ReAct.
     """
     domain, ask = problem.world, acting.roles
-    execution = await carried_out(domain, plan, seed=ask.seed)
+    done = await _done(problem, acting, plan)
     failure = None
-    if not execution.success:
-        failure = blame(domain, acting.states[0], execution.moves, wrong=ask.wrong, ending=ending)
+    if not done.success:
+        failure = blame(domain, acting.states[0], done.moves, wrong=ask.wrong, ending=ending)
     optimum = getattr(domain, "traits", {}).get("optimum")
-    excess = len(plan) - optimum if execution.success and optimum is not None else None
-    conclusion = f"carried out: the goal is {'reached' if execution.success else 'not reached'}"
+    excess = len(plan) - optimum if done.success and optimum is not None else None
+    conclusion = f"carried out: the goal is {'reached' if done.success else 'not reached'}"
     why = [] if failure is None else [f"failure: {failure.kind} ({failure.cause})"]
     return Outcome(
-        success=execution.success,
+        success=done.success,
         plan=tuple(map(str, plan)),
         metrics={
-            **execution.metrics(),
+            **done.metrics,
             "ending": ending,
             "failure": failure and failure.kind,
             "failure_cause": failure and failure.cause,
@@ -113,17 +116,51 @@ async def outcome_of(
             "seed": ask.seed,
             "settings": settings.to_json(),
             **({"tree": tree.to_json()} if tree else {}),
-            "oracles": ask.oracles,
-            "execution": execution.to_json(),
+            "oracles": [*ask.oracles, *done.oracles],
+            **done.trace,
         },
         text="\n".join(
             [
                 *([str(tree), ""] if tree else []),
                 conclusion,
                 *why,
-                *told_milestones(execution.milestones),
+                *told_milestones(done.milestones),
             ]
         ),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Done:
+    """What became of a plan in the world, however it was carried out."""
+
+    success: bool
+    moves: Sequence[Move[Any, Any]]
+    milestones: Mapping[str, int | None]
+    metrics: Mapping[str, Any]
+    trace: Mapping[str, Any]
+    oracles: Sequence[Mapping[str, object]] = ()
+
+
+async def _done(problem: Problem[Any], acting: Acting[Any, Any], plan: Sequence[Any]) -> _Done:
+    """What an actuator did already; otherwise the plan is carried out."""
+    if acting.actuator is None:
+        execution = await carried_out(problem.world, plan, seed=acting.roles.seed)
+        return _Done(
+            success=execution.success,
+            moves=execution.moves,
+            milestones=execution.milestones,
+            metrics=execution.metrics(),
+            trace={"execution": execution.to_json()},
+        )
+    executed, metrics = await acting.actuator.recorded()
+    return _Done(
+        success=executed.won,
+        moves=executed.moves,
+        milestones=executed.milestones,
+        metrics=metrics,
+        trace={"executions": [executed.to_json()]},
+        oracles=acting.actuator.oracles,
     )
 
 

@@ -11,32 +11,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pydantic import Field
-
 from llm_planning.execution.episode import execute, told_milestones
 from llm_planning.outcome import Outcome
-from llm_planning.planners.tree_of_options.planner import first_state
+from llm_planning.planners.tree_of_options.planner import executed_plan, first_state
 from llm_planning.planners.tree_of_options.roles import OptionRoles
-from llm_planning.planners.tree_of_options.settings import PromptSettings
 
 if TYPE_CHECKING:
     from llm_planning.execution.episode import Execution
+    from llm_planning.planners.drip.settings import PlanAndSolveSettings
     from llm_planning.planners.tree_of_options.states import OptionDomain
     from llm_planning.roles import Engines
     from llm_planning.specs import Problem
-
-
-class PlanAndSolveSettings(PromptSettings):
-    """Settings of Plan-and-Solve.
-
-    Attributes:
-        d: the most steps of the plan. The paper states none.
-        tries: how often a step is tried. The paper's agents write the program of a step at most
-            five times; every try counts as a step here.
-    """
-
-    d: int = Field(32, ge=1, le=32)
-    tries: int = Field(5, ge=1)
 
 
 async def plan_and_solve(
@@ -50,15 +35,26 @@ async def plan_and_solve(
 
     Args:
         problem: its domain has a `grammar`.
-        engines: answer the role `decompose`.
+        engines: answer the role `decompose`, and what is asked about programs.
         settings: of the question and the tries.
         seed: of the start, the answer and the world.
     """
     ask: OptionRoles[Any, Any] = OptionRoles(problem.world, engines, settings, seed=seed)
     steps = await ask.decompose()(await first_state(problem.world, seed))
     plan = [step.proposed for step in steps]
-    execution = await execute(problem.world, plan, seed=seed, tries=settings.tries)
     told = [f"{i}. {one.proposed} ({one.reasoning})" for i, one in enumerate(steps, start=1)]
+    reasons = [{"option": str(one.proposed), "reasoning": one.reasoning} for one in steps]
+    if settings.execution != "direct":
+        return await executed_plan(
+            plan,
+            problem,
+            ask,
+            settings.of_execution(settings.d),
+            metrics={},
+            trace={"steps": reasons},
+            text="\n".join(told),
+        )
+    execution = await execute(problem.world, plan, seed=seed, tries=settings.tries)
     return Outcome(
         success=execution.success,
         plan=tuple(map(str, plan)),
@@ -68,7 +64,7 @@ async def plan_and_solve(
             "goal": problem.world.goal,
             "seed": seed,
             "settings": settings.to_json(),
-            "steps": [{"option": str(one.proposed), "reasoning": one.reasoning} for one in steps],
+            "steps": reasons,
             "oracles": ask.oracles,
             "execution": execution.to_json(),
         },

@@ -1,18 +1,68 @@
-"""Settings of DRIP, DRIP+ and ReAct. The paper states none of its limits, so they are ours."""
+"""Settings of DRIP, DRIP+ and baselines. The paper states few of its limits; the rest are ours."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
+from llm_planning.planners.tree_of_options.settings import (
+    EXECUTION_ROLES,
+    Execution,
+    ExecutionSettings,
+    PromptSettings,
+)
 from llm_planning.roles import RoleSettings
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 ROLES = ("decompose", "judge", "apply", "act")
-"""The roles that a planner of this family asks."""
+"""The roles that a planner of this family asks for a plan."""
 
 
-class ActingSettings(RoleSettings):
+class CarryingSettings(RoleSettings):
+    """Settings of a planner whose subtasks programs may carry out (Section 4.2.1).
+
+    Attributes:
+        execution: who carries a subtask out. `direct`: the world's own verbs. `skills`: the nearest
+            skill of the library. `programs`: a model writes a program, shown the nearest skills.
+        tries: how often a subtask is tried before it has failed (Section 4.2.1: five). DRIP and
+            ReAct try once with `direct`, which refuses for good what it refuses.
+        skills: the library: the `seeded` skills of the domain, `none`, or a folder.
+    """
+
+    known_roles: ClassVar[tuple[str, ...]] = (*ROLES, *EXECUTION_ROLES)
+    added: ClassVar[tuple[str, ...]] = ("execution", "tries", "skills")
+
+    execution: Execution = "direct"
+    tries: int = Field(5, ge=1)
+    skills: str = Field("seeded", min_length=1)
+
+    def models_roles(self, roles: Sequence[str]) -> tuple[str, ...]:
+        """Those that are asked: the world answers `apply` itself where programs act in it."""
+        silent = {*(() if self.execution == "programs" else EXECUTION_ROLES)}
+        silent |= set() if self.execution == "direct" else {"apply"}
+        return tuple(role for role in roles if role not in silent)
+
+    def of_execution(self, subtasks: int) -> ExecutionSettings:
+        """The same for the execution of Tree of Options.
+
+        Args:
+            subtasks: the most that are carried out.
+        """
+        return ExecutionSettings.read(
+            {
+                "roles": self.roles,
+                "execution": self.execution,
+                "refinements": self.tries,
+                "attempts": subtasks * self.tries,
+                "skills": self.skills,
+            }
+        )
+
+
+class ActingSettings(CarryingSettings):
     """Settings of a planner that applies actions to a state.
 
     Attributes:
@@ -20,10 +70,22 @@ class ActingSettings(RoleSettings):
         votes: how often `judge` and `apply` are asked each time; the most frequent answer counts.
     """
 
-    known_roles = ROLES
-
     budget: int = Field(200, ge=1)
     votes: int = Field(1, ge=1, le=25)
+
+
+class PlanAndSolveSettings(CarryingSettings, PromptSettings):
+    """Settings of Plan-and-Solve.
+
+    Attributes:
+        d: the most steps of the plan. The paper states none.
+        tries: how often a step is tried, with `direct` as well; every try counts as a step there.
+    """
+
+    known_roles = PromptSettings.known_roles
+    added = ("execution", "skills")
+
+    d: int = Field(32, ge=1, le=32)
 
 
 class TreeSettings(ActingSettings):

@@ -10,8 +10,14 @@ from llm_planning.planners.drip.agenda import drip_plus
 from llm_planning.planners.drip.exercises import subtask_exercises
 from llm_planning.planners.drip.forward import react
 from llm_planning.planners.drip.levels import drip
-from llm_planning.planners.drip.plan_and_solve import PlanAndSolveSettings, plan_and_solve
-from llm_planning.planners.drip.settings import DripPlusSettings, DripSettings, ReactSettings
+from llm_planning.planners.drip.plan_and_solve import plan_and_solve
+from llm_planning.planners.drip.settings import (
+    DripPlusSettings,
+    DripSettings,
+    PlanAndSolveSettings,
+    ReactSettings,
+)
+from llm_planning.planners.tree_of_options.settings import EXECUTION_ROLES
 from llm_planning.specs import PlannerSpec
 
 _NAMES_OPTIONS = Need("grammar", "names its options")
@@ -27,7 +33,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         summary="DRIP: breaks the goal down backwards, and carries out what is executable",
         settings=DripSettings,
         run=drip,
-        roles=("decompose", "judge", "apply"),
+        roles=("decompose", "judge", "apply", *EXECUTION_ROLES),
         needs=(_NAMES_OPTIONS, _DECOMPOSES, _JUDGES),
     ),
     _Spec(
@@ -35,7 +41,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         summary="DRIP that tests its goal, undoes nothing and simulates what it is about to do",
         settings=DripPlusSettings,
         run=drip_plus,
-        roles=("decompose", "judge", "apply"),
+        roles=("decompose", "judge", "apply", *EXECUTION_ROLES),
         needs=(_NAMES_OPTIONS, _DECOMPOSES, _JUDGES, _TESTS),
     ),
     _Spec(
@@ -43,7 +49,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         summary="ReAct as in the experiments of DRIP: a thought and an action in turn",
         settings=ReactSettings,
         run=react,
-        roles=("act", "apply"),
+        roles=("act", "apply", *EXECUTION_ROLES),
         needs=(_NAMES_OPTIONS, _TESTS),
     ),
     _Spec(
@@ -51,7 +57,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         summary="Plan-and-Solve: one answer plans all steps, and each is tried until it is done",
         settings=PlanAndSolveSettings,
         run=plan_and_solve,
-        roles=("decompose",),
+        roles=("decompose", *EXECUTION_ROLES),
         needs=(_NAMES_OPTIONS,),
     ),
 )

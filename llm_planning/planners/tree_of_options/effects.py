@@ -7,9 +7,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Generic
 
 from filelock import FileLock
+from pydantic import ValidationError
 
-from llm_kernels.files import make_folder, parse_json, read_regular, write_json
+from llm_kernels.files import check_target, make_folder, read_json, write_json
+from llm_kernels.quoting import printable
 from llm_planning.domain import A, S, settled
+from llm_planning.planners.tree_of_options.answers import one_option
 from llm_planning.planners.tree_of_options.search import beside, predicted
 from llm_planning.planners.tree_of_options.states import Candidate, OptionQuestion, OptionState
 from llm_planning.settings import SettingsError
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 FILE: Final = "effects.json"
 LARGEST: Final = 1 << 24
 """Bytes of the largest file of effects."""
+
+_LONGEST_REASON: Final = 200
 
 
 @dataclass(slots=True)
@@ -113,7 +118,7 @@ class EffectStore:
         folder: is made if it is missing.
 
     Raises:
-        SettingsError: the folder cannot be made.
+        SettingsError: the folder cannot be made, or nothing can be written there.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -121,8 +126,15 @@ class EffectStore:
         self._lock = FileLock(folder / ".lock")
         try:
             make_folder(folder)
-        except OSError as error:
-            raise SettingsError(f"effects={folder}: the folder cannot be made: {error}") from error
+            # A run learns at its beginning, not at its end, that it cannot write.
+            check_target(self._path)
+            with self._lock:
+                pass
+        except (OSError, ValueError) as error:
+            raise SettingsError(
+                f"effects={printable(str(folder))}: it cannot hold effects ({_why(error)}): name a "
+                "folder that can be written to"
+            ) from error
 
     def read(self, domain: Any) -> dict[Any, tuple[Any, Any]]:  # noqa: ANN401 - any `OptionDomain`
         """Returns option -> the states before and after it; nothing if there is no file.
@@ -130,22 +142,22 @@ class EffectStore:
         Raises:
             SettingsError: the file is damaged.
         """
-        if not self._path.exists():
-            return {}
-        grammar = domain.grammar
+        form, grammar = one_option(domain.grammar), domain.grammar
         try:
-            said = parse_json(read_regular(self._path, most=LARGEST))
+            said = read_json(self._path, most=LARGEST)
             return {
-                grammar.read(one["option"]): (
+                grammar.read(form.model_validate(one["option"]).model_dump()): (
                     domain.restored(one["before"]),
                     domain.restored(one["after"]),
                 )
                 for one in said["effects"]
             }
+        except FileNotFoundError:
+            return {}
         except (OSError, ValueError, KeyError, TypeError) as error:
-            found = " ".join(str(error).split())[:200]
             raise SettingsError(
-                f"effects: {self._path} is damaged ({found}): restore it, or remove it"
+                f"effects: {printable(str(self._path))} is damaged ({_why(error)}): restore it, or "
+                "remove it"
             ) from error
 
     def add(self, domain: Any, seen: Mapping[Any, tuple[Any, Any]]) -> None:  # noqa: ANN401
@@ -167,4 +179,20 @@ class EffectStore:
                 ]
                 write_json(self._path, {"effects": effects})
         except OSError as error:
-            raise SettingsError(f"effects: {self._path} cannot be written: {error}") from error
+            raise SettingsError(
+                f"effects: {printable(str(self._path))} cannot be written ({_why(error)}): name "
+                "another folder"
+            ) from error
+
+
+def _why(error: Exception) -> str:
+    """What an error says, in one short line."""
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        said = f"{where}: {first['msg']}" if where else first["msg"]
+    elif isinstance(error, KeyError):
+        said = f"{error} is missing"
+    else:
+        said = getattr(error, "strerror", None) or str(error)
+    return printable(" ".join(said.split())[:_LONGEST_REASON])

@@ -17,6 +17,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
+from llm_kernels.files import at_home
 from llm_planning.domain import A, S
 from llm_planning.planners.tree_of_options.effects import Effects, EffectStore
 from llm_planning.planners.tree_of_options.executing import Executing
@@ -66,7 +67,7 @@ async def too_plus(
     """
     ask: OptionRoles[Any, Any] = OptionRoles(problem.world, engines, settings, seed=seed)
     policies = await policies_of(problem.world, ask, settings)
-    store = None if settings.effects == "none" else EffectStore(Path(settings.effects))
+    store = None if settings.effects == "none" else EffectStore(Path(at_home(settings.effects)))
     effects: Effects[Any, Any] = Effects(problem.world)
     if store is not None:
         effects.seen.update(store.read(problem.world))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias
 
+from llm_kernels.files import at_home
 from llm_planning.domain import A, S
 from llm_planning.execution.programs import Feedback as Done
 from llm_planning.execution.programs import Primitives, called_in, carry_out
@@ -252,7 +253,7 @@ async def policies_of(
     own = settings.skills not in {"seeded", "none"}
     try:
         library = SkillLibrary.open(
-            Path(settings.skills) if own else None,
+            Path(at_home(settings.skills)) if own else None,
             seeded=() if settings.skills == "none" else primitives.seeded,
             embed=ask.embed,
             primitives=primitives.version,

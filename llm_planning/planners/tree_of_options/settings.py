@@ -55,8 +55,8 @@ class ExecutionSettings(PromptSettings):
     execution: Execution = "direct"
     refinements: int = Field(4, ge=1)
     attempts: int = Field(30, ge=1)
-    executions: int = Field(1, ge=1)
-    skills: str = "seeded"
+    executions: int = Field(1, ge=1, le=1_000)
+    skills: str = Field("seeded", min_length=1)
 
     def models_roles(self, roles: Sequence[str]) -> tuple[str, ...]:
         """All, if a model writes programs; otherwise those of planning."""
@@ -127,4 +127,4 @@ class PlusSettings(FeasibleSearchSettings):
     """
 
     execution: Execution = "skills"
-    effects: str = "none"
+    effects: str = Field("none", min_length=1)

@@ -8,7 +8,8 @@ export const count = (value: number): string => WHOLE.format(value);
 /** A number with about three digits that count. */
 export function short(value: number): string {
   if (!Number.isFinite(value)) return Number.isNaN(value) ? "–" : value > 0 ? "∞" : "−∞";
-  if (value !== 0 && (Math.abs(value) >= 1e6 || Math.abs(value) < 1e-3)) {
+  if (Math.abs(value) < 1e-12) return "0"; // what rounding left
+  if (Math.abs(value) >= 1e6 || Math.abs(value) < 1e-3) {
     return value.toExponential(2).replace("-", "−");
   }
   const digits = Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 3;

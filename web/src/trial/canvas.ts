@@ -1,7 +1,7 @@
 // Draws a placed tree on a canvas, as much of it as is in view, and hears mouse, touch and keys.
 import { el } from "../shared/dom";
-import { palette, STEPS } from "./colours";
-import { Children, COLUMN, foldAllBut, place, ROW } from "./layout";
+import { palette } from "./colours";
+import { Children, columnOf, foldAllBut, place, ROW } from "./layout";
 import type { Placed, Shape } from "./shape";
 
 const FEW = 160;
@@ -25,6 +25,7 @@ export class TreeCanvas {
   found = new Set<number>();
   private readonly said = el("p", { class: "hidden-label", "aria-live": "polite" });
   private readonly children: Children;
+  private readonly column: number;
   private readonly pen: CanvasRenderingContext2D;
   private folded: Uint8Array;
   private placed: Placed;
@@ -32,6 +33,8 @@ export class TreeCanvas {
   private left = 0;
   private top = 0;
   private due = 0;
+  /** How much larger the page's letters are than on a common screen. */
+  private rem = 1;
   private width = 0;
   private height = 0;
   private untouched = true;
@@ -45,7 +48,8 @@ export class TreeCanvas {
   ) {
     this.children = new Children(shape.parent);
     this.folded = foldAllBut(shape, this.children, root, FEW);
-    this.placed = place(shape, this.children, root, this.folded);
+    this.column = columnOf(shape);
+    this.placed = place(shape, this.children, root, this.folded, this.column);
     this.canvas = el("canvas", {
       tabindex: 0,
       role: "application",
@@ -111,10 +115,10 @@ export class TreeCanvas {
   /** Shows the whole tree if its labels can then be read, else its root. */
   fit(): void {
     const { top, bottom, levels } = this.placed;
-    const wide = (levels.length - 1) * COLUMN + 150;
+    const wide = levels.length * this.column + 60;
     const high = bottom - top + 2 * ROW;
-    const scale = Math.min(1.1, (this.width - 2 * ROOM) / wide, this.height / high);
-    this.scale = Math.max(scale, this.untouched ? Math.min(LABELS_FROM + 0.1, 1) : 0.002);
+    const scale = Math.min(1.1 * this.rem, (this.width - 2 * ROOM) / wide, this.height / high);
+    this.scale = Math.max(scale, this.untouched ? LABELS_FROM * 1.1 * this.rem : 0.002);
     this.left = ROOM - this.placed.x[this.root] * this.scale;
     const middle = scale < this.scale ? this.placed.y[this.root] : (top + bottom) / 2;
     this.top = this.height / 2 - middle * this.scale;
@@ -131,7 +135,7 @@ export class TreeCanvas {
   }
 
   private place(): void {
-    this.placed = place(this.shape, this.children, this.root, this.folded);
+    this.placed = place(this.shape, this.children, this.root, this.folded, this.column);
     this.draw();
   }
 
@@ -156,6 +160,7 @@ export class TreeCanvas {
     if (width === 0 || height === 0) return;
     const first = this.width === 0;
     this.width = width;
+    this.rem = parseFloat(getComputedStyle(document.documentElement).fontSize) / 15;
     this.height = height;
     this.canvas.width = Math.round(width * devicePixelRatio);
     this.canvas.height = Math.round(height * devicePixelRatio);
@@ -185,7 +190,7 @@ export class TreeCanvas {
     const shown: number[] = [];
     for (const level of placed.levels) {
       const x = placed.x[level[0]] * this.scale + this.left;
-      if (x < -160 || x - COLUMN * this.scale > this.width) continue;
+      if (x < -160 || x - this.column * this.scale > this.width) continue;
       const above = (node: number) => {
         const parent = shape.parent[node];
         return parent >= 0 && !Number.isNaN(placed.y[parent]) ? placed.y[parent] : placed.y[node];
@@ -256,9 +261,9 @@ export class TreeCanvas {
   private paintNodes(shown: number[]): void {
     const { pen, placed, shape, colours } = this;
     const labels = this.scale >= LABELS_FROM;
-    const size = Math.max(1.2, Math.min(5, 5 * this.scale));
+    const size = Math.max(1.2, Math.min(5 * this.rem, 5 * this.scale));
     if (this.scale < 0.12 && shown.length > 4000) return;
-    const font = Math.max(11, Math.min(15, 13 * this.scale));
+    const font = Math.max(11 * this.rem, Math.min(15 * this.rem, 13 * this.scale));
     pen.font = `${font}px ${getComputedStyle(document.body).fontFamily}`;
     pen.textBaseline = "middle";
     for (const node of shown) {
@@ -291,16 +296,19 @@ export class TreeCanvas {
 
   private paintLabel(node: number, x: number, y: number, size: number, hidden: number, font: number): void {
     const { pen, colours } = this;
-    const room = Math.floor(((COLUMN - 34) * this.scale) / (font * 0.56));
+    const room = Math.floor(((this.column - 34) * this.scale) / (font * 0.56));
     let label = this.shape.label(node).replace(/\s+/g, " ");
     if (label.length > room) label = `${label.slice(0, Math.max(3, room - 1))}…`;
     if (hidden > 0) label += ` +${hidden}`;
-    const at = x + size + 6;
-    const width = pen.measureText(label).width;
-    pen.globalAlpha = 0.86;
-    pen.fillStyle = colours.ground;
-    pen.fillRect(at - 2, y - font * 0.65, width + 4, font * 1.3);
-    pen.globalAlpha = 1;
+    // Above the line that goes on to the right; beside the point where none does.
+    const above = this.children.count(node) > 0 && this.folded[node] === 0;
+    const at = x + size + (above ? 3 : 6);
+    if (above) y -= font * 0.95;
+    // A rim in the colour of the ground keeps the letters clear of lines.
+    pen.strokeStyle = colours.ground;
+    pen.lineWidth = 4;
+    pen.lineJoin = "round";
+    pen.strokeText(label, at, y);
     pen.fillStyle = node === this.selected ? colours.accent : colours.ink;
     pen.fillText(label, at, y);
   }
@@ -312,7 +320,7 @@ export class TreeCanvas {
       const dx = x - (this.placed.x[node] * this.scale + this.left);
       const dy = y - (this.placed.y[node] * this.scale + this.top);
       // Labels are right of their points and belong to them.
-      const label = this.scale >= LABELS_FROM && dx > 0 && dx < (COLUMN - 30) * this.scale;
+      const label = this.scale >= LABELS_FROM && dx > 0 && dx < (this.column - 30) * this.scale;
       const far = (label ? 0 : dx * dx) + dy * dy * (label ? 3 : 1) + (label ? 1 : 0);
       if (far < nearest) {
         nearest = far;
@@ -421,9 +429,6 @@ export class TreeCanvas {
       }
     }
   }
-
-  /** Number of steps of the scale, for legends. */
-  static readonly steps = STEPS;
 }
 
 /** The first place in a level, sorted by `value`, that is not below a bound. */

@@ -5,7 +5,7 @@ const LOW_TO_HIGH = {
   dark: ["#5b9bf0", "#74a5dc", "#8eafc8", "#a9aeb0", "#c7ad8c", "#e0a866", "#f2a14a"],
 };
 
-export const STEPS = LOW_TO_HIGH.light.length;
+const STEPS = LOW_TO_HIGH.light.length;
 
 export interface Palette {
   ground: string;

@@ -18,7 +18,7 @@ export function difference(found: Difference | null, show: () => void): HTMLElem
     "section",
     { class: "card first-difference" },
     el("h2", {}, "First difference"),
-    el("p", {}, found.field === null ? "Something else happens:" : `In “${inline(found.field)}” of a ${inline(found.kinds[0])}:`),
+    el("p", {}, found.field === null ? "Something else happens:" : `In “${inline(found.field)}” of the next line “${inline(found.kinds[0])}”:`),
     el("table", {}, el("tbody", {}, el("tr", {}, el("th", {}, "A"), side(0)), el("tr", {}, el("th", {}, "B"), side(1)))),
     el("button", { type: "button", onclick: show }, "Show it in both"),
   );

@@ -20,6 +20,8 @@ export interface About {
   damage: string[];
   success: boolean | null;
   plan: string[];
+  seconds: number | null;
+  nodes: number;
   metrics: Record<string, unknown>;
   summary: Record<string, unknown>;
   prompts: Record<string, { text?: unknown; tokens?: unknown; model?: unknown }>;

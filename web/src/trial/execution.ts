@@ -39,14 +39,16 @@ export async function execution(trace: Trace, goTo: (moment: number) => void): P
 }
 
 function stepTable(trace: Trace, steps: { moment: number; value: Step }[], goTo: (moment: number) => void): HTMLElement {
-  const { plan } = trace.about;
+  const { plan, summary } = trace.about;
+  // Planners that decide step by step have no plan but what they did.
+  const apart = "executions" in summary || steps.some(({ value }, at) => plan[at] !== inline(value.action));
   const row = ({ moment, value }: { moment: number; value: Step }, at: number) =>
     el(
       "tr",
       {},
       el("td", { class: "number soft" }, at + 1),
       el("td", {}, el("button", { type: "button", class: "link", onclick: () => goTo(moment) }, inline(value.action))),
-      el("td", {}, plan[at] === inline(value.action) ? el("span", { class: "soft" }, "as planned") : (plan[at] ?? "–")),
+      apart && el("td", {}, plan[at] === inline(value.action) ? el("span", { class: "soft" }, "as planned") : (plan[at] ?? "–")),
       el("td", {}, value.obstacle ? el("span", { class: "bad-text" }, `✗ ${inline(value.obstacle)}`) : inline(value.text || "done")),
       el("td", { class: "number" }, short(Number(value.reward ?? NaN))),
     );
@@ -68,7 +70,7 @@ function stepTable(trace: Trace, steps: { moment: number; value: Step }[], goTo:
     el(
       "table",
       { class: "wide" },
-      el("thead", {}, el("tr", {}, ...["", "Carried out", "Plan", "What the world says", "Reward"].map((name) => el("th", {}, name || el("span", { class: "hidden-label" }, "Number"))))),
+      el("thead", {}, el("tr", {}, el("th", {}, el("span", { class: "hidden-label" }, "Number")), el("th", {}, "Carried out"), apart && el("th", {}, "Plan"), el("th", {}, "What the world says"), el("th", { class: "number" }, "Reward"))),
       body,
     ),
     steps.length > AT_ONCE && more,

@@ -79,7 +79,7 @@ function world(trace: Trace): HTMLElement {
     "In the world",
     el("p", {}, sentence),
     el("p", { class: "soft" }, `${counted(steps, "real step")}`),
-    final !== "" && el("details", {}, el("summary", {}, "The world at the end"), el("div", { class: "state" }, final)),
+    final !== "" && el("div", { class: "state", tabindex: 0, role: "region", "aria-label": "The world at the end" }, final),
     Object.keys(about.metrics).length > 0 &&
       el(
         "details",
@@ -105,15 +105,23 @@ function cost(trace: Trace): HTMLElement {
     if (trace.kind(moment) === "decision") simulations += trace.column("moment_number")[moment] || 0;
   }
   const prompt = sum("prompt");
-  const rows: [string, string][] = [
-    ["Time", seconds(ends)],
-    ["Questions", count(trace.questionCount)],
-    ["Tokens read", count(prompt)],
-    ["of them cached", prompt > 0 ? `${count(sum("cached"))} (${Math.round((100 * sum("cached")) / prompt)}%)` : "0"],
-    ["Tokens written", count(sum("written"))],
-    ["Simulations", count(simulations)],
-    ["Nodes", count(trace.nodeCount)],
-  ];
+  const asked: [string, string][] =
+    trace.questionCount === 0
+      ? [["Questions to a model", "none"]]
+      : [
+          ["Questions", count(trace.questionCount)],
+          ["Tokens read", count(prompt)],
+          ["of them cached", prompt > 0 ? `${count(sum("cached"))} (${Math.round((100 * sum("cached")) / prompt)}%)` : "0"],
+          ["Tokens written", count(sum("written"))],
+        ];
+  const searched: [string, string][] =
+    trace.about.nodes === 0
+      ? []
+      : [
+          ["Simulations", count(simulations)],
+          ["Nodes", count(trace.about.nodes)],
+        ];
+  const rows: [string, string][] = [["Time", seconds(trace.about.seconds ?? ends)], ...asked, ...searched];
   return card(
     "The cost",
     el("table", {}, el("tbody", {}, ...rows.map(([name, figure]) => el("tr", {}, el("td", {}, name), el("td", { class: "number" }, figure))))),

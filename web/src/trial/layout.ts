@@ -4,7 +4,15 @@ import { hierarchy, tree } from "d3-hierarchy";
 import type { Placed, Shape } from "./shape";
 
 export const ROW = 26;
-export const COLUMN = 190;
+
+/** How far apart depths are, so that nine labels of ten are read whole. */
+export function columnOf(shape: Shape): number {
+  const lengths: number[] = [];
+  const every = Math.max(1, Math.floor(shape.size / 500));
+  for (let node = 0; node < shape.size; node += every) lengths.push(shape.label(node).length);
+  lengths.sort((a, b) => a - b);
+  return Math.max(130, Math.min(330, 64 + 8.2 * (lengths[Math.floor(lengths.length * 0.9)] ?? 0)));
+}
 
 /** The nodes below each node, as a list per node in one array. */
 export class Children {
@@ -33,13 +41,19 @@ export class Children {
 }
 
 /** Places all nodes below a root that no folded node hides. */
-export function place(shape: Shape, children: Children, root: number, folded: Uint8Array): Placed {
+export function place(
+  shape: Shape,
+  children: Children,
+  root: number,
+  folded: Uint8Array,
+  column: number,
+): Placed {
   const top = hierarchy<number>(root, (node) =>
     folded[node] ? null : Array.from(children.of(node)),
   );
   const laid = tree<number>()
-    .nodeSize([ROW, COLUMN])
-    .separation((a, b) => (a.parent === b.parent ? 1 : 1.15))(top);
+    .nodeSize([ROW, column])
+    .separation((a, b) => (a.children || b.children ? 1.4 : a.parent === b.parent ? 1 : 1.2))(top);
   const x = new Float32Array(shape.size).fill(NaN);
   const y = new Float32Array(shape.size).fill(NaN);
   const depth = new Uint16Array(shape.size);

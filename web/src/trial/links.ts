@@ -17,6 +17,7 @@ export function write(changes: Record<string, number | null>): void {
     if (value === null) parameters.delete(name);
     else parameters.set(name, String(value));
   }
-  const hash = `#${parameters.toString()}`;
-  if (hash !== location.hash) history.replaceState(null, "", hash);
+  const words = parameters.toString();
+  const hash = words === "" ? "" : `#${words}`;
+  if (hash !== location.hash) history.replaceState(null, "", hash || location.pathname);
 }

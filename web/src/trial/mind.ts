@@ -63,6 +63,7 @@ function shares(entries: [string, number][]): HTMLElement {
     const text = words.length > 240 ? el("details", {}, el("summary", {}, `${words.slice(0, 200)}…`), words) : words;
     return el("tr", {}, el("td", {}, text), el("td", {}, bar), el("td", { class: "number" }, short(weight)));
   };
+  if (entries.length === 0) return el("p", { class: "soft" }, "nothing to tell");
   const rest = sorted.slice(MOST_PLACES);
   return el(
     "table",

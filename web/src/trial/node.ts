@@ -8,7 +8,7 @@ import type { Replay } from "./replay";
 import { rows } from "./values";
 
 const MOST_ACTIONS = 40;
-const MOST_QUESTIONS = 60;
+const MOST_QUESTIONS = 200;
 
 interface Candidate {
   proposed?: unknown;
@@ -239,10 +239,12 @@ export class NodePanel {
     const moment = trace.column("node_moment")[node];
     if (moment >= trace.momentCount) return null;
     const questions = trace.questionsAt(moment);
-    const shown = questions.slice(0, MOST_QUESTIONS);
+    if (trace.kind(moment) === "search" && questions.length === 0) return null;
     const kind = trace.kind(moment);
     const number = trace.column("moment_number")[moment];
     const name = Number.isNaN(number) ? kind : `${kind} ${count(number)}`;
+    const list = el("div", {});
+    if (questions.length > 0) void this.list(list, questions, trace.action(node));
     return part(
       "Where it comes from",
       el(
@@ -253,9 +255,28 @@ export class NodePanel {
           ? `, before which ${counted(questions.length, "question")} ${questions.length === 1 ? "was" : "were"} asked:`
           : ", without a question to a model.",
       ),
-      ...shown.map((at) => question(trace, at)),
-      shown.length < questions.length && el("p", { class: "soft" }, `${count(questions.length - shown.length)} more are in the list of questions.`),
+      list,
     );
+  }
+
+  /** Questions, those that name the action before the others. */
+  private async list(into: HTMLElement, questions: number[], action: string): Promise<void> {
+    const { trace } = this;
+    const named: number[] = [];
+    const others: number[] = [];
+    const quoted = JSON.stringify(action).slice(1, -1);
+    for (const at of questions.slice(0, MOST_QUESTIONS)) {
+      const body = await trace.text(trace.column("question_body")[at]);
+      (body.includes(quoted) ? named : others).push(at);
+    }
+    const rest = questions.length - named.length - others.length;
+    const more = rest > 0 && el("p", { class: "soft" }, `${count(rest)} more are in the list of questions.`);
+    if (named.length === 0 || others.length === 0) add(into, ...[...named, ...others].map((at) => question(trace, at)), more);
+    else {
+      const folded = el("details", {}, el("summary", {}, `${counted(others.length, "question")} without its name`));
+      add(folded, ...others.map((at) => question(trace, at)), more);
+      add(into, ...named.map((at) => question(trace, at)), folded);
+    }
   }
 }
 

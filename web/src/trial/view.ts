@@ -145,9 +145,17 @@ export class TraceView {
     return this.trees[0] ?? -1;
   }
 
-  /** The nodes that are marked: a simulation's path. */
+  /** The nodes that are marked: a simulation's path, or the way to the search's root. */
   private lineage(moment: number): number[] {
-    return this.trace.kind(moment) === "simulation" ? this.replay.path(moment) : [];
+    const { trace } = this;
+    let at = moment;
+    if (trace.kind(moment) !== "simulation") {
+      // What was really done leads to the root of the search that began last.
+      while (at >= 0 && trace.kind(at) !== "search") at--;
+    }
+    const passed = this.replay.path(at);
+    for (let node = passed[0] ?? -1; node >= 0; node = trace.parent[node]) passed.push(node);
+    return passed;
   }
 
   private openCanvas(tree: number): void {

@@ -1,0 +1,75 @@
+"""A measured table as a heat map: a cell for each row and column, darker where the share is larger.
+
+The number stands in the cell. A cell without runs is empty.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from llm_planning.experiments.report_text import write_number
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from llm_planning.experiments.paper_report import Line, PaperReport
+
+COLOUR_MAP: Final = "YlGnBu"
+"""Light to dark, also in grey and for whoever sees no red."""
+
+_DARK: Final = 0.55
+"""The share from which on the number is white."""
+
+
+def heat_map(report: PaperReport, *, height: float = 0.27) -> Figure | None:
+    """Draws the measured columns of a table whose figures are shares, from 0 to 1.
+
+    Args:
+        report: the measured table.
+        height: of a row, in inches.
+
+    Returns:
+        The picture; None if nothing was measured.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    columns = [column for column in report.columns if column.measure is not None]
+    shares = [[_share(line, column.key) for column in columns] for line in report.lines]
+    if all(share is None for row in shares for share in row):
+        return None
+    size = (2.6 + 1.0 * len(columns), 1.4 + height * len(report.lines))
+    figure = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    axes.imshow(
+        [[float("nan") if share is None else share for share in row] for row in shares],
+        vmin=0.0,
+        vmax=1.0,
+        cmap=COLOUR_MAP,
+        aspect="auto",
+    )
+    for down, row in enumerate(shares):
+        for across, share in enumerate(row):
+            if share is not None:
+                axes.text(
+                    across,
+                    down,
+                    write_number(round(share, 2), "percent"),
+                    ha="center",
+                    va="center",
+                    fontsize="x-small",
+                    color="white" if share > _DARK else "black",
+                )
+    axes.set_xticks(range(len(columns)), [column.label for column in columns], fontsize="small")
+    axes.set_yticks(range(len(report.lines)), [line.label for line in report.lines])
+    axes.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=0)
+    axes.tick_params(axis="y", labelsize="x-small")
+    axes.spines[:].set_visible(False)
+    figure.suptitle(f"{report.paper.title}: {report.table.title}", fontsize="medium")
+    return figure
+
+
+def _share(line: Line, key: str) -> float | None:
+    measured = line.cell(key).measured
+    return measured.estimate.value if measured is not None and measured.runs else None

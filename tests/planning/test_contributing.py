@@ -1,0 +1,131 @@
+"""The pages for people who contribute or cite: what they say works and agrees."""
+
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from command_line import invoke
+
+from llm_planning import registry
+from llm_planning.experiments import papers
+from llm_planning.planners.catalogue import PLANNERS
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+FILE = re.compile(r"`([\w/.]+)`(?:, [^`]*?)?:\n\n```(?:python|yaml)\n(.*?)```", re.DOTALL)
+BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+
+
+# CONTRIBUTING -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty folder with the files of the page, whose tables are found there too."""
+    for name, text in FILE.findall(PAGE):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(papers, "config_folder", lambda: tmp_path / "configs" / "models")
+    return tmp_path
+
+
+def commands():
+    blocks = [text for kind, text in BLOCK.findall(PAGE) if kind == "console"]
+    return [line[2:] for text in blocks for line in text.splitlines() if line.startswith("$ ")]
+
+
+def test_every_block_is_a_file_or_a_command():
+    kinds = [kind for kind, _ in BLOCK.findall(PAGE)]
+    assert set(kinds) == {"python", "yaml", "console"}
+    assert len(FILE.findall(PAGE)) == kinds.count("python") + kinds.count("yaml")
+
+
+def test_every_command_works_in_order(folder):
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    said = {}
+    for command in commands():
+        program, *arguments = shlex.split(command, comments=True)
+        if program == "make":
+            assert set(arguments) <= targets
+        elif program == "python":
+            ended = subprocess.run(
+                [sys.executable, *arguments], capture_output=True, text=True, check=True
+            )
+            said[command] = ended.stdout
+        else:
+            assert program == "llm-planning"
+            ended = invoke(*arguments)
+            assert ended.exit_code == 0, ended.output
+            said[command] = ended.stdout
+    runs = [text for command, text in said.items() if command.startswith("llm-planning run")]
+    assert len(runs) == 2
+    assert all("success: True" in text for text in runs)
+    model, rules = said["python doubt.py"].splitlines()
+    assert model == "model: True"
+    assert 0.8 < float(rules.split()[1]) < 1
+    table = said["llm-planning report paper switches speed"]
+    assert re.search(r"\| greedy \| 3 .*50% .*100%", table), table
+
+
+def test_links_of_the_pages_lead_somewhere():
+    for name in ("CONTRIBUTING.md", "CHANGELOG.md"):
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / name).read_text("utf-8")):
+            assert (ROOT / target).exists(), f"{name}: {target}"
+
+
+# CITATION AND CHANGELOG ---------------------------------------------------------------------------
+
+
+def test_the_citation_has_the_fields_of_its_format():
+    assert CITATION["cff-version"] == "1.2.0"
+    assert {"message", "title", "authors"} <= CITATION.keys()
+    assert CITATION["type"] == "software"
+    for one in (CITATION, *CITATION["references"]):
+        assert one["title"]
+        for author in one["authors"]:
+            assert author.keys() in ({"name"}, {"family-names", "given-names"})
+    kinds = {"unpublished", "conference-paper"}
+    assert {one["type"] for one in CITATION["references"]} <= kinds
+
+
+def test_the_citation_names_the_five_papers_and_planners_that_exist():
+    titles = " ".join(one["title"].lower() for one in CITATION["references"])
+    assert len(CITATION["references"]) == 5
+    cited = [papers.find_paper(name).citation for name in papers.papers()]
+    known = [
+        one
+        for one in cited
+        if any(
+            reference["title"].lower() in " ".join(one.lower().split())
+            for reference in CITATION["references"]
+        )
+    ]
+    assert len(known) == 5, titles
+    for reference in CITATION["references"]:
+        names = re.findall(r"\b[a-z]+(?:-[a-z]+)*\b", reference["scope"])
+        assert [name for name in names if name in PLANNERS]
+        written = [name for name in names if "-" in name]
+        assert set(written) <= set(PLANNERS)
+
+
+def test_the_version_is_the_same_everywhere():
+    version = PROJECT["version"]
+    changes = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    assert CITATION["version"] == version
+    assert re.findall(r"^## (\d\S*)", changes, re.MULTILINE)[0] == version
+    assert CITATION["license"] == PROJECT["license"]
+
+
+def test_the_changelog_names_planners_that_exist():
+    changes = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    named = re.search(r"Planners for every world: ([^.]*)", changes)[1]
+    assert all(registry.find_planner(name) for name in re.findall(r"`([\w-]+)`", named))

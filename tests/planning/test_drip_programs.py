@@ -1,0 +1,159 @@
+"""DRIP's subtasks carried out by programs in the world, as in Section 4.2.1 of its paper."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from drip_runs import PLANNERS
+
+from llm_planning.environments.minecraft.domain import Minecraft
+from llm_planning.environments.minecraft.tasks import TASKS
+from llm_planning.execution.sandbox import why_unsealed
+from llm_planning.registry import find_domain
+from llm_planning.roles import Engines
+from llm_planning.settings import SettingsError
+from llm_planning.specs import Problem
+from llm_serving.encoder_engine import EncoderEngine
+from llm_serving.scripted import ScriptedEngine
+
+NAMES = ("drip", "drip-plus", "drip-react", "plan-and-solve")
+sealed = pytest.mark.skipif(why_unsealed() is not None, reason="programs cannot be sealed here")
+
+
+async def run(name, *, world=None, seed=0, engine=None, roles="rules", **settings):
+    spec = PLANNERS[name]
+    return await spec.run(
+        Problem(domain="minecraft", task="cook-meat", world=world or Minecraft(task="cook-meat")),
+        engines=Engines(engine or EncoderEngine()),
+        settings=spec.settings.read({"roles": str(roles), **settings}),
+        seed=seed,
+    )
+
+
+def attempts_of(outcome):
+    return outcome.trace["executions"][0]["attempts"]
+
+
+@sealed
+@pytest.mark.parametrize("execution", ["skills", "programs"])
+@pytest.mark.parametrize("name", NAMES)
+async def test_programs_carry_out_what_is_planned_until_the_world_is_at_its_goal(name, execution):
+    outcome = await run(name, seed=3, execution=execution)
+    assert outcome.success
+    assert outcome.metrics["execution"] == execution
+    attempts = attempts_of(outcome)
+    assert all("async function" in one["program"] for one in attempts)
+    moves = [one["action"] for one in outcome.trace["executions"][0]["moves"]]
+    assert moves == [action for one in attempts for action in one["actions"]]
+    assert any("cook" in action or "smelt" in action for action in moves)
+    if name != "plan-and-solve":
+        assert outcome.metrics["applications"] == 0
+        assert outcome.plan == tuple(
+            one["option"] for one in attempts if one["done"] or one["actions"]
+        )
+
+
+def written(value):
+    return json.dumps(value, separators=(",", ":"))
+
+
+def subtask(verb, quantity, item):
+    return {"verb": verb, "quantity": quantity, "item": item}
+
+
+WRONG = "async function chop(bot) { await mineBlock(bot, 'oak', 3); }"
+RIGHT = "async function chopLogs(bot) { await mineBlock(bot, 'oak_log', 3); }"
+LOGS = replace(TASKS["cook-meat"], goal="hold three oak logs", wanted=(("oak_log",),))
+
+
+def model(programs):
+    """A model that names one action, writes these programs in turn, and believes the inventory."""
+    left = list(programs)
+
+    def answer(request):
+        match request.role:
+            case "act":
+                return written({"thought": "", "next": subtask("mine", 3, "oak_log")})
+            case "code":
+                return written({"explain": "", "code": left.pop(0)})
+            case "complete":
+                held = "'oak_log': 3" in request.prompt[-1].content
+                return written({"reason": "", "done": held})
+        raise AssertionError(request.role)
+
+    return ScriptedEngine(answer)
+
+
+@sealed
+async def test_a_program_is_written_anew_with_what_the_last_one_met():
+    engine = model([WRONG, RIGHT])
+    outcome = await run("drip-react", engine=engine, roles="llm", execution="programs", moves=1)
+    first, second = attempts_of(outcome)
+    assert (first["m"], first["done"], first["program"]) == (1, False, WRONG)
+    assert (second["m"], second["done"], second["actions"]) == (2, True, ["mine 3 oak_log"])
+    codes = [one.prompt[-1].content for one in engine.requests if one.role == "code"]
+    assert WRONG not in codes[0]
+    assert WRONG in codes[1]
+    assert first["feedback"] in codes[1]
+    assert outcome.plan == ("mine 3 oak_log",)
+    assert [one.role for one in engine.requests] == ["act", "code", "complete", "code", "complete"]
+
+
+@sealed
+async def test_a_subtask_has_failed_after_five_programs():
+    engine = model([WRONG] * 9)
+    outcome = await run("drip-react", engine=engine, roles="llm", execution="programs", moves=1)
+    assert [one["m"] for one in attempts_of(outcome)] == [1, 2, 3, 4, 5]
+    # Nothing has changed in the world, so the plan is as it was.
+    assert outcome.plan == ()
+    assert outcome.metrics["refused"] == 1
+    engine = model([WRONG] * 9)
+    outcome = await run(
+        "drip-react", engine=engine, roles="llm", execution="programs", moves=1, tries=2
+    )
+    assert [one["m"] for one in attempts_of(outcome)] == [1, 2]
+
+
+@sealed
+async def test_a_planner_stops_where_the_world_is_at_its_goal():
+    """The model would mine on; the episode is over after the first subtask."""
+    engine = model([RIGHT])
+    outcome = await run(
+        "drip-react",
+        world=Minecraft(task=LOGS),
+        engine=engine,
+        roles="llm",
+        execution="programs",
+        moves=9,
+    )
+    assert outcome.success
+    assert outcome.metrics["ending"] == "goal"
+    assert len(attempts_of(outcome)) == 1
+
+
+@pytest.mark.parametrize("name", ["drip", "drip-plus", "drip-react", "plan-and-solve"])
+async def test_a_world_without_primitives_refuses_programs_in_one_line(name):
+    spec = find_domain("blocksworld")
+    world = spec.open("four-blocks", spec.settings.read({"problem": 1}))
+    with pytest.raises(SettingsError, match=r"^execution=programs: .*; set execution=direct$"):
+        await run(name, world=world, execution="programs")
+
+
+def test_the_world_answers_apply_where_programs_act_in_it():
+    roles = ("decompose", "judge", "apply", "code", "complete")
+    asked = {
+        execution: PLANNERS["drip"].settings.read({"execution": execution}).models_roles(roles)
+        for execution in ("direct", "skills", "programs")
+    }
+    assert asked == {
+        "direct": ("decompose", "judge", "apply"),
+        "skills": ("decompose", "judge"),
+        "programs": ("decompose", "judge", "code", "complete"),
+    }
+
+
+def test_trials_of_before_keep_their_keys():
+    for name in NAMES:
+        settings = PLANNERS[name].settings
+        assert not {"execution", "skills"} & set(settings.read({}).to_json())
+        assert settings.read({"execution": "skills"}).to_json()["execution"] == "skills"

@@ -1,0 +1,254 @@
+"""The pages in Debian's chromium: no errors, no violations, by mouse and by keyboard."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from traces import EVIL, RUNS, asked, run, written
+
+from llm_planning.viewer.reading import read_trace
+from llm_planning.viewer.trial_page import trial_page
+
+pytestmark = pytest.mark.browser
+
+AXE = Path(__file__).parents[2] / "web/node_modules/axe-core/axe.min.js"
+GRAVE = {"serious", "critical"}
+
+
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory):
+    """A trace of each planner, and one with a model's questions."""
+    folder = tmp_path_factory.mktemp("traces")
+    made = {name: run(name, folder) for name in RUNS}
+    (folder / "other").mkdir()
+    made["other"] = run("too", folder / "other", "--set", "k=1")
+    return made | {"asked": written(folder / "asked.jsonl", asked())}
+
+
+@pytest.fixture(scope="module")
+def browser(traces):
+    """Chromium, as Debian ships it. Playwright has a loop, in which no run can have its own."""
+    assert traces
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is missing")
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("chromium is missing: make browser")
+    with sync_api.sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def show(browser, tmp_path):
+    """Opens the page of traces; the test fails if the page says anything on its console."""
+    said, contexts = [], []
+
+    def opened(*traces, width=1280, height=900, theme="light", bypass=False, address=""):
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme=theme, bypass_csp=bypass
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("request", lambda one: one.url.startswith("file:") or said.append(one.url))
+        path = tmp_path / "page.html"
+        path.write_bytes(trial_page([read_trace(trace) for trace in traces]))
+        page.goto(path.as_uri() + address)
+        page.wait_for_selector("html[data-ready]")
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert said == []
+
+
+def violations(page):
+    page.evaluate(AXE.read_text("utf-8"))
+    found = page.evaluate("() => axe.run().then((result) => result.violations)")
+    return [
+        (one["id"], [node["html"][:200] for node in one["nodes"]])
+        for one in found
+        if one["impact"] in GRAVE
+    ]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("name", [*RUNS, "asked"])
+def test_every_planners_page_is_accessible(show, traces, name, theme):
+    if not AXE.exists():
+        pytest.skip("axe-core is missing: npm --prefix web ci")
+    page = show(traces[name], theme=theme, bypass=True)
+    for summary in page.locator("details:not([open]) > summary").all()[:8]:
+        if summary.is_visible():
+            summary.click()
+    page.wait_for_timeout(100)
+    assert violations(page) == []
+
+
+@pytest.mark.parametrize("width", [400, 1280, 3840])
+def test_nothing_is_wider_than_the_screen(show, traces, width):
+    for name in ("too", "uct", "asked"):
+        page = show(traces[name], width=width)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_first_screen_answers_what_was_planned_whether_it_worked_and_its_cost(show, traces):
+    page = show(traces["too"])
+    cards = page.locator(".cards")
+    assert cards.bounding_box()["y"] < 300
+    assert "Goal reached" in page.locator(".title").inner_text()
+    assert "cook 1 cooked_porkchop" in cards.inner_text()
+    assert "6 real steps" in cards.inner_text()
+    assert "Simulations" in cards.inner_text()
+
+
+def test_a_text_of_a_trace_stays_a_text(show, traces):
+    page = show(traces["asked"])
+    assert EVIL in page.locator("h1").text_content()
+    assert page.locator("img").count() == 0
+
+
+def drawn(page):
+    """Shares of the canvas's pixels that differ from its ground."""
+    return page.evaluate(
+        """() => {
+          const canvas = document.querySelector(".tree canvas");
+          const copy = document.createElement("canvas");
+          Object.assign(copy, {width: canvas.width, height: canvas.height});
+          const pen = copy.getContext("2d", {willReadFrequently: true});
+          pen.drawImage(canvas, 0, 0);
+          const {data} = pen.getImageData(0, 0, copy.width, copy.height);
+          const ground = data.slice(0, 3).join();
+          let others = 0;
+          for (let at = 0; at < data.length; at += 4)
+            others += data.slice(at, at + 3).join() !== ground;
+          return others / (data.length / 4);
+        }"""
+    )
+
+
+def test_the_tree_is_drawn_and_replayed(show, traces):
+    page = show(traces["uct"])
+    whole = drawn(page)
+    assert whole > 0.01
+    slider = page.get_by_role("slider")
+    slider.focus()
+    page.keyboard.press("Home")
+    page.wait_for_timeout(100)
+    assert drawn(page) < whole / 3
+    assert "moment=0" in page.url
+    for _ in range(3):
+        page.get_by_role("button", name=re.compile("One moment on")).click()
+    page.wait_for_timeout(100)
+    assert "moment=3" in page.url
+    assert "4 of" in page.locator(".moment").inner_text()
+
+
+def test_keys_alone_walk_the_tree(show, traces):
+    page = show(traces["too"])
+    canvas = page.get_by_role("application")
+    for _ in range(30):
+        page.keyboard.press("Tab")
+        if canvas.evaluate("(one) => one === document.activeElement"):
+            break
+    page.keyboard.press("ArrowRight")
+    panel = page.get_by_label("The selected node")
+    panel.get_by_role("heading", name="kill 1 pig").wait_for()
+    page.keyboard.press("ArrowRight")
+    panel.get_by_role("heading", name="mine 3 oak_log").wait_for()
+    assert "reachability" in panel.inner_text()
+    assert "found feasible" in panel.inner_text()
+    page.keyboard.press("ArrowLeft")
+    panel.get_by_role("heading", name="kill 1 pig").wait_for()
+    page.keyboard.press("ArrowDown")
+    panel.get_by_role("heading", name="mine 3 oak_log").wait_for()
+    page.keyboard.press("[")
+    page.locator(".moment", has_text="17 of 18").wait_for()
+    page.keyboard.press("/")
+    page.keyboard.type("furnace")
+    page.keyboard.press("Enter")
+    panel.get_by_role("heading", name="craft 1 furnace").wait_for()
+    page.keyboard.press("Escape")
+    page.keyboard.press("Home")
+    panel.get_by_role("heading", name="start").wait_for()
+
+
+def test_the_mouse_selects_moves_and_folds(show, traces):
+    page = show(traces["drip"])
+    canvas, heading = page.locator(".inner canvas"), page.locator(".inner .panel h3")
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    assert heading.inner_text().endswith("goal")
+    places = [(x, y) for x in range(120, 400, 40) for y in range(60, int(box["height"]), 12)]
+    for x, y in places:
+        page.mouse.click(box["x"] + x, box["y"] + y)
+        if "stack c e" in heading.inner_text():
+            break
+    assert "closed" in page.locator(".inner .panel").inner_text()
+    said = page.locator(".inner .canvas p")
+    page.mouse.dblclick(box["x"] + x, box["y"] + y)
+    assert said.text_content().endswith("stack c e folded")
+    # Where it is dragged to, it is found again.
+    page.mouse.move(box["x"] + x, box["y"] + y)
+    page.mouse.down()
+    page.mouse.move(box["x"] + x + 60, box["y"] + y + 40, steps=4)
+    page.mouse.up()
+    page.mouse.dblclick(box["x"] + x + 60, box["y"] + y + 40)
+    assert said.text_content().endswith("stack c e unfolded")
+
+
+def test_an_address_leads_back_to_the_node_and_the_moment(show, traces):
+    page = show(traces["too"])
+    page.get_by_role("button", name="kill 1 pig").first.click()
+    page.get_by_role("heading", name="kill 1 pig").wait_for()
+    assert "node=1" in page.url
+    again = show(traces["too"], address="#node=2&moment=5")
+    again.get_by_role("heading", name="mine 3 oak_log").wait_for()
+    assert "6 of" in again.locator(".moment").inner_text()
+    nowhere = show(traces["too"], address="#node=99999&moment=99999&x=%00")
+    nowhere.get_by_role("heading", name="start").wait_for()
+
+
+def test_a_question_tells_its_parts_apart(show, traces):
+    page = show(traces["asked"])
+    page.locator("#questions details").first.locator("summary").click()
+    body = page.locator("#questions details").first
+    body.locator("mark.fixed").wait_for()
+    assert "20 fixed" in body.inner_text()
+    assert "30 of all, cached" in body.inner_text()
+    assert "20 new" in body.inner_text()
+    prompt = body.locator(".prompt")
+    assert prompt.locator("mark.cached").count() == prompt.locator("mark.fresh").count() == 1
+    joined = "".join(prompt.locator("mark.cached, mark.fresh").all_text_contents())
+    assert joined == f"Goal: {EVIL}"
+
+
+def test_a_damaged_trace_says_so_on_the_page(show, traces, tmp_path):
+    path = tmp_path / "cut.jsonl"
+    content = traces["uct"].read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    page = show(path)
+    assert "It is cut off" in page.locator(".head").inner_text()
+    assert drawn(page) > 0.005
+
+
+def test_two_traces_stand_side_by_side_with_their_first_difference(show, traces):
+    page = show(traces["too"], traces["other"], width=1600)
+    left, right = page.locator("article").all()
+    assert left.bounding_box()["x"] < right.bounding_box()["x"]
+    assert "First difference" in page.locator(".first-difference").inner_text()
+    assert page.locator(".ticks .differs").count() == 2
+    assert page.get_by_role("application").count() == 2
+
+
+def test_beliefs_memories_and_graphs_have_their_parts(show, traces):
+    page = show(traces["asked"])
+    assert "reflection" in page.locator("#memories").inner_text()
+    assert "plains" in page.locator("#belief").inner_text()
+    assert "Requests in flight" in page.locator("#engine").inner_text()
+    page = show(traces["xenon"])
+    assert "Predicted to need" in page.locator("#graph").inner_text()
