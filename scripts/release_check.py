@@ -76,6 +76,7 @@ COMMANDS = (
 )
 """What is checked of every version."""
 
+
 def tracked() -> set[str]:
     """The files of the repository, as git knows them."""
     listed = _run(["git", "ls-files", "-z"], cwd=ROOT)

@@ -30,6 +30,8 @@ class Lead:
         difference: the first's rate minus the second's, over trials of both that are otherwise
             alike; None if they cannot be paired.
         reason: why they cannot; None if they can.
+        few: the values of the groups with too few trials to lead, whatever their rate: less than
+            half of those of the group that has most, as while a sweep runs.
     """
 
     domain: str
@@ -37,6 +39,7 @@ class Lead:
     second: tuple[Any, ...] | None = None
     difference: Difference | None = None
     reason: str | None = None
+    few: tuple[tuple[Any, ...], ...] = ()
 
 
 def leads(runs: Runs, *, by: Sequence[str]) -> tuple[Lead, ...]:
@@ -51,9 +54,13 @@ def leads(runs: Runs, *, by: Sequence[str]) -> tuple[Lead, ...]:
         if group.measured["success"].estimate.value is not None:
             domains.setdefault(group.values[0], []).append(group)
     return tuple(
-        _lead(runs.select({"domain": (domain,)}), domain, sorted(groups, key=_rank), by)
+        _lead(runs.select({"domain": (domain,)}), domain, groups, by)
         for domain, groups in domains.items()
     )
+
+
+def _judged(group: Group) -> int:
+    return group.measured["success"].runs
 
 
 def _rank(group: Group) -> tuple[float, ...]:
@@ -62,10 +69,13 @@ def _rank(group: Group) -> tuple[float, ...]:
 
 
 def _lead(runs: Runs, domain: str, groups: list[Group], by: Sequence[str]) -> Lead:
-    first = groups[0].values[1:]
-    if len(groups) == 1:
-        return Lead(domain=domain, first=first)
-    second = groups[1].values[1:]
+    most = max(map(_judged, groups))
+    few = tuple(group.values[1:] for group in groups if 2 * _judged(group) < most)
+    fit = sorted((group for group in groups if 2 * _judged(group) >= most), key=_rank)
+    first = fit[0].values[1:]
+    if len(fit) == 1:
+        return Lead(domain=domain, first=first, few=few)
+    second = fit[1].values[1:]
     difference = reason = None
     if not all(value is None or isinstance(value, str | int | float) for value in first + second):
         reason = "they differ in a setting that is a list"
@@ -76,4 +86,11 @@ def _lead(runs: Runs, domain: str, groups: list[Group], by: Sequence[str]) -> Le
             difference = compare(runs, _SUCCESS, comparison)
         except MeasureError as error:
             reason = str(error)
-    return Lead(domain=domain, first=first, second=second, difference=difference, reason=reason)
+    return Lead(
+        domain=domain,
+        first=first,
+        second=second,
+        difference=difference,
+        reason=reason,
+        few=few,
+    )

@@ -235,6 +235,7 @@ def _lead(lead: Lead) -> dict[str, Any]:
         if difference is None
         else {**_estimate(difference.estimate), "alone": difference.alone},
         "reason": lead.reason,
+        "few": [[_plain(value) for value in values] for values in lead.few],
     }
 
 

@@ -80,6 +80,15 @@ def test_runs_that_cannot_be_paired_say_why():
     assert lead.reason == "they differ in a setting that is a list"
 
 
+def test_a_group_with_few_trials_does_not_lead():
+    runs = runs_with({"cot": [1, 0, 1, 0], "too": [1], "react": [0, 1]})
+    (lead,) = leads(runs, by=("planner",))
+    assert {lead.first, lead.second} == {("react",), ("cot",)}
+    assert lead.few == (("too",),)
+    (lead,) = leads(runs_with({"cot": [0] * 4, "too": [1]}), by=("planner",))
+    assert (lead.first, lead.second, lead.few) == (("cot",), None, (("too",),))
+
+
 def test_nobody_leads_where_nothing_was_judged():
     runs = runs_of(
         [

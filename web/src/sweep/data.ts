@@ -37,6 +37,7 @@ export interface Lead {
   second: Value[] | null;
   difference: (Estimate & { alone: number }) | null;
   reason: string | null;
+  few: Value[][];
 }
 
 export interface Grouping {

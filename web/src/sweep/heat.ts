@@ -100,7 +100,7 @@ function full(data: SweepData, cell: Group, what: string, pick: () => void): HTM
     el(
       "button",
       { type: "button", onclick: pick, title: `${what}: show its trials` },
-      el("strong", {}, share === null ? "not judged" : percent(share)),
+      el("strong", {}, share === null ? (cell.done > 0 ? "not judged" : "no result") : percent(share)),
       el(
         "span",
         {},

@@ -31,7 +31,10 @@ interface Shown {
 function card(lead: Lead, groups: Group[], { data, cost, several }: Shown): HTMLElement {
   const first = find(groups, lead.first);
   const second = lead.second === null ? undefined : find(groups, lead.second);
-  const tied = groups.filter((group) => group.success.value === first?.success.value);
+  const few = new Set(lead.few.map((values) => JSON.stringify(values)));
+  const fit = groups.filter((group) => !few.has(JSON.stringify(group.values)));
+  const tied = fit.filter((group) => group.success.value === first?.success.value);
+  const open = groups.reduce((sum, group) => sum + group.pending, 0);
   const others = tied.length - 1;
   return el(
     "article",
@@ -46,6 +49,8 @@ function card(lead: Lead, groups: Group[], { data, cost, several }: Shown): HTML
     first !== undefined && rated(first),
     lead.second !== null && el("div", { class: "sure" }, badge(lead), el("span", {}, ahead(lead))),
     first !== undefined && el("p", {}, priced(first, second, cost)),
+    open > 0 && el("p", { class: "soft" }, `So far: ${count(open, "trial")} of this world not run.`),
+    lead.few.length > 0 && el("p", { class: "soft" }, `Too few trials to lead: ${listed(lead.few)}.`),
     apart(groups, data),
   );
 }
@@ -109,8 +114,16 @@ function priced(first: Group, second: Group | undefined, cost: Cost): string {
 function apart(groups: Group[], data: SweepData): HTMLElement | null {
   const unjudged = groups.filter((group) => rate(group, data.quantity)?.value == null);
   if (unjudged.length === 0) return null;
-  const names = unjudged.map((group) => named(group.values)).join(", ");
+  const names = listed(unjudged.map((group) => group.values));
   return el("p", { class: "soft" }, `Without a rate: ${names}.`);
+}
+
+const NAMED = 5;
+
+/** Some names, and how many more there are; the ranking below has them all. */
+function listed(found: Value[][]): string {
+  const names = found.slice(0, NAMED).map(named).join(", ");
+  return found.length > NAMED ? `${names} and ${found.length - NAMED} more` : names;
 }
 
 function nothing(data: SweepData, grouping: Grouping): HTMLElement {
