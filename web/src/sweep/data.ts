@@ -99,9 +99,11 @@ export function ranked(groups: Group[], quantity: Quantity, cost: Cost): Group[]
   );
 }
 
-/** The first kind of cost that anything had. */
+/** The first kind of cost that most groups had. */
 export function usualCost(groups: Group[]): Cost {
-  return paid(groups)[0] ?? "seconds";
+  const had = (cost: Cost) => groups.filter((group) => (group[cost].value ?? 0) > 0).length;
+  const judged = groups.filter((group) => group.done > 0).length;
+  return COSTS.find((cost) => 2 * had(cost) > judged) ?? "seconds";
 }
 
 /** The kinds of cost that any group had: without a model, nothing costs questions or tokens. */
