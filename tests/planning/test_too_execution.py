@@ -3,8 +3,10 @@
 import asyncio
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from killing import start
 
 from llm_planning.environments.minecraft.domain import Minecraft
 from llm_planning.environments.minecraft.option_language import Option
@@ -394,11 +396,81 @@ def test_effects_are_shared_through_a_folder(tmp_path):
     }
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"effects": [1]}', '{"effects": [{"option": {}}]}'])
-def test_a_damaged_file_of_effects_is_named(tmp_path, text):
+def see(folder, who, count):
+    """Adds effects of its own and one that all processes share."""
+    store = EffectStore(Path(folder))
+    for number in range(1, count + 1):
+        own = Option("mine", number, f"{who}_log")
+        store.add(WORLD, {own: (START, holding(oak_log=number)), WOOD: (START, START)})
+    return True
+
+
+def test_processes_that_see_at_once_lose_nothing(tmp_path):
+    count, trees = 12, ("birch", "spruce", "jungle")
+    processes = [start(see, str(tmp_path), tree, count) for tree in trees]
+    for process in processes:
+        process.communicate()
+        assert process.returncode == 0
+    assert EffectStore(tmp_path).read(WORLD) == {
+        WOOD: (START, START),
+        **{
+            Option("mine", number, f"{tree}_log"): (START, holding(oak_log=number))
+            for tree in trees
+            for number in range(1, count + 1)
+        },
+    }
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "effects.json"]
+
+
+SEEN = {
+    "option": {"verb": "mine", "quantity": 1, "item": "oak_log"},
+    "before": START.to_json(),
+    "after": START.to_json(),
+}
+
+
+def effects_with(part, **changes):
+    return json.dumps({"effects": [SEEN, SEEN | {part: SEEN[part] | changes}]})
+
+
+BROKEN = {
+    "": "Expecting value",
+    "[" * 99_999: "nested too deeply",
+    "[]": "indices",
+    '{"effects": [1]}': "not subscriptable",
+    json.dumps({"effects": [SEEN, {"option": SEEN["option"]}]}): "'before' is missing",
+    json.dumps({"effects": [SEEN | {"option": {}}]}): "verb: Field required",
+    json.dumps({"effects": [SEEN | {"after": {}}]}): "biome: Field required",
+    effects_with("option", verb=[]): "verb: Input",
+    effects_with("option", quantity=0): "quantity: Input",
+    effects_with("after", hunger=float("nan")): "hunger: Input",
+    effects_with("after", inventory={"x": 1 << 99}): "inventory.x: Input",
+}
+
+
+@pytest.mark.parametrize(("text", "reason"), BROKEN.items(), ids=BROKEN.values())
+def test_a_damaged_file_of_effects_is_named(tmp_path, text, reason):
     (tmp_path / "effects.json").write_text(text)
-    with pytest.raises(SettingsError, match=r"^effects: .*effects\.json is damaged"):
+    with pytest.raises(SettingsError, match=r"^effects: .*effects\.json is damaged") as said:
         EffectStore(tmp_path).read(WORLD)
+    assert reason in str(said.value)
+    assert str(said.value).endswith("): restore it, or remove it")
+
+
+def test_a_folder_that_cannot_hold_effects_is_refused_at_the_start(tmp_path):
+    (tmp_path / "a-file").touch()
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked/effects.json").symlink_to("nowhere")
+    (tmp_path / "locked/.lock").mkdir(parents=True)
+    for name in ("a-file", "a-file/deeper", "linked", "locked", "n" * 300, "nul\0"):
+        with pytest.raises(SettingsError, match=r"^effects=.*: name a folder to write to$"):
+            EffectStore(tmp_path / name)
+
+
+@pytest.mark.parametrize("key", ["skills", "effects"])
+async def test_a_folder_without_a_name_is_refused(key):
+    with pytest.raises(SettingsError, match=f"{key}=''"):
+        await run("too-plus", task="cook-meat", **{key: ""})
 
 
 async def test_what_one_trial_saw_the_next_predicts_without_asking(tmp_path):

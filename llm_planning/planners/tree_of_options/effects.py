@@ -133,7 +133,7 @@ class EffectStore:
         except (OSError, ValueError) as error:
             raise SettingsError(
                 f"effects={printable(str(folder))}: it cannot hold effects ({_why(error)}): name a "
-                "folder that can be written to"
+                "folder to write to"
             ) from error
 
     def read(self, domain: Any) -> dict[Any, tuple[Any, Any]]:  # noqa: ANN401 - any `OptionDomain`
