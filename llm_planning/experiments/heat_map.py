@@ -5,6 +5,7 @@ The number stands in the cell. A cell without runs is empty.
 
 from __future__ import annotations
 
+from textwrap import fill
 from typing import TYPE_CHECKING, Final
 
 from llm_planning.experiments.report_text import write_number
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 COLOUR_MAP: Final = "YlGnBu"
 """Light to dark, also in grey and for whoever sees no red."""
+
+_LETTERS: Final = 9
+"""Letters of the title in an inch."""
 
 _DARK: Final = 0.55
 """The share from which on the number is white."""
@@ -66,7 +70,8 @@ def heat_map(report: PaperReport, *, height: float = 0.27) -> Figure | None:
     axes.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=0)
     axes.tick_params(axis="y", labelsize="x-small")
     axes.spines[:].set_visible(False)
-    figure.suptitle(f"{report.paper.title}: {report.table.title}", fontsize="medium")
+    title = fill(f"{report.paper.title}: {report.table.title}", width=round(_LETTERS * size[0]))
+    figure.suptitle(title, fontsize="medium")
     return figure
 
 
