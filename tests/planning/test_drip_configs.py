@@ -77,7 +77,7 @@ MEASURED = {
     **dict.fromkeys(("table2", "readings"), (BLOCKS, DRIP)),
     "errors": (BLOCKS, ALL),
     **dict.fromkeys(("table1", "figure5", "figure6", "rates", "order"), (BLOCKS, (*ALL, "cot"))),
-    **dict.fromkeys(("table3", "table4"), (DIAMOND, (*ALL, "plan-and-solve"))),
+    **dict.fromkeys(("table3", "table4", "programs"), (DIAMOND, (*ALL, "plan-and-solve"))),
     "figure7": (DIAMOND, DRIP),
 }
 """Table -> where its planners plan, and the planners."""

@@ -107,6 +107,8 @@ async def test_a_subtask_has_failed_after_five_programs():
     # Nothing has changed in the world, so the plan is as it was.
     assert outcome.plan == ()
     assert outcome.metrics["refused"] == 1
+    assert outcome.metrics["failure"] == "program"
+    assert outcome.metrics["failure_cause"] == "subtasks that no program did: 1"
     engine = model([WRONG] * 9)
     outcome = await run(
         "drip-react", engine=engine, roles="llm", execution="programs", moves=1, tries=2
@@ -131,12 +133,49 @@ async def test_a_planner_stops_where_the_world_is_at_its_goal():
     assert len(attempts_of(outcome)) == 1
 
 
-@pytest.mark.parametrize("name", ["drip", "drip-plus", "drip-react", "plan-and-solve"])
-async def test_a_world_without_primitives_refuses_programs_in_one_line(name):
+@sealed
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", ["drip", "drip-react"])
+async def test_skills_and_programs_without_errors_do_what_verbs_do(name, seed):
+    """Until a subtask is done only in part, which verbs leave and an actuator tries again."""
+    direct = await run(name, seed=seed)
+    moves = [one["action"] for one in direct.trace["execution"]["moves"]]
+    for execution in ("skills", "programs"):
+        outcome = await run(name, seed=seed, execution=execution)
+        assert {one["m"] for one in attempts_of(outcome)} == {1}
+        assert [one["action"] for one in outcome.trace["executions"][0]["moves"]] == moves
+        assert outcome.success is direct.success is True
+
+
+@sealed
+async def test_a_failure_is_blamed_on_the_verdict_that_the_world_contradicts(tmp_path):
+    """No program does the subtask, and each time it is said to be done."""
+    roles = tmp_path / "roles.yaml"
+    roles.write_text("act: rules\napply: rules\ncode: llm\ncomplete: {rate: 0.0}\n")
+    engine = model([WRONG] * 9)
+    outcome = await run("drip-react", engine=engine, roles=roles, execution="programs", moves=2)
+    attempts = attempts_of(outcome)
+    assert [(one["done"], one["shown"]) for one in attempts] == [(True, False)] * 2
+    assert outcome.metrics["failure"] == "completion"
+    assert outcome.metrics["failure_cause"] == "wrong answers of complete: 2"
+    assert (outcome.metrics["wrong_complete"], outcome.metrics["wrong_code"]) == (2, 2)
+
+
+@sealed
+async def test_programs_by_rules_without_errors_are_not_blamed():
+    outcome = await run("drip", seed=0, execution="programs", max_depth=1)
+    assert not outcome.success
+    assert outcome.metrics["failure"] == "limit"
+    assert outcome.metrics["wrong_code"] == 0
+
+
+@pytest.mark.parametrize("execution", ["skills", "programs"])
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_world_without_primitives_refuses_programs_in_one_line(name, execution):
     spec = find_domain("blocksworld")
     world = spec.open("four-blocks", spec.settings.read({"problem": 1}))
-    with pytest.raises(SettingsError, match=r"^execution=programs: .*; set execution=direct$"):
-        await run(name, world=world, execution="programs")
+    with pytest.raises(SettingsError, match=rf"^execution={execution}: .*; set execution=direct$"):
+        await run(name, world=world, execution=execution)
 
 
 def test_the_world_answers_apply_where_programs_act_in_it():

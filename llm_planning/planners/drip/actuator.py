@@ -10,6 +10,7 @@ In the paper a model selects one skill to be shown; here it is shown the nearest
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Generic
 
 from llm_planning.domain import A, S
@@ -17,14 +18,32 @@ from llm_planning.planners.drip.questions import Applied
 from llm_planning.planners.tree_of_options.executing import Executing, metrics_of
 from llm_planning.planners.tree_of_options.policies import policies_of
 from llm_planning.planners.tree_of_options.roles import OptionRoles
+from llm_planning.planners.tree_of_options.settings import EXECUTION_ROLES
+from llm_planning.settings import SettingsError
 
 if TYPE_CHECKING:
     from llm_planning.planners.drip.questions import Application, DripDomain
-    from llm_planning.planners.drip.settings import ActingSettings
+    from llm_planning.planners.drip.settings import ActingSettings, CarryingSettings
     from llm_planning.planners.tree_of_options.executing import Executed
     from llm_planning.planners.tree_of_options.policies import Policies
     from llm_planning.roles import Engines
     from llm_planning.specs import Problem
+
+
+def demand_primitives(domain: object, settings: CarryingSettings) -> None:
+    """Refuses skills and programs where none can act.
+
+    Tree of Options falls back on verbs there. Here the state would then come from the world instead
+    of the role `apply`, which is another experiment than the one that was asked for.
+
+    Raises:
+        SettingsError: the domain has no control primitives.
+    """
+    if settings.execution != "direct" and getattr(domain, "primitives", None) is None:
+        raise SettingsError(
+            f"execution={settings.execution}: this domain has no `primitives`, so no program can "
+            "act in it; set execution=direct"
+        )
 
 
 class Actuator(Generic[S, A]):
@@ -63,6 +82,7 @@ class Actuator(Generic[S, A]):
         Raises:
             SettingsError: the domain has no control primitives, or the library cannot be opened.
         """
+        demand_primitives(problem.world, settings)
         how = settings.of_execution(settings.budget)
         world: Any = problem.world
         ask: OptionRoles[S, A] = OptionRoles(world, engines, how, seed=seed)
@@ -80,6 +100,22 @@ class Actuator(Generic[S, A]):
         """The oracles that answer roles about programs, JSON-able."""
         return self._ask.oracles
 
+    @property
+    def wrong(self) -> Counter[str]:
+        """What the world shows to be wrong: role -> number.
+
+        For `complete` these are verdicts that differ from what the world shows. For `code` they are
+        subtasks that no program carried out; programs by rules without errors are not counted,
+        because then it was the world's chance.
+        """
+        attempts = self._run.attempts
+        last = {one.planned: one for one in attempts}
+        wrong = Counter(complete=sum(one.done != one.shown for one in attempts))
+        errors = self._ask.errors_of("code")
+        if self._policies.name == "programs" and not (errors and errors.never):
+            wrong["code"] = sum(not one.shown for one in last.values())
+        return wrong
+
     async def apply(self, asked: Application[S, A]) -> Applied[S]:
         """Carries a subtask out; its obstacle is the feedback of the last try."""
         run = self._run
@@ -92,4 +128,5 @@ class Actuator(Generic[S, A]):
     async def recorded(self) -> tuple[Executed[S, A], dict[str, Any]]:
         """The record of the execution, and its metrics."""
         executed = await self._run.recorded()
-        return executed, {**metrics_of([executed]), "execution": self._policies.name}
+        wrong = {f"wrong_{role}": self.wrong[role] for role in EXECUTION_ROLES}
+        return executed, {**metrics_of([executed]), **wrong, "execution": self._policies.name}

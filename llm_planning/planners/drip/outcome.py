@@ -9,6 +9,8 @@ judges, applies or acts, and limits run out:
     judgement       an answer of `judge` does
     action          ReAct said the end too early or went on too long (`act`)
     application     an answer of `apply` does
+    completion      a verdict of `complete` on a program differs from what the world shows
+    program         no program carried out a subtask (`code`)
     limit           no answer was found wrong, and a limit ran out
     framework       no answer was found wrong, and the goal is not reached all the same
 
@@ -18,7 +20,8 @@ which a subtask of the goal no longer holds that held before.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from llm_planning.execution.episode import Episode, told_milestones
@@ -36,7 +39,14 @@ if TYPE_CHECKING:
     from llm_planning.specs import Problem
 
 Class: TypeAlias = Literal[
-    "decomposition", "judgement", "action", "application", "limit", "framework"
+    "decomposition",
+    "judgement",
+    "action",
+    "application",
+    "completion",
+    "program",
+    "limit",
+    "framework",
 ]
 
 _BY_ROLE: Mapping[str, Class] = {
@@ -44,6 +54,8 @@ _BY_ROLE: Mapping[str, Class] = {
     "judge": "judgement",
     "act": "action",
     "apply": "application",
+    "complete": "completion",
+    "code": "program",
 }
 
 
@@ -88,7 +100,8 @@ async def outcome_of(
     done = await _done(problem, acting, plan)
     failure = None
     if not done.success:
-        failure = blame(domain, acting.states[0], done.moves, wrong=ask.wrong, ending=ending)
+        wrong = ask.wrong + done.wrong
+        failure = blame(domain, acting.states[0], done.moves, wrong=wrong, ending=ending)
     optimum = getattr(domain, "traits", {}).get("optimum")
     excess = len(plan) - optimum if done.success and optimum is not None else None
     conclusion = f"carried out: the goal is {'reached' if done.success else 'not reached'}"
@@ -140,6 +153,7 @@ class _Done:
     metrics: Mapping[str, Any]
     trace: Mapping[str, Any]
     oracles: Sequence[Mapping[str, object]] = ()
+    wrong: Counter[str] = field(default_factory=Counter)
 
 
 async def _done(problem: Problem[Any], acting: Acting[Any, Any], plan: Sequence[Any]) -> _Done:
@@ -161,6 +175,7 @@ async def _done(problem: Problem[Any], acting: Acting[Any, Any], plan: Sequence[
         metrics=metrics,
         trace={"executions": [executed.to_json()]},
         oracles=acting.actuator.oracles,
+        wrong=acting.actuator.wrong,
     )
 
 
@@ -190,12 +205,13 @@ def blame(
         domain: decomposes and judges by its rules.
         start: S_0.
         moves: the plan as it was carried out.
-        wrong: role -> number of its answers that differ from the rules.
+        wrong: role -> number of its answers that differ from the rules, or from the world.
         ending: why the planner stopped.
     """
     for role, kind in _BY_ROLE.items():
         if wrong.get(role):
-            return Failure(kind, f"wrong answers of {role}: {wrong[role]}")
+            said = "subtasks that no program did" if role == "code" else f"wrong answers of {role}"
+            return Failure(kind, f"{said}: {wrong[role]}")
     if ending not in {"goal", "stuck"}:
         return Failure("limit", f"ran out of {ending}")
     return Failure("framework", undone(domain, start, moves) or f"ended: {ending}")

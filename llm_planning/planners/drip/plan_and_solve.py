@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from llm_planning.execution.episode import execute, told_milestones
 from llm_planning.outcome import Outcome
+from llm_planning.planners.drip.actuator import demand_primitives
 from llm_planning.planners.tree_of_options.planner import executed_plan, first_state
 from llm_planning.planners.tree_of_options.roles import OptionRoles
 
@@ -38,7 +39,11 @@ async def plan_and_solve(
         engines: answer the role `decompose`, and what is asked about programs.
         settings: of the question and the tries.
         seed: of the start, the answer and the world.
+
+    Raises:
+        SettingsError: the domain has no control primitives for skills or programs.
     """
+    demand_primitives(problem.world, settings)
     ask: OptionRoles[Any, Any] = OptionRoles(problem.world, engines, settings, seed=seed)
     steps = await ask.decompose()(await first_state(problem.world, seed))
     plan = [step.proposed for step in steps]

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from llm_planning.planners.tree_of_options.settings import PromptSettings
     from llm_planning.planners.tree_of_options.states import OptionDomain, OptionState
-    from llm_planning.roles import Engines, Role
+    from llm_planning.roles import Engines, Errors, Role
 
 logger = logging.getLogger(__name__)
 
@@ -184,9 +184,13 @@ class OptionRoles(Generic[S, A]):
         """Embeds the descriptions of skills, shape [texts, D]."""
         return await self._engines.default.embed(texts, role="skills")
 
+    def errors_of(self, role: str) -> Errors | None:
+        """How the domain's rules err in a role; None if a model answers it."""
+        return self.settings.errors_of(role, opened=self._engines.by_role)
+
     def by_rules(self, role: str) -> bool:
         """Whether the domain's rules answer a role."""
-        return self.settings.errors_of(role, opened=self._engines.by_role) is not None
+        return self.errors_of(role) is not None
 
     def tokens(self, roles: Container[str]) -> tuple[int, int]:
         """The calls of models for these roles so far, and their tokens, read and written."""
@@ -227,7 +231,7 @@ class OptionRoles(Generic[S, A]):
     ) -> Role[QuestionT, AnswerT]:
         """Makes a role with the answerer that the setting `roles` says."""
         role = name.partition("-")[0]
-        errors = self.settings.errors_of(role, opened=self._engines.by_role)
+        errors = self.errors_of(role)
         if errors is not None:
             if role not in self._rules:
                 raise SettingsError(
