@@ -35,7 +35,8 @@ _NO_SWEEPS = ("models/", "/paper.yaml", ".published.yaml")
 def packaged_sweeps() -> dict[str, Path]:
     """Name -> file of the sweeps that come with this project, such as too/figure3-small."""
     root = config_folder().parent
-    found = {path.relative_to(root).as_posix(): path for path in sorted(root.glob("*/*.yaml"))}
+    files = (*sorted(root.glob("*.yaml")), *sorted(root.glob("*/*.yaml")))
+    found = {path.relative_to(root).as_posix(): path for path in files}
     return {
         name.removesuffix(".yaml"): path
         for name, path in found.items()
