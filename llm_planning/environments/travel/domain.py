@@ -51,6 +51,7 @@ class Travel(Domain[str, Flight]):
             fewest flights.
     """
 
+    pair: Pair
     grammar: FlightGrammar
     state_model: PositionModel
     example: tuple[tuple[str, str], ...]
