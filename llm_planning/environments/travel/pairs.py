@@ -46,7 +46,7 @@ def cities(graph: FlightGraph, among: Among) -> tuple[str, ...]:
     """The cities of a setting, the most populous first; fewer if the graph has no more.
 
     Cities whose name another one has are left out, because an answer could not tell them apart. So
-    are those without flights.
+    are those to which or from which nobody flies.
 
     Args:
         graph: has the cities.
