@@ -20,6 +20,8 @@ from llm_serving.scripted import ScriptedEngine
 
 PLANNERS = {spec.name: spec for spec in SPECS}
 
+FROM = "Direct flights from "
+
 LEGS = "AB AC BD CD DE BA"
 """A to E by way of B or C, and D: three flights."""
 
@@ -98,14 +100,14 @@ def asked(flights, calls):
 def test_l_model_looks_at_cities_in_the_order_in_which_they_are_reached():
     lists = {"Aa": ("Bb", "Cc"), "Bb": ("Dd", "Aa"), "Cc": ("Dd",), "Dd": ("Ee",)}
     engine = ScriptedEngine(
-        {"flights": lambda one: said(*lists[one.prompt[1].content[len("From ") : -1]])}
+        {"flights": lambda one: said(*lists[one.prompt[1].content[len(FROM) : -1]])}
     )
     outcome = run("l-model", engine=engine, width=1)
     assert [one.prompt[1].content for one in engine.requests] == [
-        "From Aa.",
-        "From Bb.",
-        "From Cc.",
-        "From Dd.",
+        f"{FROM}Aa:",
+        f"{FROM}Bb:",
+        f"{FROM}Cc:",
+        f"{FROM}Dd:",
     ]
     assert outcome.success
     assert outcome.trace["cities"] == ["Aa", "Bb", "Dd", "Ee"]
@@ -159,7 +161,9 @@ def test_the_search_ends_at_its_cap_and_where_nothing_is_named():
 
 def test_a_name_that_is_no_city_is_a_leg_that_does_not_exist():
     lists = {"Aa": ("Xanadu", "Bb"), "Xanadu": ("Ee",), "Bb": ()}
-    engine = ScriptedEngine({"flights": lambda one: said(*lists[one.prompt[1].content[5:-1]])})
+    engine = ScriptedEngine(
+        {"flights": lambda one: said(*lists[one.prompt[1].content[len(FROM) : -1]])}
+    )
     outcome = run("l-model", engine=engine)
     assert outcome.trace["cities"] == ["Aa", "Xanadu", "Ee"]
     assert outcome.metrics["failure"] == "no such city"
