@@ -55,6 +55,7 @@ WORLDS = {
     "home": of_the_catalogue("household", "rearrange"),
     "home with two hands": of_the_catalogue("household", "rearrange", hands=2, home="unseen"),
     "home in full sight": of_the_catalogue("household", "rearrange", sight="full"),
+    "travel": of_the_catalogue("travel", "fly", among="mid", problem=3),
     "trap door": of_the_catalogue("textgame", "trap-door", remember="off"),
     "trap door remembered": of_the_catalogue("textgame", "trap-door", remember="memory"),
     "generated game": of_the_catalogue("textgame", "simple", remember="memory"),

@@ -74,6 +74,8 @@ def test_who_works_where():
     }
     assert of_options | everywhere <= works["minecraft"]
     assert of_options | everywhere <= works["blocksworld"]
+    assert of_options | everywhere | {"drip", "drip-plus", "mc-dml"} <= works["travel"]
+    assert {"l-policy", "l-model"} <= works["travel"]
     assert everywhere <= works["textgame"]
     assert not of_options & works["textgame"]
 

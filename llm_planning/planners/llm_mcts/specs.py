@@ -1,4 +1,4 @@
-"""LLM-MCTS, its policy alone, and LLM-MCTS+, for the catalogue.
+"""LLM-MCTS, its policy alone, LLM-MCTS+, and its planners of journeys, for the catalogue.
 
 The paper's other rows are settings: `selection=uct` is No Heuristic Policy, `state_prior=uniform`
 Uniform State Prior, and `sight=full` of the home Fully Observable.
@@ -20,6 +20,13 @@ from llm_planning.planners.llm_mcts.settings import (
     LlmMctsSettings,
     PolicySettings,
 )
+from llm_planning.planners.llm_mcts.travel import l_model, l_policy
+from llm_planning.planners.llm_mcts.travel_settings import (
+    FLIGHTS,
+    ROUTE,
+    FlightSearchSettings,
+    RouteSettings,
+)
 from llm_planning.priors import ROLE
 from llm_planning.specs import PlannerSpec
 
@@ -28,6 +35,7 @@ _Spec = partial(
     paper="LLM-MCTS",
     needs=(Need("first_belief", "says what is believed of a home at first"),),
 )
+_FLIES = Need("pair", "flies from one city to another")
 
 SPECS: Final[tuple[PlannerSpec, ...]] = (
     _Spec(
@@ -53,5 +61,23 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         run=policy_alone,
         roles=(GOAL, ROLE),
         exercises=policy_exercises,
+    ),
+    PlannerSpec(
+        name="l-policy",
+        summary="a model as a policy: it writes a whole journey by plane in one answer",
+        paper="LLM-MCTS",
+        settings=RouteSettings,
+        run=l_policy,
+        roles=(ROUTE,),
+        needs=(_FLIES,),
+    ),
+    PlannerSpec(
+        name="l-model",
+        summary="a model as a model: it names direct flights, and search finds the journey",
+        paper="LLM-MCTS",
+        settings=FlightSearchSettings,
+        run=l_model,
+        roles=(FLIGHTS,),
+        needs=(_FLIES,),
     ),
 )

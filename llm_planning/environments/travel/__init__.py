@@ -1,0 +1,1 @@
+"""Air travel: cities and the direct flights between them."""
