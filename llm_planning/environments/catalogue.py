@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from llm_planning.environments.blocksworld.domain import BLOCKSWORLD
 from llm_planning.environments.household.domain import HOUSEHOLD
 from llm_planning.environments.minecraft.domain import MINECRAFT
+from llm_planning.environments.multiplication.domain import MULTIPLICATION
 from llm_planning.environments.textgame.domain import TEXTGAME
 
 if TYPE_CHECKING:
@@ -15,6 +16,6 @@ if TYPE_CHECKING:
     from llm_planning.specs import DomainSpec
 
 DOMAINS: Final[Mapping[str, DomainSpec]] = {
-    spec.name: spec for spec in (TEXTGAME, MINECRAFT, BLOCKSWORLD, HOUSEHOLD)
+    spec.name: spec for spec in (TEXTGAME, MINECRAFT, BLOCKSWORLD, HOUSEHOLD, MULTIPLICATION)
 }
 """Every domain by name; the first that fits is where a planner plans unless it is told."""
