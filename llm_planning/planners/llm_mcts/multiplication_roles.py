@@ -75,10 +75,10 @@ def answer_model(digits: int) -> type[Said]:
 
 @cache
 def prompt() -> Prompt:
-    """The prompt of both roles. No factors of its examples are ever asked about."""
+    """The prompt of both roles. It has no examples: the bundled model would copy their products."""
     return Prompt(
         [(files(__package__) / "templates" / "multiplication.j2").read_text("utf-8")],
-        system=("rules", "examples"),
+        system=("rules",),
         user=("question",),
         constants={},
     )
