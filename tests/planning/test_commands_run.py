@@ -272,8 +272,14 @@ def test_what_packages_announce_is_listed(tmp_path, monkeypatch):
     rows = {row["name"]: row for row in json.loads(listed.stdout)}
     assert set(rows) == {*PLANNERS, "stroll"}
     assert rows["stroll"]["summary"] == "Walks about."
-    assert rows["stroll"]["domains"] == "textgame, minecraft, blocksworld, household, hall"
-    assert rows["uct"]["domains"] == "textgame, minecraft, blocksworld, household, hall"
+    assert (
+        rows["stroll"]["domains"]
+        == "textgame, minecraft, blocksworld, household, multiplication, hall"
+    )
+    assert (
+        rows["uct"]["domains"]
+        == "textgame, minecraft, blocksworld, household, multiplication, hall"
+    )
     assert rows["too"]["domains"] == "minecraft, blocksworld"
     assert "not listed: lost (their_things:lost of their 1) fails: Attrib" in listed.stderr
     assert "not listed: bare (their_things:stroll of their 1) is not a domain" in listed.stderr

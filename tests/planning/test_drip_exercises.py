@@ -203,7 +203,10 @@ UNMEASURED = {
         ("predict", "choose", "correct", "analyse", "rank", "intervene", "tool", "action"),
         "only planners with a benchmark of their own ask it",
     ),
-    **dict.fromkeys(("goal", "position", "code", "complete"), "no planner has exercises of it"),
+    **dict.fromkeys(
+        ("goal", "position", "code", "complete", "product", "fact"),
+        "no planner has exercises of it",
+    ),
 }
 
 
