@@ -3,8 +3,8 @@
     python scripts/description_length.py [FILE]
 
 It reads the exports of multiplication and of travel in `docs/results/exports` and writes a picture,
-by default `docs/results/llm-mcts-description-length.svg`. What is not exported yet is left out, with
-a line that says so. The table is `configs/llm_mcts/description-length.published.yaml`.
+by default `docs/results/llm-mcts-description-length.svg`. What is not exported yet is left out, and
+a line says so. The table is `configs/llm_mcts/description-length.published.yaml`.
 """
 
 from __future__ import annotations

@@ -13,8 +13,9 @@ asks for its tables by name, so that no table is typed:
     {{ measured.shares.table }}
 
 `exported` measures a table anew from `docs/results/exports/NAME.parquet`, which `llm-planning sweep
-export` wrote, or from several of these. `roles` reads such an export of what `llm-planning roles measure` recorded. `printed`
-reads `docs/results/exports/printed/NAME.csv`: the figures of a report whose ledger was not kept.
+export` wrote, or from several of these. `roles` reads such an export of what `llm-planning roles
+measure` recorded. `printed` reads `docs/results/exports/printed/NAME.csv`: the figures of a report
+whose ledger was not kept.
 With --check nothing is written; a page that differs from its template and data is an error.
 """
 
