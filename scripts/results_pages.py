@@ -13,8 +13,9 @@ asks for its tables by name, so that no table is typed:
     {{ measured.shares.table }}
 
 `exported` measures a table anew from `docs/results/exports/NAME.parquet`, which `llm-planning sweep
-export` wrote. `roles` reads such an export of what `llm-planning roles measure` recorded. `printed`
-reads `docs/results/exports/printed/NAME.csv`: the figures of a report whose ledger was not kept.
+export` wrote, or from several of these. `roles` reads such an export of what `llm-planning roles
+measure` recorded. `printed` reads `docs/results/exports/printed/NAME.csv`: the figures of a report
+whose ledger was not kept.
 With --check nothing is written; a page that differs from its template and data is an error.
 """
 
@@ -116,12 +117,13 @@ class Source:
 
 
 @cache
-def exported(name: str, *, paper: str, table: str) -> Source:
-    """Measures a table from an export, without the rows and columns that have no runs in it."""
-    runs = read_runs(EXPORTS / f"{name}.parquet")
+def exported(*names: str, paper: str, table: str) -> Source:
+    """Measures a table from exports, without the rows and columns that have no runs in them."""
+    runs = read_runs(*(EXPORTS / f"{name}.parquet" for name in names))
+    links = " and ".join(_link(f"{name}.parquet") for name in names)
     made = _measured_part(report(find_paper(paper), table, runs))
     return Source(
-        source=f"Measured from {_link(f'{name}.parquet')}: {len(runs.done)} runs.",
+        source=f"Measured from {links}: {len(runs.done)} runs.",
         heads=header(made),
         rows=_rows(made),
         differences=difference_table(made),
@@ -228,9 +230,9 @@ def printed(name: str) -> Source:
 
 
 @cache
-def read_runs(path: Path) -> Runs:
-    """The runs of an export. A metric that some of them have is nothing in the others."""
-    records = read_export(path)
+def read_runs(*paths: Path) -> Runs:
+    """The runs of exports. A metric that some of them have is nothing in the others."""
+    records = [record for path in paths for record in read_export(path)]
     metrics = {field for record in records for field in record if field.startswith("metrics.")}
     return runs_of({**dict.fromkeys(metrics), **record} for record in records)
 

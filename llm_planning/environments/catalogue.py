@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from llm_planning.environments.blocksworld.domain import BLOCKSWORLD
 from llm_planning.environments.household.domain import HOUSEHOLD
 from llm_planning.environments.minecraft.domain import MINECRAFT
+from llm_planning.environments.multiplication.domain import MULTIPLICATION
 from llm_planning.environments.textgame.domain import TEXTGAME
 from llm_planning.environments.travel.domain import TRAVEL
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from llm_planning.specs import DomainSpec
 
 DOMAINS: Final[Mapping[str, DomainSpec]] = {
-    spec.name: spec for spec in (TEXTGAME, MINECRAFT, BLOCKSWORLD, HOUSEHOLD, TRAVEL)
+    spec.name: spec
+    for spec in (TEXTGAME, MINECRAFT, BLOCKSWORLD, HOUSEHOLD, TRAVEL, MULTIPLICATION)
 }
 """Every domain by name; the first that fits is where a planner plans unless it is told."""

@@ -29,6 +29,8 @@ PICTURES = (".png", ".svg", ".pdf")
 _PUBLISHED_COLOUR = "#9a9a9a"
 _LOG_RATIO = 100.0
 """Ratio of the largest to the smallest value above which an axis is logarithmic."""
+_LONG_NUMBER = 1e7
+"""A number above which those of a logarithmic axis are powers of ten."""
 _PANELS_ABREAST = 4
 _UNMEASURED = "{} {}: nothing was measured to draw"
 
@@ -364,6 +366,8 @@ def _name_axis(report: PaperReport, axis: Axis, name: str) -> None:
     column = next((column for column in report.columns if column.key == name), None)
     form: Form = "number" if column is None else column.form
     axis.set_label_text(name.removeprefix("settings.") if column is None else column.label)
+    if axis.get_scale() == "log" and axis.get_data_interval()[1] > _LONG_NUMBER:
+        return  # powers of ten, as matplotlib writes them
     axis.set_major_formatter(FuncFormatter(lambda value, _: write_number(value, form)))
 
 

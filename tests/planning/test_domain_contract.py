@@ -52,6 +52,7 @@ WORLDS = {
     "minecraft single": of_the_catalogue("minecraft", "cook-meat", options="single"),
     "blocks": of_the_catalogue("blocksworld", "hard"),
     "blocks in a hand": of_the_catalogue("blocksworld", "four-blocks", rules="standard"),
+    "multiplication": of_the_catalogue("multiplication", "product", digits=3),
     "home": of_the_catalogue("household", "rearrange"),
     "home with two hands": of_the_catalogue("household", "rearrange", hands=2, home="unseen"),
     "home in full sight": of_the_catalogue("household", "rearrange", sight="full"),

@@ -85,3 +85,30 @@ def test_check_names_what_differs(tmp_path, monkeypatch, capsys):
     assert run("--check") == (0, "")
     page.write_text("3\n")
     assert run("--check") == (1, "deep/page.md differs\n")
+
+
+# Accuracy against description length
+
+
+@pytest.fixture
+def description_length(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    return load(ROOT / "scripts" / "description_length.py")
+
+
+def test_what_is_not_exported_is_left_out_and_told(
+    description_length, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(description_length, "EXPORTS", tmp_path)
+    picture = tmp_path / "lengths.svg"
+    assert description_length.main([str(picture)]) == 1
+    assert not picture.exists()
+    name = "llm-mcts-multiplication.parquet"
+    (tmp_path / name).write_bytes((RESULTS / "exports" / name).read_bytes())
+    capsys.readouterr()
+    assert description_length.main([str(picture)]) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert [line.split()[0] for line in told] == [
+        f"{name}.parquet" for name in description_length.NAMES[1:]
+    ]
+    assert picture.read_bytes().startswith(b"<?xml")

@@ -1,4 +1,4 @@
-"""LLM-MCTS, its policy alone, LLM-MCTS+, and its planners of journeys, for the catalogue.
+"""LLM-MCTS, its policy alone, LLM-MCTS+, and the analysis's L-Policy and L-Model, for the catalogue.
 
 The paper's other rows are settings: `selection=uct` is No Heuristic Policy, `state_prior=uniform`
 Uniform State Prior, and `sight=full` of the home Fully Observable.
@@ -14,6 +14,15 @@ from llm_planning.planners.llm_mcts.agent import llm_mcts, llm_mcts_plus, policy
 from llm_planning.planners.llm_mcts.exercises import policy_exercises
 from llm_planning.planners.llm_mcts.goal_exercises import goal_exercises
 from llm_planning.planners.llm_mcts.interpretation import ROLE as GOAL
+from llm_planning.planners.llm_mcts.multiplication import (
+    l_model_multiplication,
+    l_policy_multiplication,
+)
+from llm_planning.planners.llm_mcts.multiplication_roles import (
+    FACT,
+    PRODUCT,
+    MultiplicationSettings,
+)
 from llm_planning.planners.llm_mcts.settings import (
     ROLES,
     LlmMctsPlusSettings,
@@ -36,6 +45,13 @@ _Spec = partial(
     needs=(Need("first_belief", "says what is believed of a home at first"),),
 )
 _FLIES = Need("pair", "flies from one city to another")
+
+_Multiplies = partial(
+    PlannerSpec,
+    paper="LLM-MCTS",
+    settings=MultiplicationSettings,
+    needs=(Need("factors", "gives two numbers to multiply"),),
+)
 
 SPECS: Final[tuple[PlannerSpec, ...]] = (
     _Spec(
@@ -79,5 +95,17 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         run=l_model,
         roles=(FLIGHTS,),
         needs=(_FLIES,),
+    ),
+    _Multiplies(
+        name="l-policy-multiplication",
+        summary="L-Policy of LLM-MCTS for multiplication: a model says the product",
+        run=l_policy_multiplication,
+        roles=(PRODUCT,),
+    ),
+    _Multiplies(
+        name="l-model-multiplication",
+        summary="L-Model of LLM-MCTS: long multiplication with the one-digit products of a model",
+        run=l_model_multiplication,
+        roles=(FACT,),
     ),
 )

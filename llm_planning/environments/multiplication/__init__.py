@@ -1,0 +1,1 @@
+"""Products of whole numbers, written digit by digit: a world of LLM-MCTS's analysis."""

@@ -1,0 +1,170 @@
+"""L-Policy and L-Model for multiplication.
+
+L-Policy has the model say the product. L-Model has it say the 100 products of one-digit numbers,
+and multiplies with these by long multiplication. What the model says is never corrected.
+
+Source: LLM-MCTS, Sections 1 and 4. Their description lengths, in bits (Section 1): L-Policy needs a
+table of O(10^(2n)) products of n-digit numbers, thus O(n 10^(2n)) bits; L-Model needs the table of
+one-digit products, whose size is constant.
+"""
+
+from __future__ import annotations
+
+from math import log2
+from typing import TYPE_CHECKING, Any
+
+from llm_planning.execution.episode import execute
+from llm_planning.outcome import Outcome
+from llm_planning.planners.llm_mcts.multiplication_roles import FACT, PRODUCT, Times, answerer
+from llm_planning.roles import gather
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from llm_planning.environments.multiplication.domain import Multiplication
+    from llm_planning.planners.llm_mcts.multiplication_roles import MultiplicationSettings
+    from llm_planning.roles import Engines
+    from llm_planning.specs import Problem
+
+
+async def l_policy_multiplication(
+    problem: Problem[Multiplication],
+    *,
+    engines: Engines,
+    settings: MultiplicationSettings,
+    seed: int,
+) -> Outcome:
+    """Has the product said in one answer.
+
+    Args:
+        problem: its domain gives the two numbers.
+        engines: answer the role `product`, unless rules do.
+        settings: say who answers.
+        seed: of the numbers and the errors of rules.
+    """
+    world = problem.world
+    first, second = world.factors(world.start(seed))
+    ask, oracles = answerer(PRODUCT, world.digits, engines=engines, settings=settings, seed=seed)
+    answer = await ask(Times(first, second, world.digits))
+    return await _carried_out(
+        answer,
+        problem,
+        settings=settings,
+        seed=seed,
+        metrics={"description_bits": table_bits(world.digits)},
+        trace={},
+        oracles=oracles,
+    )
+
+
+async def l_model_multiplication(
+    problem: Problem[Multiplication],
+    *,
+    engines: Engines,
+    settings: MultiplicationSettings,
+    seed: int,
+) -> Outcome:
+    """Has all one-digit products said, and multiplies with them.
+
+    Args:
+        problem: its domain gives the two numbers.
+        engines: answer the role `fact`, unless rules do.
+        settings: say who answers.
+        seed: of the numbers and the errors of rules.
+    """
+    world = problem.world
+    first, second = world.factors(world.start(seed))
+    ask, oracles = answerer(FACT, 1, engines=engines, settings=settings, seed=seed)
+    pairs = [(a, b) for a in range(10) for b in range(10)]
+    facts = dict(zip(pairs, await gather(ask(Times(a, b, 1)) for a, b in pairs), strict=True))
+    used = facts_used(first, second)
+    wrong = {(a, b) for (a, b), said in facts.items() if said != a * b}
+    return await _carried_out(
+        long_multiplication(first, second, facts),
+        problem,
+        settings=settings,
+        seed=seed,
+        metrics={
+            "description_bits": table_bits(1),
+            "facts_used": len(used),
+            "facts_used_wrong": len(used & wrong),
+            "facts_wrong": len(wrong),
+        },
+        trace={"facts": [[facts[a, b] for b in range(10)] for a in range(10)]},
+        oracles=oracles,
+    )
+
+
+def long_multiplication(first: int, second: int, facts: Mapping[tuple[int, int], int]) -> int:
+    """Multiplies as it is done by hand: with products of digits alone, each added at its place.
+
+    Args:
+        first: a factor.
+        second: the other one.
+        facts: (digit of `first`, digit of `second`) -> what their product is said to be.
+
+    Example:
+        >>> exact = {(a, b): a * b for a in range(10) for b in range(10)}
+        >>> long_multiplication(47, 12, exact)
+        564
+        >>> long_multiplication(47, 12, exact | {(7, 1): 8})
+        574
+    """
+    return sum(
+        facts[int(a), int(b)] * 10 ** (i + j)
+        for i, a in enumerate(reversed(str(first)))
+        for j, b in enumerate(reversed(str(second)))
+    )
+
+
+def facts_used(first: int, second: int) -> set[tuple[int, int]]:
+    """The different products of digits that long multiplication needs."""
+    return {(int(a), int(b)) for a in str(first) for b in str(second)}
+
+
+def table_bits(digits: int) -> float:
+    """The bits of a table of all products of two numbers of up to n digits.
+
+    It has 10^(2n) entries of 2n decimal digits, thus 2n 10^(2n) log2(10) bits. This is the paper's
+    O(n 10^(2n)) (Section 1) with this project's constants. A program that looks the entry up, or
+    multiplies with n = 1, is as long for every n, and is not counted.
+
+    Example:
+        >>> round(table_bits(1)), round(table_bits(2))
+        (664, 132877)
+    """
+    return 2 * digits * 10.0 ** (2 * digits) * log2(10)
+
+
+async def _carried_out(
+    answer: int,
+    problem: Problem[Multiplication],
+    *,
+    settings: MultiplicationSettings,
+    seed: int,
+    metrics: Mapping[str, Any],
+    trace: Mapping[str, Any],
+    oracles: Sequence[Mapping[str, object]],
+) -> Outcome:
+    """Writes an answer in the world, which judges it."""
+    world = problem.world
+    first, second = world.factors(world.start(seed))
+    plan = world.written(answer)
+    execution = await execute(world, plan, seed=seed)
+    verdict = "right" if execution.success else f"wrong, {first * second} is right"
+    return Outcome(
+        success=execution.success,
+        plan=plan,
+        metrics={**execution.metrics(), "answer": answer, **metrics},
+        trace={
+            "domain": problem.domain,
+            "task": problem.task,
+            "goal": world.goal,
+            "seed": seed,
+            "settings": settings.to_json(),
+            **({"oracles": list(oracles)} if oracles else {}),
+            **trace,
+            **execution.to_json(),
+        },
+        text=f"{first} x {second} = {answer}: {verdict}",
+    )
