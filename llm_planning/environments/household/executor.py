@@ -1,7 +1,7 @@
 """What VirtualHome's own executor says of the actions of an episode.
 
-Each action becomes lines of a script, such as `[FIND] <cup> (2014)` and `[GRAB] <cup> (2014)`, which
-the executor of `virtualhome-eval` takes or refuses. It knows nothing of what is in sight and has
+Each action becomes lines of a script, such as `[FIND] <cup> (2014)` and `[GRAB] <cup> (2014)`. The
+executor of `virtualhome-eval` takes or refuses them. It knows nothing of what is in sight and has
 two hands; those rules are this project's (`rules.py`).
 """
 
@@ -214,7 +214,5 @@ def _prepared(start: State, scene: Scene) -> dict[str, Any]:
     edges = [
         edge.model_dump() for edge in scene.graph.edges if agent not in {edge.from_id, edge.to_id}
     ]
-    edges.append(
-        {"from_id": agent, "relation_type": "INSIDE", "to_id": scene.rooms[start.room]}
-    )
+    edges.append({"from_id": agent, "relation_type": "INSIDE", "to_id": scene.rooms[start.room]})
     return {"nodes": nodes, "edges": edges}

@@ -1,8 +1,8 @@
 """A scene of VirtualHome as a home: its rooms, furniture and things, and where they lie.
 
 A scene is a graph of nodes, which have classes, properties and states, and of edges such as ON and
-INSIDE. `homes/virtualhome.yaml` gives its classes the names of this project. The scene `virtualhome`
-is one of the package `virtualhome-eval` (MIT), an optional extra; others are read from JSON files.
+INSIDE. `homes/virtualhome.yaml` gives its classes the names of this project. The scene
+`virtualhome` is one of the package `virtualhome-eval` (MIT), an optional extra; others are read from JSON files.
 """
 
 from __future__ import annotations
@@ -40,9 +40,7 @@ _SHA256: Final = "afc393ee7f4ecc5632d803b072deec13bf0a33544262fa985f23d77766269d
 MOST_NODES: Final = 5_000
 MOST_EDGES: Final = 100_000
 
-_Relation = Literal[
-    "ON", "INSIDE", "BETWEEN", "CLOSE", "FACING", "HOLDS_RH", "HOLDS_LH", "SITTING"
-]
+_Relation = Literal["ON", "INSIDE", "BETWEEN", "CLOSE", "FACING", "HOLDS_RH", "HOLDS_LH", "SITTING"]
 _State = Literal[
     "CLOSED", "OPEN", "ON", "OFF", "SITTING", "DIRTY", "CLEAN", "LYING", "PLUGGED_IN", "PLUGGED_OUT"
 ]
@@ -123,7 +121,8 @@ def read_scene(home: str) -> Scene:
 
 @cache
 def _packaged() -> Scene:
-    content = _content(installed() / _FILE, PACKAGED)
+    path = installed() / _FILE
+    content = _content(path, PACKAGED) if path.is_file() else b""
     if hashlib.sha256(content).hexdigest() != _SHA256:
         raise HomeError(f"home={PACKAGED}: its scene is not that of version 0.1.1: {REMEDY}")
     return _scene(content, PACKAGED)
