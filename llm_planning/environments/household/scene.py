@@ -2,7 +2,8 @@
 
 A scene is a graph of nodes, which have classes, properties and states, and of edges such as ON and
 INSIDE. `homes/virtualhome.yaml` gives its classes the names of this project. The scene
-`virtualhome` is one of the package `virtualhome-eval` (MIT), an optional extra; others are read from JSON files.
+`virtualhome` is one of the package `virtualhome-eval` (MIT), an optional extra. Others are read
+from JSON files.
 """
 
 from __future__ import annotations
