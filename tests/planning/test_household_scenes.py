@@ -350,7 +350,7 @@ def test_a_run_without_the_extra_is_one_clear_error(tmp_path, monkeypatch):
     monkeypatch.setattr(scenes, "find_spec", lambda _: None)
     path = written(tmp_path, tiny())
     ended = ran("uct", f"home={path}", "goal=put the kiwi on the bed")
-    assert ended.exit_code == 2
+    assert ended.exit_code == 1
     assert ended.stderr.count("\n") == 1
     assert REMEDY in ended.stderr
 
