@@ -29,20 +29,21 @@ setup: $(STAMP)
 # The CPU build of torch comes first: vLLM asks for it by version, and a plain `torch` would be a
 # CUDA build of several gigabytes. vLLM also brings vision and audio packages built for CUDA, whose
 # import fails beside it and takes transformers with it; text models do without them. The benchmarks'
-# peer llm-reasoners is wanted for its search alone, not for what else it would bring.
+# peer llm-reasoners is wanted for its search alone, and virtualhome-eval for its scenes and their
+# executor, not for what else they would bring.
 $(VENV)/.installed-cpu: pyproject.toml Makefile
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(INSTALL) 'torch==$(TORCH)+cpu' || $(INSTALL) --index-url $(TORCH_CPU_INDEX) 'torch==$(TORCH)'
 	$(INSTALL) -e '.[cpu,dev]'
 	$(PIP) uninstall -y torchvision torchaudio torchcodec
 	$(INSTALL) --no-deps --upgrade --target $(VENV)/vision 'torchvision==$(TORCHVISION)'
-	$(INSTALL) --no-deps 'llm-reasoners==1.0.2'
+	$(INSTALL) --no-deps 'llm-reasoners==1.0.2' 'virtualhome-eval==0.1.1'
 	touch $@
 
 $(VENV)/.installed-cuda: pyproject.toml Makefile
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(INSTALL) -e '.[cuda,dev]'
-	$(INSTALL) --no-deps 'llm-reasoners==1.0.2'
+	$(INSTALL) --no-deps 'llm-reasoners==1.0.2' 'virtualhome-eval==0.1.1'
 	touch $@
 
 # The world says what the plan is worth, and the page why it was made.

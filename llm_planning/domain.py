@@ -174,6 +174,8 @@ class Domain(ABC, Generic[S, A]):
             passed.
         traits: mapping of name -> number or word, which joins the metrics of every run, such as
             `optimum`, the fewest actions from the start to the goal.
+        judged(actions) -> mapping: what another simulator says of the actions that were taken, as
+            they are written; it joins the metrics of the run.
         teacher(held_out) -> Teacher: static; makes what `llm-planning distill` teaches with, a
             `roles.exercises.Teacher`. `held_out` has the names that are left out; None leaves out
             what the domain leaves out by default.

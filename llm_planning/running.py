@@ -107,13 +107,17 @@ class Prepared:
     async def _run_one(
         self, world: Domain[Any, Any] | None, engines: Engines, seed: int
     ) -> Outcome:
-        """Plans one problem; the domain's `traits` join the metrics."""
+        """Plans one problem; the domain's `traits` join the metrics, and what it `judged`."""
         problem: Problem[Any] = Problem(domain=self.domain_name, task=self.task, world=world)
         outcome = await self.spec.run(
             problem, engines=engines, settings=self.chosen.planner, seed=seed
         )
         traits: Mapping[str, Any] = getattr(world, "traits", {})
-        return replace(outcome, metrics={**traits, **outcome.metrics}) if traits else outcome
+        judge = getattr(world, "judged", None)
+        judged: Mapping[str, Any] = {} if judge is None else judge(outcome.plan)
+        if not traits and not judged:
+            return outcome
+        return replace(outcome, metrics={**traits, **outcome.metrics, **judged})
 
 
 def prepare(

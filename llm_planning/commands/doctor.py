@@ -42,6 +42,9 @@ _PACKAGES = {
     "sentence-transformers": "embeddings",
 }
 
+# Installed without its dependencies, which it does not need here.
+_SCENES = "virtualhome-eval"
+
 # By configuration, bytes of the weights in bfloat16, as published on the hub.
 _HUB_WEIGHTS = {
     "qwen2.5-vl-3b-instruct": 7_510_000_000,
@@ -112,6 +115,7 @@ def examine() -> list[Check]:
         _check_gpu(gpu),
         _check_vllm(),
         *(_check_package(name, purpose) for name, purpose in _PACKAGES.items()),
+        _check_scenes(),
         *_check_torchvision(),
         _check_programs(),
         _check_cache_folder(),
@@ -190,6 +194,14 @@ def _check_package(name: str, purpose: str) -> Check:
     if not purpose:
         return Check(name, "missing", "not installed", _setup("cpu"))
     return Check(name, "warning", f"not installed: no {purpose}", _pip("install", name))
+
+
+def _check_scenes() -> Check:
+    version = _version(_SCENES)
+    if version is not None:
+        return Check(_SCENES, "ok", version)
+    remedy = _pip("install", "--no-deps", f"{_SCENES}==0.1.1")
+    return Check(_SCENES, "warning", "not installed: no scenes of VirtualHome", remedy)
 
 
 def _check_programs() -> Check:

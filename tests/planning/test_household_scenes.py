@@ -1,0 +1,366 @@
+"""Scenes of VirtualHome: as homes, malformed ones, and what their executor says of actions."""
+
+import json
+import random
+import re
+import sys
+from importlib.util import find_spec
+
+import pytest
+from command_line import invoke
+
+from llm_planning.environments.household import scene as scenes
+from llm_planning.environments.household.executor import replay
+from llm_planning.environments.household.goals import GoalError, read_goal
+from llm_planning.environments.household.home import HomeError
+from llm_planning.environments.household.rules import NOWHERE
+from llm_planning.environments.household.scene import PACKAGE, REMEDY, read_scene
+from llm_planning.environments.household.tasks import CLASSES, TaskMaker, trajectory
+from llm_planning.registry import find_domain
+from llm_planning.settings import SettingsError
+
+needs_extra = pytest.mark.skipif(
+    find_spec(PACKAGE) is None, reason=f"the scenes of VirtualHome are not installed: {REMEDY}"
+)
+
+
+def node(number, name, category="Furniture", properties=(), states=()):
+    return {
+        "id": number,
+        "class_name": name,
+        "category": category,
+        "properties": list(properties),
+        "states": list(states),
+    }
+
+
+def edges(*triples):
+    return [{"from_id": a, "relation_type": r, "to_id": b} for a, r, b in triples]
+
+
+BOX = ("CAN_OPEN", "CONTAINERS")
+
+
+def tiny():
+    """Two rooms: a freezer with a kiwi, a table with a cup on a tray, and a bed."""
+    return {
+        "nodes": [
+            node(1, "dining_room", "Rooms"),
+            node(2, "bedroom", "Rooms"),
+            node(3, "character", "Characters"),
+            node(10, "freezer", properties=(*BOX, "HAS_SWITCH"), states=("OPEN", "ON")),
+            node(11, "table", properties=("SURFACES",)),
+            node(12, "bed", properties=("SURFACES",)),
+            node(20, "food_kiwi", "Props", ("GRABBABLE",)),
+            node(21, "cup", "Props", ("GRABBABLE",)),
+            node(22, "tray", "Props", ("GRABBABLE", "SURFACES")),
+            node(23, "phone", "Props", ("GRABBABLE",)),
+            node(24, "hanger", "Props", ("GRABBABLE",)),
+        ],
+        "edges": edges(
+            *((one, "INSIDE", 1) for one in (10, 11, 20, 21, 22, 23)),
+            *((one, "INSIDE", 2) for one in (3, 12, 24)),
+            (20, "INSIDE", 10),
+            (21, "ON", 22),
+            (22, "ON", 11),
+            (24, "ON", 12),
+        ),
+    }
+
+
+def written(folder, values, name="tiny"):
+    path = folder / f"{name}.json"
+    path.write_text(values if isinstance(values, str) else json.dumps(values))
+    return str(path)
+
+
+def own(scene, goal, *, number=1, **options):
+    return TaskMaker(scene.home, **options).own_task(read_goal(goal, scene.home), number, seed=1)
+
+
+def test_a_graph_is_a_home_with_everything_where_the_graph_has_it(tmp_path):
+    scene = read_scene(written(tmp_path, tiny()))
+    home = scene.home
+    assert home.rooms == ("dining room", "bedroom")
+    assert [(one.name, one.room, one.relation) for one in home.places] == [
+        ("freezer", 0, "inside"),
+        ("table", 0, "on"),
+        ("bed", 1, "on"),
+    ]
+    assert dict(zip(home.things, home.starts, strict=True)) == {
+        "kiwi": (0,),
+        "cup": (1,),
+        "tray": (1,),
+    }
+    assert scene.rooms == (1, 2)
+    assert scene.places == (10, 11, 12)
+    assert scene.left_out == {
+        23: "lies at no place",
+        24: "no thing by the table of names",
+    }
+    # cold food: freezer 6, table 1, and 0.1 anywhere.
+    assert home.law[home.things.index("kiwi")] == pytest.approx((6.1, 1.1, 0.1))
+    pairs = {(home.things[thing], home.places[place].name) for thing, place in home.goals}
+    assert ("kiwi", "table") in pairs
+    assert ("kiwi", "freezer") not in pairs
+
+
+def test_places_of_one_kind_have_names_of_their_own(tmp_path):
+    values = tiny()
+    values["nodes"] += [
+        node(13, "table", properties=("SURFACES",)),
+        node(14, "table", properties=("SURFACES",)),
+    ]
+    values["edges"] += edges((13, "INSIDE", 2), (14, "INSIDE", 2))
+    home = read_scene(written(tmp_path, values)).home
+    assert [one.name for one in home.places] == [
+        "freezer",
+        "dining room table",
+        "bed",
+        "bedroom table",
+        "bedroom table 2",
+    ]
+
+
+def test_a_task_starts_as_the_graph_does(tmp_path):
+    scene = read_scene(written(tmp_path, tiny()))
+    starts = {own(scene, "put the kiwi on the bed", number=one).start for one in range(1, 20)}
+    assert {start.room for start in starts} == {0, 1}
+    (places,) = {start.places for start in starts}
+    assert places == ((0,), (1, 2), ())
+    assert {start.at for start in starts} == {NOWHERE}
+    with pytest.raises(GoalError, match="kiwi lies at the freezer already"):
+        read_goal("put the kiwi in the freezer", scene.home)
+
+
+def no_nodes(values):
+    del values["nodes"]
+
+
+def no_edges(values):
+    del values["edges"]
+
+
+def empty(values):
+    values["nodes"] = []
+
+
+def twice(values):
+    values["nodes"].append(node(11, "desk"))
+
+
+def unknown(values):
+    values["edges"] += edges((20, "UNDER", 11))
+
+
+def dangling(values):
+    values["edges"] += edges((20, "ON", 99))
+
+
+def cycle(values):
+    values["edges"] = [one for one in values["edges"] if (one["from_id"], one["to_id"]) != (22, 11)]
+    values["edges"] += edges((22, "ON", 21))
+
+
+def huge(values):
+    values["nodes"] += [node(1000 + one, "wall") for one in range(scenes.MOST_NODES)]
+
+
+def no_room(values):
+    for one in values["nodes"]:
+        one["category"] = "Walls"
+
+
+def nobody(values):
+    values["nodes"][2]["class_name"] = "robot"
+
+
+def no_thing(values):
+    for one in values["nodes"]:
+        one["properties"] = [name for name in one["properties"] if name != "GRABBABLE"]
+
+
+def odd_state(values):
+    values["nodes"][3]["states"] = ["AJAR"]
+
+
+def no_number(values):
+    values["nodes"][3]["id"] = "freezer"
+
+
+def escape(values):
+    values["nodes"][3]["class_name"] = "\x1b[2J"
+
+
+def word_of_goals(values):
+    values["nodes"][7]["class_name"] = "cup_on_plate"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (no_nodes, "nodes is not possible: Field required"),
+        (no_edges, "edges is not possible: Field required"),
+        (empty, "nodes=[] is not possible: List should have at least 1 item"),
+        (twice, "nodes: the id 11 is given twice"),
+        (unknown, "relation_type='UNDER' is not possible"),
+        (dangling, "there is no node 99"),
+        (cycle, "lies on or inside itself"),
+        (huge, "is not possible: List should have at most 5000 items"),
+        (no_room, "none has category=Rooms"),
+        (nobody, "none has class_name=character"),
+        (no_thing, "nothing that can be grabbed lies at a place"),
+        (odd_state, "nodes.3.states.0='AJAR' is not possible"),
+        (no_number, "nodes.3.id='freezer' is not possible"),
+        (escape, "nodes.3.class_name='\\x1b[2J' is not possible"),
+        (word_of_goals, "the name 'cup on plate' has the word 'on'"),
+    ],
+)
+def test_a_malformed_scene_is_one_clear_error(tmp_path, spoil, said):
+    values = tiny()
+    spoil(values)
+    path = written(tmp_path, values)
+    with pytest.raises(HomeError, match=re.escape(said)) as error:
+        read_scene(path)
+    assert path in str(error.value)
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 600
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "is not JSON"),
+        ("", "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
+        ("[1]", "the file=[1] is not possible"),
+        ('{"init_graph": 3}', "the file=3 is not possible"),
+        (" " * (2 << 20), "cannot be read: it is larger than"),
+    ],
+)
+def test_what_is_no_graph_is_one_clear_error(tmp_path, text, said):
+    with pytest.raises(HomeError, match=re.escape(said)) as error:
+        read_scene(written(tmp_path, text))
+    assert "\n" not in str(error.value)
+
+
+def test_a_missing_file_and_a_missing_extra_are_clear_errors(tmp_path, monkeypatch):
+    with pytest.raises(HomeError, match="there is no such file"):
+        read_scene(str(tmp_path / "none.json"))
+    scenes._packaged.cache_clear()
+    monkeypatch.setattr(scenes, "find_spec", lambda _: None)
+    with pytest.raises(HomeError, match=re.escape(REMEDY)):
+        read_scene("virtualhome")
+
+
+@needs_extra
+def test_the_executor_takes_a_plan_by_hand(tmp_path):
+    scene = read_scene(written(tmp_path, tiny()))
+    said = [
+        "walk to the dining room",
+        "walk to the freezer",
+        "open the freezer",
+        "grab the kiwi",
+        "walk to the bedroom",
+        "walk to the bed",
+        "put the kiwi on the bed",
+        "walk to the dining room",
+        "walk to the cup",
+        "grab the cup",
+        "walk to the freezer",
+        "put the cup inside the freezer",
+        "close the freezer",
+    ]
+    goal = "put the kiwi on the bed and the cup in the freezer"
+    tasks = (own(scene, goal, number=number) for number in range(1, 20))
+    task = next(one for one in tasks if one.start.room == 1)
+    found = replay(task, scene, said)
+    # The last action comes after the goal, so it is none of the episode.
+    assert [one.action for one in found.steps] == said[:-1]
+    assert found.metrics == {
+        "executor_accepted": 12,
+        "executor_refused": 0,
+        "executor_refusal": "",
+        "executor_reached": True,
+    }
+    assert found.steps[3].lines == ("[FIND] <food_kiwi> (20)", "[GRAB] <food_kiwi> (20)")
+    assert found.steps[8].lines == ("[WALK] <cup> (21)",)
+    assert found.steps[11].lines == ("[PUTIN] <cup> (21) <freezer> (10)",)
+    # What the rules of this project refuse changes nothing, and is not asked.
+    assert replay(task, scene, ["grab the kiwi", "fly"]).steps == ()
+    assert not replay(task, scene, said[:6]).reached
+
+
+@needs_extra
+def test_a_refusal_is_told_with_its_reason(tmp_path):
+    scene = read_scene(written(tmp_path, tiny()))
+    task = own(scene, "put the cup on the bed and the tray in the freezer", hands=2)
+    way = [] if task.start.room == 0 else ["walk to the dining room"]
+    said = [*way, "walk to the table", "grab the cup", "grab the tray", "walk to the freezer"]
+    found = replay(task, scene, [*said, "open the freezer", "close the freezer"])
+    assert found.metrics["executor_accepted"] == len(said)
+    assert found.metrics["executor_refused"] == 1
+    assert found.refusal.startswith("open the freezer: ")
+    assert "does not have a free hand" in found.refusal
+
+
+@needs_extra
+def test_the_executor_leaves_random_numbers_as_they_are(tmp_path, monkeypatch):
+    for name in [one for one in sys.modules if one.split(".")[0] == PACKAGE]:
+        monkeypatch.delitem(sys.modules, name)
+    scene = read_scene(written(tmp_path, tiny()))
+    before = random.getstate()
+    replay(own(scene, "put the kiwi on the bed"), scene, [])
+    assert random.getstate() == before
+
+
+@needs_extra
+def test_the_executor_takes_every_plan_of_the_expert_in_the_packaged_scene():
+    scene = read_scene("virtualhome")
+    assert len(scene.home.places) == 32
+    assert sum(map(len, scene.things)) == 30
+    assert sum("no place" in why for why in scene.left_out.values()) == 5
+    maker = TaskMaker(scene.home)
+    for name in CLASSES:
+        for number in range(1, 7):
+            task = maker.task(name, number, seed=11)
+            actions = trajectory(task).actions
+            found = replay(task, scene, actions)
+            assert found.refusal == ""
+            assert len(found.steps) == len(actions)
+            assert found.reached
+
+
+def ran(planner, *settings):
+    pairs = [word for one in settings for word in ("--set", one)]
+    return invoke("run", planner, "--model", "none", "--json", *pairs)
+
+
+@needs_extra
+def test_a_run_tells_the_verdict_of_the_executor():
+    ended = ran("llm-mcts-policy", "roles=rules", "home=virtualhome", "belief=law", "problem=4")
+    assert ended.exit_code == 0, ended.stderr
+    said = json.loads(ended.stdout)
+    assert said["metrics"]["executor_accepted"] == len(said["plan"]) > 0
+    assert said["metrics"]["executor_refused"] == 0
+    assert said["metrics"]["executor_reached"] == said["success"]
+
+
+def test_a_run_without_the_extra_is_one_clear_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(scenes, "find_spec", lambda _: None)
+    path = written(tmp_path, tiny())
+    ended = ran("uct", f"home={path}", "goal=put the kiwi on the bed")
+    assert ended.exit_code == 1
+    assert ended.stderr.count("\n") == 1
+    assert REMEDY in ended.stderr
+
+
+def test_a_scene_that_changed_is_another_trial(tmp_path):
+    read = find_domain("household").settings.read
+    before = read({"home": written(tmp_path, tiny())}).to_json()
+    values = tiny()
+    values["nodes"].pop()
+    values["edges"] = [one for one in values["edges"] if one["from_id"] != 24]
+    assert read({"home": written(tmp_path, values)}).to_json() != before
+    with pytest.raises(SettingsError, match=r"tiny\.json names has changed: restore it"):
+        read(before)
