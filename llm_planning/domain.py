@@ -19,6 +19,7 @@ from typing import (
     TYPE_CHECKING,
     Any,
     ClassVar,
+    Final,
     Generic,
     Literal,
     NamedTuple,
@@ -52,6 +53,10 @@ T = TypeVar("T")
 OptionT_co = TypeVar("OptionT_co", covariant=True)
 Soon: TypeAlias = T | Awaitable[T]
 """A value, or an awaitable of it: a domain's methods may be `async`."""
+
+
+SMALLEST: Final = 336
+"""The least side of a picture, in pixels: 12 x 12 of the squares that Qwen2.5-VL makes a token."""
 
 
 class DomainError(ValueError):
@@ -128,6 +133,9 @@ class Domain(ABC, Generic[S, A]):
         score(state) -> float: the value of a state at the end of a simulation. Without it, searches
             roll out with uniform actions.
         observe(state) -> str: what an agent sees, if that is less than `describe` says.
+        draw(state, *, size=336) -> Image: what an agent sees of a state as a picture of size x size
+            pixels, for models that read images. Equal states give equal bytes, and nothing is in
+            the picture that `observe` does not say. Other sizes are a `DomainError`.
         belief(history, rng) -> S: draws s ~ b(s) given (action, observation) pairs, oldest first.
             A domain with a belief is searched as a POMDP. Its steps must have observations. What is
             seen before the first action is not among the pairs: the belief begins with it.

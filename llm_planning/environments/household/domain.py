@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from pydantic import Field, model_validator
 
 from llm_kernels.files import at_home
-from llm_planning.domain import Domain, Step
+from llm_planning.domain import SMALLEST, Domain, Step
 from llm_planning.environments.household.belief import Belief
 from llm_planning.environments.household.expert import Expert
 from llm_planning.environments.household.goals import goal_text, read_goal
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from llm_planning.environments.household.rules import Rules
     from llm_planning.environments.household.scene import Scene
     from llm_planning.environments.household.tasks import Task
+    from llm_serving.request import Image
 
 BeliefName = Literal["uniform", "law"]
 
@@ -98,6 +99,16 @@ class KnownHousehold(Domain[State, Action]):
     def describe(self, state: State) -> str:
         """Where everything is, room by room."""
         return state_text(state, self.rules)
+
+    def draw(self, state: State, *, size: int = SMALLEST) -> Image:
+        """What is in sight, as a picture; other rooms are dark also where the state is known."""
+        return self.draw_seen(self.rules.observe(state), size=size)
+
+    def draw_seen(self, seen: Observation, *, size: int = SMALLEST) -> Image:
+        """An observation as a picture."""
+        from llm_planning.environments.household.pictures import draw_observation
+
+        return draw_observation(seen, self.rules, size)
 
     def actions(self, state: State) -> Sequence[Action]:
         """The actions that change the state; none where the goal is reached or the time is up."""

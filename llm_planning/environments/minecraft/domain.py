@@ -7,7 +7,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from llm_planning.domain import Domain, Judged, Step
+from llm_planning.domain import SMALLEST, Domain, Judged, Step
 from llm_planning.environments.minecraft.option_language import (
     ChangeModel,
     Option,
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from llm_planning.environments.minecraft.tasks import Task
     from llm_planning.roles.exercises import Teacher
+    from llm_serving.request import Image
 
 EVERY_TASK: Mapping[str, Task] = {**TASKS, MINE_A_DIAMOND.name: MINE_A_DIAMOND}
 """The eight tasks of Tree of Options and the task of DRIP."""
@@ -115,6 +116,12 @@ class Minecraft(Domain[State, Option]):
     def describe(self, state: State) -> str:
         """The record of the state (Tree of Options, Appendix A.1)."""
         return str(state)
+
+    def draw(self, state: State, *, size: int = SMALLEST) -> Image:
+        """The record of the state as a picture."""
+        from llm_planning.environments.minecraft.pictures import draw_state
+
+        return draw_state(state, size)
 
     def actions(self, state: State) -> Sequence[Option]:
         """The feasible options in `QUANTITIES`, without finds and equips that are done already."""
