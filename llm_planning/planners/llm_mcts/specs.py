@@ -1,4 +1,4 @@
-"""LLM-MCTS, its policy alone, LLM-MCTS+, and the analysis's L-Policy and L-Model, for the catalogue.
+"""LLM-MCTS, its policy alone, LLM-MCTS+, and the L-Policy and L-Model of its analysis.
 
 The paper's other rows are settings: `selection=uct` is No Heuristic Policy, `state_prior=uniform`
 Uniform State Prior, and `sight=full` of the home Fully Observable.
