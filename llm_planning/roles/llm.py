@@ -8,7 +8,7 @@ coroutine function of one question is a role as well.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from jinja2 import Environment, StrictUndefined, TemplateError, UndefinedError, nodes
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
     from llm_serving.engine import Engine
-    from llm_serving.request import Sampling
+    from llm_serving.request import Image, Sampling
 
 T = TypeVar("T")
 QuestionT = TypeVar("QuestionT")
@@ -149,6 +149,7 @@ class LlmRole(Generic[QuestionT, ModelT]):
         engine: answers.
         sampling: how the answer is drawn, or a function from the question to that.
         tell: maps a question to the values of the prompt; by default its fields.
+        show: maps a question to the pictures before the text of the user message.
 
     Raises:
         AnswerModelError: the answer model's language is not finite.
@@ -163,6 +164,7 @@ class LlmRole(Generic[QuestionT, ModelT]):
         engine: Engine,
         sampling: Sampling | Callable[[QuestionT], Sampling],
         tell: Callable[[QuestionT], Mapping[str, object]] = told,
+        show: Callable[[QuestionT], tuple[Image, ...]] = lambda _: (),
     ) -> None:
         self.name = name
         self._prompt = prompt
@@ -171,13 +173,15 @@ class LlmRole(Generic[QuestionT, ModelT]):
         self._engine = engine
         self._sampling = sampling
         self._tell = tell
+        self._show = show
 
     async def __call__(self, question: QuestionT, /) -> ModelT:
         """Asks the model and parses its answer."""
         sampling = self._sampling
+        system, user = self._prompt.messages(self._tell(question))
         completion = await self._engine.generate(
             Request(
-                prompt=self._prompt.messages(self._tell(question)),
+                prompt=(system, replace(user, images=self._show(question))),
                 sampling=sampling(question) if callable(sampling) else sampling,
                 constraint=self._constraint,
                 role=self.name,

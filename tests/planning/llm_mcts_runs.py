@@ -3,11 +3,12 @@
 from household_homes import named, own_task
 
 from llm_planning.environments.household.domain import Household
+from llm_planning.planners.llm_mcts.settings import HomeSettings
 from llm_planning.planners.llm_mcts.specs import SPECS
 from llm_planning.roles import Engines
 from llm_planning.specs import Problem
 
-PLANNERS = {spec.name: spec for spec in SPECS}
+PLANNERS = {spec.name: spec for spec in SPECS if issubclass(spec.settings, HomeSettings)}
 
 TINY = """\
 rooms:

@@ -9,7 +9,9 @@ from any_domain_worlds import Corridor, Doors, run
 
 from llm_planning.domain import Step
 from llm_planning.planners.any_domain.roles import THOUGHT
+from llm_planning.settings import SettingsError
 from llm_serving.answers import Constraint
+from llm_serving.request import Image
 from llm_serving.scripted import ScriptedEngine, ScriptError
 
 LEFT = "I want to look behind the door on the left."
@@ -155,3 +157,42 @@ async def test_a_thought_is_one_bounded_sentence():
     engine = ScriptedEngine({"think": "Hm."}, score=prefer("open right"))
     with pytest.raises(ScriptError, match="not in the language"):
         await run("react", Doors(), engine=engine)
+
+
+class DrawnDoors(Doors):
+    """Doors of which there are pictures."""
+
+    def draw(self, state, *, size=336):
+        return Image(f"{state} {size}".encode())
+
+
+@pytest.mark.parametrize(
+    ("see", "in_words", "pictures"), [("words", True, 0), ("picture", False, 1), ("both", True, 1)]
+)
+async def test_what_is_seen_is_shown_in_words_or_as_a_picture(see, in_words, pictures):
+    engine = ScriptedEngine({"prior": '{"action":"B"}', "think": RIGHT})
+    await run("react", DrawnDoors(), engine=engine, see=see, prior="sample", moves=1)
+    assert {request.role for request in engine.requests} == {"prior", "think"}
+    for request in engine.requests:
+        _, user = request.prompt
+        assert user.images == (Image(b"outside 336"),) * pictures
+        assert ("You are outside." in user.content) is in_words
+        assert ("The picture shows what you see now." in user.content) is not in_words
+
+
+async def test_a_domain_that_does_not_draw_shows_no_pictures():
+    with pytest.raises(SettingsError, match=r"see=both needs a domain that draws.*see=words"):
+        await run("llm-policy", Doors(), engine=ScriptedEngine({}), see="both")
+
+
+@pytest.mark.parametrize("settings", [{"prior": "uniform"}, {"roles": "rules"}])
+async def test_a_picture_that_no_model_would_see_is_refused(settings):
+    with pytest.raises(SettingsError, match=r"see=picture.*no model answers 'prior'"):
+        await run("llm-policy", Advised(), engine=None, see="picture", **settings)
+
+
+class Advised(DrawnDoors):
+    """Doors with rules that know the right one."""
+
+    def advise(self, state):
+        return ["open right"]

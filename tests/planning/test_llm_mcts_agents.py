@@ -15,6 +15,7 @@ from llm_planning.environments.household.home import bundled_home
 from llm_planning.environments.household.tasks import CLASSES, TaskMaker
 from llm_planning.planners.llm_mcts.positions import NEUTRAL
 from llm_planning.planners.llm_mcts.rules import best_action, situation_of
+from llm_planning.settings import SettingsError
 from llm_planning.trace import recording
 from llm_serving.scripted import ScriptedEngine
 
@@ -54,7 +55,7 @@ async def test_every_planner_acts_in_every_class(planner, home, task_class):
 
 
 @pytest.mark.parametrize("planner", PLANNERS)
-@pytest.mark.parametrize("oracle", sorted(path.stem for path in ORACLES.glob("*.yaml")))
+@pytest.mark.parametrize("oracle", sorted(path.stem for path in ORACLES.glob("[is]*.yaml")))
 def test_commands(planner, oracle):
     pairs = {
         "home": "unseen",
@@ -381,3 +382,29 @@ def test_other_domains_are_refused():
     ended = invoke("run", "llm-mcts", "--domain", "minecraft", "--model", "none")
     assert ended.exit_code == 2
     assert "needs a domain that says what is believed of a home at first" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("see", "in_words", "pictures"), [("words", True, 0), ("picture", False, 1), ("both", True, 1)]
+)
+@pytest.mark.parametrize("planner", ["llm-mcts", "llm-mcts-policy"])
+async def test_the_policy_is_shown_what_is_in_sight(tmp_path, planner, see, in_words, pictures):
+    engine = ScriptedEngine({"prior": "1"})
+    world = Household(tiny_task(tmp_path))
+    settings = {"see": see, "prior": "sample", "examples": 0}
+    few = {"simulations": 8, "state_prior": "uniform"} if planner == "llm-mcts" else {}
+    await run(planner, world, engine=engine, moves=2, **settings, **few)
+    asked = [request.prompt[-1] for request in engine.requests if request.role == "prior"]
+    first = world.draw(world.start(0))
+    assert asked[0].images == (first,) * pictures
+    assert all(len(user.images) == pictures for user in asked)
+    assert all(
+        ("The picture shows what you see now." in user.content) is not in_words for user in asked
+    )
+    assert len({user.images for user in asked}) > pictures
+
+
+@pytest.mark.parametrize("settings", [{"roles": "rules"}, {"prior": "uniform"}])
+async def test_a_picture_that_no_model_would_see_is_refused(tmp_path, settings):
+    with pytest.raises(SettingsError, match=r"see=both.*no model answers 'prior'"):
+        await run("llm-mcts", tiny_task(tmp_path), see="both", state_prior="uniform", **settings)

@@ -12,10 +12,12 @@ import pytest
 from golden import golden
 
 from llm_planning.environments.minecraft.domain import Minecraft
+from llm_planning.environments.minecraft.state import Change
 from llm_planning.planners.tree_of_options.search import scalar_reward, weights
 from llm_planning.planners.tree_of_options.settings import OptionSearchSettings
 from llm_planning.planners.tree_of_options.specs import SPECS
 from llm_planning.roles import Engines, metered
+from llm_planning.settings import SettingsError
 from llm_planning.specs import Problem
 from llm_serving.errors import ServingError
 from llm_serving.scripted import ScriptedEngine
@@ -304,3 +306,36 @@ def test_reward_weights_by_hand():
     best = dict.fromkeys(scores, 1.0) | {"redundancy": 0.0}
     assert scalar_reward(best, weights(OptionSearchSettings())) == pytest.approx(7.8)
     assert Counter(weights(OptionSearchSettings()).values()) == {1.2: 4, 1.0: 3, -1.0: 1}
+
+
+@pytest.mark.parametrize(
+    ("see", "in_words", "pictures"), [("words", True, 0), ("picture", False, 1), ("both", True, 1)]
+)
+async def test_the_world_model_alone_is_shown_the_state(see, in_words, pictures):
+    _, engine = await plan(iter=1, d=2, see=see)
+    asked = [request for request in engine.requests if request.role == "dynamics"]
+    assert len(asked) == 4
+    start = PROBLEM.world.draw(PROBLEM.world.start(0))
+    assert asked[0].prompt[-1].images == (start,) * pictures
+    assert all(len(request.prompt[-1].images) == pictures for request in asked)
+    for words in ("Inventory (", "Biome: "):
+        assert all((words in said(request)) is in_words for request in asked)
+    assert all(("is what the picture shows" in said(request)) is not in_words for request in asked)
+    others = [request for request in engine.requests if request.role != "dynamics"]
+    assert not any(message.images for request in others for message in request.prompt)
+
+
+async def test_the_pictures_of_a_tree_are_those_of_its_states():
+    _, engine = await plan(iter=3, see="picture")
+    start = PROBLEM.world.start(0)
+    predicted = start.apply(Change(gained={"oak_log": 1}))
+    pictures = [one.prompt[-1].images[0] for one in engine.requests if one.role == "dynamics"]
+    assert pictures[0] == PROBLEM.world.draw(start)
+    assert PROBLEM.world.draw(predicted) in pictures
+    assert PROBLEM.world.draw(start) != PROBLEM.world.draw(predicted)
+
+
+@pytest.mark.parametrize(("name", "settings"), [("too", {"roles": "rules"}), ("too-no-wm", {})])
+async def test_a_picture_that_no_model_would_see_is_refused(name, settings):
+    with pytest.raises(SettingsError, match=r"see=picture.*no model answers 'dynamics'"):
+        await plan(name, see="picture", **settings)

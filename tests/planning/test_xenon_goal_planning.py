@@ -19,6 +19,7 @@ from llm_planning.planners.xenon.given_goal import obtain, true_knowledge
 from llm_planning.planners.xenon.saved import SavedKnowledgeError, save_knowledge
 from llm_planning.planners.xenon.specs import SPECS
 from llm_planning.roles import Engines
+from llm_planning.settings import SettingsError
 from llm_planning.specs import Problem
 from llm_serving.scripted import ScriptedEngine
 
@@ -235,3 +236,41 @@ async def test_fam_reaches_what_the_llm_alone_does_not():
         for seed in range(5):
             run = await plan(name, "note_block", seed=seed, verbs=45, prior="table12")
             assert run.success is reached
+
+
+@pytest.mark.parametrize(("see", "captions"), [("words", 0), ("picture", 1), ("both", 1)])
+async def test_a_stuck_controller_is_looked_at(monkeypatch, see, captions):
+    perfect(monkeypatch, stall=1.0, rescue=1.0)
+    engine = ScriptedEngine(
+        {
+            "predict": '{"needs":[]}',
+            "choose": '{"action":"mine"}',
+            "caption": '{"description":"Water everywhere."}',
+            "intervene": '{"need_intervention":true,"thoughts":"x","task":"swim"}',
+        }
+    )
+    await plan("plan-xenon", "wooden_pickaxe", engine=engine, see=see)
+    decided = [one.prompt[1] for one in engine.requests if one.role == "intervene"]
+    looked = [one.prompt[1] for one in engine.requests if one.role == "caption"]
+    assert len(looked) == len(decided) * captions
+    assert decided
+    assert all(("Water everywhere." in user.content) is bool(captions) for user in decided)
+    assert all(("deep water" in user.content) is (see != "picture") for user in decided)
+    assert all(len(user.images) == 1 for user in looked)
+
+
+@pytest.mark.parametrize(
+    ("settings", "role"),
+    [
+        ({"prior": "table12"}, "caption"),
+        ({"roles": "intervene: rules"}, "intervene"),
+        ({"roles": "rules"}, "caption"),
+    ],
+)
+async def test_a_picture_that_no_model_would_see_is_refused(settings, role, tmp_path):
+    if ":" in settings.get("roles", ""):
+        roles = tmp_path / "roles.yaml"
+        roles.write_text(settings["roles"])
+        settings = {"roles": str(roles)}
+    with pytest.raises(SettingsError, match=rf"see=picture.*no model answers '{role}'"):
+        await plan("plan-xenon", "wooden_pickaxe", see="picture", **settings)

@@ -1,15 +1,22 @@
+import io
 import json
 import re
 
 import pytest
+from PIL import Image as Pillow
 
+from llm_planning.environments.minecraft.controller import SimulatedWorld
+from llm_planning.environments.minecraft.rulebook import game_rules
+from llm_planning.environments.minecraft.text_world import TextWorld
 from llm_planning.planners.xenon.goal_planning import (
-    Reprompter,
-    image_reprompter,
-    text_caption,
-    text_reprompter,
+    always_intervene,
+    caption_of,
+    image_caption,
+    llm_decision,
+    reprompting,
 )
 from llm_planning.planners.xenon.prompts import Description, Intervention
+from llm_planning.planners.xenon.roles import StuckQuestion
 from llm_planning.roles import Engines
 from llm_serving.answers import constraint_of
 from llm_serving.request import Image
@@ -20,10 +27,20 @@ STUCK = {
     "thoughts": "Water all around.",
     "task": "swim to the shore",
 }
+QUESTION = StuckQuestion("The player floats in deep water.", "mine coals", "coals")
+RIVER = {"caption": '{"description":"A wide river."}'}
 
 
 def answer(fields):
     return json.dumps(fields, separators=(",", ":"))
+
+
+def a_controller(*, stalled=False):
+    world = SimulatedWorld(
+        TextWorld(game_rules()), profile="minerl", seed=0, horizon=3600, patience=600
+    )
+    world.stalled = stalled
+    return world
 
 
 def test_answers_are_finite():
@@ -32,56 +49,86 @@ def test_answers_are_finite():
     assert list(Intervention.model_fields) == ["need_intervention", "thoughts", "task"]
 
 
-async def test_the_picture_is_described_and_the_decision_made_from_text():
-    picture = Image(b"png")
-    engine = ScriptedEngine(
-        {
-            "caption": '{"description":"The player floats in deep water."}',
-            "intervene": answer(STUCK),
-        }
-    )
-    task = await image_reprompter(Engines(engine)).consider(
-        picture, task="chop a tree", goal_item="logs"
-    )
-    assert task == "swim to the shore"
-    seen, decided = engine.requests
-    assert seen.prompt[1].images == (picture,)
+async def test_the_decision_is_made_from_the_caption_alone():
+    engine = ScriptedEngine({"intervene": answer(STUCK)})
+    assert await llm_decision(Engines(engine))(QUESTION) == "swim to the shore"
+    (decided,) = engine.requests
     assert not any(message.images for message in decided.prompt)
     assert decided.prompt[1].content == (
-        "Task: chop a tree\nItem: logs\nSeen: The player floats in deep water."
+        "Task: mine coals\nItem: coals\nSeen: The player floats in deep water."
     )
-    assert {request.sampling.temperature for request in engine.requests} == {0.0}
-
-
-async def test_a_world_without_pictures_tells_what_is_seen():
-    engine = ScriptedEngine({"intervene": answer(STUCK)})
-    observation = "The player floats\n  in deep water."
-    task = await text_reprompter(Engines(engine)).consider(
-        observation, task="mine", goal_item="coals"
-    )
-    assert task == "swim to the shore"
-    assert engine.requests[0].prompt[1].content.endswith("Seen: The player floats in deep water.")
 
 
 @pytest.mark.parametrize("changes", [{"need_intervention": False}, {"task": ""}, {"task": "  "}])
 async def test_the_task_goes_on_without_another(changes):
     engine = ScriptedEngine({"intervene": answer(STUCK | changes)})
-    assert (
-        await text_reprompter(Engines(engine)).consider("x", task="mine", goal_item="coals") is None
-    )
+    assert await llm_decision(Engines(engine))(QUESTION) is None
 
 
-async def test_any_roles_answer():
+async def test_a_picture_is_described_in_words():
+    picture = Image(b"png")
+    engine = ScriptedEngine(RIVER)
+    assert await image_caption(engine)(picture) == "A wide river."
+    (seen,) = engine.requests
+    assert seen.prompt[1].images == (picture,)
+    assert seen.role == "caption"
+    assert seen.sampling.temperature == 0.0
+
+
+@pytest.mark.parametrize(
+    ("see", "caption", "pictures"),
+    [
+        ("words", "{words}", 0),
+        ("picture", "A wide river.", 1),
+        ("both", "{words} A wide river.", 1),
+    ],
+)
+async def test_what_cre_looks_at(see, caption, pictures):
+    world, engine = a_controller(stalled=True), ScriptedEngine(RIVER)
+    seen = await caption_of(world, Engines(engine), see=see)()
+    assert seen == caption.format(words=world.view())
+    assert [request.prompt[1].images for request in engine.requests] == [(world.draw(),)] * pictures
+
+
+def test_the_picture_of_a_controller_changes_with_what_its_words_say():
+    free, stuck, holding = a_controller(), a_controller(stalled=True), a_controller()
+    holding.inventory["logs"] = 3
+    drawn = [world.draw().data for world in (free, stuck, holding)]
+    assert len(set(drawn)) == 3
+    assert free.view() != stuck.view()
+    assert a_controller().draw().data == drawn[0]
+    assert Pillow.open(io.BytesIO(drawn[0])).size == (336, 336)
+
+
+@pytest.mark.parametrize("stalled", [False, True])
+async def test_only_a_stuck_controller_is_asked_about(stalled):
+    world, asked = a_controller(stalled=stalled), []
+
+    async def caption():
+        asked.append("caption")
+        return "x"
+
     async def decide(question):
-        return f"{question.caption}|{question.task}|{question.goal_item}"
+        asked.append(question)
 
-    reprompter = Reprompter(text_caption, decide)
-    assert await reprompter.consider("a b", task="t", goal_item="g") == "a b|t|g"
+    assert await reprompting(world, caption, decide)("mine", "coals") is stalled
+    assert asked == (["caption", StuckQuestion("x", "mine coals", "coals")] if stalled else [])
+    assert world.stalled is stalled
+
+
+async def test_another_task_rescues_the_controller():
+    world = a_controller(stalled=True)
+    rescued = []
+    world.rescue = lambda: rescued.append(True)
+    caption = caption_of(world, Engines(ScriptedEngine({})), see="words")
+    assert await reprompting(world, caption, always_intervene)("mine", "coals")
+    assert rescued == [True]
 
 
 async def test_prompts_are_tidy():
-    engine = ScriptedEngine({"caption": '{"description":"x"}', "intervene": answer(STUCK)})
-    await image_reprompter(Engines(engine)).consider(Image(b""), task="mine", goal_item="coals")
+    engine = ScriptedEngine(RIVER | {"intervene": answer(STUCK)})
+    await image_caption(engine)(Image(b""))
+    await llm_decision(Engines(engine))(QUESTION)
     for request in engine.requests:
         for message in request.prompt:
             assert not re.search(r"\{\{|\}\}|\{%|\n\n\n| \n|\n\Z|\A\n", message.content)

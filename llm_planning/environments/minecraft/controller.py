@@ -12,12 +12,16 @@ the same time.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from llm_planning.domain import SMALLEST
 from llm_planning.environments.minecraft.controller_data import HORIZONS, PROFILES
 from llm_planning.environments.minecraft.goals import GOAL_GROUPS_67
+from llm_planning.environments.minecraft.pictures import draw_state
+from llm_planning.environments.minecraft.state import Sighting, State
 from llm_planning.names import remedy
 
 if TYPE_CHECKING:
@@ -25,11 +29,44 @@ if TYPE_CHECKING:
 
     from llm_planning.environments.minecraft.controller_data import Gathering
     from llm_planning.environments.minecraft.text_world import TextWorld
+    from llm_serving.request import Image
 
 LABEL: Final = "simulated controller"
 """The label of tables that were measured in a `SimulatedWorld`."""
 
 _AT_ONCE = frozenset({"craft", "smelt"})
+
+_ON_THE_WAY: Final = (
+    "The player is on its way through open country and can move freely.",
+    State(
+        biome="plains",
+        time="day",
+        nearby_blocks=("grass_block", "oak_log"),
+        nearby_entities=(),
+        near={"grass_block": Sighting(24, 1), "oak_log": Sighting(4, 12)},
+    ),
+)
+_IN_WATER: Final = (
+    "The player floats in deep water; there is no land, no tree and no stone nearby.",
+    State(
+        biome="ocean",
+        time="day",
+        nearby_blocks=("water",),
+        nearby_entities=(),
+        near={"water": Sighting(64, 0)},
+    ),
+)
+_IN_A_PIT: Final = (
+    "The player is at the bottom of a dark flooded pit and does not move.",
+    State(
+        biome="underground",
+        time="midnight",
+        nearby_blocks=("water", "stone"),
+        nearby_entities=(),
+        near={"water": Sighting(8, 0), "stone": Sighting(24, 1)},
+        position=(0.0, 20.0, 0.0),
+    ),
+)
 
 
 class UnknownProfileError(ValueError):
@@ -166,11 +203,17 @@ class SimulatedWorld:
 
     def view(self) -> str:
         """Describes, in one sentence, what an image of the present moment would show."""
+        return self._seen()[0]
+
+    def draw(self) -> Image:
+        """An image of the present moment: what `view` tells, and the inventory."""
+        seen = replace(self._seen()[1], inventory=dict(self.inventory))
+        return draw_state(seen, SMALLEST)
+
+    def _seen(self) -> tuple[str, State]:
         if not self.stalled:
-            return "The player is on its way through open country and can move freely."
-        if self._tier() == 0:
-            return "The player floats in deep water; there is no land, no tree and no stone nearby."
-        return "The player is at the bottom of a dark flooded pit and does not move."
+            return _ON_THE_WAY
+        return _IN_WATER if self._tier() == 0 else _IN_A_PIT
 
     def _gather(self, item: str, *, possible: bool) -> bool:
         if self.stalled:

@@ -8,7 +8,7 @@ turns and `done` the actions alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -16,14 +16,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from llm_planning.domain import observed
 from llm_planning.priors import MOST_SAID
 from llm_planning.roles import Prompt
+from llm_planning.roles.seeing import looking
 from llm_serving.answers import Constraint
 from llm_serving.patterns import finite_regex
 from llm_serving.request import Request, Sampling
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from llm_planning.domain import Domain, Step
+    from llm_planning.roles.seeing import See
     from llm_serving.engine import Engine
     from llm_serving.request import Message
 
@@ -88,10 +90,20 @@ class ActWording:
     Args:
         domain: its goal, examples and own texts are part of every prompt.
         examples: worked examples, (state in words, action) pairs; by default the domain's own.
+        see: what is shown of the present state: its words, its picture, or both.
+        drawn: maps a situation to the state that is drawn.
+
+    Raises:
+        SettingsError: the domain does not draw its states.
     """
 
     def __init__(
-        self, domain: Domain[Any, Any], *, examples: Iterable[tuple[str, str]] | None = None
+        self,
+        domain: Domain[Any, Any],
+        *,
+        examples: Iterable[tuple[str, str]] | None = None,
+        see: See = "words",
+        drawn: Callable[[Situation], object] = lambda situation: situation.state,
     ) -> None:
         own = getattr(domain, "wording", {}).get("act", "")
         template = (files(__package__) / "templates" / "act.j2").read_text("utf-8")
@@ -114,6 +126,9 @@ class ActWording:
             return Prompt([template, own], system=system, user=user, constants=constants)
 
         self._prompt = prompt
+        self._now = "picture" if see == "picture" else "now"
+        self._look = looking(domain, see)
+        self._drawn = drawn
 
     def actions(self, question: Situation) -> tuple[str, ...]:
         """The actions to choose from."""
@@ -149,12 +164,12 @@ class ActWording:
     ) -> Chat:
         blocks = (
             *(("past",) if situation.past else ()),
-            *(("now",) if situation.now else ()),
+            *((self._now,) if situation.now else ()),
             listed,
             *(("thought",) if situation.thought else ()),
             *asked,
         )
-        return self._prompt(blocks).messages(
+        system, user = self._prompt(blocks).messages(
             {
                 "past": last_that_fit(map(str, reversed(situation.past))),
                 "done": last_that_fit(turn.action for turn in reversed(situation.past)),
@@ -165,6 +180,7 @@ class ActWording:
                 "line": line,
             }
         )
+        return system, replace(user, images=self._look(self._drawn(situation)))
 
 
 async def write_thought(

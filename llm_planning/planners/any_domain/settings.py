@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from llm_planning.priors import ROLE, PriorSettings
+from llm_planning.roles import ROLE_SETTINGS
+from llm_planning.roles.seeing import See  # noqa: TC001 (a setting's type)
 from llm_planning.settings import EpisodeSettings
 
 ROLES = ("think", ROLE)
@@ -18,11 +20,16 @@ class ActingSettings(PriorSettings, EpisodeSettings):
 
     Attributes:
         prior_temperature: of the softmax that makes π; 1 keeps the model's own distribution.
+        see: what is shown of what the agent sees now: its `words`, its `picture`, or `both`. The
+            past is always told in words. The model must read images, and the domain draw its
+            states.
     """
 
     known_roles = ROLES
+    added: ClassVar[tuple[str, ...]] = (*ROLE_SETTINGS, "see")
 
     prior_temperature: float | None = Field(1.0, gt=0.0, allow_inf_nan=False)
+    see: See = "words"
 
 
 class PolicySettings(ActingSettings):

@@ -20,6 +20,7 @@ from llm_planning.planners.llm_mcts.positions import position_rule, state_prior
 from llm_planning.planners.llm_mcts.rules import POLICY, BelievedChoice, best_action, situation_of
 from llm_planning.priors import ROLE, Prior
 from llm_planning.roles import Oracle
+from llm_planning.roles.seeing import refuse_unseen
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Hashable, Sequence
@@ -86,9 +87,11 @@ class HomeRoles:
             beside: what an answer of rules depends on beside the situation; by default nothing.
         """
         settings, engines = self._settings, self._engines
+        oracle = None if settings.prior == "uniform" else self._oracle(ROLE, POLICY)
+        if settings.prior == "uniform" or oracle is not None:
+            refuse_unseen(settings.see, ROLE)
         if settings.prior == "uniform":
             return
-        oracle = self._oracle(ROLE, POLICY)
         if oracle is not None:
             expert = self.world.expert
 
@@ -115,7 +118,12 @@ class HomeRoles:
         self.policy = make_policy(
             settings.prior,
             engines,
-            wording=ActWording(self.world, examples=worked_examples(instances)),
+            wording=ActWording(
+                self.world,
+                examples=worked_examples(instances),
+                see=settings.see,
+                drawn=lambda situation: situation.state.certain,
+            ),
             temperature=settings.prior_temperature,
             mixture=settings.prior_mixture,
             samples=settings.policy_samples,

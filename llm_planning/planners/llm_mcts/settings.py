@@ -16,6 +16,7 @@ from llm_planning.planners.llm_mcts.examples import EXAMPLES
 from llm_planning.planners.llm_mcts.positions import StatePrior  # noqa: TC001 (a setting's type)
 from llm_planning.priors import ROLE
 from llm_planning.roles import RoleSettings
+from llm_planning.roles.seeing import See  # noqa: TC001 (a setting's type)
 from llm_planning.settings import EpisodeSettings
 
 ROLES = (interpretation.ROLE, positions.ROLE, ROLE)
@@ -36,9 +37,12 @@ class HomeSettings(RoleSettings, EpisodeSettings):
         cosine_scale: multiplies the similarities; by default 1 for `cosine` and 100 for
             `cosine-each`.
         examples: K, trajectories of similar instructions in the prompt of the policy.
+        see: what the policy is shown of what the agent sees: its `words`, its `picture`, or `both`.
+            The model must read images.
     """
 
     known_roles = ROLES
+    added = ("see",)
 
     interpretation: Literal["given", "asked"] = "given"
     prior: PolicyKind = "exact"
@@ -47,6 +51,7 @@ class HomeSettings(RoleSettings, EpisodeSettings):
     policy_samples: int = Field(cosine.SAMPLES, ge=1)
     cosine_scale: float | None = Field(None, gt=0.0, allow_inf_nan=False)
     examples: int = Field(EXAMPLES, ge=0, le=10)
+    see: See = "words"
 
 
 class PolicySettings(HomeSettings):

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from llm_planning.planners.tree_of_options.settings import Layout
     from llm_planning.planners.tree_of_options.states import OptionDomain
+    from llm_planning.roles.seeing import See
 
 NOW = "now"
 PREDICTED = "predicted after the option"
@@ -105,7 +106,13 @@ def order(blocks: Sequence[str], layout: Layout) -> tuple[tuple[str, ...], tuple
 
 
 def compose(
-    name: str, domain: OptionDomain[Any, Any], layout: Layout, *, moment: str, count: int = 1
+    name: str,
+    domain: OptionDomain[Any, Any],
+    layout: Layout,
+    *,
+    moment: str,
+    count: int = 1,
+    see: See = "words",
 ) -> Prompt:
     """Compiles the prompt of one role.
 
@@ -115,6 +122,7 @@ def compose(
         layout: the order of the blocks.
         moment: of the state: `NOW`, `PREDICTED` or `START`.
         count: the number of options to ask for, or the most.
+        see: what is shown of the state; a picture alone leaves out all of its words.
     """
     own = name.partition("-")[0]
     worded: Mapping[str, str] = getattr(domain, "wording", {})
@@ -124,6 +132,9 @@ def compose(
     if domain.about:
         sources.insert(0, "{% block game %}\n{{ about }}\n{%- endblock %}\n")
     said = frozenset(re.findall(r"{%-? *block (\w+)", "".join(sources)))
+    if see == "picture":
+        sources.append(_template("picture"))
+        said -= {"background"}
     blocks = [block for block in PAPER_ORDER[name] if block in said or block not in OPTIONAL]
     system, user = order(blocks, layout)
     constants = {

@@ -29,6 +29,7 @@ from llm_planning.planners.tree_of_options.prompts import (
     told_to_taught,
 )
 from llm_planning.planners.tree_of_options.rules import rules_of
+from llm_planning.planners.tree_of_options.settings import OptionSearchSettings
 from llm_planning.planners.tree_of_options.states import (
     Candidate,
     Feasibility,
@@ -37,6 +38,7 @@ from llm_planning.planners.tree_of_options.states import (
     PredictedState,
 )
 from llm_planning.roles import LlmRole, Oracle, missing_for_rules, usage_by_role
+from llm_planning.roles.seeing import looking, refuse_unseen
 from llm_planning.settings import SettingsError
 from llm_serving.request import Sampling
 
@@ -50,6 +52,8 @@ if TYPE_CHECKING:
     from llm_planning.planners.tree_of_options.settings import PromptSettings
     from llm_planning.planners.tree_of_options.states import OptionDomain, OptionState
     from llm_planning.roles import Engines, Errors, Role
+    from llm_planning.roles.seeing import See
+    from llm_serving.request import Image
 
 logger = logging.getLogger(__name__)
 
@@ -96,6 +100,7 @@ class OptionRoles(Generic[S, A]):
         self._engines = engines
         self.settings = settings
         self.seed = seed
+        self._see: See = settings.see if isinstance(settings, OptionSearchSettings) else "words"
         self._drawn = Sampling(temperature=PROPOSER_TEMPERATURE, seed=seed)
         self._rules = rules_of(domain, seed=seed)
         self.asked: Counter[str] = Counter()
@@ -233,6 +238,8 @@ class OptionRoles(Generic[S, A]):
         role = name.partition("-")[0]
         errors = self.errors_of(role)
         if errors is not None:
+            if role == "dynamics":
+                refuse_unseen(self._see, role)
             if role not in self._rules:
                 raise SettingsError(
                     f"roles={self.settings.roles}: this domain has no rules that answer {role!r}: "
@@ -244,11 +251,12 @@ class OptionRoles(Generic[S, A]):
                 self._oracles[role] = Oracle(role, self._rules[role], errors=errors, seed=self.seed)
             return self._counted(role, self._oracles[role])
         tell: Callable[[Any], Mapping[str, object]]
-        if self._is_taught(name, moment):
+        see, show = self._shown_to(name)
+        if see == "words" and self._is_taught(name, moment):
             prompt, tell = compose_taught(name, self.domain, count=count), told_to_taught
         else:
             layout = self.settings.layout
-            prompt = compose(name, self.domain, layout, moment=moment, count=count)
+            prompt = compose(name, self.domain, layout, moment=moment, count=count, see=see)
             tell = told
         asked: LlmRole[QuestionT, Any] = LlmRole(
             role,
@@ -257,8 +265,16 @@ class OptionRoles(Generic[S, A]):
             engine=self._engines.of(role),
             sampling=sampling,
             tell=tell,
+            show=show,
         )
         return self._counted(role, asked.read(read))
+
+    def _shown_to(self, name: str) -> tuple[See, Callable[[Any], tuple[Image, ...]]]:
+        """What a role is shown of τ_t's state, and its pictures: only the world model looks."""
+        if name != "dynamics":
+            return "words", lambda _: ()
+        look = looking(self.domain, self._see)
+        return self._see, lambda question: look(question.tau.state)
 
     def _counted(self, role: str, ask: Role[QuestionT, AnswerT]) -> Role[QuestionT, AnswerT]:
         async def counted(question: QuestionT, /) -> AnswerT:

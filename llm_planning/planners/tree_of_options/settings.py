@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from pydantic import Field
 
 from llm_planning.roles import RoleSettings
+from llm_planning.roles.seeing import See  # noqa: TC001 (a setting's type)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,7 +93,11 @@ class OptionSearchSettings(ExecutionSettings):
             sum of its discounts.
         first_play: Q of an unvisited edge in the selection rule: `zero`, as in the equations, or
             the edge's own `reward`.
+        see: what the world model (`dynamics`) is shown of a state: its `words`, its `picture`, or
+            `both`. The model must read images, and the domain draw its states.
     """
+
+    added = ("see",)
 
     k: int = Field(3, ge=1, le=8)
     iterations: int = Field(10, ge=1, validation_alias="iter")
@@ -104,6 +109,7 @@ class OptionSearchSettings(ExecutionSettings):
     penalty_weight: float = Field(-1.0, allow_inf_nan=False)
     return_: Literal["sum", "mean"] = Field("sum", validation_alias="return")
     first_play: Literal["zero", "reward"] = "zero"
+    see: See = "words"
 
 
 class FeasibleSearchSettings(OptionSearchSettings):

@@ -18,9 +18,9 @@ after its `patience`.
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llm_planning.environments.minecraft.controller import (
     LABEL,
@@ -50,13 +50,12 @@ from llm_planning.planners.xenon.prompts import GREEDY, Description, Interventio
 from llm_planning.planners.xenon.role_rules import ESCAPE, INTERVENTION, answered_by_rules
 from llm_planning.planners.xenon.roles import StuckQuestion
 from llm_planning.planners.xenon.saved import Saved
-from llm_planning.planners.xenon.settings import FIRST, TRUTH
-from llm_planning.roles import LlmRole
-from llm_serving.answers import constraint_of, parse
-from llm_serving.request import Request
+from llm_planning.planners.xenon.settings import FIRST, TRUTH, RepromptingSettings
+from llm_planning.roles import Errors, LlmRole
+from llm_planning.roles.seeing import refuse_unseen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from llm_planning.outcome import Outcome
     from llm_planning.planners.xenon.action_policies import ActionPolicy, Asking
@@ -64,6 +63,7 @@ if TYPE_CHECKING:
     from llm_planning.planners.xenon.roles import Decide, Roles
     from llm_planning.planners.xenon.settings import ControllerSettings, PlanningSettings
     from llm_planning.roles import Engines, Role
+    from llm_planning.roles.seeing import See
     from llm_planning.specs import Problem
     from llm_serving.engine import Engine
     from llm_serving.request import Image
@@ -71,33 +71,33 @@ if TYPE_CHECKING:
 PLANNING_TASKS = GOALS_67
 """The long-horizon benchmark (Table 10)."""
 
-ObservationT = TypeVar("ObservationT")
+Caption: TypeAlias = "Callable[[], Awaitable[str]]"
+"""Says in words what a controller sees at this moment."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reprompter(Generic[ObservationT]):
-    """Finds a temporary task for a controller.
+def caption_of(world: SimulatedWorld, engines: Engines, *, see: See) -> Caption:
+    """Says in words what a controller sees (Figure 17, first step).
 
-    Attributes:
-        caption: describes in words what the controller sees (Figure 17, first step).
-        decide: decides from the description (Figure 17, second step).
+    Args:
+        world: of the controller.
+        engines: the one that answers `caption` reads images, unless only words are shown.
+        see: `words` takes the world's own sentence, `picture` what a vision model says of its
+            picture, and `both` one after the other.
     """
 
-    caption: Role[ObservationT, str]
-    decide: Decide
+    async def words() -> str:
+        return world.view()
 
-    async def consider(self, observation: ObservationT, *, task: str, goal_item: str) -> str | None:
-        """Asks both questions.
+    async def picture() -> str:
+        return await described(world.draw())
 
-        Args:
-            observation: what the controller sees.
-            task: the controller's present prompt.
-            goal_item: the item that the controller is to obtain.
+    async def both() -> str:
+        return f"{world.view()} {await picture()}"
 
-        Returns:
-            The task to do first; None if the controller is to go on.
-        """
-        return await self.decide(StuckQuestion(await self.caption(observation), task, goal_item))
+    if see == "words":
+        return words
+    described = image_caption(engines.of("caption"))
+    return picture if see == "picture" else both
 
 
 def image_caption(engine: Engine) -> Role[Image, str]:
@@ -107,21 +107,16 @@ def image_caption(engine: Engine) -> Role[Image, str]:
         engine: of a model that reads images; asking it raises `TooManyImagesError` if its
             configuration allows none.
     """
-    constraint = constraint_of(Description)
-
-    async def caption(observation: Image, /) -> str:
-        system, user = compose("caption").messages({})
-        completion = await engine.generate(
-            Request(
-                prompt=(system, replace(user, images=(observation,))),
-                sampling=GREEDY,
-                constraint=constraint,
-                role="caption",
-            )
-        )
-        return parse(Description, completion.text).description
-
-    return caption
+    role: LlmRole[Image, Description] = LlmRole(
+        "caption",
+        prompt=compose("caption"),
+        answer=Description,
+        engine=engine,
+        sampling=GREEDY,
+        tell=lambda _: {},
+        show=lambda image: (image,),
+    )
+    return role.read(lambda _, answer: answer.description)
 
 
 def llm_decision(engines: Engines) -> Decide:
@@ -141,28 +136,13 @@ def _other_task(_: StuckQuestion, answer: Intervention) -> str | None:
     return answer.task.strip() or None if answer.need_intervention else None
 
 
-async def text_caption(observation: str, /) -> str:
-    """Returns the description that a world gives of itself, on one line."""
-    return " ".join(observation.split())
-
-
-def image_reprompter(engines: Engines) -> Reprompter[Image]:
-    """Returns CRe for a controller that sees pictures, which a vision model describes."""
-    return Reprompter(image_caption(engines.of("caption")), llm_decision(engines))
-
-
-def text_reprompter(engines: Engines) -> Reprompter[str]:
-    """Returns CRe for a controller whose world describes itself in words."""
-    return Reprompter(text_caption, llm_decision(engines))
-
-
 def successes_taken_over(asking: Asking[Roles]) -> SuccessOnly:
     """Makes the policy that reuses the successes of a saved FAM, not its failures (Table 17)."""
     asking.memory.restore({**asking.memory.to_json(), "failures": {}})
     return SuccessOnly(asking)
 
 
-def reprompting(world: SimulatedWorld, reprompter: Reprompter[str]) -> Reprompt:
+def reprompting(world: SimulatedWorld, caption: Caption, decide: Decide) -> Reprompt:
     """Returns a check that gives a controller another task while it is stuck (CRe).
 
     A freed controller goes on with the subgoal. Otherwise the check is repeated after each interval
@@ -170,26 +150,22 @@ def reprompting(world: SimulatedWorld, reprompter: Reprompter[str]) -> Reprompt:
 
     Args:
         world: the controller's world; it has a patience.
-        reprompter: finds a temporary task.
+        caption: says in words what the controller sees.
+        decide: finds a temporary task from that (Figure 17, second step).
     """
 
     async def reprompt(action: str, item: str) -> bool:
         stalled = world.stalled
-        if stalled and await reprompter.consider(
-            world.view(), task=f"{action} {item}", goal_item=item
-        ):
+        if stalled and await decide(StuckQuestion(await caption(), f"{action} {item}", item)):
             world.rescue()
         return stalled
 
     return reprompt
 
 
-async def _always_intervene(_: StuckQuestion, /) -> str:
+async def always_intervene(_: StuckQuestion, /) -> str:
+    """CRe that is always right: it is only asked about a controller that is stuck."""
     return ESCAPE
-
-
-ALWAYS = Reprompter(text_caption, _always_intervene)
-"""CRe that is always right: it is only asked about a controller that is stuck."""
 
 
 async def plan_and_act(
@@ -219,10 +195,15 @@ async def plan_and_act(
     text = TextWorld(game_rules())
     world = _simulated(text, problem.task, settings, seed, patience=patience)
     asking = prior_asking(settings, text, engines, seed=seed)
-    reprompter = text_reprompter(engines) if settings.prior == "model" else ALWAYS
     stuck = answered_by_rules(settings, engines, {"intervene": INTERVENTION}, seed=seed)
-    if "intervene" in stuck.roles:
-        reprompter = Reprompter(text_caption, stuck.roles["intervene"])
+    decide = stuck.roles.get("intervene") or llm_decision(engines)
+    see = settings.see if isinstance(settings, RepromptingSettings) else "words"
+    if settings.prior != "model":
+        decide = always_intervene
+    for role in ("caption", "intervene"):
+        if settings.prior != "model" or isinstance(settings.assignment.of(role), Errors):
+            refuse_unseen(see, role)
+    caption = caption_of(world, engines, see=see)
     believed = await _believed(settings, asking, text, problem.task)
     outcome = await play(
         problem.task,
@@ -230,7 +211,7 @@ async def plan_and_act(
         book=text.book,
         knowledge=believed,
         actions=actions(asking),
-        reprompt=None if patience is None else reprompting(world, reprompter),
+        reprompt=None if patience is None else reprompting(world, caption, decide),
         until=world.horizon,
         judged_by=LABEL,
         settings=settings,
@@ -244,7 +225,7 @@ async def plan_and_act(
 async def plan_with_true_actions(
     problem: Problem[Any],
     *,
-    engines: Engines,  # noqa: ARG001 - it asks no model
+    engines: Engines,
     settings: ControllerSettings,
     seed: int,
 ) -> Outcome:
@@ -260,7 +241,7 @@ async def plan_with_true_actions(
         world,
         book=text.book,
         actions=TrueActions(text.book),
-        reprompt=reprompting(world, ALWAYS),
+        reprompt=reprompting(world, caption_of(world, engines, see="words"), always_intervene),
         until=world.horizon,
         judged_by=LABEL,
         settings=settings,

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field, model_validator
 
 from llm_planning.environments.minecraft.perturbation import Pool  # noqa: TC001 (pydantic)
 from llm_planning.environments.minecraft.text_world import action_set
 from llm_planning.roles import ROLE_SETTINGS, RoleSettings
+from llm_planning.roles.seeing import See  # noqa: TC001 (a setting's type)
 from llm_planning.settings import Settings
 
-ROLES = ("predict", "correct", "choose", "analyse", "rank", "intervene", "tool", "action")
+ROLES = (
+    *("predict", "correct", "choose", "analyse", "rank"),
+    *("caption", "intervene"),
+    *("tool", "action"),
+)
 """The roles that one of XENON's planners asks; the last two in the kitchen."""
 
 Prior: TypeAlias = Literal["model", "table12"]
@@ -28,7 +33,7 @@ class AskedSettings(RoleSettings):
     """
 
     known_roles = ROLES
-    added = ROLE_SETTINGS
+    added: ClassVar[tuple[str, ...]] = ROLE_SETTINGS
 
     @model_validator(mode="after")
     def _one_says_who_answers(self) -> AskedSettings:
@@ -143,6 +148,19 @@ class PlanningSettings(AskedSettings, ControllerSettings):
     x0: int = Field(2, ge=1)
     k: int = Field(3, ge=1, validation_alias="K")
     most: int = Field(300, ge=1)
+
+
+class RepromptingSettings(PlanningSettings):
+    """Settings of XENON for a given goal, with context-aware reprompting (CRe).
+
+    Attributes:
+        see: what CRe looks at: the `words` in which the controller's world describes itself, its
+            `picture`, which the role `caption` describes (Figure 17), or `both`.
+    """
+
+    added = (*ROLE_SETTINGS, "see")
+
+    see: See = "words"
 
 
 class SelectionSettings(Settings):

@@ -23,6 +23,7 @@ from llm_planning.planners.xenon.settings import (
     LearningSettings,
     MemorySettings,
     PlanningSettings,
+    RepromptingSettings,
     UcbSettings,
     XenonCookingSettings,
 )
@@ -200,8 +201,10 @@ SPECS: tuple[PlannerSpec, ...] = (
     _GOAL_PLANNER(
         name="plan-xenon",
         summary="one goal by XENON's step-by-step planning, on a simulated controller",
+        settings=RepromptingSettings,
         run=partial(_PLAN, patience=PATIENCE),
-        roles=("predict", "choose", "intervene"),
+        roles=("predict", "choose", "intervene", "caption"),
+        free_text=("caption",),
     ),
     _GOAL_PLANNER(
         name="plan-xenon-no-cre",

@@ -1,0 +1,52 @@
+"""What a role is shown of a state: its words, its picture, or both.
+
+The setting `see` says it. A domain that draws its states (`Domain.draw`) can be shown to a model
+that reads images.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from llm_planning.settings import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from llm_serving.request import Image
+
+See: TypeAlias = Literal["words", "picture", "both"]
+
+
+def looking(domain: object, see: See) -> Callable[[Any], tuple[Image, ...]]:
+    """Maps states of a domain to the pictures that a role is shown of them.
+
+    Args:
+        domain: draws its states, unless only words are shown.
+        see: what is shown.
+
+    Raises:
+        SettingsError: the domain cannot draw.
+    """
+    if see == "words":
+        return lambda _: ()
+    draw = getattr(domain, "draw", None)
+    if draw is None:
+        raise SettingsError(
+            f"setting see={see} needs a domain that draws its states (`draw`); this one does not: "
+            "write see=words, or add it (docs/extending.md)"
+        )
+    return lambda state: (draw(state),)
+
+
+def refuse_unseen(see: See, role: str) -> None:
+    """Makes sure that nothing is shown where no model looks.
+
+    Raises:
+        SettingsError: a picture would be shown.
+    """
+    if see != "words":
+        raise SettingsError(
+            f"setting see={see} is not possible here: no model answers {role!r}, and only a model "
+            "reads pictures; let one answer it, or write see=words"
+        )
