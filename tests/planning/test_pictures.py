@@ -2,16 +2,20 @@
 
 import io
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 
 import pytest
 from PIL import Image as Pillow
+from PIL import ImageChops, ImageStat
 
-from llm_planning.domain import DomainError
+from llm_planning.domain import DomainError, settled
 from llm_planning.environments.household.domain import HOUSEHOLD, HouseholdSettings
 from llm_planning.environments.minecraft.domain import Minecraft
 from llm_planning.environments.minecraft.vocabulary import BLOCKS, ENTITIES, ITEMS
 from llm_planning.pictures import Canvas, fitted, text_width
+
+DOCS = Path(__file__).parents[2] / "docs" / "images"
 
 
 def pixels(picture):
@@ -210,3 +214,25 @@ def test_what_is_drawn_is_where_it_was_put():
     picture = pixels(canvas.image())
     assert picture.getpixel((10, 20)) == picture.getpixel((39, 59)) == (255, 0, 0)
     assert picture.getpixel((9, 20)) == picture.getpixel((40, 59)) == (0, 0, 0)
+
+
+# Documentation ------------------------------------------------------------------------------------
+
+KNOWN = home(**{"class": "novel-comp-2", "sight": "full"})
+SHOWN = {"minecraft-state": (Minecraft(task="craft-a-compass"), 9), "household-state": (KNOWN, 5)}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+async def test_the_pictures_in_the_docs_are_drawn_as_today(name):
+    """After some of the actions that rules advise. A newer font may move a letter a little.
+
+    Whoever changes a picture writes `drawn.data` to the file, and looks at it.
+    """
+    world, actions = SHOWN[name]
+    rng, state = Random(0), world.start(0)
+    for _ in range(actions):
+        state = world.step(state, (await settled(world.advise(state)))[0], rng).state
+    drawn = world.draw(state, size=448)
+    there = Pillow.open(DOCS / f"{name}.png").convert("RGB")
+    different = ImageStat.Stat(ImageChops.difference(there, pixels(drawn))).mean
+    assert max(different) < 1.0

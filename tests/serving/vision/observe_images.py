@@ -9,6 +9,7 @@ import json
 import tempfile
 from pathlib import Path
 
+import observe_roles
 import torch
 from PIL import Image as Pillow
 from pydantic import BaseModel, Field
@@ -16,13 +17,15 @@ from tiny_qwen_vl import END_OF_TURN, IMAGE, build
 from transformers import AutoProcessor
 
 from llm_serving.answers import constraint_of, parse
+from llm_serving.cache import CachedEngine
 from llm_serving.config import EngineConfig
 from llm_serving.errors import ServingError
 from llm_serving.request import Image, Message, Request, Sampling
+from llm_serving.response_store import ResponseCache
 from llm_serving.scoring import tail_scores, trie_scores
 from llm_serving.vllm_engine import VllmEngine
 
-CONTEXT = 1024
+CONTEXT = 8192
 IMAGES = 2
 SYSTEM = "You are playing a game and see a room in a picture. " * 6
 QUESTION = "What do you do next?"
@@ -174,6 +177,26 @@ class Observer:
             "other_prompt_tokens": other.prompt_tokens,
         }
 
+    async def response_cache(self):
+        """Which of three questions, of which two show the same picture, are answered anew."""
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            ResponseCache(Path(folder) / "c.sqlite") as kept,
+        ):
+            engine = CachedEngine(self.engine, kept)
+            asked = [Request(prompt=ask(one)) for one in (WIDE, WIDE, OTHER_WIDE)]
+            usages = [(await engine.generate(one)).usage for one in asked]
+        return [one.replayed for one in usages]
+
+    async def roles(self):
+        """What planners' roles say of pictures that domains draw."""
+        return {
+            "world model": await observe_roles.world_model(self.engine),
+            "policy": await observe_roles.policy(self.engine),
+            "captions": await observe_roles.captions(self.engine),
+            "episode": await observe_roles.episode(self.engine),
+        }
+
     async def together(self):
         """Greedy answers of prompts in one batch, and of each alone."""
         prompts = [ask(WIDE), ask(OTHER_WIDE), ask(), ask(SMALL, WIDE)]
@@ -256,6 +279,8 @@ async def observe(engine, model, folder):
         observer.both_ways,
         observer.block_offsets,
         observer.prefix_cache,
+        observer.response_cache,
+        observer.roles,
         observer.together,
         observer.constrained,
         observer.refusals,

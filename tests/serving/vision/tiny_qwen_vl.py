@@ -81,7 +81,7 @@ def make_model(tokenizer):
             "num_hidden_layers": 2,
             "num_attention_heads": 2,
             "num_key_value_heads": 1,
-            "max_position_embeddings": 4096,
+            "max_position_embeddings": 8192,
             "rope_parameters": {
                 "rope_type": "default",
                 "rope_theta": 10_000.0,

@@ -1,0 +1,82 @@
+"""Asks planners' roles about drawn states, with the tiny Qwen2.5-VL behind them."""
+
+from random import Random
+
+from llm_planning.environments.household.domain import HOUSEHOLD, HouseholdSettings
+from llm_planning.environments.minecraft.controller import SimulatedWorld
+from llm_planning.environments.minecraft.domain import Minecraft
+from llm_planning.environments.minecraft.option_language import Option
+from llm_planning.environments.minecraft.rulebook import game_rules
+from llm_planning.environments.minecraft.state import Change
+from llm_planning.environments.minecraft.text_world import TextWorld
+from llm_planning.planners.any_domain.roles import ActWording, Situation
+from llm_planning.planners.llm_mcts.specs import SPECS as LLM_MCTS
+from llm_planning.planners.tree_of_options.roles import OptionRoles
+from llm_planning.planners.tree_of_options.settings import OptionSearchSettings
+from llm_planning.planners.tree_of_options.states import OptionQuestion, OptionState
+from llm_planning.planners.xenon.goal_planning import image_caption
+from llm_planning.roles import Engines
+from llm_planning.specs import Problem
+
+HELD = ({}, {"oak_log": 3}, {"cobblestone": 64}, {"iron_ingot": 9, "stick": 2}, {"diamond": 1})
+WAYS = ("words", "picture", "both")
+
+
+async def world_model(engine):
+    """ToO's world model: what it is told, and what it says, of states that differ in what is held.
+
+    With a picture alone, the texts of all questions are the same.
+    """
+    world = Minecraft()
+    start = world.start(0)
+    states = [start.apply(Change(gained=held)) for held in HELD]
+    said = {}
+    for see in WAYS:
+        roles = OptionRoles(world, Engines(engine), OptionSearchSettings(see=see), seed=0)
+        ask = roles.dynamics()
+        option = Option("craft", 4, "stick")
+        questions = [OptionQuestion(OptionState(world.goal, state), option) for state in states]
+        said[see] = [repr((await ask(question)).state) for question in questions]
+    return said
+
+
+async def policy(engine):
+    """π of an actor at home, in places that look different, by what the actor is shown."""
+    world = HOUSEHOLD.open("rearrange", HouseholdSettings.read({}))
+    rng, state, states = Random(0), world.start(0), []
+    for _ in range(4):
+        states.append(state)
+        state = world.step(state, rng.choice(world.actions(state)), rng).state
+    choices = ("walk to the fridge", "open the fridge")
+    likelihoods = {}
+    for see in WAYS:
+        wording = ActWording(world, see=see)
+        asked = [Situation((), "You are at home.", choices, state=one) for one in states]
+        prompts = [wording.action(one, dashes=3) for one in asked]
+        likelihoods[see] = [list((await engine.score(one, choices)).logprobs) for one in prompts]
+    return likelihoods
+
+
+async def captions(engine):
+    """What CRe is told of a controller that is free, and of one that is stuck."""
+    world = SimulatedWorld(TextWorld(game_rules()), profile="minerl", seed=0, horizon=3600)
+    ask = image_caption(engine)
+    free = await ask(world.draw())
+    world.stalled = True
+    return {"free": free, "stuck": await ask(world.draw()), "stuck again": await ask(world.draw())}
+
+
+async def episode(engine):
+    """A whole episode of LLM-MCTS's policy that sees words and a picture before each action."""
+    spec = next(one for one in LLM_MCTS if one.name == "llm-mcts-policy")
+    outcome = await spec.run(
+        Problem(
+            domain="household",
+            task="rearrange",
+            world=HOUSEHOLD.open("rearrange", HouseholdSettings.read({})),
+        ),
+        engines=Engines(engine),
+        settings=spec.settings.read({"see": "both", "moves": 2, "examples": 0}),
+        seed=0,
+    )
+    return {"moves": len(outcome.plan)}
