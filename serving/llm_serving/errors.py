@@ -37,8 +37,9 @@ class TooManyImagesError(ServingError):
     def __init__(self, *, images: int, allowed: int) -> None:
         self.images = images
         self.allowed = allowed
+        held = "1 image" if images == 1 else f"{images} images"
         super().__init__(
-            f"the prompt holds {images} images, but the model's configuration allows {allowed}: "
+            f"the prompt holds {held}, but the model's configuration allows {allowed}: "
             "send fewer, or raise `images_per_prompt` if the model reads images"
         )
 

@@ -112,6 +112,9 @@ class _Reader:
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark
             where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
+            # libyaml's scanner runs ahead of the events, and has a limit of its own.
+            if "nesting depth" in str(error.problem):
+                raise self._error(f"is nested more than {_DEEPEST} deep{where}") from error
             raise self._error(f"is not YAML: {error.problem}{where}") from error
 
     def _value(self, event: yaml.Event, *, depth: int) -> Json:

@@ -74,7 +74,7 @@ class Situation:
         now: what the agent sees; empty if it sees nothing at present.
         actions: the possible actions as they are written, at least one.
         thought: about this decision; empty for none.
-        state: what is seen now. Rules read it; no prompt shows it.
+        state: what is seen now. Rules read it, and a domain draws it; no prompt tells it in words.
     """
 
     past: tuple[Turn, ...]
