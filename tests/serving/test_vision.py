@@ -6,6 +6,7 @@ its questions once and prints what it saw (`vision/observe_images.py`); each tes
 """
 
 import importlib.util
+import itertools
 import json
 import os
 import subprocess
@@ -148,3 +149,35 @@ def test_a_prompt_that_its_image_makes_too_long_is_refused_with_its_real_length(
 def test_a_closed_engine_fails_its_callers(observed, caller):
     """Tested here, where an engine of its own is open already: loading another takes seconds."""
     assert observed["closing"][caller]["type"] == "EngineStoppedError"
+
+
+# Pictures that domains draw -----------------------------------------------------------------------
+
+
+def test_the_response_cache_tells_images_apart(observed):
+    assert observed["response_cache"] == [0, 1, 0]
+
+
+@pytest.mark.parametrize("see", ["picture", "both"])
+def test_the_policy_of_a_home_follows_what_its_picture_shows(observed, see):
+    """The texts of the questions are the same; only with words alone so are the answers."""
+    policy = observed["roles"]["policy"]
+    assert all(one == near(policy["words"][0]) for one in policy["words"])
+    for one, other in itertools.combinations(policy[see], 2):
+        assert one != near(other)
+
+
+def test_the_world_model_follows_what_its_picture_shows(observed):
+    """With a picture alone, the texts of all questions are the same."""
+    said = observed["roles"]["world model"]
+    assert set(said) == {"words", "picture", "both"}
+    assert len(set(said["picture"])) > 1
+
+
+def test_a_stuck_controller_is_described_by_its_picture(observed):
+    captions = observed["roles"]["captions"]
+    assert captions["stuck"] == captions["stuck again"] != captions["free"]
+
+
+def test_an_episode_is_planned_from_words_and_pictures(observed):
+    assert observed["roles"]["episode"] == {"moves": 2}

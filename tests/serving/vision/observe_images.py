@@ -179,13 +179,12 @@ class Observer:
 
     async def response_cache(self):
         """Which of three questions, of which two show the same picture, are answered anew."""
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            ResponseCache(Path(folder) / "c.sqlite") as kept,
-        ):
-            engine = CachedEngine(self.engine, kept)
+        with tempfile.TemporaryDirectory() as folder:
+            cache = ResponseCache(Path(folder) / "responses.sqlite")
+            engine = CachedEngine(self.engine, cache)
             asked = [Request(prompt=ask(one)) for one in (WIDE, WIDE, OTHER_WIDE)]
             usages = [(await engine.generate(one)).usage for one in asked]
+            cache.close()
         return [one.replayed for one in usages]
 
     async def roles(self):
