@@ -26,6 +26,7 @@ A published file, with every key (see `PublishedTable` for what each means):
       - {each: {planner: [too], settings.k: all}}          # a row for every combination
     compare:
       - {column: calls, first: {planner: too}, second: {planner: tot-mcts}, published: 132}
+      - {column: score, first: {planner: too}, second: {planner: tot-mcts}, unit: seed}
     setup:
       - {label: branching factor k, field: settings.k, paper: 3}
     plot: {kind: points, x: calls, y: score, colour: planner, marker: settings.k}
@@ -270,6 +271,9 @@ class Comparison(Part):
         column: the key of the compared column.
         first: field -> value of the minuend's runs.
         second: field -> value of the subtrahend's runs; the same fields.
+        unit: the field whose values are independent draws, such as `seed` where all tasks of a seed
+            share one oracle. Its values are then what the interval counts, and not their pairs.
+            None if every pair is a draw of its own.
         label: what is compared; if left out, it is made from the values of both sides.
         published: the difference as printed; None if the paper prints none.
     """
@@ -278,6 +282,7 @@ class Comparison(Part):
     label: str | None = None
     first: dict[TrialField, Scalar]
     second: dict[TrialField, Scalar]
+    unit: TrialField | None = None
     published: Text | None = None
 
     @field_validator("first", "second")
@@ -289,6 +294,8 @@ class Comparison(Part):
     def _same_fields(self) -> Comparison:
         if not self.first or set(self.first) != set(self.second):
             raise ValueError("first and second must name the same fields")
+        if self.unit in self.first:
+            raise ValueError(f"unit={self.unit} is compared; name a field that pairs share")
         return self
 
 
