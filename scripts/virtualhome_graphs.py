@@ -41,8 +41,9 @@ def main() -> int:
             if found.refusal:
                 print(f"{path.name}, {name}: {found.refusal}", file=sys.stderr)
     print(
-        f"{counts['graphs']} graphs, {counts['tasks']} tasks: the executor took {counts['taken']:,} "
-        f"of {counts['actions']:,} actions, and {counts['reached']:,} goals hold in its graph"
+        f"{counts['graphs']} graphs, {counts['tasks']:,} tasks: the executor took "
+        f"{counts['taken']:,} of {counts['actions']:,} actions, and {counts['reached']:,} goals "
+        "hold in its graph"
     )
     return int(counts["taken"] < counts["actions"] or counts["reached"] < counts["tasks"])
 
