@@ -342,6 +342,7 @@ class Plot(Part):
         shade: the field whose larger values make a colour darker.
         marker: the field that chooses the shape of marks.
         size: the field whose larger values make marks larger.
+        beside: the field whose value is written beside each mark.
         panels: the pictures side by side that curves are drawn in.
     """
 
@@ -352,6 +353,7 @@ class Plot(Part):
     shade: str | None = None
     marker: str | None = None
     size: str | None = None
+    beside: TrialField | None = None
     panels: Annotated[tuple[Panel, ...], BeforeValidator(as_tuple), Field(min_length=1)] = (
         Panel(),
     )
@@ -364,7 +366,7 @@ class Plot(Part):
         elif self.x is None or self.y is None:
             raise ValueError(f"{self.kind} need x and y")
         if self.kind == "curves":
-            if self.model_fields_set & {"shade", "marker", "size"}:
+            if self.model_fields_set & {"shade", "marker", "size", "beside"}:
                 raise ValueError("curves take a colour and no other marks")
         elif "panels" in self.model_fields_set:
             raise ValueError("panels are for curves")
