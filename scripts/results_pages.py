@@ -117,6 +117,17 @@ class Source:
         """
         return self.cell(row, column).partition(" ")[0]
 
+    def difference(self, label: str) -> str:
+        """A difference with its interval, in points.
+
+        Raises:
+            PageError: the table has no such difference.
+        """
+        by_label = {row[0]: row[-1] for row in self.differences}
+        if label not in by_label:
+            raise PageError(f"no difference {label!r} in: {self.source}")
+        return by_label[label].partition(" (")[0].replace("%", "")
+
 
 @cache
 def exported(*names: str, paper: str, table: str) -> Source:

@@ -30,6 +30,7 @@ A published file, with every key (see `PublishedTable` for what each means):
     setup:
       - {label: branching factor k, field: settings.k, paper: 3}
     plot: {kind: points, x: calls, y: score, colour: planner, marker: settings.k}
+    plot: {kind: lines, x: calls, y: score, colour: planner, beside: settings.k}
     plot: {kind: curves, x: steps, y: EGA, panels: [{title: A, where: {seed: 1}, columns: [c]}]}
     notes: ["..."]
 

@@ -67,6 +67,18 @@ def test_figures_that_a_table_lacks_are_errors(row, column):
         table.cell(row, column)
 
 
+def test_a_difference_is_told_in_points():
+    table = results_pages.Source(
+        source="Made up.",
+        heads=[""],
+        rows=[],
+        differences=[["", "first − second"], ["SR: a − b", "16.5% [3.2%, 29%] (20 seeds)"]],
+    )
+    assert table.difference("SR: a − b") == "16.5 [3.2, 29]"
+    with pytest.raises(results_pages.PageError, match="no difference 'SR: b' in: Made up"):
+        table.difference("SR: b")
+
+
 def test_check_names_what_differs(tmp_path, monkeypatch, capsys):
     templates = tmp_path / "templates"
     (templates / "deep").mkdir(parents=True)
