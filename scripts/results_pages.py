@@ -26,6 +26,8 @@ import csv
 import sys
 from dataclasses import dataclass, replace
 from functools import cache
+from importlib.resources import files
+from math import log2
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from llm_planning.experiments.paper_report import PaperReport
-    from llm_planning.experiments.runs import Runs
+    from llm_planning.experiments.runs import RunRecord, Runs
     from llm_planning.experiments.statistics import Estimate
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
@@ -114,6 +116,17 @@ class Source:
             PageError: the table has no such row or column.
         """
         return self.cell(row, column).partition(" ")[0]
+
+    def difference(self, label: str) -> str:
+        """A difference with its interval, in points.
+
+        Raises:
+            PageError: the table has no such difference.
+        """
+        by_label = {row[0]: row[-1] for row in self.differences}
+        if label not in by_label:
+            raise PageError(f"no difference {label!r} in: {self.source}")
+        return by_label[label].partition(" (")[0].replace("%", "")
 
 
 @cache
@@ -234,7 +247,31 @@ def read_runs(*paths: Path) -> Runs:
     """The runs of exports. A metric that some of them have is nothing in the others."""
     records = [record for path in paths for record in read_export(path)]
     metrics = {field for record in records for field in record if field.startswith("metrics.")}
-    return runs_of({**dict.fromkeys(metrics), **record} for record in records)
+    return with_travel(runs_of({**dict.fromkeys(metrics), **record} for record in records))
+
+
+BITS = "metrics.description_bits"
+"""The metric of description length; journeys do not say it."""
+
+
+def with_travel(runs: Runs) -> Runs:
+    """The runs, with the description length of the journeys of L-Policy and L-Model.
+
+    L-Policy has the next city for every pair of n cities, n² log2(n) bits. L-Model has the list of
+    flights, log2(n) bits for each; the paper has O(n) flights (Section 4.1).
+    """
+    folder = files("llm_planning") / "environments" / "travel" / "flights"
+    cities, flights = (
+        len((folder / f"{name}.csv").read_text("utf-8").splitlines()) - 1  # the first line is heads
+        for name in ("cities", "direct_flights")
+    )
+    bits = {"l-policy": cities**2 * log2(cities), "l-model": flights * log2(cities)}
+
+    def told(one: RunRecord) -> RunRecord:
+        known = one["domain"] == "travel" and one["planner"] in bits
+        return {**one, BITS: bits[one["planner"]]} if known else one
+
+    return replace(runs, done=tuple(map(told, runs.done)))
 
 
 def pages() -> Mapping[Path, str]:

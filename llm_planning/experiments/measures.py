@@ -17,6 +17,7 @@ from llm_planning.experiments.statistics import (
     mean_of_groups,
     median,
     odds_ratio,
+    paired_by_unit,
     paired_difference,
     paired_proportions,
     proportion,
@@ -70,11 +71,13 @@ class Difference:
     """First minus second, over pairs of runs that are otherwise alike.
 
     Attributes:
-        estimate: of the difference; `n` counts pairs.
+        estimate: of the difference.
+        counted: what `n` of the estimate counts: `pair`, or the field whose values are the units.
         alone: finished runs without a partner.
     """
 
     estimate: Estimate
+    counted: str
     alone: int
 
 
@@ -116,6 +119,8 @@ def measure(runs: Runs, what: Measure, *, beside: Runs | None = None) -> Measure
 def compare(runs: Runs, what: Measure, comparison: Comparison) -> Difference:
     """Measures a difference, paired by task, seed and all other fields that both sides have.
 
+    The interval counts pairs, or the units of the comparison.
+
     Settings of only one side's planner are ignored in pairing. There are no pairs while one side
     has no finished run with a value.
 
@@ -126,7 +131,8 @@ def compare(runs: Runs, what: Measure, comparison: Comparison) -> Difference:
 
     Raises:
         UnknownFieldError: no run has the field.
-        MeasureError: two runs of one side differ only in fields that are ignored in pairing.
+        MeasureError: two runs of one side differ only in fields that are ignored in pairing, or
+            the sides do not share the unit.
     """
     sides = [
         _valued(runs.select({field: (value,) for field, value in side.items()}), what)
@@ -134,20 +140,40 @@ def compare(runs: Runs, what: Measure, comparison: Comparison) -> Difference:
     ]
     if not all(sides):
         # The fields that an empty side will share with the other are not known yet.
-        none = paired_proportions([]) if what.is_share else paired_difference([])
-        return Difference(estimate=none, alone=sum(map(len, sides)))
+        return _difference({}, [], what, comparison, alone=sum(map(len, sides)))
     first, second = (
         {field for record, _ in side for field in record if is_trial_field(field)} for side in sides
     )
     of_one = {field for field in first ^ second if field.startswith("settings.")}
     fields = sorted((first | second) - of_one - set(comparison.first))
+    if comparison.unit is not None and comparison.unit not in fields:
+        raise MeasureError(f"unit={comparison.unit} is no field of both sides; name one, as seed")
     minuends, subtrahends = (_by_pair(side, fields) for side in sides)
-    pairs = [(minuends[key], subtrahends[key]) for key in minuends if key in subtrahends]
-    if what.is_share:
-        estimate = paired_proportions([(bool(one), bool(other)) for one, other in pairs])
+    pairs = {key: (minuends[key], subtrahends[key]) for key in minuends if key in subtrahends}
+    alone = len(minuends) + len(subtrahends) - 2 * len(pairs)
+    return _difference(pairs, fields, what, comparison, alone=alone)
+
+
+def _difference(
+    pairs: Mapping[tuple[Hashable, ...], tuple[float, float]],
+    fields: list[str],
+    what: Measure,
+    comparison: Comparison,
+    *,
+    alone: int,
+) -> Difference:
+    """The difference over pairs, whose keys are their values of `fields`."""
+    if comparison.unit is not None:
+        units: defaultdict[Hashable, list[tuple[float, float]]] = defaultdict(list)
+        for key, pair in pairs.items():
+            units[dict(zip(fields, key, strict=True)).get(comparison.unit)].append(pair)
+        estimate = paired_by_unit(list(units.values()))
+    elif what.is_share:
+        truths = [(bool(one), bool(other)) for one, other in pairs.values()]
+        estimate = paired_proportions(truths)
     else:
-        estimate = paired_difference(pairs)
-    return Difference(estimate=estimate, alone=len(minuends) + len(subtrahends) - 2 * len(pairs))
+        estimate = paired_difference(list(pairs.values()))
+    return Difference(estimate=estimate, counted=comparison.unit or "pair", alone=alone)
 
 
 def _passed(runs: Runs, what: Measure, *, beside: Runs) -> Measured:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llm_planning.experiments.heat_map import heat_map
+from llm_planning.experiments.plot_labels import Label, write_labels
 from llm_planning.experiments.plot_style import COLOURS, MarkStyle
 from llm_planning.experiments.report_text import write_number
 from llm_planning.experiments.statistics import Estimate
@@ -195,8 +196,24 @@ def _marks(report: PaperReport) -> Figure:
     for label, look in style.legend():
         axes.scatter([], [], label=label, **look)
     if style.fields:
-        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize="small")
+        beside = (spec.beside or "").removeprefix("settings.")
+        axes.legend(
+            loc="center left",
+            bbox_to_anchor=(1.0, 0.5),
+            frameon=False,
+            fontsize="small",
+            title=f"beside a mark: {beside}" if beside else None,
+            title_fontsize="small",
+        )
     _scale(axes, [mark.x for mark in marks])
+    write_labels(
+        axes,
+        (
+            Label(mark.x, mark.y, report.table.name(value), style.colour(mark.line))
+            for mark in marks
+            if (value := mark.line.fields.get(spec.beside or "")) is not None
+        ),
+    )
     _name_axis(report, axes.xaxis, str(spec.x))
     _name_axis(report, axes.yaxis, str(spec.y))
     _title(figure, report)

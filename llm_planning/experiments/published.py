@@ -26,9 +26,11 @@ A published file, with every key (see `PublishedTable` for what each means):
       - {each: {planner: [too], settings.k: all}}          # a row for every combination
     compare:
       - {column: calls, first: {planner: too}, second: {planner: tot-mcts}, published: 132}
+      - {column: score, first: {planner: too}, second: {planner: tot-mcts}, unit: seed}
     setup:
       - {label: branching factor k, field: settings.k, paper: 3}
     plot: {kind: points, x: calls, y: score, colour: planner, marker: settings.k}
+    plot: {kind: lines, x: calls, y: score, colour: planner, beside: settings.k}
     plot: {kind: curves, x: steps, y: EGA, panels: [{title: A, where: {seed: 1}, columns: [c]}]}
     notes: ["..."]
 
@@ -270,6 +272,9 @@ class Comparison(Part):
         column: the key of the compared column.
         first: field -> value of the minuend's runs.
         second: field -> value of the subtrahend's runs; the same fields.
+        unit: the field whose values are independent draws, such as `seed` where all tasks of a seed
+            share one oracle. Its values are then what the interval counts, and not their pairs.
+            None if every pair is a draw of its own.
         label: what is compared; if left out, it is made from the values of both sides.
         published: the difference as printed; None if the paper prints none.
     """
@@ -278,6 +283,7 @@ class Comparison(Part):
     label: str | None = None
     first: dict[TrialField, Scalar]
     second: dict[TrialField, Scalar]
+    unit: TrialField | None = None
     published: Text | None = None
 
     @field_validator("first", "second")
@@ -289,6 +295,8 @@ class Comparison(Part):
     def _same_fields(self) -> Comparison:
         if not self.first or set(self.first) != set(self.second):
             raise ValueError("first and second must name the same fields")
+        if self.unit in self.first:
+            raise ValueError(f"unit={self.unit} is compared; name a field that pairs share")
         return self
 
 
@@ -335,6 +343,7 @@ class Plot(Part):
         shade: the field whose larger values make a colour darker.
         marker: the field that chooses the shape of marks.
         size: the field whose larger values make marks larger.
+        beside: the field whose value is written beside each mark.
         panels: the pictures side by side that curves are drawn in.
     """
 
@@ -345,6 +354,7 @@ class Plot(Part):
     shade: str | None = None
     marker: str | None = None
     size: str | None = None
+    beside: TrialField | None = None
     panels: Annotated[tuple[Panel, ...], BeforeValidator(as_tuple), Field(min_length=1)] = (
         Panel(),
     )
@@ -357,7 +367,7 @@ class Plot(Part):
         elif self.x is None or self.y is None:
             raise ValueError(f"{self.kind} need x and y")
         if self.kind == "curves":
-            if self.model_fields_set & {"shade", "marker", "size"}:
+            if self.model_fields_set & {"shade", "marker", "size", "beside"}:
                 raise ValueError("curves take a colour and no other marks")
         elif "panels" in self.model_fields_set:
             raise ValueError("panels are for curves")

@@ -323,11 +323,12 @@ def write_counts(done: int, failed: int, pending: int) -> str:
 
 
 def write_difference(difference: Difference, form: Form) -> str:
-    """Writes a difference: the number, its interval and the number of pairs."""
+    """Writes a difference: the number, its interval and the number of pairs or of their units."""
     estimate = difference.estimate
-    counts = [_count(estimate.n, "pair")]
+    counted = difference.counted.removeprefix("settings.")
+    counts = [_count(estimate.n, counted)]
     if estimate.n == 1:
-        counts.append("no interval: one pair")
+        counts.append(f"no interval: one {counted}")
     if difference.alone:
         counts.append(f"{_count(difference.alone, 'run')} without a partner")
     return f"{write_estimate(estimate, form)} ({', '.join(counts)})"

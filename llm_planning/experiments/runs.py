@@ -236,14 +236,16 @@ def _spent(usage: Usage) -> dict[str, int]:
 
 
 def _fitting(records: tuple[RunRecord, ...], where: Where) -> tuple[RunRecord, ...]:
-    return tuple(
-        record
-        for record in records
-        if all(
-            any(_same(record.get(field), value) for value in values)
-            for field, values in where.items()
-        )
-    )
+    # One field after another: the first leaves few records for the next.
+    for field, values in where.items():
+        if len(values) == 1:
+            (value,) = values
+            records = tuple(one for one in records if _same(one.get(field), value))
+        else:
+            records = tuple(
+                one for one in records if any(_same(one.get(field), value) for value in values)
+            )
+    return records
 
 
 def _same(one: object, other: object) -> bool:

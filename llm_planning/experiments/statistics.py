@@ -13,6 +13,9 @@ The kind of estimate decides its interval; all have one level of confidence (`CO
     median           Order statistics: exact whatever the distribution, and free of random draws.
     difference of paired proportions
                      Newcombe's hybrid score interval (method 10).
+    difference by units
+                     Pairs that share something that was drawn, such as an oracle's errors, are not
+                     independent; the units that share nothing are. Student's t over the units.
     odds ratio       Woolf's: normal in the logarithm.
 
 Papers that print Wald's interval of a proportion are shown beside Wald's; it is too narrow near 0
@@ -29,7 +32,7 @@ from __future__ import annotations
 
 import math
 import statistics as descriptive
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
@@ -47,6 +50,7 @@ STUDENT = "Student's t"
 STRATIFIED = "Student's t over repeats within groups that weigh alike"
 ORDER = "order statistics"
 NEWCOMBE = "Newcombe's hybrid score for pairs"
+UNITS = "Student's t over independent units of pairs"
 WOOLF = "Woolf's for odds ratios"
 FISHER = "Fisher's exact test, two-sided"
 
@@ -228,6 +232,22 @@ def paired_difference(pairs: Sequence[tuple[float, float]]) -> Estimate:
         pairs: shape [n].
     """
     return mean([first - second for first, second in pairs])
+
+
+def paired_by_unit(units: Sequence[Sequence[tuple[float, float]]]) -> Estimate:
+    """Mean of first minus second, where only pairs of different units are independent.
+
+    Each unit counts as one value, the mean difference of its pairs; units weigh alike.
+
+    Args:
+        units: shape [n][pairs of the unit]; units without pairs are left out.
+
+    Returns:
+        The difference; `n` counts the units.
+    """
+    full = [unit for unit in units if unit]
+    values = [descriptive.fmean(first - second for first, second in unit) for unit in full]
+    return replace(mean(values), method=UNITS)
 
 
 def paired_proportions(pairs: Sequence[tuple[bool, bool]]) -> Estimate:

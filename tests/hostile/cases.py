@@ -176,7 +176,9 @@ def _values(line: str) -> Iterator[Spec]:
             yield Spec(name, call.command, "value", (line, one.name, value))
 
 
-_PATH_SETTINGS = frozenset({"save", "roles", "game", "games", "pddl", "skills", "effects"})
+_PATH_SETTINGS = frozenset(
+    {"save", "roles", "game", "games", "pddl", "skills", "effects", "graph", "home"}
+)
 _ODD_SETTINGS = ("empty", "nul", "newline", "escape", "markup", "surrogate", "tilde", "long")
 
 

@@ -104,6 +104,11 @@ CALLS: tuple[str, ...] = (
     f"run llm-mcts-plus {_HOME} --set simulations=2 --set roles=rules --set interpretation=asked "
     "--set home=flat.yaml --json",
     f"run llm-mcts-policy {_HOME} --set roles=rules --set choice=majority --trace trace.jsonl",
+    f"run llm-mcts {_HOME} --set simulations=2 --set roles=home-roles.yaml",
+    "run l-model --model none --set roles=rules --set graph=flights --json",
+    "run l-policy --model none --set roles=travel-roles.yaml --set among=mid --set problem=7",
+    "run uct --domain travel --model none --set moves=1 --set simulations=2",
+    "run l-model-multiplication --model none --set roles=rules --set digits=2 --json",
     f"run xenon {_XENON} --set save=saved.json",
     "run xenon --model none --task 67-goals --set prior=table12 --set plans=1 --set steps=40 "
     "--set requirements=3",

@@ -284,6 +284,40 @@ LINES: dict[str, Damage] = {
 }
 
 
+def _swap_cell(path: Path, random: Random) -> None:
+    """Puts an odd value in the place of another, adds one, or leaves one out."""
+    lines = [line.split(",") for line in path.read_text().splitlines()]
+    line = random.choice(lines)
+    odd = random.choice(
+        [
+            *("", '"', '""', '"a', "a,b", "-1", "1e3", " 7 ", "٣", "9" * 5_000, "\x1b[2J", "[/x]"),
+            *("nan", "1", "2", "Bonn", "x" * 200, "\0", "a\nb", "\r", "~nobody/x", "\u200b"),
+        ]
+    )
+    place = random.randrange(len(line))
+    match random.randrange(3):
+        case 0:
+            line.insert(place, odd)
+        case 1:
+            del line[place]
+        case _:
+            line[place] = odd
+    path.write_text("\n".join(",".join(one) for one in lines) + "\n")
+
+
+CSV: dict[str, Damage] = {
+    **ANY_TEXT,
+    **{f"swapped-{number}": _swap_cell for number in range(1, 13)},
+    "only-heads": _spoiled(lambda content, random: content.partition(b"\n")[0] + b"\n"),
+    "no-heads": _spoiled(lambda content, random: content.partition(b"\n")[2]),
+    "open-quote": _added('9,"'),
+    "semicolons": _spoiled(lambda content, random: content.replace(b",", b";")),
+    "long-field": _added("9," + "x" * 200_000 + ",FR,1\n"),
+    "blank-lines": _spoiled(lambda content, random: content.replace(b"\n", b"\n\n")),
+}
+"""What can happen to values that are separated by commas."""
+
+
 def _swap_fact(path: Path, random: Random) -> None:
     """Leaves a fact out, says one that is foreign, or puts others in its place."""
     lines = path.read_text().splitlines()

@@ -12,6 +12,7 @@ from .damage import (
     ANY_FILE,
     ANY_TEXT,
     CODE,
+    CSV,
     DOMAIN,
     FOLDER,
     JSON,
@@ -108,6 +109,15 @@ _READ_HOME = (
     f"{_IN_HOME} --set home={{}} --set goal='two apples on the bench'",
     f"{_IN_HOME.replace(' uct', ' llm-mcts-plus')} --set home={{}} --set roles=rules",
 )
+_READ_SCENE = (
+    f"{_IN_HOME} --set home={{}} --json",
+    f"{_IN_HOME} --set home={{}} --set goal='put the kiwi on the bed'",
+)
+_READ_FLIGHTS = (
+    "run l-model --model none --set roles=rules --set graph={} --json",
+    "run l-policy --model none --set roles=rules --set graph={} --set problem=2",
+    "run uct --domain travel --model none --set moves=1 --set simulations=1 --set graph={}",
+)
 _READ_ENCODER = (
     "models path {}",
     "models fetch {} --json",
@@ -165,6 +175,25 @@ FORMATS: tuple[Format, ...] = (
         YAML,
         ("run too --model none --task cook-meat --set k=2 --set d=2 --set iter=2 --set roles={}",),
     ),
+    Format(
+        "roles of a home",
+        "home-roles.yaml",
+        YAML,
+        (
+            f"{_IN_HOME.replace(' uct', ' llm-mcts')} --set roles={{}}",
+            f"{_IN_HOME.replace(' uct', ' llm-mcts-plus')} --set interpretation=asked "
+            "--set roles={}",
+        ),
+    ),
+    Format(
+        "roles of journeys",
+        "travel-roles.yaml",
+        YAML,
+        (
+            "run l-model --model none --set roles={} --json",
+            "run l-policy --model none --set among=mid --set roles={}",
+        ),
+    ),
     Format("entries of text", "entries.txt", LINES, ("index build {} --out built",)),
     Format(
         "entries of JSON",
@@ -193,6 +222,10 @@ FORMATS: tuple[Format, ...] = (
     Format("problem of blocks", "blocks/instance-1.pddl", PDDL, _READ_BLOCKS[:1]),
     Format("problems of blocks: a file", "blocks", PDDL, _READ_BLOCKS, inside="*.pddl"),
     Format("home", "flat.yaml", YAML, _READ_HOME),
+    Format("scene", "scene.json", JSON, _READ_SCENE),
+    Format("cities", "flights", CSV, _READ_FLIGHTS, inside="cities.csv"),
+    Format("flights", "flights", CSV, _READ_FLIGHTS, inside="direct_flights.csv"),
+    Format("folder of flights", "flights", FOLDER, _READ_FLIGHTS),
     Format(
         "trace",
         "trace.jsonl",

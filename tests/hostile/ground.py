@@ -1,5 +1,6 @@
 """Where cases happen: good files made once, and a folder for each case that refers to them."""
 
+import json
 import os
 import shutil
 import stat
@@ -108,9 +109,64 @@ things:
   rest: {names: [hat], lie: {table: 1, bench: 1}, goals: [bench]}
 several: {apple: 2}
 """
+CITIES = """\
+id,name,country,population
+1,Aix,FR,9000000
+2,Bonn,DE,8000000
+3,Cádiz,ES,7000000
+4,"Ho Chi, Minh",VN,6000000
+"""
+FLIGHTS = "from,to\n1,2\n2,3\n3,4\n4,1\n"
+TRAVEL_ROLES = (
+    "route: {rate: 0.8, kind: systematic, mistakes: [one]}\n"
+    "flights: {rate: 0.8, kind: systematic, mistakes: [one, half]}\n"
+)
+HOME_ROLES = (
+    "prior: {rate: 0.7, kind: systematic}\nposition: {rate: 0.8, kind: independent}\n"
+    "goal: {rate: 0.9}\n"
+)
+
+
+def _node(number: int, name: str, category: str, *properties: str) -> dict[str, object]:
+    states = ["CLOSED"] if "CAN_OPEN" in properties else []
+    return {
+        "id": number,
+        "class_name": name,
+        "category": category,
+        "properties": properties,
+        "states": states,
+    }
+
+
+SCENE = {
+    "nodes": [
+        _node(1, "dining_room", "Rooms"),
+        _node(2, "bedroom", "Rooms"),
+        _node(3, "character", "Characters"),
+        _node(10, "freezer", "Furniture", "CAN_OPEN", "CONTAINERS"),
+        _node(11, "table", "Furniture", "SURFACES"),
+        _node(12, "bed", "Furniture", "SURFACES"),
+        _node(20, "food_kiwi", "Props", "GRABBABLE"),
+        _node(21, "cup", "Props", "GRABBABLE"),
+    ],
+    "edges": [
+        {"from_id": one, "relation_type": relation, "to_id": other}
+        for one, relation, other in (
+            *((one, "INSIDE", 1) for one in (10, 11, 20, 21)),
+            *((one, "INSIDE", 2) for one in (3, 12)),
+            (20, "INSIDE", 10),
+            (21, "ON", 11),
+        )
+    ],
+}
 TEXT_GOODS = {
     "sweep.yaml": LITTLE,
     "roles.yaml": ROLES,
+    "travel-roles.yaml": TRAVEL_ROLES,
+    "home-roles.yaml": HOME_ROLES,
+    "flights/cities.csv": CITIES,
+    "flights/direct_flights.csv": FLIGHTS,
+    "scene.json": json.dumps(SCENE),
     "model.yaml": MODEL,
     "engine/model.yaml": ENGINE,
     "engine/sweep.yaml": ENGINE_SWEEP,
@@ -131,7 +187,10 @@ TEXT_GOODS = {
 }
 """Good files that are texts."""
 
-FOLDERS = ("skills", "engine", "trojan", "story", "blocks", "encoder", "recorded", "taught")
+FOLDERS = (
+    *("skills", "engine", "trojan", "story", "blocks", "encoder", "recorded", "taught"),
+    "flights",
+)
 """Good folders, whose files belong together."""
 
 MADE_GOODS: dict[str, tuple[str, ...]] = {

@@ -89,7 +89,7 @@ def test_a_malformed_home_is_one_clear_error(tmp_path, old, new, said):
 
 def test_what_is_no_file_is_one_clear_error(tmp_path):
     for name in ("sen", str(tmp_path)):
-        with pytest.raises(HomeError, match="neither seen nor unseen nor a file of a home"):
+        with pytest.raises(HomeError, match="neither seen nor unseen nor virtualhome nor a"):
             read_home(name)
 
 

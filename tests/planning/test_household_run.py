@@ -91,7 +91,10 @@ def test_an_episode_has_thirty_actions():
     ("settings", "said"),
     [
         (["roles=rules"], "it hides its state (it has a belief)"),
-        (["home=sen"], "home=sen is neither seen nor unseen nor a file of a home: sen: there is"),
+        (
+            ["home=virtualhom"],
+            "home=virtualhom is neither seen nor unseen nor virtualhome nor a file of a home: ",
+        ),
         (["goal=an elephant in the fridge"], "unknown thing 'elephant'; did you mean"),
         (["goal=nine apples in the fridge"], "wants nine apples, but the home has two apples"),
         (["goal=an apple in the fridge", "class=comp"], "a goal of your own has no class"),

@@ -346,6 +346,22 @@ def test_a_run_tells_the_verdict_of_the_executor():
     assert said["metrics"]["executor_reached"] == said["success"]
 
 
+@needs_extra
+@pytest.mark.parametrize("planner", ["llm-mcts", "llm-mcts-plus"])
+def test_the_executor_takes_what_a_search_does_in_the_packaged_scene(planner):
+    """By rules and in few simulations, on a task of one goal and one of two."""
+    for name, problem in (("simple", 4), ("comp", 2)):
+        settings = (f"class={name}", f"problem={problem}", "belief=law", "simulations=30")
+        ended = ran(planner, "roles=rules", "home=virtualhome", *settings)
+        assert ended.exit_code == 0, ended.stderr
+        said = json.loads(ended.stdout)
+        assert said["success"]
+        assert said["metrics"]["executor_accepted"] == len(said["plan"]) >= 5
+        assert said["metrics"]["executor_refused"] == 0
+        assert said["metrics"]["executor_refusal"] == ""
+        assert said["metrics"]["executor_reached"]
+
+
 def test_a_run_without_the_extra_is_one_clear_error(tmp_path, monkeypatch):
     monkeypatch.setattr(scenes, "find_spec", lambda _: None)
     path = written(tmp_path, tiny())

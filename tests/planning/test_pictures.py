@@ -1,6 +1,9 @@
 """Pictures of states: what they show, what they hide, and that they repeat."""
 
 import io
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -51,6 +54,37 @@ def test_equal_states_have_equal_bytes(world):
     if world is not WORLDS["known household"]:
         assert other.draw(other.start(0)) == world.draw(world.start(0))
     assert world.draw(world.start(0)) == world.draw(world.start(0))
+
+
+DRAWN = """
+from hashlib import sha256
+from random import Random
+from llm_planning.environments.household.domain import HOUSEHOLD, HouseholdSettings
+from llm_planning.environments.minecraft.domain import Minecraft
+home = HOUSEHOLD.open("rearrange", HouseholdSettings.read({"sight": "full"}))
+for world in (Minecraft(task="craft-a-compass"), home):
+    rng, state = Random(1), world.start(0)
+    for _ in range(8):
+        print(sha256(world.draw(state, size=400).data).hexdigest())
+        state = world.step(state, rng.choice(world.actions(state)), rng).state
+"""
+
+
+def test_every_process_draws_the_same_bytes():
+    """The response cache outlives the process. Hashes of texts differ from process to process."""
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", DRAWN],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    (lines,) = (one.split() for one in said)
+    assert len(lines) == 16
+    assert len(set(lines)) > 8
 
 
 def test_every_step_that_changes_something_in_sight_changes_the_picture(world):
@@ -125,6 +159,46 @@ def test_a_full_inventory_finds_room_and_more_is_counted():
     full = [replace(START, inventory=dict.fromkeys(ITEMS[:count], 64)) for count in (35, 36)]
     beyond = [replace(START, inventory=dict.fromkeys(ITEMS[:count], 64)) for count in (60, 61)]
     assert len({MINECRAFT.draw(state) for state in (*full, *beyond)}) == 4
+
+
+ARMOUR = ("iron_helmet", "iron_chestplate", "iron_leggings", "iron_boots")
+WORN = {
+    "iron": (*ARMOUR, "iron_pickaxe", "shield"),
+    "leather": (*(one.replace("iron", "leather") for one in ARMOUR), "crafting_table", "shield"),
+}
+
+
+@pytest.mark.parametrize("size", [336, 672])
+@pytest.mark.parametrize("worn", WORN)
+def test_each_piece_of_full_armour_is_seen(worn, size):
+    whole = replace(START, equipment=WORN[worn], inventory={}, chests=("chest",) * 2)
+    without = [
+        replace(whole, equipment=tuple(None if one == slot else item for one, item in pieces))
+        for slot, pieces in ((slot, list(enumerate(WORN[worn]))) for slot in range(6))
+    ]
+    another = replace(whole, equipment=(*WORN[worn][:5], "torch"))
+    fewer = [replace(whole, chests=("chest",) * number) for number in range(5) if number != 2]
+    swapped = replace(whole, equipment=(*WORN[worn][:4], *reversed(WORN[worn][4:])))
+    shown = [whole, another, swapped, *without, *fewer]
+    assert len({MINECRAFT.draw(state, size=size) for state in shown}) == len(shown)
+
+
+@pytest.mark.parametrize("size", [336, 672])
+def test_chests_that_find_no_room_are_counted(size):
+    shown = [
+        replace(START, equipment=WORN["iron"], chests=("trapped_chest",) * number)
+        for number in (40, 41, 42)
+    ]
+    assert len({MINECRAFT.draw(state, size=size) for state in shown}) == 3
+
+
+@pytest.mark.parametrize("size", [336, 672])
+def test_a_full_inventory_finds_room_below_full_armour(size):
+    """Every item is drawn: without any one of them the picture is another."""
+    kept = dict.fromkeys(ITEMS[:36], 64)
+    full = replace(START, equipment=WORN["iron"], inventory=kept)
+    others = [replace(full, inventory={**kept, item: 63}) for item in kept]
+    assert len({MINECRAFT.draw(state, size=size) for state in (full, *others)}) == 37
 
 
 def test_everything_that_can_be_near_or_held_can_be_drawn():

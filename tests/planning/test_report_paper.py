@@ -7,6 +7,7 @@ import json
 import textwrap
 
 import pytest
+import scipy.stats
 from report_ledgers import result_of, trial_of, write_ledger
 
 from llm_planning.experiments.export import export, read_export
@@ -65,6 +66,7 @@ Wilson score; Student's t).
 | factor k | 5 | 1, 3 |
 | stations | not stated | placed |
 | d | not stated | 2 |
+| see | not stated | words |
 
 - Only planning is measured.
 """  # noqa: E501
@@ -271,6 +273,49 @@ def test_success_rates_are_compared_in_pairs(configs, tmp_path):
     (compared,) = measured(configs, tmp_path / "sweep", results, ()).differences
     assert compared.difference.estimate.value == 0.5
     assert (compared.difference.estimate.n, compared.difference.alone) == (2, 1)
+
+
+def test_tasks_of_one_seed_are_one_unit(configs, tmp_path):
+    add_table(
+        configs,
+        """
+        title: Compared
+        columns: [{key: rate, label: SR, measure: {rate: success}, as: percent}]
+        rows: [{label: all, where: {}}]
+        compare:
+          - {column: rate, first: {planner: too}, second: {planner: cot}, unit: seed}
+          - {column: rate, first: {planner: too}, second: {planner: cot}}
+        """,
+    )
+    results = [
+        run(seed=seed, task=task, success=won)
+        for seed, wins in enumerate([(4, 0), (3, 1), (4, 3)])
+        for run, won_of_four in zip((too, cot), wins, strict=True)
+        for task, won in ((f"t{number}", number < won_of_four) for number in range(4))
+    ]
+    made = measured(configs, tmp_path / "sweep", results, ())
+    by_seed, by_pair = (one.difference for one in made.differences)
+    known = scipy.stats.ttest_1samp([1.0, 0.5, 0.25], 0).confidence_interval(0.95)
+    assert (by_seed.estimate.n, by_pair.estimate.n) == (3, 12)
+    assert by_seed.estimate.value == pytest.approx(by_pair.estimate.value)
+    assert by_seed.estimate.low == pytest.approx(known.low)
+    assert "] (3 seeds) |" in markdown(made, {"sweep": "s"})
+
+
+@pytest.mark.parametrize("unit", ["settings.k", "settings.nothing"])
+def test_a_unit_that_is_not_shared_is_refused(unit, configs, tmp_path):
+    add_table(
+        configs,
+        f"""
+        title: Compared
+        columns: [{{key: rate, label: SR, measure: {{rate: success}}, as: percent}}]
+        rows: [{{label: all, where: {{}}}}]
+        compare:
+          - {{column: rate, first: {{planner: too}}, second: {{planner: cot}}, unit: {unit}}}
+        """,
+    )
+    with pytest.raises(MeasureError, match=f"unit={unit} is no field of both sides"):
+        measured(configs, tmp_path / "sweep", [too(success=True), cot(success=True)], ())
 
 
 COMPARING = """

@@ -134,6 +134,32 @@ def test_lines_join_the_rows_that_look_alike(tmp_path):
     assert axes.get_xlabel() == "k"
 
 
+def test_texts_beside_marks_are_shared_where_these_cover_each_other(tmp_path):
+    folder = tmp_path / "configs" / "p"
+    folder.mkdir(parents=True)
+    (folder / "paper.yaml").write_text("title: P\ncitation: c")
+    (folder / "f1.published.yaml").write_text(
+        "title: t\n"
+        "columns:\n"
+        "  - {key: c, label: calls, measure: {mean: calls}, paper: drawn}\n"
+        "  - {key: s, label: score, measure: {mean: metrics.score}, paper: drawn}\n"
+        "rows: [{each: {planner: all, settings.k: all}}]\n"
+        "plot: {kind: points, x: s, y: c, colour: planner, beside: settings.k}\n"
+    )
+    results = [
+        result_of(trial_of(planner, k=k), calls=calls, score=score)
+        for planner, score in (("too", 1), ("tot-mcts", 9))
+        for k, calls in ((1, 5), (2, 5), (3, 50))
+    ]
+    write_ledger(tmp_path / "sweep", results)
+    with Ledger.open(tmp_path / "sweep") as ledger:
+        made = report(find_paper("p", tmp_path / "configs"), "f1", read_runs(ledger))
+    axes = draw(made).axes[0]
+    beside = {(text.xy, text.get_text()) for text in axes.texts}
+    assert beside == {((x, y), text) for x in (1, 9) for y, text in ((5, "1, 2"), (50, "3"))}
+    assert axes.get_legend().get_title().get_text() == "beside a mark: k"
+
+
 def test_nothing_to_draw(tmp_path):
     failed = [result_of(trial_of("too"), failed=True)]
     with pytest.raises(PlotError, match="too table2: nothing was measured"):

@@ -134,6 +134,10 @@ WRONG = [
         "first and second must name the same fields",
     ),
     (
+        {"compare": "[{column: a, first: {seed: 1}, second: {seed: 2}, unit: seed}]"},
+        "unit=seed is compared; name a field that pairs share",
+    ),
+    (
         {
             "measure": "{odds: success, against: {planner: cot}}",
             "compare": "[{column: a, first: {seed: 1}, second: {seed: 2}}]",

@@ -17,6 +17,7 @@ from llm_planning.experiments.statistics import (
     mean_of_groups,
     median,
     odds_ratio,
+    paired_by_unit,
     paired_difference,
     paired_proportions,
     proportion,
@@ -139,6 +140,15 @@ def test_paired_difference_is_the_mean_of_the_differences():
     assert ends(estimate) == pytest.approx((known.low, known.high))
 
 
+def test_pairs_of_one_unit_count_as_one():
+    units = [[(1, 0), (1, 0), (0, 0), (1, 1)], [(1, 0)] * 4, [(0, 0), (1, 0), (0, 1), (1, 0)]]
+    known = scipy.stats.ttest_1samp([0.5, 1.0, 0.25], 0).confidence_interval(0.95)
+    estimate = paired_by_unit([*units, []])
+    assert (estimate.value, estimate.n) == (pytest.approx(1.75 / 3), 3)
+    assert ends(estimate) == pytest.approx((known.low, known.high))
+    assert ends(paired_by_unit([unit * 9 for unit in units])) == pytest.approx(ends(estimate))
+
+
 def test_paired_proportions_agree_with_newcombes_example():
     # Newcombe (1998), the table 36, 12, 2, 0, method 10: 0.0569 to 0.3404.
     estimate = paired_proportions(pairs_of(36, 12, 2, 0))
@@ -171,6 +181,7 @@ def test_a_paired_difference_lies_within_its_interval(counts):
         mean_of_groups([[3.0]]),
         median([3.0]),
         paired_difference([(4.0, 1.0)]),
+        paired_by_unit([[(4.0, 1.0)] * 7]),
         paired_proportions([(True, False)]),
     ],
 )
@@ -188,6 +199,7 @@ def test_one_run_has_no_interval_and_says_so(estimate):
         mean_of_groups([[]]),
         median([]),
         paired_difference([]),
+        paired_by_unit([[]]),
         paired_proportions([]),
     ],
 )

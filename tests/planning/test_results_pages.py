@@ -1,6 +1,7 @@
 """The pages of docs/results say what their kept data say."""
 
 import importlib.util
+import math
 import sys
 from pathlib import Path
 
@@ -66,6 +67,18 @@ def test_figures_that_a_table_lacks_are_errors(row, column):
         table.cell(row, column)
 
 
+def test_a_difference_is_told_in_points():
+    table = results_pages.Source(
+        source="Made up.",
+        heads=[""],
+        rows=[],
+        differences=[["", "first − second"], ["SR: a − b", "16.5% [3.2%, 29%] (20 seeds)"]],
+    )
+    assert table.difference("SR: a − b") == "16.5 [3.2, 29]"
+    with pytest.raises(results_pages.PageError, match="no difference 'SR: b' in: Made up"):
+        table.difference("SR: b")
+
+
 def test_check_names_what_differs(tmp_path, monkeypatch, capsys):
     templates = tmp_path / "templates"
     (templates / "deep").mkdir(parents=True)
@@ -88,6 +101,21 @@ def test_check_names_what_differs(tmp_path, monkeypatch, capsys):
 
 
 # Accuracy against description length
+
+
+def test_journeys_have_their_description_length(pages):
+    """725 cities and 25,421 flights: n² log2(n) bits, and log2(n) bits for each flight."""
+    runs = results_pages.read_runs(RESULTS / "exports" / "travel-small.parquet")
+    bits = {one["planner"]: one[results_pages.BITS] for one in runs.done}
+    each = math.log2(725)
+    assert bits == {"l-policy": 725**2 * each, "l-model": 25_421 * each}
+    table = pages[RESULTS / "llm_mcts.md"].partition("## Accuracy and description length")[2]
+    lines = [line.split(" | ") for line in table.splitlines() if ", travel, " in line]
+    assert [(line[0].partition(",")[0], line[2].partition(" ")[0]) for line in lines] == [
+        (f"| {planner}", f"{bits:,}")
+        for planner, bits in (("L-Policy", 4_994_403), ("L-Model", 241_546))
+        for _ in ("oracles", "model")
+    ]
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from llm_planning.domain import SMALLEST, Domain, Step
 from llm_planning.environments.household.belief import Belief
 from llm_planning.environments.household.expert import Expert
 from llm_planning.environments.household.goals import goal_text, read_goal
-from llm_planning.environments.household.home import BUNDLED, read_home
+from llm_planning.environments.household.home import BUNDLED, PACKAGED, read_home
 from llm_planning.environments.household.observations import (
     Observation,
     observation_text,
@@ -26,7 +26,6 @@ from llm_planning.environments.household.observations import (
 )
 from llm_planning.environments.household.rules import Action, State
 from llm_planning.environments.household.scene import (
-    PACKAGED,
     installed,
     is_scene,
     read_scene,

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 BUNDLED: Final = ("seen", "unseen")
 """The homes that come with this project."""
 
+PACKAGED: Final = "virtualhome"
+"""The scene of VirtualHome that an extra brings; `scene.py` reads it."""
+
 MOST_ROOMS: Final = 16
 MOST_PLACES: Final = 60
 MOST_THINGS: Final = 500
@@ -145,7 +148,8 @@ def _read(path: Path, name: str) -> Home:
         return home_of(read_mapping(path), name)
     except YamlError as error:
         raise HomeError(
-            f"home={name} is neither {' nor '.join(BUNDLED)} nor a file of a home: {error}"
+            f"home={name} is neither {' nor '.join((*BUNDLED, PACKAGED))} nor a file of a home: "
+            f"{error}"
         ) from error
 
 

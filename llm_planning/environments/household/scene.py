@@ -20,14 +20,17 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from llm_kernels.files import at_home, parse_json, read_regular
 from llm_kernels.quoting import shown
-from llm_planning.environments.household.home import MOST_OF_A_NAME, Home, HomeError, home_of
+from llm_planning.environments.household.home import (
+    MOST_OF_A_NAME,
+    PACKAGED,
+    Home,
+    HomeError,
+    home_of,
+)
 from llm_serving.yaml_file import MOST_BYTES, read_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-PACKAGED: Final = "virtualhome"
-"""The name of the scene that the extra brings."""
 
 PACKAGE: Final = "virtualhome_eval"
 REMEDY: Final = "pip install --no-deps virtualhome-eval==0.1.1"

@@ -46,6 +46,9 @@ _LANDS: Final[Mapping[str, Colour]] = {
 _MEADOW: Final[Colour] = (98, 146, 74)
 _CAVE: Final = 50.0
 """The height below which the player is drawn under ground, in blocks."""
+_FEW_LINES: Final = 2
+_MOST_LINES: Final = 3
+"""Lines for what is worn and for chests: with letters of any height, and with the least."""
 
 
 def draw_state(state: State, size: int) -> Image:
@@ -113,9 +116,9 @@ def draw_inventory(canvas: Canvas, held: Mapping[str, int], top: float, text: in
     width = (size - 2 * edge) / columns
     needed = room / max(1, -(-len(held) // columns))
     if needed < text + 2:
-        text = LEAST_TEXT
+        text = max(LEAST_TEXT, int(needed) - 2)
     pitch = min(max(needed, text + 1), text + 7)
-    rows = int(room // pitch)
+    rows = int(room / pitch + 0.001)  # room / (room / 12) may be a little less than 12
     shown, more = _as_many_as(sorted(held.items()), columns * rows)
     side = pitch - 3
     for number, (item, count) in enumerate(shown):
@@ -196,17 +199,55 @@ def _draw_condition(canvas: Canvas, state: State, top: float, text: int) -> floa
     place = f"x={x:.1f}  y={y:.1f}  z={z:.1f}"
     canvas.text(edge, row + line, place, height=text, fill=WHITE)
     canvas.text(half, row + line, f"{state.biome}, {state.time}", height=text, fill=WHITE)
+    lines, height = _told(state, size - 2 * edge, text)
+    row += 2 * line
+    for number, told in enumerate(lines):
+        canvas.text(edge, row + number * 1.3 * height, told, height=height, fill=_PALE)
+    return row + (len(lines) - 1) * 1.3 * height + 0.7 * line
+
+
+def _told(state: State, width: float, text: int) -> tuple[list[str], int]:
+    """The lines that say what is worn and which chests are seen, and the height of their letters.
+
+    Two lines are filled with smaller letters before there is a third; chests that find no room in
+    three are counted.
+    """
     worn = [
         f"{slot}: {one}" for slot, one in zip(EQUIPMENT_SLOTS, state.equipment, strict=True) if one
     ]
-    told = f"Worn: {', '.join(worn) or 'nothing'}"
-    chests = f"Chests: {', '.join(state.chests) or 'none'}"
-    canvas.text(edge, row + 2 * line, fitted(told, 0.66 * size, text), height=text, fill=_PALE)
-    beside = 0.7 * size
-    canvas.text(
-        beside, row + 2 * line, fitted(chests, size - beside - edge, text), height=text, fill=_PALE
-    )
-    return row + 2.7 * line
+    begin = _listed("Worn", worn or ["nothing"])
+    begin[-1] += "."
+    whole = [*begin, *_listed("Chests", state.chests or ["none"])]
+    for height in range(text, LEAST_TEXT - 1, -1):
+        lines = _flowed(whole, width, height)
+        if len(lines) <= (_FEW_LINES if height > LEAST_TEXT else _MOST_LINES):
+            return lines, height
+    lines = _flowed(begin, width, LEAST_TEXT)
+    for kept in range(len(state.chests)):
+        said = [*state.chests[:kept], f"+{len(state.chests) - kept} more"]
+        longer = _flowed([*begin, *_listed("Chests", said)], width, LEAST_TEXT)
+        if kept and len(longer) > _MOST_LINES:
+            break
+        lines = longer
+    return lines, LEAST_TEXT
+
+
+def _listed(name: str, said: Sequence[str]) -> list[str]:
+    """A heading and its parts, which a line may end between."""
+    parts = [f"{part}," for part in said[:-1]] + [said[-1]]
+    return [f"{name}: {parts[0]}", *parts[1:]]
+
+
+def _flowed(parts: Sequence[str], width: float, height: int) -> list[str]:
+    """Parts of a text in lines that are at most so wide."""
+    lines: list[str] = []
+    for part in parts:
+        longer = f"{lines[-1]} {part}" if lines else part
+        if lines and text_width(longer, height) <= width:
+            lines[-1] = longer
+        else:
+            lines.append(fitted(part, width, height))
+    return lines
 
 
 def _bar(canvas: Canvas, name: str, value: float, at: Point, colour: Colour) -> None:
