@@ -1,5 +1,6 @@
 """Asks planners' roles about drawn states, with the tiny Qwen2.5-VL behind them."""
 
+import json
 from random import Random
 
 from llm_planning.environments.household.domain import HOUSEHOLD, HouseholdSettings
@@ -17,27 +18,34 @@ from llm_planning.planners.tree_of_options.states import OptionQuestion, OptionS
 from llm_planning.planners.xenon.goal_planning import image_caption
 from llm_planning.roles import Engines
 from llm_planning.specs import Problem
+from llm_serving.scripted import ScriptedEngine
 
 HELD = ({}, {"oak_log": 3}, {"cobblestone": 64}, {"iron_ingot": 9, "stick": 2}, {"diamond": 1})
 WAYS = ("words", "picture", "both")
 
 
 async def world_model(engine):
-    """ToO's world model: what it is told, and what it says, of states that differ in what is held.
+    """Scores of two answers of ToO's world model about states that differ in what is held.
 
     With a picture alone, the texts of all questions are the same.
     """
     world = Minecraft()
-    start = world.start(0)
-    states = [start.apply(Change(gained=held)) for held in HELD]
-    said = {}
+    start, option = world.start(0), Option("craft", 4, "stick")
+    nothing = dict.fromkeys(("gained", "lost", "blocks", "entities", "equipped", "conditions"), ())
+    answers = [
+        json.dumps(nothing | {"gained": held}, separators=(",", ":")) for held in ([], ["x"])
+    ]
+    likelihoods = {}
     for see in WAYS:
-        roles = OptionRoles(world, Engines(engine), OptionSearchSettings(see=see), seed=0)
+        noting = ScriptedEngine({"dynamics": answers[0]})
+        roles = OptionRoles(world, Engines(noting), OptionSearchSettings(see=see), seed=0)
         ask = roles.dynamics()
-        option = Option("craft", 4, "stick")
-        questions = [OptionQuestion(OptionState(world.goal, state), option) for state in states]
-        said[see] = [repr((await ask(question)).state) for question in questions]
-    return said
+        for held in HELD:
+            state = start.apply(Change(gained=held))
+            await ask(OptionQuestion(OptionState(world.goal, state), option))
+        prompts = [request.prompt for request in noting.requests]
+        likelihoods[see] = [list((await engine.score(one, answers)).logprobs) for one in prompts]
+    return likelihoods
 
 
 async def policy(engine):
