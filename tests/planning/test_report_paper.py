@@ -65,6 +65,7 @@ Wilson score; Student's t).
 | factor k | 5 | 1, 3 |
 | stations | not stated | placed |
 | d | not stated | 2 |
+| see | not stated | words |
 
 - Only planning is measured.
 """  # noqa: E501
