@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from llm_kernels.quoting import shown
 from llm_planning.experiments.runs import Runs, distinct, is_trial_field
@@ -20,13 +20,14 @@ from llm_planning.experiments.statistics import (
     paired_by_unit,
     paired_difference,
     paired_proportions,
+    portion,
     proportion,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
-    from llm_planning.experiments.published import Comparison, Measure
+    from llm_planning.experiments.published import Comparison, Kind, Measure
     from llm_planning.experiments.runs import RunRecord
 
 _LARGEST = 1e100
@@ -91,7 +92,8 @@ def measure(runs: Runs, what: Measure, *, beside: Runs | None = None) -> Measure
 
     Raises:
         UnknownFieldError: no run has the field.
-        MeasureError: a value is not a number, or for a rate not a boolean.
+        MeasureError: a value is not a number, for a portion not one from 0 to 1, or for a rate not
+            a boolean.
     """
     for field in filter(None, (*what.fields, what.per, *what.budget)):
         runs.check_field(field)
@@ -254,7 +256,14 @@ def _estimate(groups: list[list[float]], what: Measure) -> Estimate:
         values = [value for group in groups for value in group]
     if what.is_share:
         return proportion(int(sum(values)), len(values), interval=what.interval)
-    return median(values) if what.kind == "median" else mean(values)
+    return _AVERAGES[what.kind](values)
+
+
+_AVERAGES: Final[Mapping[Kind, Callable[[Sequence[float]], Estimate]]] = {
+    "mean": mean,
+    "median": median,
+    "portion": portion,
+}
 
 
 def _counts(runs: Runs, what: Measure) -> Counts:
@@ -268,7 +277,7 @@ def _valued(runs: Runs, what: Measure) -> list[tuple[RunRecord, float]]:
         fitting = {id(record) for record in runs.select(what.share).done}
         return [(record, float(id(record) in fitting)) for record in runs.done]
     (field,) = what.fields
-    read = _number if what.kind in {"mean", "median"} else _truth
+    read = _READERS.get(what.kind, _truth)
     return [(record, read(record, field)) for record in runs.done if record.get(field) is not None]
 
 
@@ -304,3 +313,20 @@ def _truth(record: RunRecord, field: str) -> float:
             f"{field} is {shown(value)} in a run of {record['planner']}, neither true nor false"
         )
     return float(value)
+
+
+def _portion(record: RunRecord, field: str) -> float:
+    value = record[field]
+    if not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise MeasureError(
+            f"{field} is {shown(value)} in a run of {record['planner']}, not a number from 0 to 1"
+        )
+    return float(value)
+
+
+_READERS: Final[Mapping[Kind, Callable[[RunRecord, str], float]]] = {
+    "mean": _number,
+    "median": _number,
+    "portion": _portion,
+}
+"""Kind of measure -> reads a run's value; all others measure what is true or false."""

@@ -108,7 +108,7 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-Kind: TypeAlias = Literal["mean", "median", "rate", "share", "odds", "fisher", "passed"]
+Kind: TypeAlias = Literal["mean", "median", "portion", "rate", "share", "odds", "fisher", "passed"]
 
 
 class Measure(Part):
@@ -117,6 +117,7 @@ class Measure(Part):
     Attributes:
         mean: the field whose mean is measured.
         median: the field whose median is measured.
+        portion: the field, from 0 to 1, whose mean is measured.
         rate: the field, true or false, whose share of true is measured.
         share: field -> values; the share of runs that have one of them in every field.
         odds: the field, true or false, whose odds are measured: those of the runs in `against`
@@ -137,6 +138,7 @@ class Measure(Part):
 
     mean: str | None = None
     median: str | None = None
+    portion: str | None = None
     rate: str | None = None
     share: CheckedWhere | None = None
     odds: str | None = None

@@ -4,6 +4,9 @@ The kind of estimate decides its interval; all have one level of confidence (`CO
 
     proportion       Wilson's score interval: stays within [0, 1] and keeps its coverage where the
                      success rate is 0 or 1, as is common with three runs.
+    portion          The mean of shares, such as the share of a plan's executions that were won:
+                     Wilson's as well. Values within [0, 1] vary at most as much as successes and
+                     failures with the same mean, and Student's t would leave [0, 1].
     mean             Student's t. A sweep repeats a trial three to ten times; there a bootstrap is
                      too narrow (it resamples the few values seen, and knows no fatter tails),
                      whereas t is exact for normal values and errs little for counts of calls.
@@ -113,6 +116,27 @@ def proportion(successes: int, n: int, *, interval: Interval = "wilson") -> Esti
         return Estimate(value=share, n=1, method=method, reason=ONE_RUN)
     low, high = ends(share, n)
     return Estimate(value=share, low=low, high=high, n=n, method=method)
+
+
+def portion(values: Sequence[float]) -> Estimate:
+    """Mean of shares with Wilson's score interval, which is as wide as any of that mean needs.
+
+    Args:
+        values: shape [n], each within [0, 1], independent of each other.
+
+    Raises:
+        ValueError: a value is outside [0, 1].
+    """
+    if not all(0.0 <= value <= 1.0 for value in values):
+        raise ValueError(f"shares from {min(values)} to {max(values)} are not all within 0 and 1")
+    n = len(values)
+    if n == 0:
+        return Estimate(value=None, n=0, method=WILSON, reason=NO_RUNS)
+    centre = descriptive.fmean(values)
+    if n == 1:
+        return Estimate(value=centre, n=1, method=WILSON, reason=ONE_RUN)
+    low, high = _wilson(centre, n)
+    return Estimate(value=centre, low=low, high=high, n=n, method=WILSON)
 
 
 def odds_ratio(first: Counts, second: Counts) -> Estimate:
@@ -285,8 +309,8 @@ def _wilson(share: float, n: int) -> tuple[float, float]:
     half = z * math.sqrt(share * (1.0 - share) / n + z * z / (4 * n * n)) / scale
     # At shares of 0 and 1 an end is exactly 0 or 1, which rounding would miss.
     return (
-        0.0 if share == 0.0 else centre - half,
-        1.0 if share == 1.0 else centre + half,
+        0.0 if share == 0.0 else max(0.0, centre - half),
+        1.0 if share == 1.0 else min(1.0, centre + half),
     )
 
 

@@ -26,9 +26,10 @@ from llm_planning.search.tree import (
     expanded,
     format_tree,
 )
-from llm_planning.search.walk import TrackedRandom, Walk
+from llm_planning.search.walk import Checkpoint, TrackedRandom, Walk
 
 __all__ = [
+    "Checkpoint",
     "Edge",
     "Evaluation",
     "Node",

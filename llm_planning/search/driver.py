@@ -76,6 +76,7 @@ class SearchModel(Protocol[S, A]):
         """Returns the value of a node.
 
         The search calls this once for every new node, and at every visit of a node without actions.
+        Whoever changes such a node's edges or memo adds a checkpoint to `walk.changed` before.
         """
         ...
 

@@ -66,7 +66,7 @@ class TrackedRandom(Random):
 
 
 class Checkpoint(NamedTuple, Generic[S, A]):
-    """A node as it was before a descent changed its edges, π or memo.
+    """A node as it was before a simulation changed its edges, π or memo.
 
     Attributes:
         node: the node itself.
@@ -111,7 +111,7 @@ class Walk(Generic[S, A]):
         memory: the search model's memory at the launch; later changes of it do not reach this walk.
         launched: number of edges of the descent.
         grows: whether the descent ended at a node without edges.
-        changed: checkpoints of the nodes that the descent changed.
+        changed: checkpoints of the nodes that the simulation changed, besides the one it expands.
     """
 
     __slots__ = (

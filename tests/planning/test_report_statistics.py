@@ -20,9 +20,11 @@ from llm_planning.experiments.statistics import (
     paired_by_unit,
     paired_difference,
     paired_proportions,
+    portion,
     proportion,
 )
 
+SHARES = st.lists(st.floats(0.0, 1.0), min_size=2, max_size=30)
 VALUES = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=30)
 
 
@@ -72,6 +74,23 @@ def test_mean_agrees_with_scipy(values):
     known = scipy.stats.ttest_1samp(values, 0.0).confidence_interval(0.95)
     assert ends(estimate) == pytest.approx((known.low, known.high), rel=1e-6, abs=1e-6)
     assert estimate.value == pytest.approx(np.mean(values), rel=1e-9, abs=1e-9)
+
+
+@settings(max_examples=50)
+@given(SHARES)
+def test_a_portion_lies_within_its_interval_and_that_within_0_and_1(values):
+    estimate = portion(values)
+    assert 0.0 <= estimate.low <= estimate.value + 1e-12
+    assert estimate.value - 1e-12 <= estimate.high <= 1.0
+
+
+def test_a_portion_of_thirds_has_the_interval_of_the_successes_with_its_mean():
+    # Four plans, of which 3, 3, 2 and 1 of 3 executions were won: as 3 successes in 4.
+    thirds = portion([1.0, 1.0, 2 / 3, 1 / 3])
+    assert thirds.value == pytest.approx(0.75)
+    assert ends(thirds) == pytest.approx(ends(proportion(3, 4)))
+    with pytest.raises(ValueError, match=r"from 0\.5 to 1\.5"):
+        portion([0.5, 1.5])
 
 
 def test_mean_by_hand():
@@ -177,6 +196,7 @@ def test_a_paired_difference_lies_within_its_interval(counts):
     "estimate",
     [
         proportion(1, 1),
+        portion([1.0]),
         mean([3.0]),
         mean_of_groups([[3.0]]),
         median([3.0]),
@@ -194,6 +214,7 @@ def test_one_run_has_no_interval_and_says_so(estimate):
     "estimate",
     [
         proportion(0, 0),
+        portion([]),
         mean([]),
         mean_of_groups([]),
         mean_of_groups([[]]),

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,14 +14,20 @@ from llm_planning.environments.minecraft.option_language import Option
 from llm_planning.execution.sandbox import why_unsealed
 from llm_planning.planners.tree_of_options.effects import Effects, EffectStore
 from llm_planning.planners.tree_of_options.executing import Attempt, Executed, metrics_of
+from llm_planning.planners.tree_of_options.plus import _without
 from llm_planning.planners.tree_of_options.policies import Verbs
 from llm_planning.planners.tree_of_options.roles import OptionRoles
 from llm_planning.planners.tree_of_options.rules import approach, is_shown
 from llm_planning.planners.tree_of_options.settings import ExecutionSettings
 from llm_planning.planners.tree_of_options.specs import SPECS
-from llm_planning.planners.tree_of_options.states import OptionState, PolicyQuestion
+from llm_planning.planners.tree_of_options.states import (
+    Candidate,
+    OptionState,
+    PolicyQuestion,
+)
 from llm_planning.registry import find_domain
 from llm_planning.roles import Engines
+from llm_planning.search import Edge, expanded
 from llm_planning.settings import SettingsError
 from llm_planning.specs import Problem
 from llm_serving.encoder_engine import EncoderEngine
@@ -376,6 +383,14 @@ def test_an_effect_that_was_seen_is_expected_again():
     assert effects.expect(START, TABLE) is None
 
 
+def test_what_is_expected_is_held_in_the_same_order_in_every_process():
+    effects = Effects(WORLD)
+    made = {"wooden_pickaxe": 1, "crafting_table": 1, "oak_planks": 3, "stick": 2, "furnace": 1}
+    effects.seen[TABLE] = (holding(oak_log=3), holding(oak_log=1, **made))
+    expected = effects.expect(holding(oak_log=4), TABLE)
+    assert list(expected.inventory.items()) == [("oak_log", 2), *made.items()]
+
+
 def test_a_failed_option_is_hopeless_until_something_else_is_held():
     effects = Effects(WORLD)
     effects.failed[TABLE] = START
@@ -383,6 +398,62 @@ def test_a_failed_option_is_hopeless_until_something_else_is_held():
     assert effects.is_hopeless(replace(START, position=(50.0, 64.0, 0.0)), TABLE)
     assert not effects.is_hopeless(holding(oak_log=3), TABLE)
     assert not effects.is_hopeless(START, WOOD)
+
+
+async def test_options_that_worked_are_proposed_last_and_the_latest_first():
+    async def propose(_):
+        return [Candidate(TABLE, TABLE, "because")]
+
+    stick, planks = Option("craft", 4, "stick"), Option("craft", 4, "oak_planks")
+    effects = Effects(WORLD, dict.fromkeys((WOOD, planks, stick, TABLE), (START, START)))
+    names = effects.proposing(propose, 2)
+    # The table is proposed already, and no more than two are added.
+    assert [(one.option, one.reasoning) for one in await names(tau(START))] == [
+        (TABLE, "because"),
+        (stick, "it worked"),
+        (planks, "it worked"),
+    ]
+    # What is done on this path is not named again.
+    done = replace(tau(START), options=(stick,))
+    assert [one.option for one in await names(done)] == [TABLE, planks, WOOD]
+
+
+def test_a_node_is_left_without_the_option_that_changed_nothing():
+    wood, table = Edge(WOOD), Edge(TABLE)
+    node = expanded([wood, table])
+    assert _without(node, wood) is node
+    assert node.edges == [table]
+    assert _without(node, table) is None
+
+
+def options_of(node):
+    return [edge["option"] for edge in node["edges"]]
+
+
+def levels(node):
+    """The options of every node of a tree."""
+    return [options_of(node), *(one for edge in node["edges"] for one in levels(edge))]
+
+
+async def test_the_tree_is_gone_on_with_where_an_option_changed_nothing(tmp_path):
+    """All proposals are wrong, so many options fail; the rest of their node is searched further."""
+    file = tmp_path / "roles.yaml"
+    right = (f"{role}: rules" for role in PLANNERS["too-plus"].roles if role != "propose")
+    file.write_text("propose: {rate: 0.0, kind: sticky}\n" + "\n".join(right))
+    outcome = await run("too-plus", task="cook-meat", roles=file, execution="direct", attempts=20)
+    failed = {one["option"] for one in attempts_of(outcome) if not one["shown"]}
+    kept = new = 0
+    for before, after in pairwise(outcome.trace["trees"]):
+        if after["visits"] == 10:
+            new += 1
+            continue
+        kept += 1
+        now = options_of(after)
+        left = [[one for one in then if one not in failed] for then in levels(before)]
+        assert now
+        assert [one for one in now if one not in failed] in left
+        assert any(set(now) < set(then) for then in levels(before))
+    assert min(kept, new) >= 1
 
 
 def test_effects_are_shared_through_a_folder(tmp_path):

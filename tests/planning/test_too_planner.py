@@ -10,13 +10,25 @@ from functools import partial
 
 import pytest
 from golden import golden
+from option_worlds import option
 
 from llm_planning.environments.minecraft.domain import Minecraft
 from llm_planning.environments.minecraft.state import Change
-from llm_planning.planners.tree_of_options.search import scalar_reward, weights
-from llm_planning.planners.tree_of_options.settings import OptionSearchSettings
+from llm_planning.planners.tree_of_options.planner import first_state, node_json
+from llm_planning.planners.tree_of_options.roles import OptionRoles
+from llm_planning.planners.tree_of_options.search import (
+    Memo,
+    TreeOfOptions,
+    scalar_reward,
+    weights,
+)
+from llm_planning.planners.tree_of_options.settings import (
+    FeasibleSearchSettings,
+    OptionSearchSettings,
+)
 from llm_planning.planners.tree_of_options.specs import SPECS
 from llm_planning.roles import Engines, metered
+from llm_planning.search import Node
 from llm_planning.settings import SettingsError
 from llm_planning.specs import Problem
 from llm_serving.errors import ServingError
@@ -136,6 +148,21 @@ def with_obstacles(prerequisites):
     return script
 
 
+def with_false_ends(script, askings):
+    """A script in which states seem terminal at first: inventory -> so many askings say done."""
+    left = Counter(askings)
+
+    def falsely(request):
+        if request.role == "termination":
+            for inventory in +left:
+                if f": {inventory}" in said(request):
+                    left[inventory] -= 1
+                    return compact_json({"done": True})
+        return script(request)
+
+    return falsely
+
+
 async def plan(name="too", script=world, delay=None, seed=0, engines=Engines, **settings):
     engine = ScriptedEngine(script, delay=delay)
     spec = PLANNERS[name]
@@ -155,23 +182,68 @@ async def test_golden_plans(case):
     """Whole outcomes, with the options left out and the number of questions to each role."""
     run = dict(case.run)
     script = with_obstacles(run.pop("infeasible_options", {}))
+    script = with_false_ends(script, run.pop("false_ends", {}))
     outcome, engine = await plan(run.pop("planner"), script, **run)
     case.check({"calls": calls_of(engine), **asdict(outcome), "unrepeatable": None})
 
 
 @pytest.mark.parametrize("width", [1, 3])
-@pytest.mark.parametrize("rules", [("sum", "zero"), ("mean", "reward")])
+@pytest.mark.parametrize("rules", [("sum", "zero"), ("mean", "reward"), ("sum", "zero", "ends")])
 async def test_same_tree_at_any_delay(width, rules):
     settings = {"width": width, "iter": 6, "return": rules[0], "first_play": rules[1]}
-    immediate, _ = await plan(**settings)
-    assert (await plan(**settings))[0] == immediate
+    ends = {"{'oak_log': 1}": 1, "{'oak_planks': 1}": 2} if "ends" in rules else {}
+
+    async def planned(delay=None):
+        outcome, _ = await plan(script=with_false_ends(world, ends), delay=delay, **settings)
+        return outcome
+
+    immediate = await planned()
+    assert await planned() == immediate
     for seed in range(3):
         rng = random.Random(seed)
-        delayed, _ = await plan(delay=lambda _, rng=rng: rng.choice([0, 0.001, 0.003]), **settings)
-        assert delayed == immediate
+        assert await planned(lambda _, rng=rng: rng.choice([0, 0.001, 0.003])) == immediate
 
 
-async def test_termination_is_asked_once_a_node_and_never_of_the_root():
+async def test_a_false_end_stays_where_verdicts_are_kept():
+    falsely = {"{'oak_log': 1}": 1}
+    kept, engine = await plan(script=with_false_ends(world, falsely), ends="kept")
+    assert (kept.plan, calls_of(engine)["termination"]) == ((WOOD,), 1)
+    asked, _ = await plan(script=with_false_ends(world, falsely))
+    assert asked.plan == (WOOD, TABLE, SWORD)
+
+
+@pytest.mark.parametrize("width", [1, 3])
+async def test_an_end_that_was_opened_again_is_undone_with_its_simulation(width):
+    broken = True
+
+    def script(request):
+        if broken and request.role == "dynamics" and option_of(request) == SWORD:
+            raise ServingError("out of order")
+        return world(request)
+
+    def searching(script, **settings):
+        ends = with_false_ends(script, {"{'oak_log': 1}": 1})
+        settings = FeasibleSearchSettings.read(SETTINGS | settings)
+        ask = OptionRoles(PROBLEM.world, Engines(ScriptedEngine(ends)), settings, seed=0)
+        return TreeOfOptions(start, ask, settings)
+
+    start = await first_state(PROBLEM.world, 0)
+    before = await searching(world, iter=1).search()
+    root = Node()
+    root.memo = Memo(done=False)
+    one = searching(script, width=width)
+    with pytest.raises(ServingError):
+        await one.search(root)
+    wood = root.edges[0].node
+    assert (wood.edges, wood.memo.done, root.visits) == ([], True, 1)
+    assert node_json(root) == node_json(before)
+    broken = False
+    await one.search(root)
+    assert [edge.action for edge in wood.edges] == [option(STICKS), option(TABLE)]
+    assert root.visits == 4
+
+
+async def test_termination_is_never_asked_of_the_root_nor_again_at_depth_d():
     # Iterations 2 and 3 end at a leaf at depth d, which was asked in iteration 1.
     _, engine = await plan(iter=3)
     # No inventory is empty: every state asked about is behind an option.

@@ -53,6 +53,36 @@ async def test_right_rules_reach_the_goal_without_a_model(name):
     assert "the goal is reached" in outcome.text
 
 
+def by_errors(folder, kind):
+    """A file of roles: rules, of which a third of all verdicts are wrong; None for no errors."""
+    roles = ("propose", "feasibility", "repair", "dynamics", "reward", "code", "complete")
+    errs = f"{{rate: 0.67, kind: {kind}}}" if kind else "rules"
+    file = folder / f"{kind}.yaml"
+    file.write_text("\n".join([*(f"{role}: rules" for role in roles), f"termination: {errs}"]))
+    return file
+
+
+@pytest.mark.parametrize("name", ["too", "too-no-wm", "too-no-fc", "tot-mcts", "too-plus"])
+@pytest.mark.parametrize("kind", [None, "sticky", "systematic"])
+async def test_a_verdict_that_would_be_the_same_again_may_be_kept(tmp_path, name, kind):
+    same = {"roles": by_errors(tmp_path, kind), "d": 4, "iter": 4, "return": "mean"}
+    for seed in range(3):
+        asked, kept = [await plan(name, seed=seed, ends=ends, **same) for ends in ("asked", "kept")]
+        assert asked.plan == kept.plan
+        assert asked.text == kept.text
+        questions = [one.metrics["planning_questions"] for one in (asked, kept)]
+        assert questions[0] >= questions[1]
+
+
+async def test_a_verdict_that_is_drawn_anew_opens_branches_again(tmp_path):
+    same = {"roles": by_errors(tmp_path, "independent"), "d": 6, "return": "mean"}
+    lengths = dict.fromkeys(("asked", "kept"), 0)
+    for ends in lengths:
+        for seed in range(8):
+            lengths[ends] += len((await plan("too", seed=seed, ends=ends, **same)).plan)
+    assert lengths["asked"] > lengths["kept"]
+
+
 async def test_the_same_seed_gives_the_same_run():
     first, second = await asyncio.gather(plan("too", seed=4), plan("too", seed=4))
     assert first == second

@@ -226,7 +226,8 @@ def repeated(state: State, before: State, after: State) -> State | None:
     Returns:
         None if something that it took is not held.
     """
-    items = {*before.inventory, *after.inventory}
+    # In the order in which they were held, not in that of a set: descriptions list them so.
+    items = dict.fromkeys((*before.inventory, *after.inventory))
     change = {item: after.inventory.get(item, 0) - before.inventory.get(item, 0) for item in items}
     if any(state.inventory.get(item, 0) + count < 0 for item, count in change.items()):
         return None

@@ -15,6 +15,7 @@ from llm_planning.planners.tree_of_options.prompts import NOW, PREDICTED, START
 from llm_planning.planners.tree_of_options.states import Candidate, OptionQuestion, OptionState
 from llm_planning.roles import gather
 from llm_planning.search import (
+    Checkpoint,
     Edge,
     Evaluation,
     Node,
@@ -203,6 +204,10 @@ class Memo(Generic[A]):
     left_out: list[Candidate[A]] = field(default_factory=list)
 
 
+_DOUBTED = {"asked": frozenset({True}), "kept": frozenset[bool]()}
+"""The verdicts of the termination role that are asked for again, by `ends`."""
+
+
 class TreeOfOptions(Generic[S, A]):
     """ToO as a `SearchModel` without chance.
 
@@ -239,6 +244,7 @@ class TreeOfOptions(Generic[S, A]):
         self._dynamics: Dynamics[S, A] = world_model.dynamics(ask)
         self._reward = ask.reward(world_model.judged)
         self._termination = ask.termination(world_model.moment)
+        self._doubted = _DOUBTED[self.settings.ends]
 
     async def search(self, root: OptionNode[S, A] | None = None) -> OptionNode[S, A]:
         """SEARCH (lines 3 to 6): runs the iterations and returns the root.
@@ -279,8 +285,14 @@ class TreeOfOptions(Generic[S, A]):
     ) -> Evaluation[SearchState[S, A], A]:
         """ROLLOUT (lines 22 to 35): follows argmax r̂ until ŝ is terminal, or to depth d.
 
-        The walked edges stay in the tree with their siblings (Appendix A.7).
+        The walked edges stay in the tree with their siblings (Appendix A.7). A verdict that ŝ is
+        terminal ends one rollout; a simulation that comes back there asks anew (lines 5, 18 and 30
+        pass no `done` on), unless `ends` is `kept`.
         """
+        if not walk.grows and walk.depth < self.settings.d and node.memo.done in self._doubted:
+            walk.changed = (*walk.changed, Checkpoint.of(node))
+            node.memo = Memo()
+            node.edges = await self.options(node, walk.state, walk.depth)
         walked: list[OptionEdge[S, A]] = []
         while node.edges:
             edge = max(node.edges, key=_reward_of)  # eq. 5

@@ -93,6 +93,9 @@ class OptionSearchSettings(ExecutionSettings):
             sum of its discounts.
         first_play: Q of an unvisited edge in the selection rule: `zero`, as in the equations, or
             the edge's own `reward`.
+        ends: what holds of a state that was judged terminal, when a later simulation comes back to
+            it: `asked` asks again, because Algorithm 1 keeps no verdict (`done` is local to a
+            rollout); `kept` keeps the first verdict.
         see: what the world model (`dynamics`) is shown of a state: its `words`, its `picture`, or
             `both`. The model must read images, and the domain draw its states.
     """
@@ -109,6 +112,7 @@ class OptionSearchSettings(ExecutionSettings):
     penalty_weight: float = Field(-1.0, allow_inf_nan=False)
     return_: Literal["sum", "mean"] = Field("sum", validation_alias="return")
     first_play: Literal["zero", "reward"] = "zero"
+    ends: Literal["asked", "kept"] = "asked"
     see: See = "words"
 
 
