@@ -8,6 +8,7 @@ asks for its tables by name, so that no table is typed:
     {% set runs = exported("xenon-table5", paper="xenon", table="table5") %}
     {{ runs.table }}
     {{ runs.figure("XENON", "(0,0) (here)") }}   one figure of it, without its interval
+    {{ runs.difference("EGA: XENON − SC") }}     one difference, with its interval
 
     {% set measured = roles("roles-minecraft") %}
     {{ measured.shares.table }}
@@ -114,6 +115,17 @@ class Source:
             PageError: the table has no such row or column.
         """
         return self.cell(row, column).partition(" ")[0]
+
+    def difference(self, label: str) -> str:
+        """A difference with its interval, without the number of its pairs.
+
+        Raises:
+            PageError: the table has no such difference.
+        """
+        by_label = {found[0]: found[-1] for found in self.differences[1:]}
+        if label not in by_label:
+            raise PageError(f"no difference {label!r} in: {self.source}")
+        return by_label[label].partition(" (")[0]
 
 
 @cache

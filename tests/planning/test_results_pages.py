@@ -66,6 +66,18 @@ def test_figures_that_a_table_lacks_are_errors(row, column):
         table.cell(row, column)
 
 
+def test_a_difference_is_found_by_its_label():
+    table = results_pages.Source(
+        source="Made up.",
+        heads=["", "here"],
+        rows=[],
+        differences=[["", "first − second"], ["here: A − B", "3% [1%, 5%] (9 pairs)"]],
+    )
+    assert table.difference("here: A − B") == "3% [1%, 5%]"
+    with pytest.raises(results_pages.PageError, match="no difference 'here: B − A' in: Made up"):
+        table.difference("here: B − A")
+
+
 def test_check_names_what_differs(tmp_path, monkeypatch, capsys):
     templates = tmp_path / "templates"
     (templates / "deep").mkdir(parents=True)
