@@ -1,4 +1,4 @@
-# make demo      plans a task from nothing, and writes a page of it
+# make demo      plans a task in Minecraft and one at home from nothing, and writes a page of each
 # make test      runs the tests that take little time: 5 to 7 minutes on two cores
 # make test-all  runs every test: up to 15 minutes
 # make browser   runs the tests in a web browser, and installs Debian's if it may
@@ -46,7 +46,7 @@ $(VENV)/.installed-cuda: pyproject.toml Makefile
 	$(INSTALL) --no-deps 'llm-reasoners==1.0.2' 'virtualhome-eval==0.1.1'
 	touch $@
 
-# The world says what the plan is worth, and the page why it was made.
+# The worlds say what the plans are worth, and the pages why they were made.
 demo: setup
 	$(BIN)/python scripts/demo.py
 

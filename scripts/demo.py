@@ -1,11 +1,15 @@
-"""Plans a meal in Minecraft with the bundled model, says what came of it, and writes its page.
+r"""Plans a meal in Minecraft and tidies a home with the bundled models, and writes a page of each.
 
-    python scripts/demo.py [--out demo.html]
+    python scripts/demo.py [--out FOLDER]
 
-Minecraft's rules taught the model, and the world says what its plan is worth. The same by hand:
+Minecraft's rules taught the first model. The second one was taught nothing: it only says where
+things may be, and a search does the rest. The same by hand:
 
     llm-planning run too --task cook-meat --trace demo.jsonl
     llm-planning view demo.jsonl --open
+    llm-planning run llm-mcts-plus --set prior=uniform --trace demo-home.jsonl \
+        --set goal="put two apples in the fridge and the book on the sofa"
+    llm-planning view demo-home.jsonl --open
 """
 
 from __future__ import annotations
@@ -14,42 +18,72 @@ import argparse
 import json
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-TASK = "cook-meat"
 MOST_LINES = 10
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One run of the demo.
+
+    Attributes:
+        name: of its trace and its page, without their endings.
+        task: what is to be done, and in which world.
+        run: what `llm-planning run` is given.
+    """
+
+    name: str
+    task: str
+    run: Sequence[str]
+
+
+GOAL = "put two apples in the fridge and the book on the sofa"
+PARTS = (
+    Part("demo", "cook-meat, in Minecraft", ("too", "--task", "cook-meat")),
+    Part(
+        "demo-home",
+        f"{GOAL}, at home",
+        ("llm-mcts-plus", "--set", "prior=uniform", "--set", f"goal={GOAL}"),
+    ),
+)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Plans, tells and writes the page.
+    """Plans, tells and writes the pages.
 
     Returns:
-        0 if the world says that the goal is reached, else 1.
+        0 if the worlds say that all goals are reached, else 1.
     """
-    parser = argparse.ArgumentParser(description="A first plan, and its page.")
-    parser.add_argument("--out", type=Path, default=Path("demo.html"), help="the page")
+    parser = argparse.ArgumentParser(description="First plans, and their pages.")
+    parser.add_argument("--out", type=Path, default=Path(), help="the folder of the pages")
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="as of llm-planning run"
     )
     parser.add_argument("--model", help="as of llm-planning run")
     chosen = parser.parse_args(arguments)
-    trace = chosen.out.with_suffix(".jsonl")
     others = [part for setting in chosen.set for part in ("--set", setting)]
     if chosen.model is not None:
         others += ["--model", chosen.model]
-    run = ["run", "too", "--task", TASK, *others, "--json", "--trace", str(trace)]
-    outcome = json.loads(_llm_planning(run))
-    _llm_planning(["view", str(trace), "--out", str(chosen.out)])
-    for line in told(outcome, page=chosen.out):
-        print(line)
-    return 0 if outcome["success"] else 1
+    reached = True
+    for part in PARTS:
+        page = chosen.out / f"{part.name}.html"
+        trace = page.with_suffix(".jsonl")
+        run = ["run", *part.run, *others, "--json", "--trace", str(trace)]
+        outcome = json.loads(_llm_planning(run))
+        _llm_planning(["view", str(trace), "--out", str(page)])
+        for line in told(part, outcome, page=page):
+            print(line, flush=True)
+        reached = reached and outcome["success"]
+    return 0 if reached else 1
 
 
-def told(outcome: Mapping[str, Any], *, page: Path) -> list[str]:
+def told(part: Part, outcome: Mapping[str, Any], *, page: Path) -> list[str]:
     """What is said of a run: at most ten lines, so a long plan has several options in one."""
     plan, usage = outcome["plan"], outcome["usage"]["total"]
     room = MOST_LINES - 4
@@ -58,7 +92,7 @@ def told(outcome: Mapping[str, Any], *, page: Path) -> list[str]:
     lines = [" ".join(numbered[at : at + share]) for at in range(0, len(plan), share)]
     reached = "reached" if outcome["success"] else "not reached"
     return [
-        f"Task: {TASK}, in Minecraft. The plan:",
+        f"Task: {part.task}. The plan:",
         *(f"  {line}" for line in lines),
         f"Carried out in the world: the goal is {reached}.",
         f"It asked {usage['calls']} questions and took {outcome['seconds']:.0f} s.",

@@ -8,6 +8,7 @@ asks for its tables by name, so that no table is typed:
     {% set runs = exported("xenon-table5", paper="xenon", table="table5") %}
     {{ runs.table }}
     {{ runs.figure("XENON", "(0,0) (here)") }}   one figure of it, without its interval
+    {{ runs.difference("EGA: XENON − SC") }}     one difference, with its interval
 
     {% set measured = roles("roles-minecraft") %}
     {{ measured.shares.table }}

@@ -86,7 +86,8 @@ def read_roles(value: str, *, known: Sequence[str]) -> RoleAssignment:
             another planner's roles is checked and left out, so that one file serves all planners.
 
     Raises:
-        SettingsError: the file cannot be read, or has an unknown role, key or value.
+        SettingsError: the file cannot be read, has an unknown role, key or value, or names no role
+            of the planner.
     """
     if value in ("llm", "rules"):
         return RoleAssignment(_answerer(value))
@@ -106,6 +107,10 @@ def read_roles(value: str, *, known: Sequence[str]) -> RoleAssignment:
             raise SettingsError(f"roles={value}: role {role}: {error}") from error
         if role in known:
             by_role[role] = answerer
+    if said and not by_role:
+        raise SettingsError(
+            f"roles={value} names no role of this planner; it asks: {', '.join(known)}"
+        )
     return RoleAssignment("llm", by_role)
 
 

@@ -1,6 +1,7 @@
-"""The first plan that a newcomer sees: ten lines, and a page."""
+"""The first plans that a newcomer sees: ten lines and a page of each."""
 
 import importlib.util
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ SCRIPT = Path(__file__).parents[2] / "scripts" / "demo.py"
 
 def load():
     spec = importlib.util.spec_from_file_location("demo", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
+    module = sys.modules["demo"] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
@@ -18,8 +19,9 @@ def load():
 demo = load()
 
 
+@pytest.mark.parametrize("part", demo.PARTS, ids=lambda part: part.name)
 @pytest.mark.parametrize("length", [0, 1, 6, 7, 13, 40])
-def test_a_plan_of_any_length_is_told_in_ten_lines(length):
+def test_a_plan_of_any_length_is_told_in_ten_lines(part, length):
     plan = [f"mine {one} dirt" for one in range(length)]
     outcome = {
         "success": length == 6,
@@ -27,21 +29,33 @@ def test_a_plan_of_any_length_is_told_in_ten_lines(length):
         "usage": {"total": {"calls": 3}},
         "seconds": 1.6,
     }
-    lines = demo.told(outcome, page=Path("demo.html"))
+    lines = demo.told(part, outcome, page=Path(f"{part.name}.html"))
     assert len(lines) <= demo.MOST_LINES
+    assert lines[0] == f"Task: {part.task}. The plan:"
     text = "\n".join(lines)
     assert all(f"{place}. {option}" in text for place, option in enumerate(plan, start=1))
     assert ("the goal is reached." in text) is (length == 6)
     assert "It asked 3 questions and took 2 s." in text
-    assert lines[-1].endswith("/demo.html")
+    assert lines[-1].endswith(f"/{part.name}.html")
 
 
 def test_the_demo_by_rules(tmp_path, capfd):
-    page = tmp_path / "demo.html"
-    given = ["--out", str(page), "--set", "roles=rules", "--model", "none"]
+    given = ["--out", str(tmp_path), "--set", "roles=rules", "--model", "none"]
     assert demo.main(given) == 0
     said = capfd.readouterr().out.splitlines()
-    assert len(said) == demo.MOST_LINES
-    assert said[-1].endswith(page.as_uri())
-    assert "Content-Security-Policy" in page.read_text("utf-8")
-    assert page.with_suffix(".jsonl").exists()
+    assert [line for line in said if line.startswith("Task: ")] == [
+        f"Task: {part.task}. The plan:" for part in demo.PARTS
+    ]
+    assert sum("the goal is reached." in line for line in said) == len(demo.PARTS)
+    last = [line for line in said if line.startswith("Why, ")]
+    for part, line in zip(demo.PARTS, last, strict=True):
+        page = tmp_path / f"{part.name}.html"
+        assert line.endswith(page.as_uri())
+        assert "Content-Security-Policy" in page.read_text("utf-8")
+        assert page.with_suffix(".jsonl").exists()
+
+
+def test_the_demo_fails_where_a_goal_is_not_reached(tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "PARTS", demo.PARTS[1:])
+    given = ["--out", str(tmp_path), "--set", "roles=rules", "--model", "none"]
+    assert demo.main([*given, "--set", "moves=1"]) == 1

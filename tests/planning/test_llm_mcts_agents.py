@@ -361,6 +361,11 @@ async def test_systematic_errors_stay_in_a_situation():
         ("llm-mcts-policy", "simulations=3", "unknown setting 'simulations'"),
         ("llm-mcts-policy", "choice=best", "setting choice='best' is not possible"),
         ("llm-mcts", "roles=none.yaml", "roles=none.yaml is neither llm nor rules nor a file"),
+        (
+            "llm-mcts",
+            f"roles={ORACLES / 'products-0.9.yaml'}",
+            "products-0.9.yaml names no role of this planner; it asks: goal, position, prior",
+        ),
     ],
 )
 def test_what_is_not_possible_is_one_line(planner, setting, said):

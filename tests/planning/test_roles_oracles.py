@@ -300,6 +300,10 @@ def test_a_file_may_name_roles_that_another_planner_asks(tmp_path):
     file.write_text("prior: {rate: 2}\n")
     with pytest.raises(SettingsError, match=f"roles={file}: role prior: setting rate=2"):
         read_roles(str(file), known=ROLES)
+    file.write_text("prior: {rate: 0.5}\n")
+    nobody = f"roles={file} names no role of this planner; it asks: propose, dynamics$"
+    with pytest.raises(SettingsError, match=nobody):
+        read_roles(str(file), known=ROLES)
 
 
 def test_a_file_is_part_of_the_settings_by_its_content(tmp_path):

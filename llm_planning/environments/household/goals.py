@@ -33,6 +33,10 @@ _COUNTS: Final[Mapping[str, int]] = {
     **dict.fromkeys(("a", "an", "the", "any", "some"), 1),
     "both": 2,
 }
+_WAYS: Final = (
+    'write it as "put two apples in the fridge and the book on the sofa", or as '
+    "Inside(apple, fridge):2; On(book, sofa):1"
+)
 _INSIDE: Final = ("inside of", "inside", "into", "in")
 _ON: Final = ("on top of", "onto", "upon", "on")
 _CLAUSE: Final = re.compile(
@@ -181,11 +185,7 @@ def _clauses(text: str) -> list[tuple[int, str, bool, str]]:
             found += [(*one, inside, match["place"]) for one in waiting]
             waiting = []
     if waiting or not found:
-        _refuse(
-            text,
-            'write it as "put two apples in the fridge and the book on the sofa", or as '
-            "Inside(apple, fridge):2; On(book, sofa):1",
-        )
+        _refuse(text, _WAYS)
     return found
 
 
@@ -213,6 +213,11 @@ class _Vocabulary:
     def thing(self, said: str) -> str:
         forms = _forms(self._home.things)
         if (name := forms.get(unique_name(said))) is None:
+            words = said.split()
+            for end in range(1, len(words)):
+                before, known = " ".join(words[:end]), " ".join(words[end:])
+                if unique_name(known) in forms:
+                    _refuse(self._text, f"unknown word {before!r} before {known!r}; {_WAYS}")
             _refuse(
                 self._text, f"unknown thing {said.strip()!r}; {remedy(said, self._home.things)}"
             )
