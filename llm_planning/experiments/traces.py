@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from llm_kernels.files import make_folder, read_regular, write_durably
 from llm_planning.trace_file import TraceError, decode_trace
+from llm_planning.trace_tree import OF_THE_ASKER
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -148,7 +149,8 @@ def repeatable_digest(lines: Iterable[Event]) -> str:
     for line in lines:
         if line["type"] in _TYPES_APART:
             continue
-        kept = {key: value for key, value in line.items() if key not in _FIELDS_APART}
+        apart = _FIELDS_APART | OF_THE_ASKER if line["type"] == "role" else _FIELDS_APART
+        kept = {key: value for key, value in line.items() if key not in apart}
         tree = kept.pop("tree", None)
         text = json.dumps(kept, sort_keys=True)
         (others if tree is None else trees.setdefault(json.dumps(tree), [])).append(text)
