@@ -146,6 +146,7 @@ class Trace:
             "completion_tokens": usage.completion_tokens,
             "replayed": usage.replayed,
             "seconds": usage.seconds,
+            "simulation": None,
         }
         self.events.append(event)
         note_question(self, event)

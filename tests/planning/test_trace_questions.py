@@ -221,7 +221,8 @@ async def test_questions_of_llm_mcts(tmp_path):
         assert (tuple(completed[1].split(", ")) if completed else ()) == way
     places = [one for one in of_type(trace, "role") if one["role"] == "position"]
     assert places
-    assert not any({"tree", "node", "simulation"} & one.keys() for one in places)
+    assert all(one["simulation"] is None for one in places)
+    assert not any({"tree", "node"} & one.keys() for one in places)
 
 
 # --- the search core -----------------------------------------------------------------------------
@@ -325,7 +326,8 @@ async def test_another_search_counts_its_own_simulations():
         await searched(Asking(engine), simulations=6)
         await one_engine(engine).generate(Request(prompt="draw <> ", role="draw"))
     *inside, outside = of_type(trace, "role")
-    assert not {"tree", "simulation", "node"} & outside.keys()
+    assert outside["simulation"] is None
+    assert not {"tree", "node"} & outside.keys()
     assert {one["tree"] for one in inside} == {0, 1}
     assert {one["simulation"] for one in inside} == set(range(1, 7))
     trace.events.remove(outside)
@@ -380,7 +382,7 @@ async def test_questions_of_simulations_that_were_cancelled():
     with recording() as trace, pytest.raises(ValueError, match="no bb"):
         await searched(Failing(slow()), expand_at="first")
     questions = of_type(trace, "role")
-    assert all({"tree", "simulation"} <= one.keys() for one in questions)
+    assert all(one["tree"] == 0 and one["simulation"] for one in questions)
     told = {one["number"] for one in of_type(trace, "simulation")}
     lost = [one for one in questions if "node" not in one]
     assert lost

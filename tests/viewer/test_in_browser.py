@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from traces import EVIL, RUNS, asked, run, written
+from traces import EVIL, RUNS, asked, earlier, run, written
 
 from llm_planning.viewer.reading import read_trace
 from llm_planning.viewer.trial_page import trial_page
@@ -211,6 +211,24 @@ def test_an_address_leads_back_to_the_node_and_the_moment(show, traces):
     assert "6 of" in again.locator(".moment").inner_text()
     nowhere = show(traces["too"], address="#node=99999&moment=99999&x=%00")
     nowhere.get_by_role("heading", name="start").wait_for()
+
+
+def test_a_node_has_the_questions_that_were_asked_for_it(show, traces, tmp_path):
+    page = show(traces["asked"])
+    panel = page.get_by_label("The selected node")
+    panel.get_by_role("heading", name="start").wait_for()
+    here = "Asked here: 2 questions, 55 tokens read, 30 of them cached, 7 written, 300 ms"
+    assert here in panel.inner_text()
+    assert panel.locator("details.question").count() == 1
+    panel.get_by_text("1 of them about its actions").click()
+    assert panel.locator("details.question").count() == 2
+    page = show(traces["asked"], address="#node=1")
+    page.get_by_text("About the action that leads here").wait_for()
+    panel = page.get_by_label("The selected node")
+    assert "here: 1 question, 5 tokens read, 0 of them cached, 0 written" in panel.inner_text()
+    assert "Asked here" not in panel.inner_text()
+    old = show(written(tmp_path / "old.jsonl", earlier(asked())), address="#node=1")
+    old.get_by_text("before which 2 questions were asked").wait_for()
 
 
 def test_a_question_tells_its_parts_apart(show, traces):
