@@ -37,7 +37,9 @@ _OURS = re.compile(r"([0-9a-f]{64})\.jsonl\.gz(\.tmp)?")
 # Types and fields that may differ between runs with the same answers: times, speeds, shares of
 # caches and loads. The text of a state may depend on the process, as the order of a set does.
 _TYPES_APART = frozenset({"load", "end"})
-_FIELDS_APART = frozenset({"at", "seconds", "cached_tokens", "replayed", "observation"})
+_FIELDS_APART = frozenset(
+    {"at", "seconds", "cached_tokens", "cached_end", "shared", "replayed", "observation"}
+)
 
 
 class TraceFolder:

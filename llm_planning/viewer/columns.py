@@ -221,7 +221,8 @@ class Columns:
 
     def _question(self, event: Event) -> None:
         kept = ("asked", "system", "turns", "temperature", "sample", "answer", "finish")
-        body = {key: event[key] for key in (*kept, "choices", "logprobs") if key in event}
+        scored = ("choices", "logprobs", "shared")
+        body = {key: event[key] for key in (*kept, *scored, "cached_end") if key in event}
         tree, id_ = (_count(event[key]) if key in event else -1 for key in ("tree", "node"))
         self._row(
             question_at=_number(event.get("at", 0.0)),

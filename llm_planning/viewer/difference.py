@@ -18,7 +18,9 @@ _TYPES_APART = frozenset({"load", "outcome", "summary"})
 _QUESTIONS = frozenset({"prompt", "role"})
 """Left out if only one of the runs asked a model."""
 
-_FIELDS_APART = frozenset({"at", "seconds", "cached_tokens", "replayed", "observation", "model"})
+_FIELDS_APART = frozenset(
+    {"at", "seconds", "cached_tokens", "cached_end", "shared", "replayed", "observation", "model"}
+)
 
 
 @dataclass(frozen=True)

@@ -240,9 +240,39 @@ def test_a_question_tells_its_parts_apart(show, traces):
     assert "30 of all, cached" in body.inner_text()
     assert "20 new" in body.inner_text()
     prompt = body.locator(".prompt")
+    assert prompt.locator("mark.cached").all_text_contents() == [f"Goal: {EVIL}"[:8]]
+    assert prompt.locator("mark.fresh").all_text_contents() == [f"Goal: {EVIL}"[8:]]
+    assert "estimated" not in body.inner_text()
+    scored = page.locator("#questions > details, #questions details.question").nth(1)
+    scored.locator("summary").click()
+    scored.get_by_text(
+        "Its 2 requests to the model read 5 tokens in all, 0 of them cached"
+    ).wait_for()
+    assert "3 new" in scored.inner_text()
+
+
+def test_an_earlier_version_did_not_say_where_the_cached_part_ends(show, tmp_path):
+    page = show(written(tmp_path / "old.jsonl", earlier(asked())))
+    questions = page.locator("#questions details.question")
+    questions.first.locator("summary").click()
+    questions.first.get_by_text("the end of the cached part is estimated").wait_for()
+    prompt = questions.first.locator(".prompt")
     assert prompt.locator("mark.cached").count() == prompt.locator("mark.fresh").count() == 1
     joined = "".join(prompt.locator("mark.cached, mark.fresh").all_text_contents())
     assert joined == f"Goal: {EVIL}"
+    questions.nth(1).locator("summary").click()
+    questions.nth(1).get_by_text("All requests for its choices read 5 tokens in all").wait_for()
+    assert questions.nth(1).locator(".shares").count() == 0
+
+
+def test_characters_beyond_the_first_plane_count_once(show, tmp_path):
+    events = asked("🐄🐄🐄")
+    events[4]["cached_end"] = [1, 8]
+    page = show(written(tmp_path / "t.jsonl", events))
+    page.locator("#questions details.question summary").first.click()
+    marked = page.locator("#questions mark.cached")
+    marked.wait_for()
+    assert marked.all_text_contents() == ["Goal: 🐄🐄"]
 
 
 def test_a_damaged_trace_says_so_on_the_page(show, traces, tmp_path):
