@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from llm_serving.request import EncodedPrompt
 
     Roles = tuple[Literal["system", "user", "assistant"], ...]
+
+_PIECE = 64
+_PIECES_REMEMBERED = 4096
 
 _PARTIAL = "\ufffd"
 """What a tokenizer writes for a character of which it has not all tokens."""
@@ -34,6 +38,7 @@ class CachedPart:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._around: dict[Roles, tuple[str, ...] | None] = {}
+        self._piece = lru_cache(maxsize=_PIECES_REMEMBERED)(engine.decode)
 
     def end(
         self, prompt: str | tuple[Message, ...], encoded: EncodedPrompt | None, tokens: int
@@ -58,16 +63,24 @@ class CachedPart:
             return None
         try:
             around = self._texts_around(tuple(one.role for one in messages))
-            token_ids = self._engine.encode(encoded or prompt).token_ids
-            read = self._engine.decode(token_ids[:tokens])
+            if around is None:
+                return None
+            token_ids = self._engine.encode(encoded or prompt).token_ids[:tokens]
+            # Most pieces are those of earlier prompts. Some tokenizers write a piece in another way
+            # than what it is a part of: then all is decoded at once.
+            for read in (self._read_pieces, self._engine.decode):
+                said = read(token_ids)
+                # Some templates strip what they are given.
+                for written in (texts, [text.strip() for text in texts]):
+                    if (place := _place(around, texts, written, said)) is not None:
+                        return place
         except ServingError:
-            return None
-        if around is None:
-            return None
-        # Some templates strip what they are given.
-        return _place(around, texts, texts, read) or _place(
-            around, texts, [text.strip() for text in texts], read
-        )
+            pass
+        return None
+
+    def _read_pieces(self, token_ids: tuple[int, ...]) -> str:
+        places = range(0, len(token_ids), _PIECE)
+        return "".join(self._piece(token_ids[place : place + _PIECE]) for place in places)
 
     def _texts_around(self, roles: Roles) -> tuple[str, ...] | None:
         """What the template writes before, between and after messages; a plain text has no roles.

@@ -243,7 +243,7 @@ def test_a_question_tells_its_parts_apart(show, traces):
     assert prompt.locator("mark.cached").all_text_contents() == [f"Goal: {EVIL}"[:8]]
     assert prompt.locator("mark.fresh").all_text_contents() == [f"Goal: {EVIL}"[8:]]
     assert "estimated" not in body.inner_text()
-    scored = page.locator("#questions > details, #questions details.question").nth(1)
+    scored = page.locator("#questions details.question").nth(1)
     scored.locator("summary").click()
     scored.get_by_text(
         "Its 2 requests to the model read 5 tokens in all, 0 of them cached"
