@@ -13,6 +13,7 @@ const HINTS = {
 export function question(trace: Trace, at: number, open = false): HTMLElement {
   const get = (name: string) => trace.column(`question_${name}`)[at];
   const role = trace.string(get("role"));
+  const about = trace.string(get("about"));
   const replayed = get("replayed") > 0;
   const body = el("div", { class: "question-body" });
   const details = el(
@@ -22,6 +23,7 @@ export function question(trace: Trace, at: number, open = false): HTMLElement {
       "summary",
       {},
       el("strong", {}, role || "question"),
+      about && ` · ${about}`,
       ` · ${count(get("prompt"))} + ${count(get("written"))} tokens · `,
       replayed ? "replayed" : seconds(get("seconds")),
     ),
