@@ -197,7 +197,8 @@ class TreeNotes:
         self._first = root.visits
         self.questions = self._told = 0
         self.asker = Asker(self)
-        self._outside = _ASKER.set(self.asker)
+        # Another search may be under way around this one.
+        self._outside = (_ASKER.set(self.asker), _AT.set(None), _ABOUT.set(None))
         self.trace.add("search", tree=self._number, root=self._nodes[root].id)
 
     def asked(self, question: _Question, number: int) -> None:
@@ -239,7 +240,10 @@ class TreeNotes:
 
     def end(self) -> None:
         """Adds the end of a search, which may have been cancelled."""
-        _ASKER.reset(self._outside)
+        asker, at, about = self._outside
+        _ASKER.reset(asker)
+        _AT.reset(at)
+        _ABOUT.reset(about)
         self.asker = None
         root = self._root
         known = self._nodes[root]

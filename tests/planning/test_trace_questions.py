@@ -340,7 +340,8 @@ async def test_a_search_within_a_search():
 
     class Outer(Asking):
         async def evaluate(self, node, walk):
-            await searched(inner, simulations=3)
+            with asking_at(node), asking_about("z"):
+                await searched(inner, simulations=3)
             return await super().evaluate(node, walk)
 
     with recording() as trace:
