@@ -97,7 +97,8 @@ def synthetic(path: Path) -> None:
                 tell("role", at=node / 1e3, role="propose", model="m", asked="generate", system="p",
                      turns=turns, temperature=0.0, sample=0, answer=said(80), finish="stop",
                      prompt_tokens=600, cached_tokens=500, completion_tokens=20, replayed=0,
-                     seconds=0.1)  # fmt: skip
+                     seconds=0.1, cached_end=[1, 400], simulation=node, tree=0,
+                     node=parent)  # fmt: skip
             depth = len(path_of[1])
             tell("simulation", at=node / 1e3, tree=0, number=node, nodes=path_of[0],
                  edges=path_of[1], descent=depth, rewards=[0.0] * depth, tail=draw.random(),

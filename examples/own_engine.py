@@ -36,6 +36,10 @@ class ChatEngine:
         texts = [prompt] if isinstance(prompt, str) else [message.content for message in prompt]
         return EncodedPrompt(tuple("\n".join(texts).encode()))
 
+    def decode(self, token_ids):
+        """The inverse."""
+        return bytes(token_ids).decode(errors="replace")
+
     async def generate(self, request):
         """Asks up to three times; the last fitting piece of a reply is the answer."""
         chat = [{"role": one.role, "content": one.content} for one in request.prompt]

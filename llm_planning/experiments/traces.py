@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from llm_kernels.files import make_folder, read_regular, write_durably
 from llm_planning.trace_file import TraceError, decode_trace
+from llm_planning.trace_tree import OF_THE_ASKER
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -36,7 +37,9 @@ _OURS = re.compile(r"([0-9a-f]{64})\.jsonl\.gz(\.tmp)?")
 # Types and fields that may differ between runs with the same answers: times, speeds, shares of
 # caches and loads. The text of a state may depend on the process, as the order of a set does.
 _TYPES_APART = frozenset({"load", "end"})
-_FIELDS_APART = frozenset({"at", "seconds", "cached_tokens", "replayed", "observation"})
+_FIELDS_APART = frozenset(
+    {"at", "seconds", "cached_tokens", "cached_end", "shared", "replayed", "observation"}
+)
 
 
 class TraceFolder:
@@ -148,7 +151,8 @@ def repeatable_digest(lines: Iterable[Event]) -> str:
     for line in lines:
         if line["type"] in _TYPES_APART:
             continue
-        kept = {key: value for key, value in line.items() if key not in _FIELDS_APART}
+        apart = _FIELDS_APART | OF_THE_ASKER if line["type"] == "role" else _FIELDS_APART
+        kept = {key: value for key, value in line.items() if key not in apart}
         tree = kept.pop("tree", None)
         text = json.dumps(kept, sort_keys=True)
         (others if tree is None else trees.setdefault(json.dumps(tree), [])).append(text)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence  # noqa: TC003 (a dataclass's field)
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
+from llm_planning.roles.cached_part import CachedPart
 from llm_planning.trace import tracing
 from llm_serving.engine import MeteredEngine
 from llm_serving.errors import ServingError
@@ -54,6 +55,7 @@ class TracingEngine(MeteredEngine):
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._read: dict[EncodedPrompt, Prompt] = {}
+        self._cached = CachedPart(engine)
 
     def encode(self, prompt: Prompt) -> EncodedPrompt:
         """Applies the chat template and the tokenizer, and keeps the text for the trace."""
@@ -76,6 +78,7 @@ class TracingEngine(MeteredEngine):
                 sample=request.sample,
                 answer=completion.text,
                 finish=completion.finish,
+                **self._cached_end(request.prompt, prompt, completion.usage.cached_tokens),
             )
         return completion
 
@@ -88,9 +91,9 @@ class TracingEngine(MeteredEngine):
         adapter: str | None = None,
     ) -> Scores:
         """Scores choices, counts the question and adds it to the trace."""
-        text = self._text_of(prompt)
+        asked = (prompt, self._text_of(prompt))
         scores = await super().score(prompt, choices, role=role, adapter=adapter)
-        self._tell_scores("score", role, text, choices, scores, adapter=adapter)
+        self._tell_scores("score", role, asked, choices, scores, adapter=adapter)
         return scores
 
     async def score_labels(
@@ -102,32 +105,46 @@ class TracingEngine(MeteredEngine):
         adapter: str | None = None,
     ) -> Scores:
         """Scores labels, counts the question and adds it to the trace."""
-        text = self._text_of(prompt)
+        asked = (prompt, self._text_of(prompt))
         scores = await super().score_labels(prompt, labels, role=role, adapter=adapter)
-        self._tell_scores("score_labels", role, text, labels, scores, adapter=adapter)
+        self._tell_scores("score_labels", role, asked, labels, scores, adapter=adapter)
         return scores
 
     def _tell_scores(
         self,
         how: str,
         role: str,
-        prompt: Prompt,
+        asked: tuple[Prompt, Prompt],
         choices: Sequence[str],
         scores: Scores,
         *,
         adapter: str | None,
     ) -> None:
         if (trace := tracing()) is not None:
+            prompt, text = asked
+            shared: Event = {}
+            if scores.shared is not None:
+                shared = {"shared": asdict(scores.shared)}
+                shared |= self._cached_end(prompt, text, scores.shared.cached_tokens)
             trace.question(
                 scores.usage,
-                **self._asked(how, role, prompt, trace, adapter),
+                **self._asked(how, role, text, trace, adapter),
                 choices=list(choices),
                 logprobs=list(scores.logprobs),
+                **shared,
             )
 
     def _text_of(self, prompt: Prompt) -> Prompt:
         """The text of an encoded prompt, if it is kept; otherwise the prompt as it is."""
         return self._read.get(prompt, prompt) if isinstance(prompt, EncodedPrompt) else prompt
+
+    def _cached_end(self, prompt: Prompt, text: Prompt, tokens: int) -> Event:
+        """The field that says where the cached part of a prompt ends, if that can be said."""
+        if isinstance(text, EncodedPrompt):
+            return {}
+        encoded = prompt if isinstance(prompt, EncodedPrompt) else None
+        end = self._cached.end(text, encoded, tokens)
+        return {} if end is None else {"cached_end": list(end)}
 
     def _asked(
         self, how: str, role: str, prompt: Prompt, trace: Trace, adapter: str | None

@@ -14,12 +14,15 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from time import perf_counter
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Protocol, TypeAlias
 
 from llm_planning.domain import A, S, Step
 from llm_planning.search.tree import Edge, Node
 from llm_planning.search.walk import Checkpoint, TrackedRandom, Walk
 from llm_planning.trace import tracing
+
+if TYPE_CHECKING:
+    from llm_planning.trace_tree import Asker
 
 _SECONDS_AT_A_STRETCH = 0.005
 """After so many seconds a search yields the event loop to other searches and the engine."""
@@ -161,6 +164,7 @@ async def search(
         before_select=before_select,
         on_backup=on_backup if notes is None else notes.before(on_backup),
         spare=[TrackedRandom() for _ in range(width)],
+        asker=None if notes is None else notes.asker,
     )
     rng = Random(root.visits) if rng is None else rng
     root.searched = True
@@ -186,6 +190,7 @@ class _Search(Generic[S, A]):
 
     Attributes:
         spare: random generators of no simulation in flight.
+        asker: to whom the trace ascribes questions of the present descent; None without a trace.
         flights: simulations in flight, in the order of launch.
         changed: checkpoints of nodes that the present descent has changed, also in its earlier
             attempts with the same draws; see `Walk.changed`.
@@ -200,6 +205,7 @@ class _Search(Generic[S, A]):
     before_select: BeforeSelect[S, A] | None
     on_backup: Callable[[Walk[S, A]], None] | None
     spare: list[TrackedRandom]
+    asker: Asker | None
     flights: deque[Walk[S, A]] = field(default_factory=deque)
     changed: list[Checkpoint[S, A]] = field(default_factory=list)
 
@@ -219,7 +225,7 @@ class _Search(Generic[S, A]):
                 # A descent that starts again keeps its draws. New draws would favour the nodes that
                 # are not being expanded.
                 seed = rng.getrandbits(64) if seed is None else seed
-                walk = await self.descend(seed)
+                walk = await self.descend(seed, launched + 1)
                 if walk.nodes[-1].pending:
                     break
                 seed = None
@@ -230,6 +236,8 @@ class _Search(Generic[S, A]):
                     _mark(walk, 1)
                 flights.append(walk)
                 answers.append(start(self.fly(walk)))
+                if crowded and self.asker is not None:
+                    self.asker = self.asker.another()
                 launched += 1
             await answers.popleft()
             walk = flights.popleft()
@@ -244,12 +252,14 @@ class _Search(Generic[S, A]):
             if self.on_backup is not None:
                 self.on_backup(walk)
 
-    async def descend(self, seed: int) -> Walk[S, A]:
+    async def descend(self, seed: int, number: int) -> Walk[S, A]:
         """Walks from the root to a node that is not expanded, or to an end."""
         rng = self.spare[-1]
         rng.restart(seed)
         node = self.root
         walk: Walk[S, A] = Walk(node, rng, self.max_depth)
+        if (asker := self.asker) is not None:
+            asker.walk, asker.number = walk, number
         drawn = self.model.draw_root(walk)
         walk.state = await drawn if isinstance(drawn, Awaitable) else drawn
         walk.certain = not rng.drawn
@@ -285,7 +295,9 @@ class _Search(Generic[S, A]):
         """Steps the walk's state. A certain step is kept at its edge."""
         rng = walk.rng
         rng.drawn = False
+        walk.trying = edge
         step = await self.model.step(walk.state, edge.action, rng)
+        walk.trying = None
         certain = walk.certain and not rng.drawn
         if certain:
             edge.step = step

@@ -103,6 +103,7 @@ class Walk(Generic[S, A]):
         nodes: histories passed, the root first.
         edges: actions taken, shape [m].
         steps: the steps of these actions in this walk, shape [m].
+        trying: the action that is being simulated; None between steps.
         ended: whether the last step ended the episode or reached the depth limit.
         certain: whether the history determines the state: nothing was drawn so far, or the
             observations show all that was drawn.
@@ -129,6 +130,7 @@ class Walk(Generic[S, A]):
         "state",
         "steps",
         "tail",
+        "trying",
     )
 
     state: S
@@ -139,6 +141,7 @@ class Walk(Generic[S, A]):
         self.nodes = [root]
         self.edges: list[Edge[S, A]] = []
         self.steps: list[Step[S]] = []
+        self.trying: Edge[S, A] | None = None
         self.ended = limit == 0
         self.certain = True
         self.tail = 0.0

@@ -1,7 +1,8 @@
 """The events of a trace as columns of numbers, which a browser reads without parsing.
 
 The page replays *moments*: a search that begins, a simulation, a decision, a real step, a belief, a
-memory, a subtask. Nodes, edges and questions belong to the first moment after them.
+memory, a subtask. Nodes, edges and questions belong to the first moment after them. A question also
+belongs to the node that asked it, where the trace says which.
 """
 
 from __future__ import annotations
@@ -61,6 +62,9 @@ _TYPES: Final[dict[str, str]] = {
     "question_at": "f8",
     "question_seconds": "f8",
     "question_moment": "u4",
+    "question_node": "i4",
+    "question_edge": "i4",
+    "question_about": "u4",
     "question_role": "u4",
     "question_model": "u4",
     "question_prompt": "u4",
@@ -102,6 +106,7 @@ class Columns:
         self._columns: dict[str, list[Any]] = {name: [] for name in _TYPES}
         self._nodes: dict[tuple[int, int], int] = {}
         self._edges: dict[tuple[int, str], int] = {}
+        self._asked: list[tuple[tuple[int, int], tuple[int, str]]] = []
         readers: dict[str, Callable[[Event], None]] = {
             "prompt": self._prompt,
             "role": self._question,
@@ -122,6 +127,7 @@ class Columns:
                     read(event)
                 except _UNUSABLE:
                     self.unused[event["type"]] += 1
+        self._link_questions()
         self._row(moment_path=self._size("path_node"), moment_updates=self._size("update_edge"))
 
     @property
@@ -206,13 +212,26 @@ class Columns:
     def _prompt(self, event: Event) -> None:
         self.prompts[str(event["id"])] = event
 
+    def _link_questions(self) -> None:
+        """Finds the nodes and edges of questions, whose lines come after them."""
+        columns = self._columns
+        for at, (node, edge) in enumerate(self._asked):
+            columns["question_node"][at] = self._nodes.get(node, columns["question_node"][at])
+            columns["question_edge"][at] = self._edges.get(edge, -1)
+
     def _question(self, event: Event) -> None:
         kept = ("asked", "system", "turns", "temperature", "sample", "answer", "finish")
-        body = {key: event[key] for key in (*kept, "choices", "logprobs") if key in event}
+        scored = ("choices", "logprobs", "shared")
+        body = {key: event[key] for key in (*kept, *scored, "cached_end") if key in event}
+        tree, id_ = (_count(event[key]) if key in event else -1 for key in ("tree", "node"))
         self._row(
             question_at=_number(event.get("at", 0.0)),
             question_seconds=_number(event.get("seconds", 0.0)),
             question_moment=self._size("moment_kind"),
+            # -2 in a trace of an earlier version, which does not say who asked.
+            question_node=-1 if "simulation" in event else -2,
+            question_edge=-1,
+            question_about=self.strings.add(str(event.get("about", ""))),
             question_role=self.strings.add(str(event.get("role", ""))),
             question_model=self.strings.add(str(event.get("model", ""))),
             question_prompt=_count(event.get("prompt_tokens", 0)),
@@ -221,6 +240,7 @@ class Columns:
             question_replayed=min(255, _count(event.get("replayed", 0))),
             question_body=self.texts.add_json(body),
         )
+        self._asked.append(((tree, id_), (tree, str(event.get("edge")))))
 
     def _node(self, event: Event) -> None:
         tree, id_ = _count(event["tree"]), _count(event["id"])

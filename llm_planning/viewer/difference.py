@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
+from llm_planning.trace_tree import OF_THE_ASKER
 from llm_planning.viewer.columns import KINDS
 
 if TYPE_CHECKING:
@@ -17,7 +18,9 @@ _TYPES_APART = frozenset({"load", "outcome", "summary"})
 _QUESTIONS = frozenset({"prompt", "role"})
 """Left out if only one of the runs asked a model."""
 
-_FIELDS_APART = frozenset({"at", "seconds", "cached_tokens", "replayed", "observation", "model"})
+_FIELDS_APART = frozenset(
+    {"at", "seconds", "cached_tokens", "cached_end", "shared", "replayed", "observation", "model"}
+)
 
 
 @dataclass(frozen=True)
@@ -56,11 +59,14 @@ def first_difference(one: Sequence[Event], other: Sequence[Event]) -> Difference
     return None
 
 
-def _comparable(events: Sequence[Event], apart: frozenset[str]) -> Iterator[tuple[int, Event]]:
+def _comparable(
+    events: Sequence[Event], types_apart: frozenset[str]
+) -> Iterator[tuple[int, Event]]:
     """Each line that can be compared, without what may differ, and the moment it belongs to."""
     moment = 0
     for event in events:
-        if event["type"] in apart:
+        if event["type"] in types_apart:
             continue
-        yield moment, {key: value for key, value in event.items() if key not in _FIELDS_APART}
+        apart = _FIELDS_APART | OF_THE_ASKER if event["type"] == "role" else _FIELDS_APART
+        yield moment, {key: value for key, value in event.items() if key not in apart}
         moment += event["type"] in KINDS

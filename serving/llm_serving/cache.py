@@ -153,6 +153,10 @@ class CachedEngine(CountingEngine):
         """Applies the chat template and the tokenizer."""
         return self._engine.encode(prompt)
 
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """The text of tokens."""
+        return self._engine.decode(token_ids)
+
     async def _generate(self, request: Request) -> Completion:
         prompt = self._engine.encode(request.prompt)
         return await self._ask(

@@ -45,6 +45,14 @@ class EncoderEngine(CountingEngine):
         """
         _refuse()
 
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """Refuses: there is no tokenizer.
+
+        Raises:
+            UnsupportedEngineError: always.
+        """
+        _refuse()
+
     async def _generate(self, request: Request) -> Completion:
         _refuse()
 

@@ -89,6 +89,14 @@ class Engine(Protocol):
         """
         ...
 
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """The text of tokens, those of the chat template included: what `encode` was given.
+
+        Raises:
+            ServingError: the engine cannot decode.
+        """
+        ...
+
     async def generate(self, request: Request) -> Completion:
         """Writes one answer.
 
@@ -255,6 +263,10 @@ class MeteredEngine(CountingEngine):
     def encode(self, prompt: Prompt) -> EncodedPrompt:
         """Applies the chat template and the tokenizer."""
         return self._engine.encode(prompt)
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """The text of tokens."""
+        return self._engine.decode(token_ids)
 
     async def _generate(self, request: Request) -> Completion:
         return await self._engine.generate(request)

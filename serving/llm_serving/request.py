@@ -183,12 +183,29 @@ class Completion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SharedPrompt:
+    """The prompt that all requests of one scoring begin with; `Usage` counts them together.
+
+    Attributes:
+        tokens: its length.
+        cached_tokens: of its first tokens, those that the prefix cache had before the scoring.
+        requests: to the model.
+    """
+
+    tokens: int
+    cached_tokens: int
+    requests: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Scores:
     """Log-probabilities of choices after one prompt.
 
     Attributes:
         logprobs: shape [choices], in nats, each the sum over the choice's tokens.
         usage: what the scoring cost.
+        shared: what its requests have in common; None if the engine does not say, and for a
+            prompt with images.
 
     Example:
         >>> import asyncio
@@ -200,6 +217,7 @@ class Scores:
 
     logprobs: tuple[float, ...]
     usage: Usage
+    shared: SharedPrompt | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -127,12 +127,16 @@ class ScriptedEngine(CountingEngine):
 
     def text(self, prompt: Prompt) -> str:
         """The text of a prompt in any form: the inverse of `encode`."""
-        if isinstance(prompt, str):
-            return prompt
+        return prompt if isinstance(prompt, str) else self.decode(self.encode(prompt).token_ids)
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """The text of tokens; a character that lacks some of its bytes is U+FFFD."""
         # One character a token: special ones are beyond Latin-1, whose characters are the bytes.
-        pieces = _SPLIT("".join(map(chr, self.encode(prompt).token_ids)))
+        pieces = _SPLIT("".join(map(chr, token_ids)))
         return "".join(
-            _SPECIAL[piece] if piece in _SPECIAL else piece.encode("latin-1").decode()
+            _SPECIAL[piece]
+            if piece in _SPECIAL
+            else piece.encode("latin-1").decode(errors="replace")
             for piece in pieces
         )
 

@@ -7,6 +7,7 @@ import logging
 import math
 import time
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from llm_serving.config import EngineConfig
@@ -35,6 +36,7 @@ from llm_serving.request import (
     Message,
     ModelIdentity,
     Scores,
+    SharedPrompt,
     Usage,
 )
 from llm_serving.scoring import next_token_logprobs, tail_scores, trie_scores
@@ -64,6 +66,10 @@ logger = logging.getLogger(__name__)
 
 AGREEMENT = 0.05
 """Nats by which the two ways of scoring may differ under bfloat16 batches of other shapes."""
+
+
+_PROMPTS_REMEMBERED = 256
+"""The most prompts that stay encoded."""
 
 
 class VllmEngine(CountingEngine):
@@ -135,6 +141,8 @@ class VllmEngine(CountingEngine):
         self._owns_encoder = encoder is None
         self._encoder = encoder or TextEncoder(cache=None)
         self._scoring: Literal["auto", "tail", "trie"] = self.config.scoring
+        # A trace encodes a prompt again once it is answered, and that takes milliseconds.
+        self._encoded = lru_cache(maxsize=_PROMPTS_REMEMBERED)(self._encode)
 
     @property
     def activity(self) -> Activity:
@@ -177,6 +185,16 @@ class VllmEngine(CountingEngine):
         if isinstance(prompt, EncodedPrompt):
             self._check_images(prompt.images)
             return prompt
+        return self._encoded(prompt if isinstance(prompt, str) else tuple(prompt))
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """The text of tokens, those of the chat template included."""
+        text: str = self._tokenizer.decode(
+            token_ids, skip_special_tokens=False, clean_up_tokenization_spaces=False
+        )
+        return text
+
+    def _encode(self, prompt: str | tuple[Message, ...]) -> EncodedPrompt:
         if isinstance(prompt, str):
             return EncodedPrompt(tuple(self._tokenizer.encode(prompt)))
         images = tuple(image for message in prompt for image in message.images)
@@ -243,7 +261,7 @@ class VllmEngine(CountingEngine):
         scores, results = await self._sequence_scores(submit, encoded, distinct)
         by_tokens = dict(zip(distinct, scores, strict=True))
         logprobs = tuple(by_tokens[sequences[choice]] for choice in choices)
-        return Scores(logprobs=self._checked(logprobs), usage=_usage(results, begun))
+        return self._scores(logprobs, encoded, results, begun)
 
     async def _score_labels(
         self, prompt: Prompt, labels: Sequence[str], role: str, adapter: str | None
@@ -259,7 +277,31 @@ class VllmEngine(CountingEngine):
             submit, encoded, list(dict.fromkeys(token_ids))
         )
         scored = tuple(logprobs[token] for token in token_ids)
-        return Scores(logprobs=self._checked(scored), usage=_usage(results, begun))
+        return self._scores(scored, encoded, results, begun)
+
+    def _scores(
+        self,
+        logprobs: tuple[float, ...],
+        prompt: EncodedPrompt,
+        results: Sequence[VllmResult],
+        begun: float,
+    ) -> Scores:
+        """Log-probabilities with what all requests for them cost.
+
+        The requests begin with the prompt, and the first of them leaves it in the cache. So the
+        fewest tokens that one found there are those from before the scoring.
+        """
+        tokens = len(prompt.token_ids)
+        found = min(result.cached_tokens for result in results)
+        return Scores(
+            logprobs=self._checked(logprobs),
+            usage=_usage(results, begun),
+            shared=None
+            if prompt.images
+            else SharedPrompt(
+                tokens=tokens, cached_tokens=min(found, tokens), requests=len(results)
+            ),
+        )
 
     def _checked(self, logprobs: tuple[float, ...]) -> tuple[float, ...]:
         """Log-probabilities that are numbers; no cache gets anything else."""

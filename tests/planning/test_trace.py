@@ -20,7 +20,8 @@ from llm_planning.search import (
     search,
     select_by_puct,
 )
-from llm_planning.trace import IN_FULL, recording, tracing
+from llm_planning.trace import recording, tracing
+from llm_planning.trace_tree import IN_FULL
 from llm_serving.errors import ServingError
 from llm_serving.request import EncodedPrompt, Image, Message, Request, Sampling
 from llm_serving.scripted import ScriptedEngine

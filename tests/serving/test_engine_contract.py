@@ -70,6 +70,15 @@ async def test_an_answer_tells_what_it_cost_and_is_counted_under_its_role(asked)
     assert other.usage.prompt_tokens == len(asked.encode("No?").token_ids)
 
 
+def test_decoding_is_the_inverse_of_encoding(asked):
+    for text in ("Is the sky blue?", "  Où? 🐄\n"):
+        assert asked.decode(asked.encode(text).token_ids) == text
+    said = asked.decode(asked.encode(CHAT).token_ids)
+    places = [said.index(message.content) for message in CHAT]
+    assert places == sorted(places)
+    assert said.startswith(asked.decode(asked.encode(CHAT).token_ids[:6]))
+
+
 async def test_an_encoded_prompt_is_the_same_question(asked):
     encoded = asked.encode(CHAT)
     assert isinstance(encoded, EncodedPrompt)

@@ -220,6 +220,29 @@ async def test_a_shared_prompt_is_read_from_the_prefix_cache(engine):
     assert third.text == second.text
 
 
+@pytest.mark.parametrize("scoring", ["tail", "trie"])
+async def test_what_the_requests_of_a_scoring_share(engine, monkeypatch, scoring):
+    monkeypatch.setattr(engine, "_scoring", scoring)
+    prompt = engine.encode(ask("A preamble about cows and pigs. " * 20 + f"By {scoring}: which?"))
+    choices = ("a cow", "a pig", "two cows")
+    assert await engine.forget_prefixes()
+    for again in (False, True):
+        scores = await engine.score(prompt, choices)
+        shared, usage = scores.shared, scores.usage
+        assert shared.tokens == len(prompt.token_ids)
+        assert shared.requests >= 3
+        assert usage.prompt_tokens >= shared.requests * shared.tokens
+        if again:
+            assert shared.cached_tokens >= shared.tokens - 2 * engine.block_size
+        else:
+            assert shared.cached_tokens == 0
+            # Only the first of its requests has to read the prompt.
+            assert usage.cached_tokens >= (shared.requests - 1) * (shared.tokens // 2)
+    labels = await engine.score_labels(prompt, ("A", "B"))
+    assert labels.shared.requests == 1
+    assert labels.shared.cached_tokens == labels.usage.cached_tokens > 0
+
+
 async def test_the_load_follows_the_batch(engine):
     prompts = [f"Count to {number}: one," for number in range(2, 8)]
     tasks = [

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from traces import EVIL, RUNS, asked, run, written
+from traces import EVIL, RUNS, asked, earlier, run, written
 
 from llm_planning.viewer.reading import read_trace
 from llm_planning.viewer.trial_page import trial_page
@@ -213,6 +213,26 @@ def test_an_address_leads_back_to_the_node_and_the_moment(show, traces):
     nowhere.get_by_role("heading", name="start").wait_for()
 
 
+def test_a_node_has_the_questions_that_were_asked_for_it(show, traces, tmp_path):
+    page = show(traces["asked"])
+    panel = page.get_by_label("The selected node")
+    panel.get_by_role("heading", name="start").wait_for()
+    here = "Asked here: 2 questions, 55 tokens read, 30 of them cached, 7 written, 300 ms"
+    assert here in panel.inner_text()
+    assert panel.locator("details.question").count() == 1
+    panel.get_by_text("1 of them about its actions").click()
+    about = panel.locator("details.question summary").nth(1)
+    about.wait_for()
+    assert about.inner_text().startswith(f"prior · {EVIL[:9]}")
+    page = show(traces["asked"], address="#node=1")
+    page.get_by_text("About the action that leads here").wait_for()
+    panel = page.get_by_label("The selected node")
+    assert "here: 1 question, 5 tokens read, 0 of them cached, 0 written" in panel.inner_text()
+    assert "Asked here" not in panel.inner_text()
+    old = show(written(tmp_path / "old.jsonl", earlier(asked())), address="#node=1")
+    old.get_by_text("before which 2 questions were asked").wait_for()
+
+
 def test_a_question_tells_its_parts_apart(show, traces):
     page = show(traces["asked"])
     page.locator("#questions details").first.locator("summary").click()
@@ -222,9 +242,39 @@ def test_a_question_tells_its_parts_apart(show, traces):
     assert "30 of all, cached" in body.inner_text()
     assert "20 new" in body.inner_text()
     prompt = body.locator(".prompt")
+    assert prompt.locator("mark.cached").all_text_contents() == [f"Goal: {EVIL}"[:8]]
+    assert prompt.locator("mark.fresh").all_text_contents() == [f"Goal: {EVIL}"[8:]]
+    assert "estimated" not in body.inner_text()
+    scored = page.locator("#questions details.question").nth(1)
+    scored.locator("summary").click()
+    scored.get_by_text(
+        "Its 2 requests to the model read 5 tokens in all, 0 of them cached"
+    ).wait_for()
+    assert "3 new" in scored.inner_text()
+
+
+def test_an_earlier_version_did_not_say_where_the_cached_part_ends(show, tmp_path):
+    page = show(written(tmp_path / "old.jsonl", earlier(asked())))
+    questions = page.locator("#questions details.question")
+    questions.first.locator("summary").click()
+    questions.first.get_by_text("the end of the cached part is estimated").wait_for()
+    prompt = questions.first.locator(".prompt")
     assert prompt.locator("mark.cached").count() == prompt.locator("mark.fresh").count() == 1
     joined = "".join(prompt.locator("mark.cached, mark.fresh").all_text_contents())
     assert joined == f"Goal: {EVIL}"
+    questions.nth(1).locator("summary").click()
+    questions.nth(1).get_by_text("All requests for its choices read 5 tokens in all").wait_for()
+    assert questions.nth(1).locator(".shares").count() == 0
+
+
+def test_characters_beyond_the_first_plane_count_once(show, tmp_path):
+    events = asked("🐄🐄🐄")
+    events[4]["cached_end"] = [1, 8]
+    page = show(written(tmp_path / "t.jsonl", events))
+    page.locator("#questions details.question summary").first.click()
+    marked = page.locator("#questions mark.cached")
+    marked.wait_for()
+    assert marked.all_text_contents() == ["Goal: 🐄🐄"]
 
 
 def test_a_damaged_trace_says_so_on_the_page(show, traces, tmp_path):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from traces import EVIL, asked, lines_of, run, written
+from traces import EVIL, asked, earlier, lines_of, run, written
 
 import llm_planning.viewer
 from llm_planning.cli import main
@@ -112,6 +112,26 @@ def test_columns_have_what_the_trace_says(tmp_path):
     assert list(column(page, "update_n")) == [n for line in updates for n in line["N"]]
     assert list(column(page, "update_q")) == [q for line in updates for q in line["Q"]]
     assert sum(line["type"] == "node" for line in lines) == len(column(page, "node_tree"))
+
+
+def test_questions_belong_to_the_nodes_that_asked_them(tmp_path):
+    events = asked()
+    lost = dict(events[5], node=7, edge="7.0")
+    nobody = {key: events[4][key] for key in events[4] if key not in {"tree", "node"}}
+    path = written(tmp_path / "t.jsonl", [*events, lost, nobody | {"simulation": None}])
+    page = page_of(path)
+    strings = json.loads(page.blocks["0-about"])["strings"]
+    assert list(column(page, "question_node")) == [0, 0, -1, -1]
+    assert list(column(page, "question_edge")) == [-1, 0, -1, -1]
+    about = [strings[at] for at in column(page, "question_about")]
+    assert about == ["", EVIL, EVIL, ""]
+    old = page_of(written(tmp_path / "old.jsonl", earlier(events)))
+    assert list(column(old, "question_node")) == [-2, -2]
+    wrong = dict(events[4], node="x")
+    read = page_of(written(tmp_path / "wrong.jsonl", [*events, wrong]))
+    assert list(column(read, "question_node")) == [0, 0]
+    (said,) = json.loads(read.blocks["0-about"])["damage"]
+    assert said.startswith("1 of its `role` lines")
 
 
 def test_tree_of_options_tells_its_rewards_and_untried_options(tmp_path):

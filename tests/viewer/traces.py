@@ -33,12 +33,15 @@ def asked(text=EVIL):
         "role": "propose", "model": text, "asked": "generate", "system": "p",
         "turns": [{"role": "user", "text": f"Goal: {text}"}], "temperature": 0.0, "sample": 0,
         "answer": text, "finish": "stop", "prompt_tokens": 50, "cached_tokens": 30,
-        "completion_tokens": 7, "replayed": 0, "seconds": 0.2,
+        "completion_tokens": 7, "replayed": 0, "seconds": 0.2, "cached_end": [1, 8],
+        "simulation": 1, "tree": 0, "node": 0,
     }  # fmt: skip
     scored = {
         "role": "prior", "model": "tiny", "asked": "score", "system": None, "turns": [],
         "choices": [text, "dig"], "logprobs": [-0.5, "-inf"], "prompt_tokens": 5,
         "cached_tokens": 0, "completion_tokens": 0, "replayed": 0, "seconds": 0.1,
+        "shared": {"tokens": 3, "cached_tokens": 0, "requests": 2}, "cached_end": [0, 0],
+        "simulation": 1, "tree": 0, "node": 0, "about": text, "edge": "0.0",
     }  # fmt: skip
     walk = {"tree": 0, "nodes": [0, 1], "edges": ["0.0"], "descent": 1, "rewards": [1.0]}
     moved = {"observation": f"Night. {text}", "text": text}
@@ -63,6 +66,15 @@ def asked(text=EVIL):
          "obstacle": text, "done": True},
         {"type": "load", "at": 0.7, "batch": 2, "waiting": 1, "capacity": 4},
     ]  # fmt: skip
+
+
+def earlier(events):
+    """The same from a version that did not say who asked, nor where a cached part ends."""
+    since = {"simulation", "tree", "node", "about", "edge", "cached_end", "shared"}
+    return [
+        {key: event[key] for key in event if event["type"] != "role" or key not in since}
+        for event in events
+    ]
 
 
 def written(path, events, *, success=True, text=EVIL):

@@ -24,6 +24,7 @@ from llm_planning.search import (
     search,
     select_by_ucb,
 )
+from llm_planning.trace_tree import asking_about, asking_at
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -299,7 +300,8 @@ class TreeOfOptions(Generic[S, A]):
             walked.append(edge)
             step = _certain(edge)
             node = edge.follow(step)
-            node.edges = await self.options(node, step.state, walk.depth + len(walked))
+            with asking_at(node):
+                node.edges = await self.options(node, step.state, walk.depth + len(walked))
         return Evaluation(walked)
 
     async def step(
@@ -314,9 +316,10 @@ class TreeOfOptions(Generic[S, A]):
     async def predict(self, here: SearchState[S, A], option: A) -> Step[SearchState[S, A]]:
         """Predicts the state after an option (eq. 1), then scores the option by it (eq. 6)."""
         tau = here.tau
-        following, clipped = await self._dynamics(OptionQuestion(tau, option))
-        judged = replace(following, options=tau.options)
-        scores = await self._reward(OptionQuestion(judged, option, before=tau))
+        with asking_about(option):
+            following, clipped = await self._dynamics(OptionQuestion(tau, option))
+            judged = replace(following, options=tau.options)
+            scores = await self._reward(OptionQuestion(judged, option, before=tau))
         reached = SearchState(following, Candidate(option, option), scores, clipped)
         return Step(reached, scalar_reward(scores, weights(self.settings)))
 
@@ -340,7 +343,8 @@ class TreeOfOptions(Generic[S, A]):
         claimed: set[A] = set()
 
         async def consider(proposed: Candidate[A]) -> Sequence[Candidate[A]]:
-            found, obstacle = await self._check(OptionQuestion(here.tau, proposed.proposed))
+            with asking_about(proposed.proposed):
+                found, obstacle = await self._check(OptionQuestion(here.tau, proposed.proposed))
             new = [option for option in dict.fromkeys(found) if option not in claimed]
             claimed.update(new)
             predictions = await gather(self.predict(here, option) for option in new)

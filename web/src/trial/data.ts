@@ -40,6 +40,9 @@ export interface Question {
   finish?: string;
   choices?: string[];
   logprobs?: number[];
+  shared?: { tokens: number; cached_tokens: number; requests: number };
+  /** The message, the system message included, and the character. */
+  cached_end?: [number, number];
 }
 
 const ARRAYS = {

@@ -1,6 +1,7 @@
 // All about one node: how it was reached, what it is worth, its state, its actions, its questions.
 import { add, el, fill } from "../shared/dom";
 import { count, counted, inline, short } from "../shared/format";
+import { Asked } from "./asked";
 import { changed } from "./changes";
 import type { Trace } from "./data";
 import { question } from "./prompt";
@@ -34,6 +35,7 @@ export class NodePanel {
   private turn = 0;
   private readonly below = new Map<number, number>();
   private readonly edges = new Map<number, number[]>();
+  private readonly asked: Asked;
 
   constructor(
     private readonly trace: Trace,
@@ -41,6 +43,7 @@ export class NodePanel {
     private readonly select: (node: number) => void,
     private readonly goTo: (moment: number) => void,
   ) {
+    this.asked = new Asked(trace);
     const edge = trace.column("node_edge");
     for (let node = 0; node < trace.nodeCount; node++) {
       if (edge[node] >= 0 && !this.below.has(edge[node])) this.below.set(edge[node], node);
@@ -80,7 +83,7 @@ export class NodePanel {
       text !== "" && text !== state && part("What the world says", el("div", { class: "state" }, text)),
       state !== "" && part(earlier === "" ? "State" : "State, with what is new marked", changed(earlier, state)),
       this.actions(node),
-      this.born(node),
+      this.born(node, detail),
     );
     this.element.scrollTop = scroll;
   }
@@ -234,15 +237,20 @@ export class NodePanel {
     return made;
   }
 
-  private born(node: number): HTMLElement | null {
+  private born(node: number, detail: Detail | null): HTMLElement | null {
     const { trace } = this;
     const moment = trace.column("node_moment")[node];
     if (moment >= trace.momentCount) return null;
-    const questions = trace.questionsAt(moment);
-    if (trace.kind(moment) === "search" && questions.length === 0) return null;
+    const linked = this.asked.known && trace.questionCount > 0;
+    const questions = linked ? [] : trace.questionsAt(moment);
+    if (!linked && trace.kind(moment) === "search" && questions.length === 0) return null;
     const kind = trace.kind(moment);
     const number = trace.column("moment_number")[moment];
     const name = Number.isNaN(number) ? kind : `${kind} ${count(number)}`;
+    const added = el("button", { type: "button", class: "link", onclick: () => this.goTo(moment) }, `Added by ${name}`);
+    if (linked) {
+      return part("Where it comes from", el("p", {}, added), this.asked.of(node, detail?.candidate?.proposed));
+    }
     const list = el("div", {});
     if (questions.length > 0) void this.list(list, questions, trace.action(node));
     return part(
@@ -250,7 +258,7 @@ export class NodePanel {
       el(
         "p",
         {},
-        el("button", { type: "button", class: "link", onclick: () => this.goTo(moment) }, `Added by ${name}`),
+        added,
         questions.length > 0
           ? `, before which ${counted(questions.length, "question")} ${questions.length === 1 ? "was" : "were"} asked:`
           : ", without a question to a model.",
@@ -259,7 +267,7 @@ export class NodePanel {
     );
   }
 
-  /** Questions, those that name the action before the others. */
+  /** Questions of a trace that does not say who asked: those that name the action come first. */
   private async list(into: HTMLElement, questions: number[], action: string): Promise<void> {
     const { trace } = this;
     const named: number[] = [];

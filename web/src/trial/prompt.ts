@@ -1,11 +1,11 @@
 // One question: its exact prompt with the fixed, the cached and the new part told apart, the answer.
-import { el } from "../shared/dom";
-import { count, seconds, short } from "../shared/format";
+import { add, el } from "../shared/dom";
+import { count, counted, seconds, short } from "../shared/format";
 import type { Question, Trace } from "./data";
 
 const HINTS = {
   fixed: "fixed: the same for all questions with these instructions",
-  cached: "cached: read from the prefix cache; in the text, its end is about there",
+  cached: "cached: read from the prefix cache",
   fresh: "new: the model had to read it",
 };
 
@@ -13,6 +13,7 @@ const HINTS = {
 export function question(trace: Trace, at: number, open = false): HTMLElement {
   const get = (name: string) => trace.column(`question_${name}`)[at];
   const role = trace.string(get("role"));
+  const about = trace.string(get("about"));
   const replayed = get("replayed") > 0;
   const body = el("div", { class: "question-body" });
   const details = el(
@@ -22,6 +23,7 @@ export function question(trace: Trace, at: number, open = false): HTMLElement {
       "summary",
       {},
       el("strong", {}, role || "question"),
+      about && ` · ${about}`,
       ` · ${count(get("prompt"))} + ${count(get("written"))} tokens · `,
       replayed ? "replayed" : seconds(get("seconds")),
     ),
@@ -40,38 +42,80 @@ export function question(trace: Trace, at: number, open = false): HTMLElement {
 function fillIn(body: HTMLElement, trace: Trace, at: number, value: Question): void {
   const get = (name: string) => trace.column(`question_${name}`)[at];
   const system = value.system ? trace.about.prompts[value.system] : undefined;
-  const total = get("prompt");
-  const known = typeof system?.tokens === "number" ? Math.min(system.tokens, total) : null;
-  const cached = Math.min(get("cached"), total);
-  body.append(
+  const shared = typeof value.shared?.tokens === "number" ? value.shared : undefined;
+  // The requests for choices are counted together: they say nothing of one prompt.
+  const together = Array.isArray(value.choices);
+  const total = shared?.tokens ?? get("prompt");
+  const cached = Math.min(shared?.cached_tokens ?? get("cached"), total);
+  const fixed = typeof system?.tokens === "number" ? Math.min(system.tokens, total) : 0;
+  add(
+    body,
     el("p", { class: "soft" }, `Asked of ${trace.string(get("model")) || "a model"}`, temperature(value)),
-    shares(known ?? 0, cached, total),
+    (shared !== undefined || !together) && shares(fixed, cached, total),
+    together && el("p", { class: "soft" }, requests(shared?.requests, get("prompt"), get("cached"))),
   );
   const turns = Array.isArray(value.turns) ? value.turns : [];
   const text = el("div", { class: "prompt", tabindex: 0, role: "region", "aria-label": "The prompt" });
   if (typeof system?.text === "string") {
     text.append(turn("system", [el("mark", { class: "fixed" }, system.text)]));
   }
-  const fixedTokens = known ?? 0;
-  const rest = turns.reduce((sum, one) => sum + String(one.text).length, 0);
-  const share = total > fixedTokens ? Math.max(0, cached - fixedTokens) / (total - fixedTokens) : 0;
-  let left = Math.round(rest * share);
-  for (const one of turns) {
+  const ends = cachedEnds(turns.map((one) => String(one.text)), value, { fixed, cached, total });
+  turns.forEach((one, place) => {
     const said = String(one.text);
-    const before = said.slice(0, left);
-    left = Math.max(0, left - said.length);
+    const before = said.slice(0, ends?.[place]);
     text.append(
       turn(one.role ?? "text", [
-        before && el("mark", { class: "cached" }, before),
-        said.length > before.length && el("mark", { class: "fresh" }, said.slice(before.length)),
+        ends === null ? said : before && el("mark", { class: "cached" }, before),
+        ends !== null && said.length > before.length && el("mark", { class: "fresh" }, said.slice(before.length)),
         one.images ? el("em", {}, ` (${one.images} images)`) : null,
       ]),
     );
+  });
+  if (!Array.isArray(value.cached_end) && ends !== null && cached > fixed) {
+    body.append(el("p", { class: "soft" }, "In the text, the end of the cached part is estimated."));
   }
   if (turns.length === 0 && system === undefined) {
     text.append(el("p", { class: "soft" }, "The trace knows only the tokens of this prompt."));
   }
   body.append(text, answer(value));
+}
+
+/** Where the cached part ends in each turn; null if nobody knows. */
+function cachedEnds(
+  texts: string[],
+  value: Question,
+  tokens: { fixed: number; cached: number; total: number },
+): number[] | null {
+  if (Array.isArray(value.cached_end)) {
+    const [message, character] = value.cached_end;
+    const systems = value.system ? 1 : 0;
+    return texts.map((text, place) => {
+      if (place + systems !== message) return place + systems < message ? text.length : 0;
+      return units(text, character);
+    });
+  }
+  if (Array.isArray(value.choices)) return null;
+  // Of an earlier version, or with images: by its share of tokens.
+  const { fixed, cached, total } = tokens;
+  const share = total > fixed ? Math.max(0, cached - fixed) / (total - fixed) : 0;
+  let left = Math.round(texts.reduce((sum, text) => sum + text.length, 0) * share);
+  return texts.map((text) => {
+    const end = Math.min(left, text.length);
+    left -= end;
+    return end;
+  });
+}
+
+/** Characters of a text as the units that JavaScript counts. */
+function units(text: string, characters: number): number {
+  let at = 0;
+  for (let one = 0; one < characters && at < text.length; one++) at += (text.codePointAt(at) ?? 0) > 0xffff ? 2 : 1;
+  return at;
+}
+
+function requests(number: number | undefined, read: number, cached: number): string {
+  const all = number === undefined ? "All requests for its choices" : `Its ${counted(number, "request")} to the model`;
+  return `${all} read ${count(read)} tokens in all, ${count(cached)} of them cached.`;
 }
 
 function temperature(value: Question): string {
