@@ -65,6 +65,24 @@ def asked(text=EVIL):
     ]  # fmt: skip
 
 
+def learning(text=EVIL):
+    """The events of an agent that learns what a bow needs, with a text in every place."""
+    logs = {"requires": {}, "action": "mine", "known": "learnt"}
+    stick = {"requires": {"logs": 2}, "action": None, "known": "predicted"}
+    bow = {"requires": {"stick": 3, text: 1}, "action": None, "known": "predicted"}
+    failed = {"action": "craft 1 bow", "reward": 0.0, "text": text, "obstacle": text, "done": False}
+    learnt = {"requires": {"stick": 2}, "action": "craft", "known": "learnt"}
+    odd = {"requires": {text: 1}, "action": text, "known": text}
+    return [
+        {"type": "graph", "at": 0.0, "items": {"logs": logs, "stick": stick, "bow": bow}},
+        {"type": "execution", "at": 0.1, **failed},
+        {"type": "graph", "at": 0.1, "items": {"bow": {**bow, "known": "wrong"}}},
+        {"type": "graph", "at": 0.2, "items": {text: odd, "": None}},
+        {"type": "execution", "at": 0.3, **failed, "obstacle": None, "done": True},
+        {"type": "graph", "at": 0.3, "items": {"bow": learnt}},
+    ]
+
+
 def written(path, events, *, success=True, text=EVIL):
     """Writes events as a whole trace."""
     header = {"planner": text, "domain": "d", "task": text, "model": "tiny", "seed": 0}
