@@ -28,7 +28,7 @@ const LAST = "last";
 const MOST = 400;
 const LETTER = 7.6;
 
-/** The picture of the graph, with a choice of what is shown; see `exists`. */
+/** The picture of the graph, with a choice of what is shown. */
 export class LearntGraph {
   readonly element: HTMLElement;
   private readonly choice: HTMLSelectElement;
@@ -74,18 +74,20 @@ export class LearntGraph {
 
   /** The first and the last beliefs, in the form of a summary, for the table. */
   summary(): Record<string, unknown> {
-    const needs = (one: Belief) => Object.fromEntries(one.requires);
-    const predicted: Record<string, unknown> = {};
-    const revisions: Record<string, number> = {};
+    const first = new Map<string, unknown>();
+    const now = new Map<string, unknown>();
+    const revisions = new Map<string, number>();
     for (const { items } of this.changes) {
-      for (const [item, belief] of read(items)) {
-        if (item in predicted) revisions[item] = (revisions[item] ?? 0) + 1;
-        else predicted[item] = needs(belief);
+      for (const [item, { requires }] of read(items)) {
+        const needs = Object.fromEntries(requires);
+        if (!first.has(item)) first.set(item, needs);
+        else if (JSON.stringify(needs) !== JSON.stringify(now.get(item))) revisions.set(item, (revisions.get(item) ?? 0) + 1);
+        now.set(item, needs);
       }
     }
-    const last = [...this.after(this.changes.length).beliefs];
-    const obtained = last.filter(([, one]) => one.known === "learnt").map(([item]) => item);
-    return { predicted, graph: Object.fromEntries(last.map(([item, one]) => [item, needs(one)])), obtained, revisions };
+    const { beliefs } = this.after(this.changes.length);
+    const obtained = [...beliefs.keys()].filter((item) => beliefs.get(item)?.known === "learnt");
+    return { predicted: Object.fromEntries(first), graph: Object.fromEntries(now), obtained, revisions: Object.fromEntries(revisions) };
   }
 
   /** The beliefs after so many changes, and the item that changed last. */
