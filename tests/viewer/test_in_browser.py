@@ -275,7 +275,7 @@ def test_the_learnt_graph_follows_the_replay_and_tells_what_was_wrong(show, trac
         ("stick needs 2 logs: predicted", "predicted"),
         (f"bow was believed to need {EVIL}: wrong", "wrong"),
     }
-    assert page.locator("#graph .dag .mark.wrong").inner_text() == "✗"
+    assert page.locator("#graph .dag .mark.wrong").text_content() == "✗"
     assert words.inner_text().startswith("✓ bow needs 2 stick: learnt. It is obtained by craft.")
     assert "Believed before, and wrong: </script>" in words.inner_text()
     slider = page.get_by_role("slider")
