@@ -57,6 +57,7 @@ from llm_planning.specs import DomainSpec, PlannerSpec, choose, known_keys
 from llm_planning.trace import recording
 from llm_planning.trace_file import TraceError, told_outcome, write_trace
 from llm_planning.watching import watched
+from llm_serving.encoder_engine import NO_MODEL
 from llm_serving.models import is_bundled_adapter
 from llm_serving.request import Usage
 from llm_serving.terminal import SafeConsole, complain, literal, say
@@ -91,7 +92,10 @@ def run(
         if planner is None:
             known = sorted((*_planners(), *announced(PLANNER_GROUP)))
             raise UsageError(f"name a planner: {', '.join(known)}")
-        prepared = prepare(planner, domain=domain, task=task, settings=_pairs(settings, "--set"))
+        spec, said = find_planner(planner), _pairs(settings, "--set")
+        if model == NO_MODEL and not role_model:
+            said |= _stood_in(spec, said)
+        prepared = prepare(spec, domain=domain, task=task, settings=said)
         model = model or _default_model(prepared)
         models = _role_models(prepared, _pairs(role_model, "--role-model"))
         written = [prepared.chosen.to_json().get(key) for key in WRITTEN_SETTINGS]
@@ -249,6 +253,15 @@ def _default_model(prepared: Prepared) -> str:
     settings, roles = prepared.chosen.planner, prepared.spec.roles
     asked = settings.models_roles(roles) if isinstance(settings, RoleSettings) else roles
     return default_model(asked, domain=prepared.domain_name)
+
+
+def _stood_in(spec: PlannerSpec, said: Mapping[str, object]) -> dict[str, object]:
+    """The setting by which rules answer, unless the user says who does; says so on the terminal."""
+    rules = spec.settings.stand_in if issubclass(spec.settings, RoleSettings) else None
+    if rules is None or {"roles", rules.key} & said.keys():
+        return {}
+    complain(f"note: no model: rules with {rules.errors} answer ({rules.key}={rules.value})")
+    return {rules.key: rules.value}
 
 
 def _role_models(prepared: Prepared, said: Mapping[str, object]) -> dict[str, str]:

@@ -5,6 +5,7 @@ from llm_planning.roles.assignment import (
     OwnModel,
     RoleAssignment,
     RoleSettings,
+    StandIn,
     read_roles,
 )
 from llm_planning.roles.domain_rules import DomainWithRules, missing_for_rules, on_the_way
@@ -31,6 +32,7 @@ __all__ = [
     "Rule",
     "RuleWalks",
     "ScoringRole",
+    "StandIn",
     "gather",
     "metered",
     "missing_for_rules",

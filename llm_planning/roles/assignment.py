@@ -134,6 +134,21 @@ def _answerer(said: object) -> Answerer:
     raise SettingsError(f"{said!r} does not say who answers; write {SHAPES}")
 
 
+@dataclass(frozen=True, slots=True)
+class StandIn:
+    """The setting by which rules answer in a model's place.
+
+    Attributes:
+        key: of the setting.
+        value: of it.
+        errors: how often these rules err, in words.
+    """
+
+    key: str
+    value: str
+    errors: str
+
+
 class RoleSettings(Settings):
     """Settings of a planner whose roles a model or the domain's rules may answer.
 
@@ -143,9 +158,12 @@ class RoleSettings(Settings):
             It is computed; a given value must match the file.
         known_roles: every role that the planner or one of its ablations asks, so that one file
             serves them all.
+        stand_in: holds in a run without a model if the user does not say who answers; None for a
+            planner that then refuses to run.
     """
 
     known_roles: ClassVar[tuple[str, ...]] = ()
+    stand_in: ClassVar[StandIn | None] = None
 
     roles: str = "llm"
     roles_sha256: str = ""

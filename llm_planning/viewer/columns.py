@@ -1,8 +1,8 @@
 """The events of a trace as columns of numbers, which a browser reads without parsing.
 
 The page replays *moments*: a search that begins, a simulation, a decision, a real step, a belief, a
-memory, a subtask. Nodes, edges and questions belong to the first moment after them. A question also
-belongs to the node that asked it, where the trace says which.
+memory, a subtask, a change of a learnt graph. Nodes, edges and questions belong to the first moment
+after them. A question also belongs to the node that asked it, where the trace says which.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ KINDS: Final = (
     "belief",
     "memory",
     "subtask",
+    "graph",
 )
 """The kinds of moments; the page knows them by their place."""
 
@@ -120,6 +121,7 @@ class Columns:
             "belief": self._told,
             "memory": self._told,
             "subtask": self._told,
+            "graph": self._told,
         }
         for event in events:
             if (read := readers.get(event["type"])) is not None:

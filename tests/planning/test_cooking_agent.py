@@ -16,6 +16,7 @@ from llm_planning.planners.xenon.cooking_agent import (
     PredictedTools,
     SelfCorrecting,
     cook,
+    notes_on_tools,
 )
 from llm_planning.planners.xenon.fam import ActionMemory
 from llm_planning.planners.xenon.roles import CookingRoles
@@ -75,10 +76,13 @@ def player(name, script, **state):
     """Plays episodes with one agent, whose knowledge lasts."""
     agent = a_cook(script, **state)
     tools, actions = (part(agent) for part in PARTS[name])
+    notes = notes_on_tools(agent.knowledge, agent.memory)
 
     async def play(kitchen, *, max_steps=50):
         world = CookingWorld(kitchen, max_steps=max_steps)
-        return await cook(world, knowledge=agent.knowledge, tools=tools, actions=actions)
+        return await cook(
+            world, knowledge=agent.knowledge, tools=tools, actions=actions, notes=notes
+        )
 
     return play, agent.knowledge
 

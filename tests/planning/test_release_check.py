@@ -1,6 +1,7 @@
 """The check of a release: archives from the real project, and the wheel's commands elsewhere."""
 
 import importlib.util
+import re
 import shutil
 import sys
 import sysconfig
@@ -9,6 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from command_line import invoke
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -41,6 +43,15 @@ def test_a_file_too_many_or_too_few_is_named(check, tmp_path):
         archive.add(wheel, "some-1/answers.sqlite")
     with pytest.raises(check.ReleaseError, match=r"lacks PKG-INFO\n.*has answers.sqlite"):
         check.check_source(source, {"README.md"})
+
+
+def test_the_command_that_a_new_user_tries_first_is_run_as_it_is_written(check):
+    literal = ("run", "xenon", "--model", "none")
+    (command,) = (one for one in check.COMMANDS if one.arguments == literal)
+    ended = invoke(*command.arguments)
+    assert ended.exit_code in command.codes, ended.output
+    assert re.search(command.says, ended.stdout)
+    assert not re.search(command.says, ended.stdout.replace("ega: 0.9", "ega: 0.1"))
 
 
 @pytest.mark.slow

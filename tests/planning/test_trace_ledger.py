@@ -16,6 +16,7 @@ from llm_planning.domain import Step
 from llm_planning.experiments.ledger import Ledger, LedgerError
 from llm_planning.experiments.traces import repeatable_digest
 from llm_planning.planners.drip.tree import ReasoningTree
+from llm_planning.planners.xenon.graph_notes import Belief, GraphNotes
 from llm_planning.roles.engines import TracingEngine
 from llm_planning.search import Edge, Evaluation, Node, by_sums, search, select_by_puct
 from llm_planning.trace import recording
@@ -26,7 +27,7 @@ from llm_serving.vllm_stats import EngineLoad
 
 TYPES = {
     *("header", "prompt", "role", "search", "node", "edges", "simulation", "decision"),
-    *("belief", "memory", "subtask", "execution", "load", "outcome", "summary", "end"),
+    *("belief", "memory", "subtask", "graph", "execution", "load", "outcome", "summary", "end"),
 }
 
 
@@ -95,6 +96,7 @@ async def lived(*, delays, worth=0.5, batch=4):
         await asyncio.gather(searched("p"), searched("q"))
         trace.memory("Do not dig down.", kind="reflection")
         ReasoningTree("cook meat")
+        GraphNotes(lambda: iter([("stick", Belief({"planks": 2}, "craft", True, 1))])).tell()
         trace.execution("a", reward=1.0, text="done")
         await engine.score("Next: ", ("a", "b"), role="prior")
     return trace.events

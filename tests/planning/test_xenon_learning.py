@@ -14,6 +14,7 @@ from llm_planning.environments.minecraft.rulebook import RuleBook
 from llm_planning.planners.xenon.learning_report import Curve
 from llm_planning.planners.xenon.saved import Saved, SavedKnowledgeError
 from llm_planning.planners.xenon.specs import SPECS
+from llm_planning.roles import StandIn
 from llm_planning.session import plan
 from llm_planning.settings import SettingsError
 from llm_serving.encoder import TextEncoder
@@ -213,6 +214,45 @@ async def test_knowledge_is_taken_up_by_its_own_run_only(engine, tmp_path, other
 async def test_the_model_none_says_what_to_do_instead(engine):
     with pytest.raises(UnsupportedEngineError, match="prior=table12"):
         await plan("xenon", "67-goals", engine=engine, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("said", "note"),
+    [
+        ("xenon", "note: no model: rules with the errors of Table 12 answer (prior=table12)\n"),
+        ("select-xenon --task compass", "note: no model: rules with the errors of Table 12 answer"),
+        ("xenon --set prior=table12", ""),
+        ("xenon --set roles=rules", ""),
+    ],
+)
+def test_without_a_model_rules_answer_and_the_terminal_says_so(said, note, tmp_path):
+    path = tmp_path / "trace.jsonl"
+    steps = ("--set", "steps=20", "--trace", path, "--json")
+    result = invoke("run", *said.split(), "--model", "none", *steps)
+    assert result.exit_code == 0, result.output
+    assert result.stderr.startswith(note)
+    assert bool(result.stderr) == bool(note)
+    settings = json.loads(path.read_text().splitlines()[0])["settings"]
+    assert settings["prior"] == ("model" if "roles" in settings else "table12")
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["--set prior=model", "--role-model predict=none"],
+)
+def test_without_a_model_whoever_the_user_named_answers(said):
+    result = invoke("run", "xenon", "--model", "none", *said.split())
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: the model 'none' answers no questions")
+
+
+def test_without_a_model_a_cook_asks_its_oracle():
+    assert PLANNERS["xenon-cooking"].settings.stand_in == StandIn(
+        "prior", "oracle", errors="the errors that `accuracy` states"
+    )
+    for name in ("xenon-cooking", "xenon", "plan-xenon"):
+        settings = PLANNERS[name].settings
+        assert settings.read({settings.stand_in.key: settings.stand_in.value})
 
 
 @pytest.mark.parametrize(

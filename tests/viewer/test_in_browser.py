@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from traces import EVIL, RUNS, asked, earlier, run, written
+from traces import EVIL, RUNS, asked, earlier, from_before, learning, lines_of, run, written
 
 from llm_planning.viewer.reading import read_trace
 from llm_planning.viewer.trial_page import trial_page
@@ -23,6 +23,8 @@ def traces(tmp_path_factory):
     made = {name: run(name, folder) for name in RUNS}
     (folder / "other").mkdir()
     made["other"] = run("too", folder / "other", "--set", "k=1")
+    made["old"] = from_before(folder / "old.jsonl")
+    made["learning"] = written(folder / "learning.jsonl", learning())
     return made | {"asked": written(folder / "asked.jsonl", asked())}
 
 
@@ -77,7 +79,7 @@ def violations(page):
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("name", [*RUNS, "asked"])
+@pytest.mark.parametrize("name", [*RUNS, "asked", "learning"])
 def test_every_planners_page_is_accessible(show, traces, name, theme):
     if not AXE.exists():
         pytest.skip("axe-core is missing: npm --prefix web ci")
@@ -91,7 +93,7 @@ def test_every_planners_page_is_accessible(show, traces, name, theme):
 
 @pytest.mark.parametrize("width", [400, 1280, 3840])
 def test_nothing_is_wider_than_the_screen(show, traces, width):
-    for name in ("too", "uct", "asked"):
+    for name in ("too", "uct", "asked", "xenon"):
         page = show(traces[name], width=width)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
@@ -301,4 +303,73 @@ def test_beliefs_memories_and_graphs_have_their_parts(show, traces):
     assert "plains" in page.locator("#belief").inner_text()
     assert "Requests in flight" in page.locator("#engine").inner_text()
     page = show(traces["xenon"])
+    page.wait_for_selector("#graph .dag svg")
     assert "Predicted to need" in page.locator("#graph").inner_text()
+
+
+def edges(page):
+    """The lines of the learnt graph's picture: what each says, and how it is known."""
+    return {
+        (one.text_content(), one.get_attribute("class").split()[1])
+        for one in page.locator("#graph .dag path").all()
+    }
+
+
+def test_the_learnt_graph_follows_the_replay_and_tells_what_was_wrong(show, traces):
+    page = show(traces["learning"])
+    words = page.locator("#graph .moment")
+    page.wait_for_selector("#graph .dag svg")
+    # Only the last belief of the bow is learnt; what it was believed to need before is marked.
+    assert edges(page) == {
+        ("bow needs 2 stick: learnt", "learnt"),
+        ("stick needs 2 logs: predicted", "predicted"),
+        (f"bow was believed to need {EVIL}: wrong", "wrong"),
+    }
+    assert page.locator("#graph .dag .mark.wrong").text_content() == "✗"
+    assert words.inner_text().startswith("✓ bow needs 2 stick: learnt. It is obtained by craft.")
+    assert "Believed before, and wrong: </script>" in words.inner_text()
+    slider = page.get_by_role("slider")
+    slider.focus()
+    page.keyboard.press("Home")
+    assert words.inner_text().startswith("? bow needs 3 stick, 1 ")
+    assert ("bow needs 3 stick: predicted", "predicted") in edges(page)
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert words.inner_text().startswith("✗ bow needs 3 stick")
+    assert ("bow was believed to need 3 stick: wrong", "wrong") in edges(page)
+    page.get_by_text("The learnt graph changes: bow wrong.").wait_for()
+
+
+def test_what_the_picture_of_the_graph_shows_is_chosen_by_keyboard(show, traces):
+    page = show(traces["learning"])
+    choice = page.locator("#graph select")
+    choice.focus()
+    page.keyboard.type("stick")
+    assert edges(page) == {("stick needs 2 logs: predicted", "predicted")}
+    choice.select_option("all")
+    assert "2 learnt, 2 predicted, 0 wrong" in page.locator("#graph .moment").inner_text()
+    assert page.locator("#graph .dag rect").count() == 4
+    # What the picture tells by lines, the table tells by words.
+    row = page.locator("#graph tr", has_text="stick").filter(has_text="2 logs")
+    assert row.count() >= 1
+
+
+def test_a_trace_from_before_such_events_shows_its_first_and_last_beliefs(show, traces):
+    page = show(traces["old"])
+    page.locator("#graph select").select_option("all")
+    summary = {one["key"]: one["value"] for one in lines_of(traces["old"]) if "key" in one}
+    learnt = {*summary["obtained"], *summary["demonstrated"]}
+    assert learnt
+    assert page.locator("#graph .dag rect").count() == len(summary["graph"])
+    assert page.locator("#graph .dag rect.learnt").count() == len(learnt)
+    assert "Predicted to need" in page.locator("#graph").inner_text()
+
+
+def test_every_real_step_of_xenon_is_on_its_page(show, traces):
+    page = show(traces["xenon"])
+    steps = sum(one["type"] == "execution" for one in lines_of(traces["xenon"]))
+    assert steps > 0
+    page.wait_for_selector("#steps tbody tr")
+    assert f"{steps} real step" in page.locator(".cards").inner_text()
+    assert page.locator("#steps tbody tr").count() == steps
+    assert page.get_by_role("slider").count() == 1

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from traces import EVIL, asked, earlier, lines_of, run, written
+from traces import EVIL, asked, earlier, learning, lines_of, run, written
 
 import llm_planning.viewer
 from llm_planning.cli import main
@@ -238,6 +238,16 @@ def test_the_first_difference_is_found():
     assert found.moments == (sum(kind in KINDS for kind in moments),) * 2
     assert (found.field, found.values) == ("N", ([2, 0], [1, 1]))
     assert first_difference(events, events[:-2]).kinds == ("execution", None)
+
+
+def test_a_learnt_graph_is_moments_of_the_replay():
+    columns = Columns(learning("x"))
+    content, places = columns.packed()
+    kind, first, length = places["moment_kind"]
+    kinds = np.frombuffer(content, dtype=kind, count=length, offset=first)
+    told = ["graph", "execution", "graph", "graph", "execution", "graph"]
+    assert [KINDS[one] for one in kinds] == told
+    assert columns.unused == {}
 
 
 def test_numbers_without_a_form_in_json_reach_the_page(tmp_path):

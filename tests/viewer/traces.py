@@ -77,12 +77,40 @@ def earlier(events):
     ]
 
 
+def learning(text=EVIL):
+    """The events of an agent that learns what a bow needs, with a text in every place."""
+    logs = {"requires": {}, "action": "mine", "known": "learnt"}
+    stick = {"requires": {"logs": 2}, "action": None, "known": "predicted"}
+    bow = {"requires": {"stick": 3, text: 1}, "action": None, "known": "predicted"}
+    failed = {"action": "craft 1 bow", "reward": 0.0, "text": text, "obstacle": text, "done": False}
+    learnt = {"requires": {"stick": 2}, "action": "craft", "known": "learnt"}
+    odd = {"requires": {text: 1}, "action": text, "known": text}
+    return [
+        {"type": "graph", "at": 0.0, "items": {"logs": logs, "stick": stick, "bow": bow}},
+        {"type": "execution", "at": 0.1, **failed},
+        {"type": "graph", "at": 0.1, "items": {"bow": {**bow, "known": "wrong"}}},
+        {"type": "graph", "at": 0.2, "items": {text: odd, "": None}},
+        {"type": "execution", "at": 0.3, **failed, "obstacle": None, "done": True},
+        {"type": "graph", "at": 0.3, "items": {"bow": learnt}},
+    ]
+
+
 def written(path, events, *, success=True, text=EVIL):
     """Writes events as a whole trace."""
     header = {"planner": text, "domain": "d", "task": text, "model": "tiny", "seed": 0}
     outcome = {"success": success, "plan": [text], "metrics": {text: text}, "seconds": 0.7}
     content = encode_trace({"goal": text}, events=events, header=header, outcome=outcome)
     path.write_bytes(content)
+    return path
+
+
+def from_before(path):
+    """A learning run's trace from before traces had real steps and graphs of XENON."""
+    words = "run xenon --model none --set steps=60 --set prior=table12 --trace"
+    assert main([*words.split(), str(path)]) == 0
+    kept = [one for one in lines_of(path) if one["type"] not in {"graph", "execution"}]
+    kept[-1]["lines"] = len(kept)
+    path.write_text("".join(f"{json.dumps(one)}\n" for one in kept))
     return path
 
 

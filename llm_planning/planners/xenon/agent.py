@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from llm_planning.planners.xenon.knowledge import experienced
 from llm_planning.planners.xenon.roles import Failure
+from llm_planning.trace import tracing
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from llm_planning.environments.minecraft.text_world import World
     from llm_planning.planners.xenon.action_policies import ActionPolicy
+    from llm_planning.planners.xenon.graph_notes import GraphNotes
     from llm_planning.planners.xenon.knowledge import Knowledge
     from llm_planning.planners.xenon.revision import DependencyStore
 
@@ -122,6 +124,7 @@ class Agent:
         actions: chooses and learns actions.
         select_goal: chooses the next goal v_g; None when nothing is left to try.
         reprompt: frees a controller that is stuck; without it, a failed attempt is final.
+        notes: adds Ĝ to the trace; None where Ĝ stays as it is.
     """
 
     knowledge: Knowledge
@@ -129,6 +132,7 @@ class Agent:
     actions: ActionPolicy
     select_goal: Callable[[], str | None]
     reprompt: Reprompt | None = None
+    notes: GraphNotes | None = None
 
     async def learn(
         self, world: World, *, until: int, watch: Callable[[Sequence[Plan]], None]
@@ -162,6 +166,7 @@ class Agent:
         """
         plans: list[Plan] = []
         self.dependencies.expect(goal)
+        self._note_graph()
         while world.steps < until:
             missing = self.knowledge.aggregated(goal, world.inventory)
             plans.append(Plan(dict(world.inventory), missing))
@@ -188,7 +193,9 @@ class Agent:
             target = world.inventory.get(item, 0) + quantity
             failed = await self.execute(action, item, world, target=target, until=until)
             reached = world.inventory.get(item, 0) >= target
-            plan.tried.append(Subgoal(action, quantity, item, reached, world.steps))
+            subgoal = Subgoal(action, quantity, item, reached, world.steps)
+            plan.tried.append(subgoal)
+            _note_step(subgoal, goal, world, failed=failed, done=world.steps >= until)
             if not (reached or failed):
                 return False
             revised = await learn_from(
@@ -198,6 +205,7 @@ class Agent:
                 actions=self.actions,
                 dependencies=self.dependencies,
             )
+            self._note_graph()
             if revised and item in known.obtained:
                 known.setbacks[goal] = known.setbacks.get(goal, 0) + 1
             if failed:
@@ -235,6 +243,10 @@ class Agent:
             self.actions.reset(item)
             self.dependencies.forget(item)
 
+    def _note_graph(self) -> None:
+        if self.notes is not None:
+            self.notes.tell()
+
     def _failure(self, action: str, item: str, world: World) -> Failure:
         return Failure(
             item=item,
@@ -242,3 +254,15 @@ class Agent:
             believed=dict(self.knowledge.graph.requirements(item)),
             inventory=dict(world.inventory),
         )
+
+
+def _note_step(subgoal: Subgoal, goal: str, world: World, *, failed: bool, done: bool) -> None:
+    """Adds a subgoal to the trace of the run, as a real step."""
+    if (trace := tracing()) is None:
+        return
+    item = subgoal.item
+    obstacle = None
+    if not subgoal.reached:
+        obstacle = "the attempt failed" if failed else "the episode ended"
+    held = f"{world.inventory.get(item, 0)} {item} after {subgoal.steps} steps, for {goal}"
+    trace.execution(subgoal, text=held, obstacle=obstacle, done=done)

@@ -21,6 +21,7 @@ from llm_planning.planners.xenon.cooking_agent import (
     CookingEpisode,
     CookingKnowledge,
     cook,
+    notes_on_tools,
 )
 from llm_planning.planners.xenon.fam import ActionMemory
 from llm_planning.planners.xenon.prompts import cooking_llm_roles
@@ -163,10 +164,13 @@ async def cook_meals(
         return before + sum(role.calls for role in asked)
 
     store, policy = tools(agent), actions(agent)
+    notes = notes_on_tools(agent.knowledge, agent.memory)
     for number in range(len(episodes), settings.episodes):
         kitchen = kitchens[number % len(kitchens)]
         world = CookingWorld(kitchen, max_steps=settings.max_steps)
-        episodes.append(await cook(world, knowledge=agent.knowledge, tools=store, actions=policy))
+        episodes.append(
+            await cook(world, knowledge=agent.knowledge, tools=store, actions=policy, notes=notes)
+        )
         if settings.save:
             SavedRun.write(
                 path,

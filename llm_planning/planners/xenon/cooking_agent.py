@@ -23,14 +23,17 @@ from pydantic import ConfigDict
 from llm_planning.environments.cooking.recipes import TOOLS
 from llm_planning.planners.xenon.action_policies import Asking, SuccessOnly
 from llm_planning.planners.xenon.agent import learn_from
+from llm_planning.planners.xenon.graph_notes import Belief, GraphNotes
 from llm_planning.planners.xenon.roles import CookingRoles, Failure, ToolQuestion
 from llm_planning.roles import gather
+from llm_planning.trace import tracing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from llm_planning.environments.cooking.kitchen import CookingWorld
     from llm_planning.planners.xenon.action_policies import ActionPolicy
+    from llm_planning.planners.xenon.fam import ActionMemory
 
 
 class CookingStep(NamedTuple):
@@ -191,12 +194,25 @@ class SelfCorrecting(SuccessOnly):
         return False
 
 
+def notes_on_tools(knowledge: CookingKnowledge, memory: ActionMemory) -> GraphNotes:
+    """Makes the notes on an agent, from what it knows of tools and of executable actions."""
+
+    def beliefs() -> Iterator[tuple[str, Belief]]:
+        actions = memory.known()
+        for v, tool in knowledge.tools.items():
+            revisions = len(knowledge.rejected.get(v, ()))
+            yield v, Belief({tool: 1}, actions.get(v), v in actions, revisions)
+
+    return GraphNotes(beliefs)
+
+
 async def cook(
     world: CookingWorld,
     *,
     knowledge: CookingKnowledge,
     tools: PredictedTools,
     actions: ActionPolicy,
+    notes: GraphNotes,
 ) -> CookingEpisode:
     """Follows the cookbook for an episode, and learns from every timestep.
 
@@ -205,8 +221,10 @@ async def cook(
         knowledge: what the agent has learnt of tools.
         tools: predicts and revises tools.
         actions: chooses and learns executable actions.
+        notes: adds Ĝ to the trace.
     """
     await tools.expect(v for v, _ in world.recipe)
+    notes.tell()
     steps: list[CookingStep] = []
     while not world.done:
         v, ingredient = world.direction
@@ -214,9 +232,18 @@ async def cook(
         action = await actions.choose(v)
         success = world.step(action, ingredient, tool)
         steps.append(CookingStep(v, ingredient, action, tool, success))
+        if (trace := tracing()) is not None:
+            trace.execution(
+                f"{action} {ingredient} with {tool}",
+                reward=float(success),
+                text=f"{v} {ingredient}: {world.position} of {len(world.recipe)} directions done",
+                obstacle=None if success else f"it does not {v} the {ingredient}",
+                done=world.done,
+            )
         failure = Failure(item=v, action=action, believed={tool: 1}, inventory={})
         await learn_from(
             action, v, None if success else failure, actions=actions, dependencies=tools
         )
+        notes.tell()
     knowledge.episodes += 1
     return CookingEpisode(game=world.name, success=world.success, steps=tuple(steps))

@@ -23,11 +23,15 @@ class DependencyGraph:
 
     Args:
         items: the first V̂; these items require nothing yet.
+
+    Attributes:
+        changes: how often requirements were replaced.
     """
 
     def __init__(self, items: Iterable[str] = ()) -> None:
         self._required: dict[str, Mapping[str, int]] = dict.fromkeys(items, NOTHING)
         self._makes: dict[str, int] = {}
+        self.changes = 0
 
     @classmethod
     def of(cls, rules: Mapping[str, tuple[Mapping[str, int], int]]) -> DependencyGraph:
@@ -88,6 +92,7 @@ class DependencyGraph:
             self.add(required)
         self._required[item] = MappingProxyType(dict(requirements))
         self._makes[item] = makes
+        self.changes += 1
 
     def makes_cycle(self, item: str, requirements: Iterable[str]) -> bool:
         """Whether one of these requirements is the item or its descendant (Appendix E.2)."""

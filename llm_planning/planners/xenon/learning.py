@@ -19,6 +19,7 @@ from llm_planning.planners.xenon.dependency_graph import DependencyGraph
 from llm_planning.planners.xenon.fam import ActionMemory
 from llm_planning.planners.xenon.goals import least_attempted
 from llm_planning.planners.xenon.graph_initialization import PLANS, Initial, demonstrate
+from llm_planning.planners.xenon.graph_notes import notes_on
 from llm_planning.planners.xenon.knowledge import Knowledge
 from llm_planning.planners.xenon.learning_report import Curve, LearningResult, learning_outcome
 from llm_planning.planners.xenon.parts import Learner, predicted, prior_roles
@@ -111,6 +112,7 @@ async def learn(
         dependencies=store,
         actions=policy,
         select_goal=lambda: select(known, progress.rng),
+        notes=notes_on(known, learner.memory),
     )
     first = game if settings.change_at else perturbed.book
     world = TextWorld(first, goals=wanted, verbs=unperturbed.verbs)

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from llm_planning.environments.minecraft.perturbation import Pool  # noqa: TC001 (pydantic)
 from llm_planning.environments.minecraft.text_world import action_set
-from llm_planning.roles import ROLE_SETTINGS, RoleSettings
+from llm_planning.roles import ROLE_SETTINGS, RoleSettings, StandIn
 from llm_planning.roles.seeing import See  # noqa: TC001 (a setting's type)
 from llm_planning.settings import Settings
 
@@ -34,6 +34,7 @@ class AskedSettings(RoleSettings):
 
     known_roles = ROLES
     added: ClassVar[tuple[str, ...]] = ROLE_SETTINGS
+    stand_in = StandIn("prior", "table12", errors="the errors of Table 12")
 
     @model_validator(mode="after")
     def _one_says_who_answers(self) -> AskedSettings:
@@ -222,6 +223,8 @@ class CookingSettings(AskedSettings):
         save: file to which the run is written after each episode, and from which a stopped run goes
             on exactly; empty: it is not saved.
     """
+
+    stand_in = StandIn("prior", "oracle", errors="the errors that `accuracy` states")
 
     episodes: int = Field(100, ge=1)
     max_steps: int = Field(50, ge=1)

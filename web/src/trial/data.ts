@@ -9,6 +9,7 @@ export const KINDS = [
   "belief",
   "memory",
   "subtask",
+  "graph",
 ] as const;
 export type Kind = (typeof KINDS)[number];
 

@@ -40,8 +40,11 @@ export async function execution(trace: Trace, goTo: (moment: number) => void): P
 
 function stepTable(trace: Trace, steps: { moment: number; value: Step }[], goTo: (moment: number) => void): HTMLElement {
   const { plan, summary } = trace.about;
-  // Planners that decide step by step have no plan but what they did.
-  const apart = "executions" in summary || steps.some(({ value }, at) => plan[at] !== inline(value.action));
+  // Planners that decide step by step have no plan but what they did, or what they did in the end.
+  const all = steps.map(({ value }) => inline(value.action));
+  const done = steps.filter(({ value }) => !value.obstacle).map(({ value }) => inline(value.action));
+  const decided = all.every((action, at) => plan[at] === action) || plan.join("\n") === done.slice(done.length - plan.length).join("\n");
+  const apart = "executions" in summary || !decided;
   const row = ({ moment, value }: { moment: number; value: Step }, at: number) =>
     el(
       "tr",

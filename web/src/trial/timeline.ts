@@ -4,6 +4,7 @@ import { count, inline, seconds, short } from "../shared/format";
 import type { Trace } from "./data";
 
 const EVERY = 220;
+const MOST_ITEMS = 4;
 
 export class Timeline {
   readonly element: HTMLElement;
@@ -153,6 +154,12 @@ export async function describe(trace: Trace, moment: number): Promise<string[]> 
     case "subtask": {
       const task = told();
       return ["Subtask:", `${inline(task.subtask ?? "the goal")}: ${inline(task.verdict ?? task.status)}. ${inline(task.reason || "")} (${where})`];
+    }
+    case "graph": {
+      const items = Object.entries(told().items ?? {}) as [string, { known?: unknown }][];
+      const said = items.slice(0, MOST_ITEMS).map(([item, belief]) => `${item} ${inline(belief?.known)}`);
+      if (items.length > MOST_ITEMS) said.push(`${count(items.length - MOST_ITEMS)} more`);
+      return ["The learnt graph changes:", `${said.join(", ")}. (${where})`];
     }
   }
 }

@@ -6,6 +6,7 @@ import { palette } from "./colours";
 import type { Trace } from "./data";
 import { engineLane } from "./engine";
 import { execution, remaining } from "./execution";
+import { LearntGraph } from "./graph";
 import { head } from "./head";
 import * as links from "./links";
 import { Belief, dependencies } from "./mind";
@@ -38,6 +39,7 @@ export class TraceView {
   private chooser: HTMLSelectElement | null = null;
   private searchBox: HTMLInputElement | null = null;
   private subtaskCanvas: TreeCanvas | null = null;
+  private graph: LearntGraph | null = null;
   private showSubtask: () => void = () => undefined;
   private matches: number[] = [];
 
@@ -118,6 +120,7 @@ export class TraceView {
     }
     this.subtaskCanvas?.draw();
     this.showSubtask();
+    this.graph?.show(moment);
     links.write({ [`${this.prefix}moment`]: moment === trace.momentCount - 1 ? null : moment });
   }
 
@@ -294,7 +297,8 @@ export class TraceView {
     void execution(trace, (moment) => this.goTo(moment)).then(toSteps);
     part("belief", "Belief")(this.belief.exists && this.belief.element);
     part("memories", "Memories")(this.memories.exists && this.memories.element);
-    part("graph", "Learnt dependencies")(dependencies(trace.about.summary));
+    const toGraph = part("graph", "Learnt dependencies");
+    void this.learnt().then(toGraph);
     part("engine", "The engine’s time")(engineLane(trace));
     part("questions", "Questions")(this.questions());
     part("more", "More of the planner’s own account")(remaining(trace.about.summary, SHOWN));
@@ -324,6 +328,14 @@ export class TraceView {
     canvas.selected = 0;
     this.showSubtask();
     return el("div", { class: "work inner" }, canvas.element, about);
+  }
+
+  private async learnt(): Promise<HTMLElement | null> {
+    this.graph = await LearntGraph.of(this.trace);
+    if (this.graph === null) return null;
+    this.graph.show(this.replay.moment);
+    const { summary } = this.trace.about;
+    return el("div", {}, this.graph.element, dependencies(summary) ?? dependencies(this.graph.summary()));
   }
 
   private questions(): HTMLElement | null {
