@@ -12,12 +12,16 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+    from playwright.sync_api import Page
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 
@@ -28,6 +32,7 @@ RUNS = {
     "mc-dml": "run mc-dml --task coin-collector --set level=205 --set roles=rules --set C=5",
     "drip": "run drip --domain blocksworld --set problem=7 --set roles=rules",
     "llm-mcts-plus": "run llm-mcts-plus --set class=novel-comp-2 --set roles=rules",
+    "xenon": "run xenon --set steps=400 --set requirements=3 --set actions=3",
 }
 """Name -> the run whose trace is shown."""
 
@@ -52,6 +57,11 @@ ROLES = "configs/too/oracles/independent-20.yaml"
 
 _DRAWN = 1000
 """Milliseconds in which a page is drawn."""
+
+_UNDER_WAY = 20_000
+"""Milliseconds after which a good part of the sweep has run."""
+
+_COMMAND = (sys.executable, "-m", "llm_planning.cli")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +91,10 @@ SHOTS = (
     Shot(name="llm-mcts-plus", pages=("llm-mcts-plus",), theme="dark"),
     Shot(name="side-by-side", pages=("too", "too-erring"), width=1600),
     Shot(name="phone", pages=("too",), width=400),
+    Shot(name="xenon", pages=("xenon",), height=1400),
     Shot(name="sweep", height=1500),
 )
+LIVE = Shot(name="live", height=1000)
 
 
 def main() -> int:
@@ -113,12 +125,35 @@ def main() -> int:
                     viewport={"width": shot.width, "height": shot.height}, color_scheme=shot.theme
                 ).new_page()
                 page.goto(_page(shot, folder).as_uri())
-                page.wait_for_selector("h1")
-                page.wait_for_timeout(_DRAWN)
-                page.screenshot(path=IMAGES / f"{shot.name}.png")
-                print(IMAGES / f"{shot.name}.png")
+                _take(page, shot)
+            with _running(config, folder / "live") as link:
+                page = browser.new_page(viewport={"width": LIVE.width, "height": LIVE.height})
+                page.goto(link)
+                page.wait_for_timeout(_UNDER_WAY)
+                _take(page, LIVE)
             browser.close()
     return 0
+
+
+def _take(page: Page, shot: Shot) -> None:
+    page.wait_for_selector("h1")
+    page.wait_for_timeout(_DRAWN)
+    page.screenshot(path=IMAGES / f"{shot.name}.png")
+    print(IMAGES / f"{shot.name}.png")
+
+
+@contextmanager
+def _running(config: Path, folder: Path) -> Iterator[str]:
+    """Runs a sweep and its live page, whose link it gives."""
+    sweep = subprocess.Popen([*_COMMAND, "sweep", "run", str(config), "--out", str(folder)])
+    while not (folder / "ledger.sqlite").exists() and sweep.poll() is None:
+        time.sleep(0.1)
+    view = [*_COMMAND, "view", str(folder), "--live"]
+    with subprocess.Popen(view, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        yield server.stdout.readline().strip()
+        server.terminate()
+    sweep.wait()
 
 
 def _page(shot: Shot, folder: Path) -> Path:
@@ -132,8 +167,7 @@ def _page(shot: Shot, folder: Path) -> Path:
 
 
 def _llm_planning(arguments: Sequence[str]) -> None:
-    command = [sys.executable, "-m", "llm_planning.cli", *arguments]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([*_COMMAND, *arguments], check=True, stdout=subprocess.DEVNULL)
 
 
 if __name__ == "__main__":
