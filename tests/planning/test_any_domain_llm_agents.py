@@ -170,7 +170,7 @@ class DrawnDoors(Doors):
     ("see", "in_words", "pictures"), [("words", True, 0), ("picture", False, 1), ("both", True, 1)]
 )
 async def test_what_is_seen_is_shown_in_words_or_as_a_picture(see, in_words, pictures):
-    engine = ScriptedEngine({"prior": '{"action":"B"}', "think": RIGHT})
+    engine = ScriptedEngine({"prior": "2", "think": RIGHT})
     await run("react", DrawnDoors(), engine=engine, see=see, prior="sample", moves=1)
     assert {request.role for request in engine.requests} == {"prior", "think"}
     for request in engine.requests:
@@ -196,3 +196,9 @@ class Advised(DrawnDoors):
 
     def advise(self, state):
         return ["open right"]
+
+    def feasible(self, state, action):
+        return None
+
+    def score(self, state):
+        return 0.0
