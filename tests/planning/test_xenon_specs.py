@@ -20,6 +20,7 @@ ANSWERS = {
     "predict": '{"needs":[["planks",1]]}',
     "correct": '{"needs":[["logs",2]]}',
     "analyse": '{"analysis":"x"}',
+    "caption": '{"description":"A river."}',
     "intervene": json.dumps(
         {"need_intervention": True, "thoughts": "", "task": "swim"}, separators=(",", ":")
     ),
@@ -96,6 +97,7 @@ async def test_it_asks_in_the_roles_that_it_names(spec, monkeypatch):
         "games": 1,
         "requirements": 1,
         "graph": "initial",
+        "see": "both",
     }
     known = spec.settings.known_keys()
     engine, *others = [
@@ -119,3 +121,10 @@ async def test_it_asks_in_the_roles_that_it_names(spec, monkeypatch):
     asked = {role for role, one in engines.items() if one.counters.roles}
     assert asked == set(spec.roles), "each role is asked, by its own engine"
     assert all(set(one.counters.roles) <= {role} for role, one in engines.items())
+
+
+@pytest.mark.parametrize(("see", "captions"), [("words", False), ("picture", True)])
+def test_a_caption_is_a_models_only_where_a_picture_is_shown(see, captions):
+    spec = find_planner("plan-xenon")
+    settings = spec.settings.read({"see": see})
+    assert ("caption" in settings.models_roles(spec.roles)) is captions

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -12,6 +12,9 @@ from llm_planning.environments.minecraft.text_world import action_set
 from llm_planning.roles import ROLE_SETTINGS, RoleSettings, StandIn
 from llm_planning.roles.seeing import See  # noqa: TC001 (a setting's type)
 from llm_planning.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 ROLES = (
     *("predict", "correct", "choose", "analyse", "rank"),
@@ -162,6 +165,10 @@ class RepromptingSettings(PlanningSettings):
     added = (*ROLE_SETTINGS, "see")
 
     see: See = "words"
+
+    def models_roles(self, roles: Sequence[str]) -> tuple[str, ...]:
+        """Those that are asked: nobody describes a picture where words are shown."""
+        return tuple(role for role in roles if role != "caption" or self.see != "words")
 
 
 class SelectionSettings(Settings):
