@@ -198,6 +198,7 @@ def test_lessons_of_blocksworld(tmp_path):
 
 UNMEASURED = {
     "think": "free text",
+    "caption": "free text",
     "reflection": "free text",
     **dict.fromkeys(
         ("predict", "choose", "correct", "analyse", "rank", "intervene", "tool", "action"),
