@@ -74,7 +74,7 @@ def heat_map(report: PaperReport, *, height: float = 0.27) -> Figure | None:
                 fontsize="x-small" if share is not None else "xx-small",
                 color=_colour(share),
             )
-    axes.set_xticks(range(len(columns)), [fill(one.label, 12) for one in columns], fontsize="small")
+    axes.set_xticks(range(len(columns)), [fill(one.label, 14) for one in columns], fontsize="small")
     axes.set_yticks(range(len(report.lines)), [line.label for line in report.lines])
     axes.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=0)
     axes.tick_params(axis="y", labelsize="x-small")
