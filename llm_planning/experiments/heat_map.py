@@ -1,6 +1,7 @@
 """A measured table as a heat map: a cell for each row and column, darker where the share is larger.
 
-The number stands in the cell. A cell without runs is empty.
+The number stands in the cell. A cell that no run can fill is grey and has a cross. One that was not
+run is white and says so.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from textwrap import fill
 from typing import TYPE_CHECKING, Final
 
-from llm_planning.experiments.report_text import write_number
+from llm_planning.experiments.report_text import SENSELESS, write_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,6 +25,10 @@ _LETTERS: Final = 9
 _DARK: Final = 0.55
 """The share from which on the number is white."""
 
+NOT_RUN: Final = "not run"
+
+_GREY: Final = "0.88"
+
 
 def heat_map(report: PaperReport, *, height: float = 0.27) -> Figure | None:
     """Draws the measured columns of a table whose figures are shares, from 0 to 1.
@@ -37,6 +42,7 @@ def heat_map(report: PaperReport, *, height: float = 0.27) -> Figure | None:
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
 
     columns = [column for column in report.columns if column.measure is not None]
     shares = [[_share(line, column.key) for column in columns] for line in report.lines]
@@ -53,19 +59,22 @@ def heat_map(report: PaperReport, *, height: float = 0.27) -> Figure | None:
         cmap=COLOUR_MAP,
         aspect="auto",
     )
-    for down, row in enumerate(shares):
-        for across, share in enumerate(row):
-            if share is not None:
-                axes.text(
-                    across,
-                    down,
-                    write_number(round(share, 2), "percent"),
-                    ha="center",
-                    va="center",
-                    fontsize="x-small",
-                    color="white" if share > _DARK else "black",
-                )
-    axes.set_xticks(range(len(columns)), [fill(one.label, 12) for one in columns], fontsize="small")
+    for down, (line, row) in enumerate(zip(report.lines, shares, strict=True)):
+        for across, (column, share) in enumerate(zip(columns, row, strict=True)):
+            senseless = line.cell(column.key).senseless is not None
+            if senseless:
+                corner = (across - 0.5, down - 0.5)
+                axes.add_patch(Rectangle(corner, 1, 1, facecolor=_GREY, edgecolor="white"))
+            axes.text(
+                across,
+                down,
+                _said(share, senseless=senseless),
+                ha="center",
+                va="center",
+                fontsize="x-small" if share is not None else "xx-small",
+                color=_colour(share),
+            )
+    axes.set_xticks(range(len(columns)), [fill(one.label, 14) for one in columns], fontsize="small")
     axes.set_yticks(range(len(report.lines)), [line.label for line in report.lines])
     axes.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=0)
     axes.tick_params(axis="y", labelsize="x-small")
@@ -78,3 +87,15 @@ def heat_map(report: PaperReport, *, height: float = 0.27) -> Figure | None:
 def _share(line: Line, key: str) -> float | None:
     measured = line.cell(key).measured
     return measured.estimate.value if measured is not None and measured.runs else None
+
+
+def _said(share: float | None, *, senseless: bool) -> str:
+    if share is not None:
+        return write_number(round(share, 2), "percent")
+    return SENSELESS if senseless else NOT_RUN
+
+
+def _colour(share: float | None) -> str:
+    if share is None:
+        return "0.45"
+    return "white" if share > _DARK else "black"

@@ -43,12 +43,14 @@ class Cell:
         published: the figure as printed; None if the paper prints none.
         published_value: the number in it; None if there is none.
         measured: the number from the runs; None if it is not measured.
+        senseless: why no run can fill it; None if one can, or does.
     """
 
     column: Column
     published: Text | None
     published_value: float | None
     measured: Measured | None
+    senseless: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,17 +234,19 @@ def _line(table: PublishedTable, row: Row, runs: Runs, about: Runs) -> Line:
             field: values[0] for field, values in (row.where or {}).items() if len(values) == 1
         },
         runs=Runs() if row.where is None else runs,
-        cells=tuple(_cell(column, row, runs, about) for column in table.columns),
+        cells=tuple(_cell(table, column, row, runs, about) for column in table.columns),
     )
 
 
-def _cell(column: Column, row: Row, runs: Runs, about: Runs) -> Cell:
+def _cell(table: PublishedTable, column: Column, row: Row, runs: Runs, about: Runs) -> Cell:
     published = row.published.get(column.key)
+    fitting = runs.select(column.where)
     return Cell(
         column=column,
         published=published,
         published_value=None if published is None else printed_value(published),
-        measured=_measured(column, row, runs.select(column.where), about.select(column.where)),
+        measured=_measured(column, row, fitting, about.select(column.where)),
+        senseless=None if fitting.all else table.why_senseless(str(row.label), column.key),
     )
 
 

@@ -29,6 +29,8 @@ A published file, with every key (see `PublishedTable` for what each means):
       - {column: score, first: {planner: too}, second: {planner: tot-mcts}, unit: seed}
     setup:
       - {label: branching factor k, field: settings.k, paper: 3}
+    senseless:                               # cells that no run can fill
+      - {rows: [ReAct], columns: [execution], why: It executes nothing.}
     plot: {kind: points, x: calls, y: score, colour: planner, marker: settings.k}
     plot: {kind: lines, x: calls, y: score, colour: planner, beside: settings.k}
     plot: {kind: curves, x: steps, y: EGA, panels: [{title: A, where: {seed: 1}, columns: [c]}]}
@@ -376,6 +378,20 @@ class Plot(Part):
         return self
 
 
+class Senseless(Part):
+    """Cells that no run can fill, and why: each of some rows in each of some columns.
+
+    Attributes:
+        rows: labels of the rows.
+        columns: keys of the columns.
+        why: in one sentence.
+    """
+
+    rows: Annotated[tuple[str, ...], BeforeValidator(as_tuple), Field(min_length=1)]
+    columns: Annotated[tuple[str, ...], BeforeValidator(as_tuple), Field(min_length=1)]
+    why: str
+
+
 class PublishedTable(Part):
     """A table or figure of a paper.
 
@@ -384,6 +400,7 @@ class PublishedTable(Part):
         where: selects its runs.
         columns: its quantities.
         rows: its lines.
+        senseless: cells that stay empty for a reason, unlike those that were only not run.
         names: value -> its name in labels and legends.
         compare: differences shown below the table.
         setup: settings shown below the table; they add to the paper's or replace them.
@@ -395,13 +412,14 @@ class PublishedTable(Part):
     where: CheckedWhere = Field(default_factory=dict)
     columns: tuple[Column, ...] = Field(min_length=1)
     rows: tuple[Row, ...] = Field(min_length=1)
+    senseless: tuple[Senseless, ...] = ()
     names: dict[str, str] = Field(default_factory=dict)
     compare: tuple[Comparison, ...] = ()
     setup: tuple[Setup, ...] = ()
     plot: Plot = Plot()
     notes: tuple[str, ...] = ()
 
-    @field_validator("columns", "rows", "compare", "setup", "notes", mode="before")
+    @field_validator("columns", "rows", "senseless", "compare", "setup", "notes", mode="before")
     @classmethod
     def _lists(cls, values: object) -> object:
         return as_tuple(values)
@@ -419,6 +437,13 @@ class PublishedTable(Part):
                         f"row {row.label!r} has a figure for {key!r}, which is not a printed "
                         f"column; {remedy(key, printed)}"
                     )
+        labels = [str(row.label) for row in self.rows if row.label is not None]
+        for some in self.senseless:
+            for key in some.columns:
+                self.column(key)
+            for label in some.rows:
+                if label not in labels:
+                    raise ValueError(f"senseless: no row {label!r}; {remedy(label, labels)}")
         for comparison in self.compare:
             what = self.column(comparison.column).measure
             if what is None:
@@ -466,6 +491,11 @@ class PublishedTable(Part):
                 return column
         known = [column.key for column in self.columns]
         raise ValueError(f"unknown column {key!r}; {remedy(key, known)}")
+
+    def why_senseless(self, label: str, key: str) -> str | None:
+        """Why no run can fill the cell of a row and a column; None if one can."""
+        fitting = (one.why for one in self.senseless if label in one.rows and key in one.columns)
+        return next(fitting, None)
 
     def name(self, value: object) -> str:
         """The name of a value in labels and legends."""

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 NOTHING = "–"
 """The text of a cell without a figure."""
 
+SENSELESS = "×"
+"""The text of a cell that no run can fill."""
+
 _DIGITS = 3
 _SMALL = 1e-5
 """Numbers below are written with an exponent."""
@@ -150,6 +153,8 @@ def published_text(cell: Cell) -> str:
 
 def measured_text(cell: Cell, line: Line) -> str:
     """A measured figure with its interval, or the reason why there is none."""
+    if cell.senseless is not None:
+        return SENSELESS
     if cell.measured is None:
         return NOTHING
     return write_measured(cell.measured, cell.column.form, runs=line.runs)
@@ -222,6 +227,7 @@ def _json_cell(cell: Cell) -> dict[str, Any]:
         "published_value": cell.published_value,
         "in_paper": cell.column.paper,
         "cited": cell.column.cited,
+        "senseless": cell.senseless,
         "measured": None if cell.measured is None else asdict(cell.measured),
     }
 

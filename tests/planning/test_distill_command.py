@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -19,6 +20,9 @@ from llm_planning.roles.exercises import GENERAL_WORDS
 from llm_serving.models import read_adapter, read_card, resolve
 
 MODEL = "smollm2-135m-instruct"
+
+NO_RULES = f"{Path(__file__).parent / 'any_domain_worlds.py'}:Corridor"
+"""A world without rules."""
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +112,7 @@ def test_what_is_held_out_is_in_no_chat(tmp_path):
     ("arguments", "says"),
     [
         (["minecraft"], "--out is missing"),
-        (["textgame", "--out", "out"], "textgame knows no right answers"),
+        ([NO_RULES, "--out", "out"], "any_domain_worlds.py:Corridor knows no right answers"),
         (["minecarft", "--out", "out"], "minecraft"),
         (["minecraft", "--out", "out", "--role", "propse"], "propose"),
         (["minecraft", "--out", "out", "--hold-out", "comPass"], "cannot hold out 'comPass'"),

@@ -43,7 +43,7 @@ def training_tasks(count):
 
 def test_the_prior_at_home_has_one_maker():
     makers = exercise_makers(find_domain("household"), words="general")
-    assert set(makers) == {"goal", "prior"}
+    assert set(makers) == {"goal", "position", "prior"}
     assert isinstance(makers["prior"], PolicyExercises)
     assert PolicyExercises().about_one_state(Random(0), roles=["goal"], held_out=False) == ()
 

@@ -6,7 +6,7 @@ from llm_planning.experiments.export import read_export
 from llm_planning.experiments.runs import runs_of
 
 ROOT = Path(__file__).parents[2]
-WORLDS = ("minecraft", "blocksworld", "household", "textgame")
+WORLDS = ("minecraft", "blocksworld", "household", "travel", "textgame")
 PLANNERS = {
     "Tree of Options": "too",
     "Tree of Options, no world model": "too-no-wm",
@@ -14,6 +14,8 @@ PLANNERS = {
     "Chain of Thought": "cot",
     "DRIP+ (ours)": "drip-plus",
     "LLM-MCTS+ (ours)": "llm-mcts-plus",
+    "L-Policy, journeys named at once": "l-policy",
+    "L-Model, flights named and searched": "l-model",
     "MC-DML": "mc-dml",
     "PUCT": "puct",
     "the model alone, move by move": "llm-policy",
@@ -22,7 +24,9 @@ PLANNERS = {
 
 def test_the_first_table_of_the_readme_is_what_was_recorded():
     lines = (ROOT / "README.md").read_text("utf-8").splitlines()
-    start = lines.index("| planner | Minecraft | Blocksworld | Household | Text games |")
+    start = next(i for i, line in enumerate(lines) if line.startswith("| planner | Minecraft |"))
+    heads = [cell.strip() for cell in lines[start].strip("|").split("|")]
+    assert heads[1:] == ["Minecraft", "Blocksworld", "Household", "Air travel", "Text games"]
     said = {}
     for line in lines[start + 2 :]:
         if not line.startswith("|"):

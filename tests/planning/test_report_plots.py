@@ -11,6 +11,7 @@ from llm_planning.experiments.ledger import Ledger
 from llm_planning.experiments.paper_report import report
 from llm_planning.experiments.papers import PublishedError, find_paper
 from llm_planning.experiments.plots import PlotError, draw, picture
+from llm_planning.experiments.report_text import text_line
 from llm_planning.experiments.runs import read_runs
 
 
@@ -287,6 +288,9 @@ columns:
 rows:
   - {label: A, where: {planner: too}}
   - {label: B, where: {planner: tot-mcts}}
+  - {label: C, where: {planner: cot}}
+senseless:
+  - {rows: [C], columns: [milk], why: It never milks.}
 """
 
 
@@ -308,12 +312,34 @@ def test_a_heat_map_has_a_cell_for_each_row_and_column(tmp_path):
     ]
     axes = draw(heat_report(tmp_path, results)).axes[0]
     shares = axes.images[0].get_array().filled(-1.0).tolist()
-    assert shares == [[0.5, -1.0], [-1.0, 1.0]]
-    assert {text.get_text(): text.get_position() for text in axes.texts} == {
-        "50%": (0, 0),
-        "100%": (1, 1),
+    assert shares == [[0.5, -1.0], [-1.0, 1.0], [-1.0, -1.0]]
+    assert {text.get_position(): text.get_text() for text in axes.texts} == {
+        (0, 0): "50%",
+        (1, 0): "not run",
+        (0, 1): "not run",
+        (1, 1): "100%",
+        (0, 2): "not run",
+        (1, 2): "×",
     }
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["A", "B"]
+    # Only the cell that no run can fill is grey.
+    assert [one.get_xy() for one in axes.patches] == [(0.5, 1.5)]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["A", "B", "C"]
+
+
+def test_a_table_tells_what_was_not_run_from_what_makes_no_sense(tmp_path):
+    ran = result_of(trial_of("too", task="cook-meat", seed=0), success=True)
+    lines = {line.label: text_line(line) for line in heat_report(tmp_path, [ran]).lines}
+    # Of each column the paper's figure comes first, which there is none of.
+    assert lines["C"][2:] == ["–", "–", "–", "×"]
+    assert lines["B"][2:] == ["–", "–", "–", "–"]
+    assert lines["A"][5] == "– (0 runs)"
+
+
+def test_a_senseless_cell_that_has_runs_is_measured(tmp_path):
+    ran = result_of(trial_of("cot", task="milk-a-cow", seed=0), success=True)
+    cell = heat_report(tmp_path, [ran]).lines[2].cell("milk")
+    assert cell.senseless is None
+    assert cell.measured.estimate.value == 1.0
 
 
 def test_a_heat_map_of_nothing(tmp_path):

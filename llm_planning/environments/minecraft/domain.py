@@ -126,10 +126,12 @@ class Minecraft(Domain[State, Option]):
     def actions(self, state: State) -> Sequence[Option]:
         """The feasible options in `QUANTITIES`, without finds and equips that are done already."""
         world, held = self.world, state.inventory.keys()
+        there = {*held, *state.equipment, *state.nearby_blocks, *state.nearby_entities}
         return [
             option
-            for option, needs in _candidates(self.options)
+            for option, needs, near in _candidates(self.options)
             if not any(map(held.isdisjoint, needs))
+            and not any(map(there.isdisjoint, near))
             and world.feasible(state, option) is None
             and not (option.verb in {"find", "equip"} and world.done(state, option))
         ]
@@ -288,15 +290,15 @@ def _rules(options: CraftMode) -> OptionRules:
 
 
 @cache
-def _candidates(options: CraftMode) -> tuple[tuple[Option, Needs], ...]:
-    """Whatever is an action in some state, and groups of items of which one each must be held.
+def _candidates(options: CraftMode) -> tuple[tuple[Option, Needs, Needs], ...]:
+    """Whatever is an action in some state, and groups of which one each must be held, or be near.
 
     A search lists actions all the time; few of these are left for the rules to refuse.
     """
     rules = _rules(options)
     named = {verb: names(rules) for verb, names in NAMES.items()}
     return tuple(
-        (Option(verb, quantity, item), rules.needs(verb, item))
+        (Option(verb, quantity, item), rules.needs(verb, item), rules.near(verb, item))
         for verb in VERBS
         for item in OBJECTS
         if item in named.get(verb, OBJECTS)

@@ -76,7 +76,7 @@ _WOOD_OF = {f"{wood}_{kind}": wood for kind in _KINDS_OF_WOOD.values() for wood 
 
 
 Needs: TypeAlias = tuple[frozenset[str], ...]
-"""Groups of items; at least one of each."""
+"""Groups of items, blocks and entities; at least one of each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,14 +134,34 @@ class OptionRules:
     def needs(self, verb: str, item: str) -> Needs:
         """Groups of items of which one each must be held before an option can be carried out.
 
-        More may be needed. What is made on the way counts by what it is made of.
+        More may be needed. What is made on the way counts by what it is made of. What is worn is
+        held, and need not be put on.
         """
-        if verb == "place":
+        if verb in {"place", "equip"}:
             return (frozenset({item}),)
-        recipes = {"craft": (self.crafts,), "smelt": (self.smelts, self.smelts_from)}
-        found = (one[item] for one in recipes.get(verb, ()) if item in one)
-        recipe = next(found, None)
-        return tuple(self._sources(kinds) for kinds, _ in recipe.consumed) if recipe else ()
+        recipe = self._recipe(verb, item)
+        if recipe is None:
+            return ()
+        sources = tuple(self._sources(kinds) for kinds, _ in recipe.consumed)
+        return sources if verb == "craft" else (*sources, frozenset(FUEL))
+
+    def near(self, verb: str, item: str) -> Needs:
+        """Groups of which one each must be held or in view before an option can be carried out.
+
+        More may be needed.
+        """
+        if verb == "kill":
+            return (frozenset({item}),)
+        if verb == "mine":
+            return (frozenset(drop.block for drop in self.drops.get(item, ())),)
+        recipe = None if verb == "craft" else self._recipe(verb, item)
+        return tuple(map(frozenset, recipe.kept)) if recipe else ()
+
+    def _recipe(self, verb: str, item: str) -> Recipe | None:
+        """The recipe by which an option makes its item, if it does."""
+        smelts = (self.smelts, self.smelts_from)
+        recipes = {"craft": (self.crafts,), "smelt": smelts, "cook": smelts}
+        return next((one[item] for one in recipes.get(verb, ()) if item in one), None)
 
     def _sources(self, kinds: Iterable[str]) -> frozenset[str]:
         """These items, and all that they can be made of on the way."""

@@ -45,7 +45,7 @@ from llm_planning.environments.minecraft.option_tables import (
 )
 from llm_planning.environments.minecraft.option_verbs import ANYTHING
 from llm_planning.environments.minecraft.rulebook import STATIONS
-from llm_planning.environments.minecraft.surroundings import DIG_TICKS, LEVELS, view
+from llm_planning.environments.minecraft.surroundings import DIG_TICKS, LEVELS, in_view
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -154,7 +154,7 @@ class StepsBefore:
         """
         rules, verb, item = self._rules, option.verb, option.item
         if verb in {"find", "explore"}:
-            seen = view(state).shows(item)
+            seen = in_view(state, item)
             return seen or (item in ANYTHING and state.position != before.position)
         if verb == "equip":
             return item in state.equipment

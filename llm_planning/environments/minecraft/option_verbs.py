@@ -38,8 +38,8 @@ from llm_planning.environments.minecraft.surroundings import (
     ON_SURFACE,
     arrival,
     explore,
+    in_view,
     sighting,
-    view,
 )
 from llm_planning.environments.minecraft.vocabulary import BLOCKS
 
@@ -225,7 +225,7 @@ def find(rules: OptionRules, state: State, option: Option) -> Attempt | str:
     pickaxe = next((tool for tool in DIG_TICKS if holds(state, tool)), None)
     if target and target not in ON_SURFACE and target not in LEVELS:
         return unknown(target, "{} is not found by exploring")
-    if target and view(state).shows(target):
+    if target and in_view(state, target):
         return lambda _: Effect(ticks=0)
     if target and target not in ON_SURFACE and pickaxe is None:
         return f"{target} lies below ground: needs a pickaxe"
@@ -368,7 +368,7 @@ def _collected(_: OptionRules, state: State, option: Option) -> bool:
 
 def _found(_: OptionRules, state: State, option: Option) -> bool:
     """Whether the block, entity or biome is in view; exploring without a target is never done."""
-    return view(state).shows(option.item)
+    return in_view(state, option.item)
 
 
 DONE: Final[Mapping[str, Test]] = {

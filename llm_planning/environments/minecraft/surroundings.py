@@ -117,6 +117,11 @@ def view(state: State) -> View:
     )
 
 
+def in_view(state: State, target: str) -> bool:
+    """Whether a block or an entity is in view in a state, or the player in a biome."""
+    return target in state.nearby_blocks or target in state.nearby_entities or target == state.biome
+
+
 def sighting(state: State, kind: str) -> Sighting:
     """The sighting of a kind in view.
 

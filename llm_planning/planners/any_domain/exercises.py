@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import inspect
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from llm_planning.domain import Domain
 from llm_planning.planners.any_domain.roles import ActWording, Situation
-from llm_planning.priors import ROLE, make_prior
+from llm_planning.priors import ROLE, Q, Q_contra, Wording, make_prior
 from llm_planning.roles import RuleWalks, missing_for_rules, on_the_way
 from llm_planning.roles.domain_rules import WALKED, leading
 from llm_planning.roles.exercises import USUAL_WAY, WAY, Exercise, Grade
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from llm_planning.specs import DomainSpec
     from llm_serving.engine import Engine
+    from llm_serving.request import Message
 
 LEFT: Final = ((3, "1 to 3 actions"), (7, "4 to 7 actions"))
 """Kinds of states by the length of the advice: the most actions of a kind, and its name."""
@@ -104,9 +105,21 @@ def left_kind(length: int) -> str:
     return next((name for most, name in LEFT if length <= most), FAR)
 
 
+class ChatWording(Wording[Q_contra], Protocol[Q_contra]):
+    """A wording that asks in chats, which can be taught."""
+
+    def action(self, question: Q_contra, *, dashes: int) -> tuple[Message, ...]:
+        """See `Wording`."""
+        ...
+
+    def label(self, question: Q_contra, labels: Sequence[str]) -> tuple[Message, ...]:
+        """See `Wording`."""
+        ...
+
+
 def prior_exercise(
-    wording: ActWording,
-    situation: Situation,
+    wording: ChatWording[Q],
+    situation: Q,
     *,
     asked: Literal["exact", "index"],
     right: Sequence[str],
@@ -125,7 +138,7 @@ def prior_exercise(
         kinds: as in `Exercise`.
         dashes: in the prompt of `exact`; an engine is asked with as many as fill its block.
     """
-    actions = situation.actions
+    actions = wording.actions(situation)
     numbers = tuple(map(str, range(1, len(actions) + 1)))
     exact = asked == "exact"
     answers = actions if exact else numbers

@@ -210,6 +210,17 @@ def calibrated(logprobs: Sequence[float], neutral: Sequence[Sequence[float]]) ->
     )
 
 
+def asked_as(home: Home, thing: str, kind: Literal["samples", "exact"]) -> tuple[Message, ...]:
+    """The chat that asks for a sample, or for the `exact` likeliest place.
+
+    Args:
+        home: where the thing is.
+        thing: its name.
+        kind: the way of asking.
+    """
+    return _likeliest(thing) if kind == "exact" else _prompt(home).messages({"thing": thing})
+
+
 def _likeliest(thing: str) -> tuple[Message, ...]:
     """The chat that asks for the likeliest place, after three answers about other things."""
     prompt = _likeliest_prompt()

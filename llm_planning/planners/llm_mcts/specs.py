@@ -23,6 +23,7 @@ from llm_planning.planners.llm_mcts.multiplication_roles import (
     PRODUCT,
     MultiplicationSettings,
 )
+from llm_planning.planners.llm_mcts.position_exercises import position_exercises
 from llm_planning.planners.llm_mcts.settings import (
     ROLES,
     LlmMctsPlusSettings,
@@ -68,7 +69,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=LlmMctsPlusSettings,
         run=llm_mcts_plus,
         roles=ROLES,
-        exercises=goal_exercises,
+        exercises=position_exercises,
     ),
     _Spec(
         name="llm-mcts-policy",

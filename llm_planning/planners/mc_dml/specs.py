@@ -18,6 +18,7 @@ from functools import partial
 from typing import Final
 
 from llm_planning.domain import Need
+from llm_planning.planners.mc_dml.exercises import game_exercises
 from llm_planning.planners.mc_dml.llm_agents import llm_agent, reflection_agent
 from llm_planning.planners.mc_dml.search_agent import search_agent
 from llm_planning.planners.mc_dml.settings import (
@@ -42,6 +43,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=McDmlSettings,
         run=partial(search_agent, past=1, select=select_by_puct),
         roles=("prior", "reflection"),
+        exercises=game_exercises,
         free_text=("reflection",),
     ),
     _Spec(
@@ -50,6 +52,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=ReflectiveFixedSettings,
         run=partial(search_agent, past=1, select=select_by_puct),
         roles=("prior", "reflection"),
+        exercises=game_exercises,
         free_text=("reflection",),
     ),
     _Spec(
@@ -58,6 +61,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=FixedDepthSettings,
         run=partial(search_agent, past=1, select=select_by_puct),
         roles=("prior",),
+        exercises=game_exercises,
     ),
     _Spec(
         name="mc-dml-no-mc-mi-dp",
@@ -65,6 +69,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=FixedDepthSettings,
         run=partial(search_agent, past=0, select=select_by_puct),
         roles=("prior",),
+        exercises=game_exercises,
     ),
     _Spec(
         name="mc-dml-puct",
@@ -84,6 +89,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=LlmAgentSettings,
         run=llm_agent,
         roles=("prior",),
+        exercises=game_exercises,
     ),
     _Spec(
         name="reflection-agent",
@@ -91,6 +97,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=ReflectionAgentSettings,
         run=reflection_agent,
         roles=("prior", "reflection"),
+        exercises=game_exercises,
         free_text=("reflection",),
     ),
     _Spec(
