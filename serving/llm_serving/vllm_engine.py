@@ -291,10 +291,11 @@ class VllmEngine(CountingEngine):
         The requests begin with the prompt, and the first of them leaves it in the cache. So the
         fewest tokens that one found there are those from before the scoring.
         """
+        checked = self._checked(logprobs)
         tokens = len(prompt.token_ids)
         found = min(result.cached_tokens for result in results)
         return Scores(
-            logprobs=self._checked(logprobs),
+            logprobs=checked,
             usage=_usage(results, begun),
             shared=None
             if prompt.images

@@ -179,11 +179,12 @@ def test_a_short_training_writes_an_adapter_that_is_a_model(tmp_path, monkeypatc
 
 @pytest.mark.slow  # it trains the bundled model for a batch or two, twice
 def test_a_world_without_a_teacher_teaches_the_prior(tmp_path, monkeypatch):
-    """At home there are held-out questions, and what an instruction wants is taught as well."""
+    """At home some questions are held out, and instructions and places are taught as well."""
     monkeypatch.setattr("llm_planning.commands.distill.EXAM", 2)
     own = tmp_path / "corridor.py"
     own.write_text(CORRIDOR)
-    for domain, roles in (("household", ("goal", "prior")), (f"{own}:Corridor", ("prior",))):
+    at_home = ("household", ("goal", "position", "prior"))
+    for domain, roles in (at_home, (f"{own}:Corridor", ("prior",))):
         out = tmp_path / domain.rpartition(":")[2]
         options = ("--minutes", "0.05", "--states", "1", "--rank", "4")
         ended = invoke("distill", domain, "--out", str(out), *options)
