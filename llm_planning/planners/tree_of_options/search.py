@@ -205,10 +205,6 @@ class Memo(Generic[A]):
     left_out: list[Candidate[A]] = field(default_factory=list)
 
 
-_DOUBTED = {"asked": frozenset({True}), "kept": frozenset[bool]()}
-"""The verdicts of the termination role that are asked for again, by `ends`."""
-
-
 class TreeOfOptions(Generic[S, A]):
     """ToO as a `SearchModel` without chance.
 
@@ -245,7 +241,7 @@ class TreeOfOptions(Generic[S, A]):
         self._dynamics: Dynamics[S, A] = world_model.dynamics(ask)
         self._reward = ask.reward(world_model.judged)
         self._termination = ask.termination(world_model.moment)
-        self._doubted = _DOUBTED[self.settings.ends]
+        self._asks_again = self.settings.ends == "asked"
 
     async def search(self, root: OptionNode[S, A] | None = None) -> OptionNode[S, A]:
         """SEARCH (lines 3 to 6): runs the iterations and returns the root.
@@ -290,7 +286,8 @@ class TreeOfOptions(Generic[S, A]):
         terminal ends one rollout; a simulation that comes back there asks anew (lines 5, 18 and 30
         pass no `done` on), unless `ends` is `kept`.
         """
-        if not walk.grows and walk.depth < self.settings.d and node.memo.done in self._doubted:
+        came_back = not walk.grows and walk.depth < self.settings.d
+        if came_back and node.memo.done and self._asks_again:
             walk.changed = (*walk.changed, Checkpoint.of(node))
             node.memo = Memo()
             node.edges = await self.options(node, walk.state, walk.depth)
