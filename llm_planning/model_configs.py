@@ -147,7 +147,7 @@ def served_adapters(name: str, config: EngineConfig) -> tuple[str, ...]:
     """
     if not config.adapters or split_adapter(name)[1] is not None:
         return tuple(config.adapters)
-    from llm_serving.vllm_adapter import on_gpu
+    from llm_serving.vllm_arguments import on_gpu
 
     return tuple(config.adapters) if on_gpu() else ()
 
@@ -160,7 +160,7 @@ def served_together(names: Iterable[str]) -> list[tuple[str, ...]]:
     distinct = list(dict.fromkeys(names))
     if all(split_adapter(name)[1] is None for name in distinct):
         return [(name,) for name in distinct]
-    from llm_serving.vllm_adapter import on_gpu
+    from llm_serving.vllm_arguments import on_gpu
 
     if not on_gpu():
         return [(name,) for name in distinct]

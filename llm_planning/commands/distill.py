@@ -36,7 +36,7 @@ from llm_planning.running import REFUSALS
 from llm_serving.errors import AdapterError, UnknownModelError
 from llm_serving.models import Card, check_fit, merge, read_adapter, resolve
 from llm_serving.terminal import SafeConsole, complain, say
-from llm_serving.vllm_adapter import emulates_bfloat16
+from llm_serving.vllm_arguments import emulates_bfloat16
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

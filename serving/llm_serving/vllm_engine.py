@@ -40,15 +40,8 @@ from llm_serving.request import (
     Usage,
 )
 from llm_serving.scoring import next_token_logprobs, tail_scores, trie_scores
-from llm_serving.vllm_adapter import (
-    VllmCore,
-    VllmJob,
-    VllmResult,
-    installed_version,
-    on_gpu,
-    prepare_environment,
-    sampling_params,
-)
+from llm_serving.vllm_adapter import VllmCore, VllmJob, VllmResult, sampling_params
+from llm_serving.vllm_arguments import installed_version, on_gpu, prepare_environment
 from llm_serving.vllm_stats import EngineLoad, PrefixCacheStats
 
 if TYPE_CHECKING:

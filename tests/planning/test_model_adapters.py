@@ -23,7 +23,7 @@ from llm_planning.model_configs import (
 )
 from llm_planning.roles import OwnModel, read_roles
 from llm_planning.settings import SettingsError
-from llm_serving import vllm_adapter
+from llm_serving import vllm_arguments
 from llm_serving.config import EngineConfig
 from llm_serving.errors import AdapterError
 from llm_serving.models import CATALOGUE, Card, TaughtModel
@@ -169,9 +169,9 @@ def test_a_path_of_any_length_names_an_adapter(adapter, tmp_path):
 def test_engines_are_shared_on_a_gpu_alone(monkeypatch):
     names = [BASE, "none", f"{BASE}+one", "other+one", f"{BASE}+two", BASE]
     alone = [(BASE,), ("none",), (f"{BASE}+one",), ("other+one",), (f"{BASE}+two",)]
-    monkeypatch.setattr(vllm_adapter, "on_gpu", lambda: False)
+    monkeypatch.setattr(vllm_arguments, "on_gpu", lambda: False)
     assert served_together(names) == alone
-    monkeypatch.setattr(vllm_adapter, "on_gpu", lambda: True)
+    monkeypatch.setattr(vllm_arguments, "on_gpu", lambda: True)
     assert served_together(names) == [
         (BASE, f"{BASE}+one", f"{BASE}+two"),
         ("none",),
@@ -182,7 +182,7 @@ def test_engines_are_shared_on_a_gpu_alone(monkeypatch):
 
 @pytest.mark.parametrize("gpu", [False, True])
 async def test_a_sweep_s_engines(adapter, opened, monkeypatch, gpu):
-    monkeypatch.setattr(vllm_adapter, "on_gpu", lambda: gpu)
+    monkeypatch.setattr(vllm_arguments, "on_gpu", lambda: gpu)
     name = f"{BASE}+one"
     trial = Trial(
         planner="too",
@@ -203,7 +203,7 @@ async def test_a_sweep_s_engines(adapter, opened, monkeypatch, gpu):
 @pytest.mark.parametrize("gpu", [False, True])
 async def test_a_base_beside_its_own_adapter(adapter, opened, monkeypatch, tmp_path, gpu):
     """A file lists an adapter: the bare name is the base model, on a CPU in its own engine."""
-    monkeypatch.setattr(vllm_adapter, "on_gpu", lambda: gpu)
+    monkeypatch.setattr(vllm_arguments, "on_gpu", lambda: gpu)
     (tmp_path / "mine.yaml").write_text(f"model: {BASE}\nadapters: {{planner: one}}\n")
     names = ("mine.yaml", "mine.yaml+planner")
     engines = {one: find_config(one).model_dump(mode="json") for one in names}
@@ -232,7 +232,7 @@ async def test_a_base_beside_its_own_adapter(adapter, opened, monkeypatch, tmp_p
 
 
 async def test_adapters_of_a_session_are_added(adapter, opened, monkeypatch, tmp_path):
-    monkeypatch.setattr(vllm_adapter, "on_gpu", lambda: True)
+    monkeypatch.setattr(vllm_arguments, "on_gpu", lambda: True)
     (tmp_path / "mine.yaml").write_text(f"model: {BASE}\nadapters: {{planner: one}}\n")
     with session.open_engine("mine.yaml+planner", adapters=["one"]) as engine:
         assert (await engine.generate(Request(prompt="?"))).text == "planner"

@@ -27,7 +27,8 @@ from llm_serving.request import (
 )
 from llm_serving.response_store import ResponseCache
 from llm_serving.scripted import ScriptedEngine
-from llm_serving.vllm_adapter import engine_arguments, lora_requests, on_gpu
+from llm_serving.vllm_adapter import lora_requests
+from llm_serving.vllm_arguments import engine_arguments, on_gpu
 from llm_serving.vllm_engine import VllmEngine
 
 BASE = "smollm2-135m-instruct"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from llm_serving.errors import UnsupportedEngineError
-from llm_serving.vllm_adapter import prepare_environment
+from llm_serving.vllm_arguments import prepare_environment
 
 prepare_environment()
 pytest.importorskip("vllm")
