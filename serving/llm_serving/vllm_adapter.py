@@ -7,6 +7,7 @@ in `vllm_arguments`.
 from __future__ import annotations
 
 import dataclasses
+import gc
 import hashlib
 import io
 import logging
@@ -30,12 +31,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from llm_serving.config import EngineConfig
     from llm_serving.models import Adapter
     from llm_serving.request import Image
-
-MAX_LABELS = 128
-"""Most token ids that one request may ask the log-probabilities of (`logprob_token_ids`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +67,10 @@ class VllmResult:
         prompt_tokens: T with image placeholders expanded.
         cached_tokens: prompt tokens read from the prefix cache.
         next_logprobs: log-probability by token id at the first new position, where asked for.
-        prompt_logprobs: shape [T]; entry i is log p(token i | tokens before it), valid from
-            `cached_tokens + 1` on; None where not asked for.
+        tail_logprobs: of the prompt's last tokens, log p(token | tokens before it): entry -i is the
+            i-th token's from the end. As many as were computed; empty where not asked for.
+        branch_logprobs: shape [rows, ids], what `branch_params` asked for; None where not asked
+            for, and where the prefix cache reaches into the rows.
     """
 
     token_ids: tuple[int, ...]
@@ -76,7 +79,8 @@ class VllmResult:
     prompt_tokens: int
     cached_tokens: int
     next_logprobs: Mapping[int, float] | None
-    prompt_logprobs: Sequence[float] | None
+    tail_logprobs: Sequence[float] = ()
+    branch_logprobs: NDArray[np.float32] | None = None
 
 
 class VllmCore:
@@ -91,7 +95,7 @@ class VllmCore:
     def __init__(self, config: EngineConfig, path: Path, adapters: Mapping[str, Adapter]) -> None:
         installed_version()
         prepare_environment()
-        from vllm import EngineArgs
+        from vllm import EngineArgs, SamplingParams
         from vllm.v1.engine.llm_engine import LLMEngine
 
         arguments = engine_arguments(
@@ -106,7 +110,7 @@ class VllmCore:
             with _quiet():
                 vllm_config = EngineArgs(**arguments).create_engine_config()
                 check_images(config, reads_images=vllm_config.model_config.is_multimodal_model)
-                self.engine = LLMEngine.from_vllm_config(
+                self.engine: Any = LLMEngine.from_vllm_config(
                     vllm_config,
                     stat_loggers=[self.stats.logger],
                 )
@@ -124,6 +128,11 @@ class VllmCore:
         self.block_size: int = vllm_config.cache_config.block_size
         self.capacity: int = vllm_config.scheduler_config.max_num_seqs
         self.dtype = str(vllm_config.model_config.dtype).removeprefix("torch.")
+        second = vllm_config.use_v2_model_runner
+        self.runner: Literal["V1", "V2"] = "V2" if second else "V1"
+        self.reads_branches = (
+            second and "prompt_logprob_token_ids" in SamplingParams.__annotations__
+        )
 
     def add(self, ticket: int, job: VllmJob) -> None:
         """Hands a job to vLLM's scheduler.
@@ -144,6 +153,9 @@ class VllmCore:
                 prompt_tokens=prompt_tokens, answer_tokens=answer_tokens, context=self.context
             )
         lora = None if job.adapter is None else self._loras[job.adapter]
+        if self.reads_branches and (rows := job.params.prompt_logprob_token_ids) is not None:
+            # vLLM numbers them from the beginning, where images have made the prompt longer.
+            job.params.prompt_logprob_start = prompt_tokens - 1 - len(rows)
         self.engine.add_request(str(ticket), rendered, job.params, lora_request=lora)
 
     def abort(self, tickets: Sequence[int]) -> None:
@@ -157,8 +169,15 @@ class VllmCore:
         return [(int(output.request_id), _read(output)) for output in outputs if output.finished]
 
     def close(self) -> None:
-        """Shuts vLLM's executor down."""
-        self.engine.engine_core.shutdown()
+        """Shuts vLLM's executor down, and gives its memory back.
+
+        A compiled model is pinned by a hook of torch until vLLM's engine is collected.
+        """
+        engine, self.engine = self.engine, None
+        engine.engine_core.shutdown()
+        del engine
+        gc.collect()
+        _empty_gpu_cache()
 
     def unfinished(self) -> int:
         """Requests that vLLM still holds."""
@@ -169,6 +188,13 @@ class VllmCore:
         """Empties the prefix cache; False if requests in flight still hold blocks."""
         done: bool = self.engine.reset_prefix_cache()
         return done
+
+
+def _empty_gpu_cache() -> None:
+    import torch
+
+    if torch.cuda.is_initialized():
+        torch.cuda.empty_cache()
 
 
 def lora_requests(adapters: Mapping[str, Adapter]) -> dict[str, Any]:
@@ -221,19 +247,40 @@ def next_token_params(token_ids: Sequence[int]) -> Any:  # noqa: ANN401
     )
 
 
-def prompt_tail_params() -> Any:  # noqa: ANN401
-    """Parameters that ask for the log-probabilities of the prompt's tokens after its cached part.
+def tail_params(token_ids: Sequence[int]) -> Any:  # noqa: ANN401
+    """As `next_token_params`, with the log-probabilities of the prompt's own uncached tokens.
 
-    `prompt_logprobs` alone switches reading the prefix cache off. Forced on again, vLLM computes
-    the rows after the cached blocks only and leaves the rows before them uninitialised.
+    `prompt_logprobs` alone switches reading the prefix cache off.
     """
     return _params(
         temperature=0.0,
         max_tokens=1,
         detokenize=False,
+        logprob_token_ids=list(token_ids),
         prompt_logprobs=0,
         skip_reading_prefix_cache=False,
         flat_logprobs=True,
+    )
+
+
+def branch_params(token_ids: Sequence[int], rows: Sequence[Sequence[int]]) -> Any:  # noqa: ANN401
+    """As `next_token_params`, with the log-probabilities of other ids at the prompt's last tokens.
+
+    Only where `VllmCore.reads_branches`.
+
+    Args:
+        token_ids: asked about as the next token.
+        rows: row i from the end has what is asked about in the place of the prompt's i-th token
+            from the end; at most `MAX_LABELS` ids each.
+    """
+    asked = {"prompt_logprob_token_ids": [list(row) for row in rows]} if rows else {}
+    return _params(
+        temperature=0.0,
+        max_tokens=1,
+        detokenize=False,
+        logprob_token_ids=list(token_ids),
+        skip_reading_prefix_cache=False,
+        **asked,
     )
 
 
@@ -267,28 +314,45 @@ def _open(image: Image) -> tuple[Any, str]:
 
 def _read(output: Any) -> VllmResult:  # noqa: ANN401 - vLLM's RequestOutput
     answer = output.outputs[0]
+    cached = output.num_cached_tokens or 0
     rows = output.prompt_logprobs
     return VllmResult(
         token_ids=tuple(answer.token_ids),
         finish=_FINISHES.get(answer.finish_reason, "error"),
         text=answer.text,
         prompt_tokens=len(output.prompt_token_ids),
-        cached_tokens=output.num_cached_tokens or 0,
+        cached_tokens=cached,
         next_logprobs=(
             {token: entry.logprob for token, entry in answer.logprobs[0].items()}
             if answer.logprobs
             else None
         ),
-        prompt_logprobs=None if rows is None else _target_logprobs(rows),
+        tail_logprobs=() if rows is None else _tail(rows, output.prompt_token_ids, cached),
+        branch_logprobs=getattr(output, "prompt_token_id_logprobs", None),  # since vLLM 0.31
     )
 
 
-def _target_logprobs(rows: Any) -> list[float]:  # noqa: ANN401 - vLLM's FlatLogprobs
-    """The log-probability of each prompt token: the first entry of its row; row 0 has none."""
-    return [
-        rows.logprobs[start] if end > start else float("nan")
-        for start, end in zip(rows.start_indices, rows.end_indices, strict=True)
-    ]
+def _tail(rows: Any, prompt: Sequence[int], cached: int) -> list[float]:  # noqa: ANN401
+    """The log-probabilities of the prompt's tokens that were computed, read from the end.
+
+    vLLM's model runner V1 returns a row for every token but the first, those of cached tokens
+    uninitialised; V2 only the rows that it computed. A request that was preempted in the middle of
+    its prompt has other rows than its cached tokens tell, and none of them is believed.
+
+    Args:
+        rows: vLLM's `FlatLogprobs`; the first is empty, the first entry of each other one is the
+            prompt's own token.
+        prompt: token ids, shape [T].
+        cached: tokens that were read from the prefix cache when the request began.
+    """
+    computed = len(prompt) - 1 - cached
+    if len(rows.start_indices) - 1 not in {len(prompt) - 1, computed}:
+        return []
+    starts = rows.start_indices[len(rows.start_indices) - computed :] if computed > 0 else []
+    own = prompt[len(prompt) - computed :] if computed > 0 else []
+    if [rows.token_ids[start] for start in starts] != list(own):
+        return []
+    return [rows.logprobs[start] for start in starts]
 
 
 @contextmanager

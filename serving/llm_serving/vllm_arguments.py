@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from llm_serving.config import EngineConfig, StructuredBackend
 
 SUPPORTED = ((0, 26), (0, 33))
+MAX_LABELS = 128
+"""Most token ids that one request may ask the log-probabilities of (`logprob_token_ids`)."""
+
 LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 """What vLLM takes as the largest rank of its adapters."""
 
@@ -123,6 +126,7 @@ def engine_arguments(
         "max_model_len": config.context,
         "max_num_seqs": config.max_batch,
         "enable_prefix_caching": True,
+        "max_logprobs": MAX_LABELS,
         # A step that computes only a part of a prompt draws a token all the same, throws it away
         # and winds the request's seeded generator back, which only a GPU's generator can: on a CPU
         # the engine dies. There a prompt is computed in one step.

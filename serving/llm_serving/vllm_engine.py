@@ -39,7 +39,7 @@ from llm_serving.request import (
     SharedPrompt,
     Usage,
 )
-from llm_serving.scoring import next_token_logprobs, tail_scores, trie_scores
+from llm_serving.scoring import branch_scores, next_token_logprobs, tail_scores, trie_scores
 from llm_serving.vllm_adapter import VllmCore, VllmJob, VllmResult, sampling_params
 from llm_serving.vllm_arguments import installed_version, on_gpu, prepare_environment
 from llm_serving.vllm_stats import EngineLoad, PrefixCacheStats
@@ -53,12 +53,16 @@ if TYPE_CHECKING:
     from llm_serving.dispatcher import Activity
     from llm_serving.models import Adapter, ResolvedModel
     from llm_serving.request import Image, Prompt, Request
-    from llm_serving.scoring import Submit
+    from llm_serving.scoring import Scored, Submit, Tokens, Way
 
 logger = logging.getLogger(__name__)
 
-AGREEMENT = 0.05
-"""Nats by which the two ways of scoring may differ under bfloat16 batches of other shapes."""
+AGREEMENT = {"float32": 0.01, "bfloat16": 0.5, "float16": 0.1}
+"""Nats by which two ways of scoring a choice may differ, by dtype.
+
+Batches of other shapes round otherwise: logits between 16 and 32 are multiples of 1/8 in bfloat16,
+of 1/64 in float16. A row of another token is off by nats.
+"""
 
 
 _PROMPTS_REMEMBERED = 256
@@ -110,7 +114,7 @@ class VllmEngine(CountingEngine):
         prepare_environment()
         # vLLM's own is busy on the stepping thread.
         self._tokenizer = read_tokenizer(served.path)
-        self._terminator: int = self._tokenizer.eos_token_id
+        self._ends: tuple[int, ...] = (self._tokenizer.eos_token_id,)
         self._dispatcher: Dispatcher[VllmJob, VllmResult, VllmCore] = Dispatcher(
             lambda: VllmCore(self.config, served.path, {} if merged else adapters),
             name="vllm-step",
@@ -248,13 +252,13 @@ class VllmEngine(CountingEngine):
         if not choices or not all(choices):
             raise ValueError("score needs at least one choice and no empty ones")
         encoded = self.encode(prompt)
-        sequences = {choice: self.choice_tokens(choice) for choice in choices}
+        sequences = {choice: self._own_tokens(choice) for choice in choices}
         self._check_length(encoded, max(len(tokens) for tokens in sequences.values()) + 1)
         distinct = list(dict.fromkeys(sequences.values()))
-        scores, results = await self._sequence_scores(submit, encoded, distinct)
-        by_tokens = dict(zip(distinct, scores, strict=True))
+        scored = await self._sequence_scores(submit, encoded, distinct)
+        by_tokens = dict(zip(distinct, scored.logprobs, strict=True))
         logprobs = tuple(by_tokens[sequences[choice]] for choice in choices)
-        return self._scores(logprobs, encoded, results, begun)
+        return self._scores(logprobs, encoded, scored.results, begun)
 
     async def _score_labels(
         self, prompt: Prompt, labels: Sequence[str], role: str, adapter: str | None
@@ -345,43 +349,63 @@ class VllmEngine(CountingEngine):
         return submit
 
     async def _sequence_scores(
-        self, submit: Submit, prompt: EncodedPrompt, sequences: Sequence[tuple[int, ...]]
-    ) -> tuple[list[float], list[VllmResult]]:
+        self, submit: Submit, prompt: EncodedPrompt, sequences: Sequence[Tokens]
+    ) -> Scored:
         if self._scoring == "auto":
             return await self._choose_scoring(submit, prompt, sequences)
-        way = tail_scores if self._scoring == "tail" else trie_scores
-        return await way(submit, prompt, sequences)
+        if self._scoring == "trie":
+            return await trie_scores(submit, prompt, sequences, ends=self._ends)
+        scored = await self._fast_scores(submit, prompt, sequences, ends=self._ends)
+        # No choice with its end is certain: 0 is what rows that are not there add up to.
+        if scored.gap <= AGREEMENT[self.identity.dtype] and 0.0 not in scored.logprobs:
+            return scored
+        checked = await trie_scores(submit, prompt, sequences, ends=self._ends)
+        self._compare(scored, checked)
+        return replace(checked, results=scored.results + checked.results)
 
     async def _choose_scoring(
-        self, submit: Submit, prompt: EncodedPrompt, sequences: Sequence[tuple[int, ...]]
-    ) -> tuple[list[float], list[VllmResult]]:
-        """Scores both ways; from then on the faster one is taken if they agreed."""
-        checked, results = await trie_scores(submit, prompt, sequences)
-        tail, more = await tail_scores(submit, prompt, sequences)
-        if len(more) > len(sequences):  # the trie scored some of them: nothing to compare
-            return checked, results + more
-        gap = max(abs(a - b) for a, b in zip(tail, checked, strict=True))
-        self._scoring = "tail" if gap <= AGREEMENT else "trie"
-        if self._scoring == "trie":
+        self, submit: Submit, prompt: EncodedPrompt, sequences: Sequence[Tokens]
+    ) -> Scored:
+        """Scores both ways; from then on the faster one is taken if they agreed.
+
+        A prompt without cached tokens decides nothing, since it is the cache that moves rows.
+        """
+        checked = await trie_scores(submit, prompt, sequences, ends=self._ends)
+        fast = await self._fast_scores(submit, prompt, sequences, ends=self._ends)
+        if fast.rows and all(result.cached_tokens for result in fast.results):
+            self._scoring = "tail"
+            self._compare(fast, checked)
+        return replace(checked, results=checked.results + fast.results)
+
+    @property
+    def _fast_scores(self) -> Way:
+        return branch_scores if self._dispatcher.core.reads_branches else tail_scores
+
+    def _compare(self, fast: Scored, checked: Scored) -> None:
+        """Scores by the trie from now on if the fast way is wrong."""
+        apart = (abs(a - b) for a, b in zip(fast.logprobs, checked.logprobs, strict=True))
+        gap = max(fast.gap, *apart)
+        if gap > AGREEMENT[self.identity.dtype]:
+            self._scoring = "trie"
             logger.warning(
                 "scoring by prompt tails differs from the trie by %.3f nats: the trie is used", gap
             )
-        return checked, results + more
 
     def choice_tokens(self, choice: str) -> tuple[int, ...]:
-        """A choice as it is scored: its own tokens, then the terminator."""
-        tokens = self._tokenizer.encode(choice, add_special_tokens=False)
-        return (*tokens, self._terminator)
+        """A choice as the model writes it: its own tokens, then the first that ends a turn."""
+        return (*self._own_tokens(choice), self._ends[0])
+
+    def _own_tokens(self, text: str) -> tuple[int, ...]:
+        return tuple(self._tokenizer.encode(text, add_special_tokens=False))
 
     def _label_token(self, label: str) -> int:
-        tokens = self._tokenizer.encode(label, add_special_tokens=False)
+        tokens = self._own_tokens(label)
         if len(tokens) != 1:
             raise ValueError(
                 f"the label {label!r} is {len(tokens)} tokens of this model, not one: "
                 "choose another label or use `score`"
             )
-        token: int = tokens[0]
-        return token
+        return tokens[0]
 
     def _template_error(self, reason: str) -> RequestFailedError:
         return RequestFailedError(f"the chat template of {self.identity.name} fails: {reason}")

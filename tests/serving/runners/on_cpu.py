@@ -1,0 +1,51 @@
+"""Runs a Python program on one of vLLM's model runners, on a CPU.
+
+    python on_cpu.py V2 async PROGRAM [ARGUMENT ...]     # PROGRAM: a file, or -m MODULE
+
+A GPU takes the runner V2 and asynchronous scheduling; a CPU takes V1 and steps synchronously by
+itself. vLLM's CPU build has V2, too, and asks only for a Triton with a backend for CPUs. Its
+kernels run in Triton's interpreter here.
+"""
+
+import os
+import runpy
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+
+def take(runner, scheduling):
+    """Makes vLLM, which is not imported yet, take a runner ("V1", "V2") and "sync" or "async"."""
+    os.environ["VLLM_USE_V2_MODEL_RUNNER"] = str(int(runner == "V2"))
+    if runner == "V2":
+        os.environ["TRITON_INTERPRET"] = "1"
+        from triton.backends import backends
+
+        backends["cpu"] = SimpleNamespace(
+            driver=SimpleNamespace(is_active=lambda: False), compiler=None
+        )
+    if scheduling == "async":
+        os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # read when vLLM is imported
+        from vllm import EngineArgs
+
+        configure = EngineArgs.create_engine_config
+
+        def configure_async(arguments, *args, **kwargs):
+            """The CPU's platform turns it off, whatever is asked."""
+            config = configure(arguments, *args, **kwargs)
+            config.scheduler_config.async_scheduling = True
+            return config
+
+        EngineArgs.create_engine_config = configure_async
+
+
+if __name__ == "__main__":
+    here, runner, scheduling, *program = sys.argv
+    take(runner, scheduling)
+    if program[0] == "-m":
+        sys.argv = program[1:]
+        runpy.run_module(program[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = program
+        sys.path[0] = str(Path(program[0]).parent)
+        runpy.run_path(program[0], run_name="__main__")
