@@ -66,12 +66,17 @@ async def plain(engine: VllmEngine) -> tuple[Scores, int]:
 
 async def ours(engine: VllmEngine, way: Way) -> tuple[Scores, int]:
     """All states at once, the actions of each by one of the exact strategies; as `plain`."""
-    sequences = [engine.choice_tokens(action) for action in ACTIONS]
-    results = await asyncio.gather(
-        *(way(engine.submit, engine.encode(prompt), sequences) for prompt in prompts())
+    sequences = [engine.own_tokens(action) for action in ACTIONS]
+    scored = await asyncio.gather(
+        *(
+            way(engine.submit, engine.encode(prompt), sequences, ends=engine.ends)
+            for prompt in prompts()
+        )
     )
-    computed = sum(one.prompt_tokens - one.cached_tokens for _, drawn in results for one in drawn)
-    return [scores for scores, _ in results], computed
+    computed = sum(
+        result.prompt_tokens - result.cached_tokens for one in scored for result in one.results
+    )
+    return [one.logprobs for one in scored], computed
 
 
 def main() -> None:

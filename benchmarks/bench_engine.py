@@ -138,9 +138,9 @@ async def plain_scores(
         tokens = engine.choice_tokens(choice)
         ids = prompt.token_ids + tokens
         result = await engine.submit(VllmJob(ids, (), params))
-        if result.prompt_logprobs is None:
+        if len(result.tail_logprobs) < len(tokens):
             raise AnswersDifferError("vLLM gave no log-probabilities of the prompt")
-        return sum(result.prompt_logprobs[-len(tokens) :]), len(ids)
+        return sum(result.tail_logprobs[-len(tokens) :]), len(ids)
 
     rows = await together([one(choice) for choice in choices])
     return [score for score, _ in rows], sum(count for _, count in rows)

@@ -12,7 +12,7 @@ import hashlib
 import io
 import logging
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
@@ -107,7 +107,8 @@ class VllmCore:
         self._loras = lora_requests(adapters)
         self.stats = StepStats()
         try:
-            with _quiet():
+            with _STEPPING, _quiet():
+                _begin_graph_pool()
                 vllm_config = EngineArgs(**arguments).create_engine_config()
                 check_images(config, reads_images=vllm_config.model_config.is_multimodal_model)
                 self.engine: Any = LLMEngine.from_vllm_config(
@@ -116,6 +117,7 @@ class VllmCore:
                 )
                 for lora in self._loras.values():
                     self.engine.add_lora(lora)
+                _LIVE.add(id(self))
         except ServingError:
             raise
         except Exception as error:  # vLLM and the libraries below it raise any exception
@@ -166,6 +168,8 @@ class VllmCore:
         """One forward pass over everything in flight."""
         with _STEPPING:
             outputs = self.engine.step()
+            if len(_LIVE) > 1:
+                _wait_for_gpu()  # asynchronous scheduling leaves a batch running
         return [(int(output.request_id), _read(output)) for output in outputs if output.finished]
 
     def close(self) -> None:
@@ -173,11 +177,14 @@ class VllmCore:
 
         A compiled model is pinned by a hook of torch until vLLM's engine is collected.
         """
-        engine, self.engine = self.engine, None
-        engine.engine_core.shutdown()
-        del engine
-        gc.collect()
-        _empty_gpu_cache()
+        with _STEPPING:
+            _LIVE.discard(id(self))
+            engine, self.engine = self.engine, None
+            with _keeping_groups() if _LIVE else nullcontext():
+                engine.engine_core.shutdown()
+            del engine
+            gc.collect()
+            _empty_gpu_cache()
 
     def unfinished(self) -> int:
         """Requests that vLLM still holds."""
@@ -188,13 +195,6 @@ class VllmCore:
         """Empties the prefix cache; False if requests in flight still hold blocks."""
         done: bool = self.engine.reset_prefix_cache()
         return done
-
-
-def _empty_gpu_cache() -> None:
-    import torch
-
-    if torch.cuda.is_initialized():
-        torch.cuda.empty_cache()
 
 
 def lora_requests(adapters: Mapping[str, Adapter]) -> dict[str, Any]:
@@ -293,8 +293,49 @@ def _params(**options: Any) -> Any:  # noqa: ANN401
 
 
 _STEPPING = threading.Lock()
-"""Held by the engine that steps. What a forward pass reads is a variable of the process in vLLM, so
-two engines of one process must not step at once."""
+"""Held by the engine that steps, opens or closes. What a forward pass reads is a variable of the
+process in vLLM, so two engines of one process must not step at once."""
+
+_LIVE: set[int] = set()
+"""Identities of the cores that are open."""
+
+
+def _begin_graph_pool() -> None:
+    """Gives the next engine a pool of its own for its CUDA graphs.
+
+    vLLM has one for the process, and engines that step on streams of their own may not share it.
+    """
+    from vllm.platforms import current_platform
+
+    type(current_platform)._global_graph_pool = None
+
+
+@contextmanager
+def _keeping_groups() -> Iterator[None]:
+    """Keeps vLLM from tearing down the process groups, which all engines of a process share."""
+    from vllm.v1.engine import core
+
+    cleanup = core.cleanup_dist_env_and_memory
+    core.cleanup_dist_env_and_memory = lambda: None
+    try:
+        yield
+    finally:
+        core.cleanup_dist_env_and_memory = cleanup
+
+
+def _wait_for_gpu() -> None:
+    import torch
+
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+
+
+def _empty_gpu_cache() -> None:
+    import torch
+
+    if torch.cuda.is_initialized():
+        torch.cuda.empty_cache()
+
 
 _FINISHES: dict[str, Literal["stop", "length"]] = {"stop": "stop", "length": "length"}
 

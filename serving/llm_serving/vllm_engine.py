@@ -114,7 +114,7 @@ class VllmEngine(CountingEngine):
         prepare_environment()
         # vLLM's own is busy on the stepping thread.
         self._tokenizer = read_tokenizer(served.path)
-        self._ends: tuple[int, ...] = (self._tokenizer.eos_token_id,)
+        self.ends: tuple[int, ...] = (self._tokenizer.eos_token_id,)
         self._dispatcher: Dispatcher[VllmJob, VllmResult, VllmCore] = Dispatcher(
             lambda: VllmCore(self.config, served.path, {} if merged else adapters),
             name="vllm-step",
@@ -252,7 +252,7 @@ class VllmEngine(CountingEngine):
         if not choices or not all(choices):
             raise ValueError("score needs at least one choice and no empty ones")
         encoded = self.encode(prompt)
-        sequences = {choice: self._own_tokens(choice) for choice in choices}
+        sequences = {choice: self.own_tokens(choice) for choice in choices}
         self._check_length(encoded, max(len(tokens) for tokens in sequences.values()) + 1)
         distinct = list(dict.fromkeys(sequences.values()))
         scored = await self._sequence_scores(submit, encoded, distinct)
@@ -354,12 +354,12 @@ class VllmEngine(CountingEngine):
         if self._scoring == "auto":
             return await self._choose_scoring(submit, prompt, sequences)
         if self._scoring == "trie":
-            return await trie_scores(submit, prompt, sequences, ends=self._ends)
-        scored = await self._fast_scores(submit, prompt, sequences, ends=self._ends)
+            return await trie_scores(submit, prompt, sequences, ends=self.ends)
+        scored = await self.fast_scores(submit, prompt, sequences, ends=self.ends)
         # No choice with its end is certain: 0 is what rows that are not there add up to.
         if scored.gap <= AGREEMENT[self.identity.dtype] and 0.0 not in scored.logprobs:
             return scored
-        checked = await trie_scores(submit, prompt, sequences, ends=self._ends)
+        checked = await trie_scores(submit, prompt, sequences, ends=self.ends)
         self._compare(scored, checked)
         return replace(checked, results=scored.results + checked.results)
 
@@ -370,15 +370,16 @@ class VllmEngine(CountingEngine):
 
         A prompt without cached tokens decides nothing, since it is the cache that moves rows.
         """
-        checked = await trie_scores(submit, prompt, sequences, ends=self._ends)
-        fast = await self._fast_scores(submit, prompt, sequences, ends=self._ends)
+        checked = await trie_scores(submit, prompt, sequences, ends=self.ends)
+        fast = await self.fast_scores(submit, prompt, sequences, ends=self.ends)
         if fast.rows and all(result.cached_tokens for result in fast.results):
             self._scoring = "tail"
             self._compare(fast, checked)
         return replace(checked, results=checked.results + fast.results)
 
     @property
-    def _fast_scores(self) -> Way:
+    def fast_scores(self) -> Way:
+        """The way with the fewest tokens that this engine's model runner has."""
         return branch_scores if self._dispatcher.core.reads_branches else tail_scores
 
     def _compare(self, fast: Scored, checked: Scored) -> None:
@@ -393,13 +394,14 @@ class VllmEngine(CountingEngine):
 
     def choice_tokens(self, choice: str) -> tuple[int, ...]:
         """A choice as the model writes it: its own tokens, then the first that ends a turn."""
-        return (*self._own_tokens(choice), self._ends[0])
+        return (*self.own_tokens(choice), self.ends[0])
 
-    def _own_tokens(self, text: str) -> tuple[int, ...]:
+    def own_tokens(self, text: str) -> tuple[int, ...]:
+        """A text as it follows a prompt's last token."""
         return tuple(self._tokenizer.encode(text, add_special_tokens=False))
 
     def _label_token(self, label: str) -> int:
-        tokens = self._own_tokens(label)
+        tokens = self.own_tokens(label)
         if len(tokens) != 1:
             raise ValueError(
                 f"the label {label!r} is {len(tokens)} tokens of this model, not one: "

@@ -67,7 +67,7 @@ async def test_each_further_action_costs_its_own_tokens_and_one_more(engine):
     assert prompt.token_ids[:100] == plain[:100]
     await engine.score(prompt, situation.actions[:1])
     spent = (await engine.score(prompt, situation.actions[1:])).usage
-    own = sum(len(engine.choice_tokens(action)) + 1 for action in situation.actions[1:])
+    own = sum(len(engine.own_tokens(action)) + 1 for action in situation.actions[1:])
     assert spent.prompt_tokens - spent.cached_tokens == own
 
 

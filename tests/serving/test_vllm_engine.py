@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from dataclasses import replace
 
 import psutil
 import pytest
@@ -19,6 +20,7 @@ from llm_serving.errors import (
     UnknownModelError,
 )
 from llm_serving.request import Image, Message, Request, Sampling
+from llm_serving.scoring import Scored
 from llm_serving.vllm_engine import VllmEngine
 
 
@@ -122,7 +124,7 @@ async def plain_prompt_logprobs(engine, prompt, choices):
         tokens = engine.choice_tokens(choice)
         result = await engine.submit(VllmJob(encoded.token_ids + tokens, encoded.images, params))
         assert result.cached_tokens == 0
-        scores.append(sum(result.prompt_logprobs[-len(tokens) :]))
+        scores.append(sum(result.tail_logprobs[-len(tokens) :]))
     return scores
 
 
@@ -133,10 +135,11 @@ async def test_both_ways_of_scoring_equal_prompt_logprobs(engine, words):
     prompt = ask(PLACES + "look " * words + "What now?")
     expected = await plain_prompt_logprobs(engine, prompt, ACTIONS)
     encoded = engine.encode(prompt)
-    sequences = [engine.choice_tokens(choice) for choice in ACTIONS[:5]]
+    sequences = [engine.own_tokens(choice) for choice in ACTIONS[:5]]
     for way in (tail_scores, trie_scores, tail_scores):  # the last with everything cached
-        scores, _ = await way(engine.submit, encoded, sequences)
-        assert scores == pytest.approx(expected[:5], abs=2e-3)
+        scored = await way(engine.submit, encoded, sequences, ends=engine.ends)
+        assert scored.logprobs == pytest.approx(expected[:5], abs=2e-3)
+        assert scored.gap < 2e-3
     scores = await engine.score(prompt, ACTIONS)
     assert scores.logprobs == pytest.approx(expected, abs=2e-3)
     assert scores.logprobs[4] == scores.logprobs[5]
@@ -146,11 +149,37 @@ async def test_both_ways_of_scoring_equal_prompt_logprobs(engine, words):
 @pytest.mark.slow
 async def test_scores_that_are_no_numbers_are_refused(engine, monkeypatch):
     async def broken(submit, prompt, sequences):
-        return [math.nan] * len(sequences), []
+        return Scored([math.nan] * len(sequences), [])
 
     monkeypatch.setattr(VllmEngine, "_sequence_scores", staticmethod(broken))
     with pytest.raises(RequestFailedError, match="gives NaN: weights are damaged or too large"):
         await engine.score("Rare words:", ["quokka", "numbat"])
+
+
+@pytest.mark.parametrize("wrong", ["zeros", "rows of another token"])
+async def test_scores_from_wrong_rows_are_computed_again(engine, monkeypatch, caplog, wrong):
+    """What a runner that numbers its rows otherwise would give."""
+    prompt = ask(PLACES + f"look and see {wrong}. " * 20)
+    expected = await plain_prompt_logprobs(engine, prompt, ACTIONS[:4])
+    submit = VllmEngine.submit
+
+    async def misread(self, job):
+        result = await submit(self, job)
+        if not result.tail_logprobs:
+            return result
+        tail = list(result.tail_logprobs)
+        if wrong == "zeros":
+            next_logprobs = dict.fromkeys(result.next_logprobs, 0.0)
+            return replace(result, tail_logprobs=[0.0] * len(tail), next_logprobs=next_logprobs)
+        return replace(result, tail_logprobs=[tail[0], *tail[:-1]])
+
+    monkeypatch.setattr(VllmEngine, "submit", misread)
+    monkeypatch.setattr(engine, "_scoring", "tail" if wrong == "zeros" else "auto")
+    for _ in range(2):
+        scores = await engine.score(prompt, ACTIONS[:4])
+        assert scores.logprobs == pytest.approx(expected, abs=2e-3)
+    assert engine._scoring == "trie"
+    assert len([one for one in caplog.records if "trie is used" in one.message]) == 1
 
 
 async def test_scores_are_exact_at_every_block_offset(engine):

@@ -13,6 +13,22 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+TOKENS_A_STEP = 192
+"""Few enough that prompts are split."""
+
+
+def let_masks_be_numbers():
+    """Triton's interpreter gives (a comparison of scalars) & (a mask) another dtype than bool."""
+    from triton.runtime.interpreter import InterpreterBuilder
+
+    store = InterpreterBuilder.create_masked_store
+
+    def masked(builder, pointers, value, mask, *rest):
+        mask.data = mask.data.astype(bool)
+        return store(builder, pointers, value, mask, *rest)
+
+    InterpreterBuilder.create_masked_store = masked
+
 
 def take(runner, scheduling):
     """Makes vLLM, which is not imported yet, take a runner ("V1", "V2") and "sync" or "async"."""
@@ -24,19 +40,22 @@ def take(runner, scheduling):
         backends["cpu"] = SimpleNamespace(
             driver=SimpleNamespace(is_active=lambda: False), compiler=None
         )
-    if scheduling == "async":
-        os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # read when vLLM is imported
-        from vllm import EngineArgs
+        let_masks_be_numbers()
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # read when vLLM is imported
+    from vllm import EngineArgs
 
-        configure = EngineArgs.create_engine_config
+    configure = EngineArgs.create_engine_config
 
-        def configure_async(arguments, *args, **kwargs):
-            """The CPU's platform turns it off, whatever is asked."""
-            config = configure(arguments, *args, **kwargs)
-            config.scheduler_config.async_scheduling = True
-            return config
+    def configure_as_on_a_gpu(arguments, *args, **kwargs):
+        """The CPU's platform turns these off, whatever is asked."""
+        config = configure(arguments, *args, **kwargs)
+        config.scheduler_config.async_scheduling = scheduling == "async"
+        if runner == "V2":  # V1 dies of a split prompt with a seed
+            config.scheduler_config.enable_chunked_prefill = True
+            config.scheduler_config.max_num_batched_tokens = TOKENS_A_STEP
+        return config
 
-        EngineArgs.create_engine_config = configure_async
+    EngineArgs.create_engine_config = configure_as_on_a_gpu
 
 
 if __name__ == "__main__":

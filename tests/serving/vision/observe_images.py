@@ -22,7 +22,7 @@ from llm_serving.config import EngineConfig
 from llm_serving.errors import ServingError
 from llm_serving.request import Image, Message, Request, Sampling
 from llm_serving.response_store import ResponseCache
-from llm_serving.scoring import tail_scores, trie_scores
+from llm_serving.scoring import trie_scores
 from llm_serving.vllm_engine import VllmEngine
 
 CONTEXT = 8192
@@ -140,11 +140,17 @@ class Observer:
         """The same scores by prompt tails and by the trie, from an empty prefix cache on."""
         assert await self.engine.forget_prefixes()
         encoded = self.engine.encode(ask(SMALL, WIDE))
-        sequences = [self.engine.choice_tokens(choice) for choice in CHOICES]
-        observed = {}
-        for name, way in (("tail", tail_scores), ("trie", trie_scores), ("warm tail", tail_scores)):
-            observed[name], _ = await way(self.engine.submit, encoded, sequences)
-        return observed
+        fast = self.engine.fast_scores
+        return {
+            name: await self.scores_by(way, encoded)
+            for name, way in (("tail", fast), ("trie", trie_scores), ("warm tail", fast))
+        }
+
+    async def scores_by(self, way, encoded):
+        """Scores by one way."""
+        sequences = [self.engine.own_tokens(choice) for choice in CHOICES]
+        scored = await way(self.engine.submit, encoded, sequences, ends=self.engine.ends)
+        return scored.logprobs
 
     async def block_offsets(self):
         """Both ways where the expanded prompt ends before, on and after the end of a block."""
@@ -155,10 +161,10 @@ class Observer:
             dots = (offset - shortest) % block
             encoded = self.engine.encode(ask(SMALL, text=QUESTION + "." * dots))
             usage = await self.one_token(encoded)
-            sequences = [self.engine.choice_tokens(choice) for choice in CHOICES]
-            tail, _ = await tail_scores(self.engine.submit, encoded, sequences)
-            trie, _ = await trie_scores(self.engine.submit, encoded, sequences)
-            observed[usage.prompt_tokens % block] = {"tail": tail, "trie": trie}
+            observed[usage.prompt_tokens % block] = {
+                "tail": await self.scores_by(self.engine.fast_scores, encoded),
+                "trie": await self.scores_by(trie_scores, encoded),
+            }
         return observed
 
     async def prefix_cache(self):
