@@ -15,15 +15,15 @@ from bench_engine import engine, forget, lengths, plain_scores, together
 from harness import AnswersDifferError, Finding, medians, parser, report
 
 from llm_serving.request import Message
-from llm_serving.scoring import tail_scores, trie_scores
+from llm_serving.scoring import trie_scores
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-
-    from llm_serving.vllm_adapter import VllmResult
+    from llm_serving.scoring import Way
     from llm_serving.vllm_engine import VllmEngine
 
 STATES, TOLERANCE, REPEATS = 8, 2e-2, 3
+LONG_WALKS = 68
+"""Walks that make a prompt of 1,000 tokens."""
 ROOMS = ("cellar", "kitchen", "attic", "forest", "temple", "gallery", "canyon", "shore")
 ACTIONS = (
     "open the trap door", "open the trap", "take the brass lamp", "light the brass lamp",
@@ -34,15 +34,14 @@ ACTIONS = (
 )  # fmt: skip
 
 Scores: TypeAlias = list[list[float]]
-Way: TypeAlias = "Callable[..., Coroutine[None, None, tuple[list[float], list[VllmResult]]]]"
 
 
-def prompts() -> list[tuple[Message, ...]]:
-    """One state of a text game each, of the length that a planner's prompts have."""
+def prompts(*, walks: int = 12) -> list[tuple[Message, ...]]:
+    """One state of a text game each; 12 walks make the length that a planner's prompts have."""
     rules = (
         "You play a text adventure. Every turn you choose one action that leads to more points. "
     )
-    past = "You walked on, looked around, and found nothing of use so far. " * 12
+    past = "You walked on, looked around, and found nothing of use so far. " * walks
     return [
         (
             Message("system", rules * 4),
@@ -64,13 +63,13 @@ async def plain(engine: VllmEngine) -> tuple[Scores, int]:
     return [scores for scores, _ in rows], sum(count for _, count in rows)
 
 
-async def ours(engine: VllmEngine, way: Way) -> tuple[Scores, int]:
+async def ours(engine: VllmEngine, way: Way, *, walks: int = 12) -> tuple[Scores, int]:
     """All states at once, the actions of each by one of the exact strategies; as `plain`."""
     sequences = [engine.own_tokens(action) for action in ACTIONS]
     scored = await asyncio.gather(
         *(
             way(engine.submit, engine.encode(prompt), sequences, ends=engine.ends)
-            for prompt in prompts()
+            for prompt in prompts(walks=walks)
         )
     )
     computed = sum(
@@ -85,7 +84,7 @@ def main() -> None:
     with engine() as opened:
         arms = {
             "plain": lambda: plain(opened),
-            "tail": lambda: ours(opened, tail_scores),
+            "tail": lambda: ours(opened, opened.fast_scores),
             "trie": lambda: ours(opened, trie_scores),
         }
         scores: dict[str, Scores] = {}
@@ -105,6 +104,12 @@ def main() -> None:
             {name: (lambda name=name: run(name)) for name in ("tail", "trie")}, repeats=REPEATS
         )
         sizes = lengths(opened, prompts())
+        forget(opened)
+        _, computed_long = asyncio.run(ours(opened, opened.fast_scores, walks=LONG_WALKS))
+        forwards = {
+            walks: sum(len(opened.encode(one).token_ids) for one in prompts(walks=walks))
+            for walks in (12, LONG_WALKS)
+        }
     findings = [
         Finding(
             label="tail scoring over plain prompt_logprobs",
@@ -117,6 +122,10 @@ def main() -> None:
                 **{f"gap_nats_{name}": gap for name, gap in gaps.items()},
                 "trie_over_plain": seconds["plain"] / seconds["trie"],
                 **{f"tokens_computed_{name}": count for name, count in computed.items()},
+                "computed_over_one_forward": computed["tail"] / forwards[12],
+                "long_prompt_tokens": forwards[LONG_WALKS] // STATES,
+                "long_computed_over_one_forward": computed_long / forwards[LONG_WALKS],
+                "way": opened.fast_scores.__name__,
                 "block_size": opened.block_size,
                 "states": STATES,
                 "actions": len(ACTIONS),

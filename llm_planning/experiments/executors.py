@@ -336,12 +336,28 @@ def run_groups(
         if key not in finished:
             groups.setdefault(Models.of(trial), []).append(trial)
     for models, left in groups.items():
-        with executor.open(models) as opened:
-            part = asyncio.run(
-                _run(left, opened, ledger, retries, watch=functools.partial(_on, so_far, watch))
-            )
+        part = _run_group(
+            models, left, executor, ledger, retries, watch=functools.partial(_on, so_far, watch)
+        )
         so_far = part.after(so_far)
     return replace(so_far, running=0)
+
+
+def _run_group(
+    models: Models,
+    trials: list[Trial],
+    executor: Executor,
+    ledger: ResultLedger,
+    retries: int,
+    *,
+    watch: Callable[[Progress], None],
+) -> Progress:
+    """Runs the trials of one set of models; nothing of the set is held when it returns.
+
+    The next set may need the memory.
+    """
+    with executor.open(models) as opened:
+        return asyncio.run(_run(trials, opened, ledger, retries, watch=watch))
 
 
 async def _run(

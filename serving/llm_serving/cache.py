@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _AnswerT = TypeVar("_AnswerT", bound=Answer)
 
 # Part of every key: a change of the encoding below must not find the answers of the old one.
-_KEY_VERSION = 1
+_KEY_VERSION = 2
 
 _dump = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -41,11 +41,12 @@ _dump = json.JSONEncoder(separators=(",", ":")).encode
 def generate_key(identity: ModelIdentity, prompt: EncodedPrompt, request: Request) -> bytes:
     """The digest of everything that can change a written answer, and of nothing else.
 
-    That is the weights (their revision and dtype, not their name, and the adapter's content), the
-    prompt's tokens and images, the sampling parameters, the constraint and, above temperature 0,
-    the seed and the sample index. The role is left out. At temperature 0 so is everything that only
-    a draw depends on, and under a constraint the caller's `max_tokens`, which the constraint's own
-    bound replaces. Without a seed the sample index alone tells draws apart.
+    That is the weights (their revision and dtype, not their name, and the adapter's content), what
+    else of the engine decides its answers, the prompt's tokens and images, the sampling parameters,
+    the constraint and, above temperature 0, the seed and the sample index. The role is left out. At
+    temperature 0 so is everything that only a draw depends on, and under a constraint the caller's
+    `max_tokens`, which the constraint's own bound replaces. Without a seed the sample index alone
+    tells draws apart.
 
     Args:
         identity: of the engine.
@@ -85,7 +86,8 @@ def score_key(
 
 def _key(method: str, identity: ModelIdentity, prompt: EncodedPrompt, asked: list[object]) -> bytes:
     token_ids = prompt.token_ids
-    head = _dump([_KEY_VERSION, method, identity.revision, identity.dtype, asked]).encode()
+    weights = [identity.revision, identity.dtype, identity.engine]
+    head = _dump([_KEY_VERSION, method, weights, asked]).encode()
     # The two lengths say where each part ends, so no two questions have the same bytes.
     digest = hashlib.sha256(struct.pack("<QQ", len(head), len(token_ids)))
     digest.update(head)

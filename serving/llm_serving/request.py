@@ -258,6 +258,8 @@ class ModelIdentity:
         dtype: of the weights as served.
         taught: by a simulator; None if it was not.
         adapters: what else requests may ask for by name.
+        engine: what else decides an answer: how the engine draws, how it scores, and the tokens
+            that end a turn. "" where nothing else does.
 
     Example:
         >>> from llm_serving.request import AdapterIdentity, ModelIdentity
@@ -272,6 +274,7 @@ class ModelIdentity:
     dtype: str
     taught: Taught | None = None
     adapters: tuple[AdapterIdentity, ...] = ()
+    engine: str = ""
 
     def answering(self, adapter: str | None) -> ModelIdentity:
         """The weights that answer a request.

@@ -119,12 +119,12 @@ class VllmEngine(CountingEngine):
             lambda: VllmCore(self.config, served.path, {} if merged else adapters),
             name="vllm-step",
         )
-        self.context = self._dispatcher.core.context
-        self.block_size = self._dispatcher.core.block_size
+        core = self._dispatcher.core
+        self.context, self.block_size = core.context, core.block_size
         self.identity = ModelIdentity(
             name=model.name,
             revision=model.revision,
-            dtype=self._dispatcher.core.dtype,
+            dtype=core.dtype,
             taught=model.taught,
             adapters=tuple(
                 AdapterIdentity(
@@ -134,6 +134,7 @@ class VllmEngine(CountingEngine):
                 )
                 for name, adapter in adapters.items()
             ),
+            engine=f"{core.runner} {self.config.scoring} {self.ends}",
         )
         self._owns_encoder = encoder is None
         self._encoder = encoder or TextEncoder(cache=None)

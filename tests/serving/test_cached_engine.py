@@ -72,6 +72,7 @@ def test_a_key_holds_whatever_can_change_the_answer():
         key_of(),
         key_of(identity=replace(MODEL, revision="r2")),
         key_of(identity=replace(MODEL, dtype="bfloat16")),
+        key_of(identity=replace(MODEL, engine="V2")),
         key_of(prompt=EncodedPrompt((1, 2, 4))),
         key_of(prompt=EncodedPrompt((1, 2, 3, 0))),
         key_of(prompt=EncodedPrompt((1, 2, 3), (image,))),
@@ -93,6 +94,7 @@ def test_a_key_holds_whatever_can_change_the_answer():
         score_key(MODEL, PROMPT, ["a", "b"], method="score"),
         score_key(MODEL, PROMPT, ["b", "a"], method="score"),
         score_key(MODEL, PROMPT, ["ab"], method="score"),
+        score_key(replace(MODEL, engine="V2"), PROMPT, ["ab"], method="score"),
         score_key(MODEL, PROMPT, ["a", "b"], method="labels"),
     ]
     assert len(set(keys)) == len(keys)
@@ -101,11 +103,13 @@ def test_a_key_holds_whatever_can_change_the_answer():
 def test_a_key_is_the_same_in_every_process():
     # Worked out by hand: two lengths, the header's JSON, the tokens as 32-bit integers.
     head = json.dumps(
-        [1, "generate", "r1", "float32", [[0.7, 1.0, 5, 0], [256], []]], separators=(",", ":")
+        [2, "generate", ["r1", "float32", "V1"], [[0.7, 1.0, 5, 0], [256], []]],
+        separators=(",", ":"),
     )
     raw = len(head).to_bytes(8, "little") + (3).to_bytes(8, "little") + head.encode()
     raw += b"".join(token.to_bytes(4, "little") for token in (1, 2, 3))
-    assert key_of(sampling=WARM) == hashlib.sha256(raw).digest()
+    identity = replace(MODEL, engine="V1")
+    assert key_of(identity=identity, sampling=WARM) == hashlib.sha256(raw).digest()
 
 
 # --- the engine ----------------------------------------------------------------------------------

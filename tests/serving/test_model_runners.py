@@ -120,6 +120,11 @@ def test_scores_of_preempted_requests_are_exact(whole):
     assert whole["preempted"]["gap"] < NATS
 
 
+def test_scoring_computes_little_more_than_the_prompts(whole):
+    """Blocks of 32 tokens; a runner without branches asks about each action by itself."""
+    assert whole["computed"] <= {"V1": 1.85, "V2": 1.7}[whole["runner"]]
+
+
 def test_two_engines_of_a_process_answer_as_one_alone(whole):
     assert whole["two_at_once"] == {"same": True, "after closing one": True}
 

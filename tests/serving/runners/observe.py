@@ -20,7 +20,7 @@ import torch
 from tiny_llama import build
 
 from llm_serving.config import EngineConfig
-from llm_serving.request import Message, Request, Sampling
+from llm_serving.request import EncodedPrompt, Message, Request, Sampling
 from llm_serving.scoring import tail_scores, trie_scores
 from llm_serving.vllm_adapter import VllmJob, sampling_params
 from llm_serving.vllm_engine import VllmEngine
@@ -101,6 +101,28 @@ async def scoring(engine, reference):
                     abs(a - b) for a, b in zip(right, scored.logprobs, strict=True)
                 )
     return seen
+
+
+async def computed(engine):
+    """Tokens that are computed to score 15 actions in 8 states, over one forward of each prompt.
+
+    The lengths are those of `benchmarks/action_logprobs.py`: prompts of 283 tokens that differ in
+    the last 23, and actions one of which begins another one.
+    """
+    rng = random.Random(5)
+    shared = rng.choices(range(200), k=260)
+    prompts = [EncodedPrompt((*shared, *rng.choices(range(200), k=23))) for _ in range(8)]
+    lengths = (4, 4, 4, 2, 2, 2, 4, 5, 9, 7, 9, 7, 4, 7)
+    actions = [tuple(rng.choices(range(200), k=length)) for length in lengths]
+    actions.append(actions[0][:3])
+    await engine.forget_prefixes()
+    scored = await asyncio.gather(
+        *(engine.fast_scores(engine.submit, one, actions, ends=engine.ends) for one in prompts)
+    )
+    spent = sum(
+        result.prompt_tokens - result.cached_tokens for one in scored for result in one.results
+    )
+    return spent / sum(len(one.token_ids) for one in prompts)
 
 
 async def beside_others(engine, reference):
@@ -217,7 +239,7 @@ async def prefixes(engine):
 
 async def preempted(folder, reference):
     """Scores while answers are written in a cache that holds a few of them."""
-    engine = opened(folder, kv_cache_gib=0.0003, max_batch=12, max_batch_tokens=64)
+    engine = opened(folder, context=256, kv_cache_gib=0.00018, max_batch=12)
     writing = [
         asyncio.ensure_future(
             engine.generate(
@@ -307,6 +329,7 @@ def main():
             "cancelled": await cancelled(engine),
             "stopped": await stopped(engine),
             "prefixes": await prefixes(engine),
+            "computed": await computed(engine) if WHOLE else None,
         }
 
     seen |= asyncio.run(questions())
