@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 SUPPORT = Path(__file__).parent / "vision"
+ON_CPU = Path(__file__).parent / "runners" / "on_cpu.py"
 KEPT_APART = Path(sys.prefix) / "vision"
 
 pytestmark = [
@@ -100,6 +101,19 @@ def test_both_ways_agree_around_the_end_of_a_block(observed, offset):
     """The prompt's length modulo the block's, counted with the image's tokens."""
     ways = observed["block_offsets"][offset]
     assert ways["tail"] == near(ways["trie"])
+
+
+@pytest.mark.slow
+def test_a_gpu_s_runner_gives_the_scores_that_transformers_computes():
+    """vLLM's second model runner, scheduled asynchronously."""
+    questions = ("likelihoods", "peer_likelihoods", "block_offsets", "together")
+    lines = run_with_torchvision(ON_CPU, "V2", "async", SUPPORT / "observe_images.py", *questions)
+    observed = json.loads(lines[-1])
+    for prompt, expected in observed["peer_likelihoods"].items():
+        assert observed["likelihoods"][prompt] == near(expected)
+    for ways in observed["block_offsets"].values():
+        assert ways["tail"] == near(ways["trie"])
+    assert observed["together"]["batched"] == observed["together"]["alone"]
 
 
 def test_the_prefix_cache_tells_images_apart(observed):

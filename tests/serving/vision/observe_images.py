@@ -1,11 +1,14 @@
 """Asks the tiny Qwen2.5-VL about images and prints what was observed as one JSON object.
 
+Arguments name the questions that are asked; without any, all are.
+
 Run in a process of its own, whose PYTHONPATH makes torchvision importable: see `test_vision.py`.
 """
 
 import asyncio
 import io
 import json
+import sys
 import tempfile
 from pathlib import Path
 
@@ -291,7 +294,10 @@ async def observe(engine, model, folder):
         observer.refusals,
         observer.closing,
     )
-    return {question.__name__: await question() for question in questions}
+    wanted = sys.argv[1:] or [question.__name__ for question in questions]
+    return {
+        question.__name__: await question() for question in questions if question.__name__ in wanted
+    }
 
 
 def main():
