@@ -6,7 +6,7 @@ import outlines_core
 import pytest
 
 from llm_serving.errors import AnswerModelError
-from llm_serving.outlines_index import DEAD, INITIAL, OutlinesIndex, TokenVocabulary
+from llm_serving.outlines_index import DEAD, INITIAL, MaskStore, OutlinesIndex, TokenVocabulary
 
 END = 0
 SPECIAL = 1
@@ -123,3 +123,60 @@ def test_bytes_that_no_token_writes_and_broken_expressions_are_refused():
         OutlinesIndex("(a|é)", ascii_only)
     with pytest.raises(AnswerModelError, match="simplify the answer model"):
         OutlinesIndex("(a", ascii_only)
+
+
+def vocabulary_of_all_lengths(seed):
+    """Tokens of 1 to 90 bytes: words of a few letters, repeated bytes, twins, and others."""
+    rng = random.Random(seed)
+    tokens = [b"", b"", *(bytes([byte]) for byte in range(256))]
+    for length in (*range(2, 20), 31, 32, 33, 40, 64, 90):
+        tokens += [bytes(rng.choices(b"ab ", k=length)) for _ in range(12)]
+        tokens += [head + bytes([rng.choice(b"ab -")]) * length for head in (b"", b"a", b'"')]
+    return TokenVocabulary([*rng.sample(tokens, len(tokens)), b"ab", b"ab"], terminator=END)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_masks_are_those_of_every_token_by_itself(seed):
+    """Whatever is shared between the states of several patterns."""
+    vocabulary = vocabulary_of_all_lengths(seed)
+    for regex in ('"[ab ]{0,3}"', '"[ab ]{0,40}", "[ab ]{1,9}"', r"(ab|a-{9,60}| {1,70})b"):
+        index = OutlinesIndex(regex, vocabulary)
+        for state in range(INITIAL, index.states):
+            expected = {
+                token
+                for token, written in enumerate(vocabulary.token_bytes)
+                if written and index.advance(state, token) != DEAD
+            }
+            if index.is_final(state):
+                expected.add(END)
+            assert allowed(index, state) == expected, (regex, state)
+
+
+def test_patterns_share_the_masks_of_states_that_go_on_alike():
+    vocabulary = vocabulary_of_all_lengths(0)
+    first, other = (OutlinesIndex(rf'"[ab]{{0,60}}{end}"', vocabulary) for end in ("x", "y"))
+    first.mask(first.advance(INITIAL, vocabulary.token_bytes.index(b'"')))
+    walks = []
+    for tree in vocabulary.tiers:
+        walk = tree.live_tokens
+        tree.live_tokens = lambda *asked, walk=walk: walks.append(asked) or walk(*asked)
+    within = OutlinesIndex('"[ab]{0,59}x"', vocabulary)
+    within.mask(within.advance(INITIAL, vocabulary.token_bytes.index(b'"')))
+    assert walks == []
+    other.mask(other.advance(INITIAL, vocabulary.token_bytes.index(b'"')))
+    assert len(walks) == len(vocabulary.tiers)
+
+
+def test_masks_are_kept_within_their_bytes_the_last_used_ones():
+    store = MaskStore(most_bytes=100)
+    masks = [np.full(10, i, np.int32) for i in range(4)]
+    store.put("a", masks[0])
+    store.put("b", masks[1])
+    assert store.get("a") is masks[0]
+    store.put("c", masks[2])
+    assert (store.get("a") is masks[0], store.get("b"), store.get("c") is masks[2]) == (
+        True,
+        None,
+        True,
+    )
+    assert store.bytes == 80
