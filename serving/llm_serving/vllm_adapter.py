@@ -90,9 +90,17 @@ class VllmCore:
         config: how the model is served.
         path: folder of the weights.
         adapters: name -> adapter that vLLM applies to the weights of requests that name it.
+        beside: what else of this run holds memory of the same GPU, in words.
     """
 
-    def __init__(self, config: EngineConfig, path: Path, adapters: Mapping[str, Adapter]) -> None:
+    def __init__(
+        self,
+        config: EngineConfig,
+        path: Path,
+        adapters: Mapping[str, Adapter],
+        *,
+        beside: Sequence[str] = (),
+    ) -> None:
         installed_version()
         prepare_environment()
         from vllm import EngineArgs, SamplingParams
@@ -102,6 +110,7 @@ class VllmCore:
             config,
             path,
             ranks=[adapter.rank for adapter in adapters.values()],
+            beside=beside,
             known=frozenset(field.name for field in dataclasses.fields(EngineArgs)),
         )
         self._loras = lora_requests(adapters)
@@ -121,7 +130,7 @@ class VllmCore:
         except ServingError:
             raise
         except Exception as error:  # vLLM and the libraries below it raise any exception
-            raise start_error(error, config) from error
+            raise start_error(error, config, beside) from error
         if arguments["structured_outputs_config"]["backend"] == "outlines":
             from llm_serving import outlines_backend
 

@@ -8,9 +8,8 @@ from types import SimpleNamespace
 import pytest
 from command_line import invoke
 
-from llm_planning import session
+from llm_planning import model_configs, session
 from llm_planning.commands import run as run_module
-from llm_planning.experiments import executors
 from llm_planning.experiments.executors import Answers, Models, identify, open_pool
 from llm_planning.experiments.sweep_files import Trust, UntrustedError
 from llm_planning.experiments.trial import Trial
@@ -47,7 +46,7 @@ def adapter(tmp_path, monkeypatch):
 
 
 @contextlib.contextmanager
-def stand_in(config, encoder, *, limits):
+def stand_in(config, encoder, *, limits, beside):
     """Serves the adapters of a configuration, and says in its answers which of them was asked."""
     served = tuple(AdapterIdentity(name=name, revision=f"1+{name}") for name in config.adapters)
     identity = ModelIdentity(name=config.model, revision="1", dtype="none", adapters=served)
@@ -62,8 +61,7 @@ OPENED = []
 def opened(monkeypatch, tmp_path):
     OPENED.clear()
     monkeypatch.setenv("LLM_PLANNING_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(session, "serve", stand_in)
-    monkeypatch.setattr(executors, "serve", stand_in)
+    monkeypatch.setattr(model_configs, "serve", stand_in)
     return OPENED
 
 
