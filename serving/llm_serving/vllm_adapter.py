@@ -118,6 +118,7 @@ class VllmCore:
         try:
             with _STEPPING, _quiet():
                 _begin_graph_pool()
+                _forget_gpus()
                 vllm_config = EngineArgs(**arguments).create_engine_config()
                 check_images(config, reads_images=vllm_config.model_config.is_multimodal_model)
                 self.engine: Any = LLMEngine.from_vllm_config(
@@ -204,6 +205,16 @@ class VllmCore:
         """Empties the prefix cache; False if requests in flight still hold blocks."""
         done: bool = self.engine.reset_prefix_cache()
         return done
+
+
+def _forget_gpus() -> None:
+    """Lets the next engine of this process have other GPUs than the one before it.
+
+    vLLM keeps the numbers of the first engine's GPUs for the process, and refuses any others.
+    """
+    from vllm.platforms import interface
+
+    interface._assigned_physical_gpu_ids = None
 
 
 def lora_requests(adapters: Mapping[str, Adapter]) -> dict[str, Any]:
