@@ -17,6 +17,7 @@ from llm_serving.vllm_arguments import (
     engine_arguments,
     memory_share,
     on_gpu,
+    prepare_environment,
     start_error,
 )
 
@@ -297,6 +298,21 @@ def test_other_errors_are_not_put_down_to_memory(gpu):
 
 
 # --- vLLM's own validation -----------------------------------------------------------------------
+
+
+def test_engines_of_a_process_may_have_other_gpus():
+    prepare_environment()
+    from vllm.platforms import interface
+
+    from llm_serving.vllm_adapter import _forget_gpus
+
+    interface.set_assigned_physical_gpu_ids([0])
+    with pytest.raises(RuntimeError, match="conflicting"):
+        interface.set_assigned_physical_gpu_ids([1])
+    _forget_gpus()
+    interface.set_assigned_physical_gpu_ids([1])
+    assert interface.get_assigned_physical_gpu_ids() == [1]
+    _forget_gpus()
 
 
 @pytest.mark.slow
