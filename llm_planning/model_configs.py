@@ -6,7 +6,7 @@ This module imports little: configurations and engines are imported inside the f
 from __future__ import annotations
 
 import os
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from llm_kernels.files import at_home
 from llm_serving.errors import EngineConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from llm_serving.config import EngineConfig
     from llm_serving.encoder import TextEncoder
@@ -190,15 +190,46 @@ def configuration(name: str) -> EngineConfig | None:
 
 
 @contextmanager
+def serve_all(
+    configs: Iterable[EngineConfig | None],
+    encoder: TextEncoder | None,
+    *,
+    limits: Mapping[str, object],
+) -> Iterator[list[VllmEngine | EncoderEngine]]:
+    """Opens the models of one run, which share the GPUs, and closes them at the end.
+
+    Args:
+        configs: of the models; None for the engine without a model.
+        encoder: an encoder whose vectors are cached; None gives each engine its own.
+        limits: fields of the configurations to replace.
+
+    Raises:
+        ServingError: a model cannot be fetched or served.
+    """
+    from llm_serving.gpu_sharing import share_gpus
+
+    with ExitStack() as opened:
+        yield [
+            opened.enter_context(serve(one.config, encoder, limits=limits, beside=one.beside))
+            for one in share_gpus([*configs])
+        ]
+
+
+@contextmanager
 def serve(
-    config: EngineConfig | None, encoder: TextEncoder | None, *, limits: Mapping[str, object]
+    config: EngineConfig | None,
+    encoder: TextEncoder | None,
+    *,
+    limits: Mapping[str, object],
+    beside: Sequence[str],
 ) -> Iterator[VllmEngine | EncoderEngine]:
     """Opens one model, and closes it at the end.
 
     Args:
         config: of the model; None for the engine without a model.
-        encoder: an encoder whose vectors are cached; None gives the engine its own.
-        limits: fields of the configuration to replace.
+        encoder: as in `serve_all`.
+        limits: likewise.
+        beside: what else of the run holds memory of the same GPU.
 
     Raises:
         ServingError: the model cannot be fetched or served.
@@ -211,5 +242,6 @@ def serve(
         return
     from llm_serving.vllm_engine import VllmEngine
 
-    with closing(VllmEngine(config.model_copy(update=limits), encoder=encoder)) as engine:
+    served = VllmEngine(config.model_copy(update=limits), encoder=encoder, beside=beside)
+    with closing(served) as engine:
         yield engine

@@ -12,8 +12,10 @@ from llm_planning.environments.textgame.open_games import off_disk, share_games
 from llm_planning.model_configs import (
     adapted,
     configuration,
-    serve,
+    serve_all,
     served_adapters,
+    served_together,
+    split_adapter,
     with_adapters,
 )
 from llm_planning.notebook import display
@@ -60,13 +62,8 @@ def open_engine(model: str, *, adapters: Iterable[str] = ()) -> Iterator[Engine]
         >>> outcome.success, outcome.metrics["score"]
         (True, 100.0)
     """
-    with (
-        closing(ResponseCache(response_cache_path())) as answers,
-        closing(TextEncoder()) as encoder,
-        share_games(),
-        serve(_with(model, adapters), encoder, limits={}) as engine,
-    ):
-        yield adapted(CachedEngine(engine, answers), model)
+    with _open([_with(model, adapters)], cached=True) as (engine,):
+        yield adapted(engine, model)
 
 
 @contextlib.contextmanager
@@ -91,8 +88,58 @@ def open_uncached_engine(model: str, *, adapters: Iterable[str] = ()) -> Iterato
         ...     engine.identity.name
         'none'
     """
-    with off_disk(), share_games(), serve(_with(model, adapters), None, limits={}) as engine:
+    with _open([_with(model, adapters)], cached=False) as (engine,):
         yield adapted(engine, model)
+
+
+@contextlib.contextmanager
+def open_engines(models: Iterable[str], *, cached: bool) -> Iterator[dict[str, Engine]]:
+    """Loads the models of one run into this process; on a GPU they share its memory.
+
+    Args:
+        models: each as `open_engine` takes it.
+        cached: whether answers, vectors and steps of games are cached on disk.
+
+    Yields:
+        The engine of each model, by the name of the model.
+
+    Raises:
+        ServingError: a model cannot be found, fetched or served.
+
+    Example:
+        >>> from llm_planning.session import open_engines
+        >>> with open_engines(["none"], cached=False) as engines:
+        ...     [*engines]
+        ['none']
+    """
+    groups = served_together(models)
+    configs = []
+    for names in groups:
+        if len(names) == 1:
+            configs.append(_with(names[0], []))
+        else:
+            beside = [adapter for name in names if (adapter := split_adapter(name)[1])]
+            configs.append(_with(split_adapter(names[0])[0], beside))
+    with _open(configs, cached=cached) as engines:
+        yield {
+            name: adapted(engine, name)
+            for names, engine in zip(groups, engines, strict=True)
+            for name in names
+        }
+
+
+@contextlib.contextmanager
+def _open(configs: Iterable[EngineConfig | None], *, cached: bool) -> Iterator[list[Engine]]:
+    with contextlib.ExitStack() as opened:
+        answers = encoder = None
+        if cached:
+            answers = opened.enter_context(closing(ResponseCache(response_cache_path())))
+            encoder = opened.enter_context(closing(TextEncoder()))
+        else:
+            opened.enter_context(off_disk())
+        opened.enter_context(share_games())
+        engines = opened.enter_context(serve_all(configs, encoder, limits={}))
+        yield [one if answers is None else CachedEngine(one, answers) for one in engines]
 
 
 def _with(model: str, adapters: Iterable[str]) -> EngineConfig | None:

@@ -1,5 +1,6 @@
 """What tests share: an engine and an encoder on bundled models, opened when first asked for."""
 
+import os
 import signal
 
 import pytest
@@ -7,7 +8,11 @@ import pytest_asyncio
 
 from llm_serving.config import EngineConfig
 from llm_serving.encoder import TextEncoder
+from llm_serving.vllm_arguments import SHARE_VARIABLE
 from llm_serving.vllm_engine import VllmEngine
+
+# On a GPU several engines are open at once, here and in the processes that tests start.
+os.environ.setdefault(SHARE_VARIABLE, "0.15")
 
 # A shell's background jobs ignore Ctrl-C, and so would every process that a test starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -50,6 +50,7 @@ _HUB_WEIGHTS = {
     "qwen2.5-vl-3b-instruct": 7_510_000_000,
     "qwen2.5-7b-instruct": 15_230_000_000,
     "qwen2.5-vl-7b-instruct": 16_580_000_000,
+    "qwen2.5-vl-7b-instruct-awq": 6_900_000_000,
 }
 # Beside the weights: the KV cache of the configurations, activations and the libraries themselves.
 _WORKING_BYTES = 4 * GIB

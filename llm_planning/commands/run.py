@@ -18,13 +18,7 @@ from llm_planning.domain import DomainError
 from llm_planning.endings import UsageError, is_ours, refusing
 from llm_planning.experiments.sweep_files import WRITTEN_SETTINGS, comes_along
 from llm_planning.interrupts import heard_while_loading
-from llm_planning.model_configs import (
-    adapted,
-    configuration,
-    default_model,
-    served_together,
-    split_adapter,
-)
+from llm_planning.model_configs import configuration, default_model
 from llm_planning.names import remedy
 from llm_planning.own_code import OwnCodeError, code_file, told_of
 from llm_planning.registry import (
@@ -51,7 +45,7 @@ from llm_planning.running import (
     source_of,
     tasks_of,
 )
-from llm_planning.session import open_engine, open_uncached_engine
+from llm_planning.session import open_engines
 from llm_planning.settings import SettingsError
 from llm_planning.specs import DomainSpec, PlannerSpec, choose, known_keys
 from llm_planning.trace import recording
@@ -66,7 +60,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from llm_planning.outcome import Outcome
-    from llm_serving.engine import Engine
 
 SpecT = TypeVar("SpecT")
 
@@ -303,17 +296,11 @@ def _pairs(said: Sequence[str], option: str) -> dict[str, object]:
 @contextlib.contextmanager
 def _open_engines(model: str, models: Mapping[str, str], *, cached: bool) -> Iterator[Engines]:
     """Loads the model and the roles' own models."""
-    opener = open_engine if cached else open_uncached_engine
-    opened: dict[str, Engine] = {}
+    names = list(dict.fromkeys((model, *models.values())))
+    loading = f"loading {' and '.join(names)}"
     with contextlib.ExitStack() as stack:
-        for names in served_together((model, *models.values())):
-            base = names[0] if len(names) == 1 else split_adapter(names[0])[0]
-            beside = [adapter for name in names if (adapter := split_adapter(name)[1])]
-            options = {"adapters": beside} if len(names) > 1 else {}
-            loading = f"loading {' and '.join(names)}"
-            with SafeConsole(stderr=True).waiting(loading), heard_while_loading():
-                engine = stack.enter_context(opener(base, **options))
-            opened |= {name: engine if len(names) == 1 else adapted(engine, name) for name in names}
+        with SafeConsole(stderr=True).waiting(loading), heard_while_loading():
+            opened = stack.enter_context(open_engines(names, cached=cached))
         yield Engines(opened[model], {role: opened[name] for role, name in models.items()})
 
 

@@ -18,7 +18,7 @@ from llm_planning.experiments.local_pool import LocalPool
 from llm_planning.experiments.scheduler import Progress, run_sweep
 from llm_planning.model_configs import (
     adapted,
-    serve,
+    serve_all,
     served_adapters,
     served_together,
     split_adapter,
@@ -31,6 +31,7 @@ from llm_serving.encoder_engine import NO_MODEL, EncoderEngine
 from llm_serving.errors import EngineConfigError
 from llm_serving.request import ModelIdentity
 from llm_serving.response_store import ResponseCache, response_cache_path
+from llm_serving.vllm_arguments import on_gpu
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -145,12 +146,11 @@ def open_pool(models: Models, *, answers: Answers, most: int | None) -> Iterator
         else:
             opened.enter_context(off_disk())
         configurations = dict(models.configurations)
-        gauges: list[VllmEngine | EncoderEngine] = []
+        groups = served_together(configurations)
+        configs = [_served({name: configurations[name] for name in names}) for names in groups]
+        gauges = opened.enter_context(serve_all(configs, encoder, limits=limits))
         asked: dict[str, Engine] = {}
-        for names in served_together(configurations):
-            config = _served({name: configurations[name] for name in names})
-            served = opened.enter_context(serve(config, encoder, limits=limits))
-            gauges.append(served)
+        for names, served in zip(groups, gauges, strict=True):
             cached = served if answers_cache is None else CachedEngine(served, answers_cache)
             asked |= {name: adapted(cached, name) for name in names}
 
@@ -210,7 +210,7 @@ def use_invariant_kernels() -> bool:
     import torch
 
     # ROCm answers the same functions with other capabilities, so it takes the slow way.
-    if torch.version.hip is not None or not torch.cuda.is_available():
+    if torch.version.hip is not None or not on_gpu():
         return False
     if torch.cuda.get_device_capability() < INVARIANT_SINCE:
         return False

@@ -11,6 +11,8 @@ from pydantic import (
     Field,
     SerializerFunctionWrapHandler,
     ValidationError,
+    ValidationInfo,
+    field_validator,
     model_serializer,
     model_validator,
 )
@@ -26,6 +28,9 @@ StructuredBackend: TypeAlias = Literal["outlines", "xgrammar", "guidance"]
 _AdapterName: TypeAlias = Annotated[str, Field(min_length=1, max_length=4096)]
 """Often the path of a folder, whose length Linux limits so."""
 
+_ADDED = ("adapters", "adapters_sha256", "taught_sha256", "kv_dtype", "devices", "max_pixels")
+"""Fields that came after trials had been recorded."""
+
 
 class EngineConfig(BaseModel):
     """Everything that decides how a model is served.
@@ -34,15 +39,24 @@ class EngineConfig(BaseModel):
         model: a bundled name, a local folder or a hub id.
         dtype: of the weights as served; "auto" keeps the checkpoint's own, except on a CPU that
             only emulates bfloat16, which computes in float32.
-        context: longest prompt plus answer, in tokens; None takes the model's own limit.
+        context: longest prompt plus answer, in tokens; None takes the model's own limit, or what
+            the memory of the KV cache holds if that is less.
         kv_cache_gib: memory of the KV cache on a CPU, in GiB.
-        memory_share: share of the GPU's memory for weights and KV cache together.
-        block_size: tokens per block of the prefix cache; a prompt is shared in whole blocks.
-            None takes vLLM's own, which is 128 on a CPU and 16 on most GPUs.
+        kv_dtype: of the KV cache; "fp8" holds twice the tokens on a GPU, and changes
+            log-probabilities.
+        devices: the GPUs that hold the model, by their numbers in `CUDA_VISIBLE_DEVICES`. Several
+            hold a part of every layer each (tensor parallel).
+        memory_share: share of a GPU's memory for weights and KV cache together. The environment
+            variable `LLM_PLANNING_MEMORY_SHARE` lowers it, and so do other models of the same run
+            (`gpu_sharing`).
+        block_size: tokens per block of the prefix cache; a prompt is shared in whole blocks. None
+            takes 32 on a CPU and 16 on a GPU, where only multiples of 16 are served.
         max_batch: sequences that one step may advance.
         max_batch_tokens: tokens that one step may compute; on a CPU at least `context`, since a
             prompt is computed in one step there.
         images_per_prompt: images that one prompt may hold; 0 serves text alone.
+        max_pixels: of an image; larger ones are scaled down to it. None takes the model's own
+            limit, for which vLLM keeps memory free: 12.8 million with Qwen2.5-VL.
         structured_backend: what enforces constrained answers; one backend per engine. "auto" is
             the one that `benchmarks/structured.py` measured fastest on the device's kind.
         scoring: how exact log-probabilities of action strings are computed; "auto" takes the
@@ -73,11 +87,14 @@ class EngineConfig(BaseModel):
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
     context: Annotated[int, Field(ge=64)] | None = None
     kv_cache_gib: Annotated[float, Field(gt=0)] = 2.0
+    kv_dtype: Literal["auto", "fp8"] = "auto"
+    devices: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = (0,)
     memory_share: Annotated[float, Field(gt=0, le=1)] = 0.9
-    block_size: Annotated[int, Field(ge=8)] | None = 32
+    block_size: Annotated[int, Field(ge=8)] | None = None
     max_batch: Annotated[int, Field(ge=1)] = 64
     max_batch_tokens: Annotated[int, Field(ge=64)] = 2048
     images_per_prompt: Annotated[int, Field(ge=0)] = 0
+    max_pixels: Annotated[int, Field(ge=28 * 28)] | None = None
     structured_backend: StructuredBackend | Literal["auto"] = "outlines"
     scoring: Literal["auto", "tail", "trie"] = "auto"
     eager: bool = False
@@ -113,15 +130,28 @@ class EngineConfig(BaseModel):
         self.__dict__.update(adapters_sha256=found, taught_sha256=taught)
         return self
 
+    @field_validator("devices")
+    @classmethod
+    def _are_distinct(cls, devices: tuple[int, ...]) -> tuple[int, ...]:
+        if len(set(devices)) < len(devices):
+            raise ValueError("a GPU is named twice")
+        return devices
+
+    @field_validator("max_pixels")
+    @classmethod
+    def _are_of_images(cls, pixels: int | None, others: ValidationInfo) -> int | None:
+        if pixels is not None and not others.data.get("images_per_prompt"):
+            raise ValueError("no images are read: raise `images_per_prompt`, or leave it out")
+        return pixels
+
     @model_serializer(mode="wrap")
-    def _without_no_adapters(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Keys of trials without adapters are those of before there were any."""
+    def _without_unused(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Keys of trials that use none of `_ADDED` are those of before there were any."""
         written: dict[str, Any] = write(self)
-        if not self.adapters:
-            written.pop("adapters", None)
-            written.pop("adapters_sha256", None)
-        if not self.taught_sha256:
-            written.pop("taught_sha256", None)
+        for key in _ADDED:
+            default = type(self).model_fields[key].get_default(call_default_factory=True)
+            if getattr(self, key) == default:
+                written.pop(key, None)
         return written
 
 

@@ -90,9 +90,17 @@ class VllmCore:
         config: how the model is served.
         path: folder of the weights.
         adapters: name -> adapter that vLLM applies to the weights of requests that name it.
+        beside: what else of this run holds memory of the same GPU, in words.
     """
 
-    def __init__(self, config: EngineConfig, path: Path, adapters: Mapping[str, Adapter]) -> None:
+    def __init__(
+        self,
+        config: EngineConfig,
+        path: Path,
+        adapters: Mapping[str, Adapter],
+        *,
+        beside: Sequence[str] = (),
+    ) -> None:
         installed_version()
         prepare_environment()
         from vllm import EngineArgs, SamplingParams
@@ -102,6 +110,7 @@ class VllmCore:
             config,
             path,
             ranks=[adapter.rank for adapter in adapters.values()],
+            beside=beside,
             known=frozenset(field.name for field in dataclasses.fields(EngineArgs)),
         )
         self._loras = lora_requests(adapters)
@@ -109,6 +118,7 @@ class VllmCore:
         try:
             with _STEPPING, _quiet():
                 _begin_graph_pool()
+                _forget_gpus()
                 vllm_config = EngineArgs(**arguments).create_engine_config()
                 check_images(config, reads_images=vllm_config.model_config.is_multimodal_model)
                 self.engine: Any = LLMEngine.from_vllm_config(
@@ -121,7 +131,7 @@ class VllmCore:
         except ServingError:
             raise
         except Exception as error:  # vLLM and the libraries below it raise any exception
-            raise start_error(error, config) from error
+            raise start_error(error, config, beside) from error
         if arguments["structured_outputs_config"]["backend"] == "outlines":
             from llm_serving import outlines_backend
 
@@ -195,6 +205,16 @@ class VllmCore:
         """Empties the prefix cache; False if requests in flight still hold blocks."""
         done: bool = self.engine.reset_prefix_cache()
         return done
+
+
+def _forget_gpus() -> None:
+    """Lets the next engine of this process have other GPUs than the one before it.
+
+    vLLM keeps the numbers of the first engine's GPUs for the process, and refuses any others.
+    """
+    from vllm.platforms import interface
+
+    interface._assigned_physical_gpu_ids = None
 
 
 def lora_requests(adapters: Mapping[str, Adapter]) -> dict[str, Any]:

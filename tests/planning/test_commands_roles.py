@@ -12,9 +12,10 @@ from parity_exercises import ParityMaker, exercises, number_in, only, parity, wr
 
 import llm_planning.commands.roles as roles_module
 import llm_planning.commands.sweep as sweep_module
-from llm_planning.experiments import executors
+from llm_planning import model_configs
 from llm_planning.experiments.ledger import Ledger
 from llm_planning.roles.measuring import draw_exercises
+from llm_serving.encoder_engine import EncoderEngine
 from llm_serving.errors import ServingError
 from llm_serving.request import ModelIdentity, Taught
 from llm_serving.scripted import ScriptedEngine
@@ -31,7 +32,10 @@ class Served:
         self.says = lambda number: "even" if number % 10 == 7 else parity(number)
 
     @contextlib.contextmanager
-    def __call__(self, config, encoder, *, limits):
+    def __call__(self, config, encoder, *, limits, beside):
+        if config is None:
+            yield EncoderEngine(encoder)
+            return
         identity = ModelIdentity(name=config.model, revision="r1", dtype="float32")
         script = lambda request: written(self.says(number_in(request)))  # noqa: E731
         self.engines.append(ScriptedEngine(script, identity=identity))
@@ -53,7 +57,7 @@ def resolve(name):
 @pytest.fixture
 def served(monkeypatch, tmp_path):
     stand_in = Served()
-    monkeypatch.setattr(executors, "serve", stand_in)
+    monkeypatch.setattr(model_configs, "serve", stand_in)
     monkeypatch.setattr(sweep_module, "identify", identify)
     monkeypatch.setattr(
         roles_module,

@@ -47,12 +47,11 @@ def opened(monkeypatch):
     engines = {}
 
     @contextlib.contextmanager
-    def opener(name):
-        engines[name] = ScriptedEngine(SCRIPT)
-        yield engines[name]
+    def opener(names, *, cached):
+        engines.update({name: ScriptedEngine(SCRIPT) for name in names})
+        yield engines
 
-    monkeypatch.setattr(run_module, "open_engine", opener)
-    monkeypatch.setattr(run_module, "open_uncached_engine", opener)
+    monkeypatch.setattr(run_module, "open_engines", opener)
     return engines
 
 
@@ -175,13 +174,13 @@ def test_a_wrong_name_costs_nothing_and_is_explained(opened, arguments, says):
 
 def test_a_failing_engine_exits_with_one(monkeypatch):
     @contextlib.contextmanager
-    def opener(name):
+    def opener(names, *, cached):
         def die(request):
             raise EngineStoppedError("the engine died: out of paper")
 
-        yield ScriptedEngine(die)
+        yield dict.fromkeys(names, ScriptedEngine(die))
 
-    monkeypatch.setattr(run_module, "open_engine", opener)
+    monkeypatch.setattr(run_module, "open_engines", opener)
     result = invoke("too", *SMALL)
     assert result.exit_code == 1
     assert "out of paper" in result.stderr

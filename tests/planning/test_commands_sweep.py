@@ -17,6 +17,7 @@ from command_line import invoke as command
 
 import llm_planning.commands.sweep as sweep_module
 import llm_planning.experiments.scheduler as scheduler_module
+from llm_planning import model_configs
 from llm_planning.experiments import executors
 from llm_planning.experiments.ledger import Ledger, LedgerError
 from llm_planning.experiments.ray_pool import RayPool
@@ -48,7 +49,7 @@ class Served:
         self.forgotten = 0
 
     @contextlib.contextmanager
-    def __call__(self, config, encoder, *, limits):
+    def __call__(self, config, encoder, *, limits, beside):
         config = config.model_copy(update=limits)
         identity = ModelIdentity(name=config.model, revision="1", dtype="float32")
         engine = ScriptedEngine(self.script, delay=self.delay, identity=identity)
@@ -72,7 +73,7 @@ def identify(name, config):
 @pytest.fixture
 def served(monkeypatch, tmp_path):
     stand_in = Served()
-    monkeypatch.setattr(executors, "serve", stand_in)
+    monkeypatch.setattr(model_configs, "serve", stand_in)
     monkeypatch.setattr(sweep_module, "identify", identify)
     monkeypatch.setattr(scheduler_module, "RETRY_AFTER", 0.01)
     monkeypatch.setenv("LLM_PLANNING_CACHE", str(tmp_path / "cache"))

@@ -11,9 +11,9 @@ import yaml
 from command_line import invoke
 
 import llm_planning.commands.sweep as sweep_module
+from llm_planning import model_configs
 from llm_planning.commands.distill import LessonOptions, _makers
 from llm_planning.environments.blocksworld.teacher import BlocksworldTeacher
-from llm_planning.experiments import executors
 from llm_planning.planners.catalogue import PLANNERS
 from llm_planning.planners.drip.exercises import HIDDEN, SHOWN, WHOLE, subtask_exercises
 from llm_planning.planners.drip.rules import VERDICTS, rules_of
@@ -22,6 +22,7 @@ from llm_planning.planners.tree_of_options.exercises import OptionExercises
 from llm_planning.registry import exercise_makers, find_domain, why_unmeasured
 from llm_planning.roles.exercises import HELD_OUT, VERDICT, WAY
 from llm_planning.roles.measuring import draw_exercises
+from llm_serving.encoder_engine import EncoderEngine
 from llm_serving.request import ModelIdentity
 from llm_serving.scripted import ScriptedEngine
 
@@ -257,12 +258,15 @@ def test_plans_at_a_model_s_own_rates(world, monkeypatch, tmp_path):
         return answers[request.role, max(asked, key=len)]
 
     @contextlib.contextmanager
-    def served(config, encoder, *, limits):
+    def served(config, encoder, *, limits, beside):
+        if config is None:
+            yield EncoderEngine(encoder)
+            return
         yield ScriptedEngine(
             says, identity=ModelIdentity(name=config.model, revision="r1", dtype=config.dtype)
         )
 
-    monkeypatch.setattr(executors, "serve", served)
+    monkeypatch.setattr(model_configs, "serve", served)
     monkeypatch.setattr(
         sweep_module,
         "identify",

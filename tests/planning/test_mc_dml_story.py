@@ -63,10 +63,10 @@ async def test_a_story_is_searched_alike_with_and_without_memory(story):
 
 def test_the_command_for_a_story_file(story, monkeypatch):
     @contextmanager
-    def opener(name):
-        yield an_engine()
+    def opener(names, *, cached):
+        yield {name: an_engine() for name in names}
 
-    monkeypatch.setattr(run_module, "open_engine", opener)
+    monkeypatch.setattr(run_module, "open_engines", opener)
     given = {**SMALL, "game": story}
     settings = (f"--set={key}={value}" for key, value in given.items())
     result = invoke("run", "mc-dml", "--domain=textgame", "--json", *settings)

@@ -8,9 +8,8 @@ from types import SimpleNamespace
 import pytest
 from command_line import invoke
 
-from llm_planning import session
+from llm_planning import model_configs, session
 from llm_planning.commands import run as run_module
-from llm_planning.experiments import executors
 from llm_planning.experiments.executors import Answers, Models, identify, open_pool
 from llm_planning.experiments.sweep_files import Trust, UntrustedError
 from llm_planning.experiments.trial import Trial
@@ -23,7 +22,7 @@ from llm_planning.model_configs import (
 )
 from llm_planning.roles import OwnModel, read_roles
 from llm_planning.settings import SettingsError
-from llm_serving import vllm_arguments
+from llm_serving import gpu_sharing, vllm_arguments
 from llm_serving.config import EngineConfig
 from llm_serving.errors import AdapterError
 from llm_serving.models import CATALOGUE, Card, TaughtModel
@@ -47,7 +46,7 @@ def adapter(tmp_path, monkeypatch):
 
 
 @contextlib.contextmanager
-def stand_in(config, encoder, *, limits):
+def stand_in(config, encoder, *, limits, beside):
     """Serves the adapters of a configuration, and says in its answers which of them was asked."""
     served = tuple(AdapterIdentity(name=name, revision=f"1+{name}") for name in config.adapters)
     identity = ModelIdentity(name=config.model, revision="1", dtype="none", adapters=served)
@@ -62,8 +61,7 @@ OPENED = []
 def opened(monkeypatch, tmp_path):
     OPENED.clear()
     monkeypatch.setenv("LLM_PLANNING_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(session, "serve", stand_in)
-    monkeypatch.setattr(executors, "serve", stand_in)
+    monkeypatch.setattr(model_configs, "serve", stand_in)
     return OPENED
 
 
@@ -229,6 +227,38 @@ async def test_a_base_beside_its_own_adapter(adapter, opened, monkeypatch, tmp_p
         await check(both)
     assert [[*config.adapters] for config in opened] == expected
     assert all(config.adapters.keys() == config.adapters_sha256.keys() for config in opened)
+
+
+def test_models_of_a_run_or_a_sweep_share_the_gpu(opened, monkeypatch, tmp_path):
+    import torch
+
+    monkeypatch.delenv(vllm_arguments.SHARE_VARIABLE)
+    monkeypatch.setattr(gpu_sharing, "on_gpu", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(gpu_sharing, "_gpu_bytes", lambda gpu: 24 << 30)
+    monkeypatch.setattr(gpu_sharing, "resolve", lambda name: SimpleNamespace(path=tmp_path / name))
+    for name, size in (("large", 9 << 30), ("small", 1 << 30)):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "config.json").write_text("{}")
+        with (folder / "model.safetensors").open("wb") as weights:
+            weights.truncate(size)
+    monkeypatch.chdir(tmp_path)
+    trial = Trial(
+        planner="too",
+        domain="minecraft",
+        task="x",
+        model="large",
+        role_models={"dynamics": "small"},
+        engines={one: find_config(one).model_dump(mode="json") for one in ("large", "small")},
+    )
+    with open_pool(Models.of(trial), answers=Answers.FRESH, most=None):
+        first = {config.model: config.memory_share for config in opened}
+    opened.clear()
+    with run_module._open_engines("small", {"dynamics": "large"}, cached=True):
+        assert {config.model: config.memory_share for config in opened} == first
+    assert first["large"] > 3 * first["small"] > 0.3
+    assert sum(first.values()) <= 0.9 - 1 / 24
 
 
 async def test_adapters_of_a_session_are_added(adapter, opened, monkeypatch, tmp_path):

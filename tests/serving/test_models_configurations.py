@@ -16,6 +16,7 @@ def test_each_intended_model_has_one():
     assert {path.stem for path in FOLDER.glob("*.yaml")} >= {
         "smollm2-135m-instruct",
         "qwen2.5-vl-7b-instruct",
+        "qwen2.5-vl-7b-instruct-awq",
         "qwen2.5-vl-3b-instruct",
         "qwen2.5-7b-instruct",
     }

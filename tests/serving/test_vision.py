@@ -61,8 +61,9 @@ def test_a_process_that_wants_no_torchvision_starts_without_torch():
 
 
 def test_an_image_is_read_as_one_token_for_each_28_x_28_pixels(observed):
-    """90 x 100 pixels are 3 x 4 tokens. 600 x 400 are more than 64 x 28 x 28: scaled down by
-    sqrt(240,000 / 50,176) = 2.187 to 274 x 183, that is 9 x 6 whole ones."""
+    """90 x 100 pixels are 3 x 4 tokens. 600 x 400 are more than `max_pixels`, 64 x 28 x 28: scaled
+    down by sqrt(240,000 / 50,176) = 2.187 to 274 x 183, that is 9 x 6 whole ones. The model's own
+    limit would leave them."""
     none, wide, small, both = observed["answers"]
     assert [one["image_tokens"] for one in (none, wide, small, both)] == [[], [54], [12], [54, 12]]
     for one in (none, wide, small, both):

@@ -21,6 +21,7 @@ from llm_serving.errors import (
 )
 from llm_serving.request import Image, Message, Request, Sampling
 from llm_serving.scoring import Scored
+from llm_serving.vllm_arguments import on_gpu
 from llm_serving.vllm_engine import VllmEngine
 
 
@@ -337,8 +338,9 @@ def test_start_errors_say_what_to_do():
     """Other configurations, none of which becomes a second engine."""
     with pytest.raises(UnknownModelError, match="smollm2-135m-instruct"):
         VllmEngine("smollm2-135m-instuct")
-    with pytest.raises(KvCacheMemoryError, match="kv_cache_gib"):
-        VllmEngine(EngineConfig(model="smollm2-135m-instruct", context=8192, kv_cache_gib=0.01))
+    too_little = {"kv_cache_gib": 0.01, "memory_share": 0.001}
+    with pytest.raises(KvCacheMemoryError, match="memory_share" if on_gpu() else "kv_cache_gib"):
+        VllmEngine(EngineConfig(model="smollm2-135m-instruct", context=8192, **too_little))
     with pytest.raises(EngineConfigError, match="images_per_prompt=1"):
         VllmEngine(EngineConfig(model="smollm2-135m-instruct", images_per_prompt=1))
     with pytest.raises(EngineConfigError, match="max_model_len"):

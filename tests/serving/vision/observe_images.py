@@ -30,6 +30,7 @@ from llm_serving.vllm_engine import VllmEngine
 
 CONTEXT = 8192
 IMAGES = 2
+MAX_PIXELS = 64 * 28 * 28
 SYSTEM = "You are playing a game and see a room in a picture. " * 6
 QUESTION = "What do you do next?"
 CHOICES = ["open the door", "open", "take the lamp", "go north"]
@@ -69,6 +70,7 @@ class Observer:
         self.engine = engine
         self.model = model
         self.processor = AutoProcessor.from_pretrained(folder)
+        self.processor.image_processor.size["longest_edge"] = MAX_PIXELS
         self.image_token = engine.encode(IMAGE).token_ids[0]
 
     def image_tokens(self, image):
@@ -310,6 +312,7 @@ def main():
                 context=CONTEXT,
                 kv_cache_gib=0.3,
                 images_per_prompt=IMAGES,
+                max_pixels=MAX_PIXELS,
             )
         )
         try:

@@ -21,8 +21,8 @@ TEMPLATE = (
     + "{% else %}{{ part.text }}{% endif %}{% endfor %}{% endif %}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-LARGEST_IMAGE = 64 * 28 * 28
-"""Pixels beyond which an image is scaled down: 64 tokens of 28 x 28 pixels each."""
+LARGEST_IMAGE = 256 * 28 * 28
+"""Pixels beyond which the model's own processor scales an image down: 256 tokens of 28 x 28."""
 
 
 def build(folder: Path):
@@ -55,7 +55,7 @@ def make_tokenizer():
 
 
 def make_processor(tokenizer):
-    """Cuts images into tokens of 28 x 28 pixels, between 4 and 64 of them."""
+    """Cuts images into tokens of 28 x 28 pixels, between 4 and 256 of them."""
     from transformers import Qwen2_5_VLProcessor, Qwen2VLImageProcessor, Qwen2VLVideoProcessor
 
     size = {"shortest_edge": 4 * 28 * 28, "longest_edge": LARGEST_IMAGE}

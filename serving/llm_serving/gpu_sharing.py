@@ -1,0 +1,153 @@
+"""The models of one run on the same GPU: each gets a share of its memory, by its size.
+
+vLLM takes a fixed share of a GPU at its start, and refuses to start if less is free. Two models
+that are configured to be served alone, with 0.9 each, would never start together.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from llm_serving.errors import KvCacheMemoryError
+from llm_serving.models import resolve
+from llm_serving.vllm_arguments import GIB, check_devices, largest_share, memory_share, on_gpu
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from llm_serving.config import EngineConfig
+
+logger = logging.getLogger(__name__)
+
+TOGETHER = 0.9
+"""Share of a GPU that its models and the encoder take together; CUDA itself needs some of the rest.
+"""
+
+ENCODER_BYTES = GIB
+"""Most that the bundled encoder takes, on the first GPU: a tenth for its weights, the rest for a
+batch of 32,768 tokens (computed)."""
+
+WORKING_BYTES = 2 * GIB
+"""What a model needs besides its weights, at the least: activations, graphs, KV cache (a guess)."""
+
+_ENCODER = f"the encoder (at most {ENCODER_BYTES / GIB:.1f} GiB)"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A model's place on the GPUs.
+
+    Attributes:
+        config: of the model, with its share; None for the engine without a model.
+        beside: what else of this run holds memory of the same GPU, in words; empty for a model that
+            has its GPU for itself.
+    """
+
+    config: EngineConfig | None
+    beside: tuple[str, ...] = ()
+
+
+def share_gpus(configs: Sequence[EngineConfig | None]) -> list[Place]:
+    """Gives each of the models that are loaded at the same time its share of the GPUs; logs them.
+
+    Args:
+        configs: of the models of one run; None for the engine without a model.
+
+    Raises:
+        KvCacheMemoryError: the weights do not fit together.
+        EngineConfigError: a model names a GPU that is not there.
+        ServingError: a model cannot be found or fetched.
+    """
+    models = [config for config in configs if config is not None]
+    if len(models) < 2 or not on_gpu():
+        return [Place(config) for config in configs]
+    for config in models:
+        check_devices(config)
+    weights = [weight_bytes(resolve(config.model).path) for config in models]
+    placed = place(models, weights, gpu_bytes=_gpu_bytes)
+    sharing = [_told(one.config) for one in placed if one.config and one.beside]
+    if sharing:
+        logger.warning("models share GPUs: %s, beside %s", ", ".join(sharing), _ENCODER)
+    rest = iter(placed)
+    return [Place(None) if config is None else next(rest) for config in configs]
+
+
+def place(
+    models: Sequence[EngineConfig], weights: Sequence[int], *, gpu_bytes: Callable[[int], int]
+) -> list[Place]:
+    """Divides each GPU that several models name.
+
+    Shares that fit together stay as they were configured. Otherwise each model gets its weights,
+    and of what is left a part in proportion to weights and `WORKING_BYTES`.
+
+    Args:
+        models: their configurations.
+        weights: of each, in bytes.
+        gpu_bytes: memory of the GPU with a number.
+
+    Raises:
+        KvCacheMemoryError: the weights of the models of a GPU do not fit it together.
+    """
+    shares = [memory_share(config) for config in models]
+    neighbours: list[set[int]] = [set() for _ in models]
+    for gpu in sorted({device for config in models for device in config.devices}):
+        here = [number for number, config in enumerate(models) if gpu in config.devices]
+        if len(here) < 2:
+            continue
+        for number in here:
+            neighbours[number] |= {*here} - {number}
+        total = gpu_bytes(gpu)
+        room = min(TOGETHER, largest_share()) * total - (ENCODER_BYTES if gpu == 0 else 0)
+        if sum(memory_share(models[number]) for number in here) * total <= room:
+            continue
+        held = {number: weights[number] / len(models[number].devices) for number in here}
+        spare = room - sum(held.values())
+        if spare <= 0:
+            sizes = [f"{models[one].model} {held[one] / GIB:.1f} GiB" for one in here]
+            raise KvCacheMemoryError(
+                f"GPU {gpu} has {room / GIB:.1f} GiB for models, too little for the weights of "
+                f"{', '.join(sizes)} together: take smaller ones, or move one to another GPU "
+                "(`devices`)"
+            )
+        whole = sum(held.values()) + WORKING_BYTES * len(here)
+        for number in here:
+            part = held[number] + spare * (held[number] + WORKING_BYTES) / whole
+            shares[number] = min(shares[number], math.floor(1000 * part / total) / 1000)
+    shared = [
+        config.model_copy(update={"memory_share": share})
+        for config, share in zip(models, shares, strict=True)
+    ]
+    places = []
+    for config, others in zip(shared, neighbours, strict=True):
+        beside = [_told(shared[number]) for number in sorted(others)]
+        if beside and 0 in config.devices:
+            beside.append(_ENCODER)
+        places.append(Place(config, tuple(beside)))
+    return places
+
+
+def weight_bytes(folder: Path) -> int:
+    """Bytes of the weights in a model's folder, as they are read onto the device.
+
+    Args:
+        folder: in Hugging Face's layout.
+    """
+    for pattern in ("*.safetensors", "*.bin"):
+        if found := sum(file.stat().st_size for file in folder.glob(pattern)):
+            return found
+    return 0
+
+
+def _told(config: EngineConfig) -> str:
+    numbers = ", ".join(map(str, config.devices))
+    return f"{config.model} ({config.memory_share:.2f} of GPU {numbers})"
+
+
+def _gpu_bytes(gpu: int) -> int:
+    import torch
+
+    return int(torch.cuda.get_device_properties(gpu).total_memory)
