@@ -195,7 +195,8 @@ class LongTokens:
             reached[: len(column)] = level
             if place % 4 == 0 and not level.any():
                 break
-        return self._ids[repeats[self._lasts, reached] >= self._times]
+        live: NDArray[np.intp] = self._ids[repeats[self._lasts, reached] >= self._times]
+        return live
 
 
 class TokenVocabulary:
