@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import threading
-from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -71,8 +70,8 @@ class Searcher:
             nothing = (len(queries), 0)
             return snapshot, np.empty(nothing, np.float32), np.empty(nothing, np.int64)
         backend = self._backend_for(snapshot, kept)
-        search = import_module(f"llm_kernels.{backend}_search").search
-        if backend in similarity.ARRAY_BACKENDS:
+        search, takes_arrays = similarity.search_of(backend, self._device)
+        if takes_arrays:
             scores, rows = search(queries, corpus, inverse_norms, kept)
             return snapshot, scores, rows
         import torch

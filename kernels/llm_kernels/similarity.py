@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 BACKENDS = ("triton", "faiss", "torch", "numpy")
 ARRAY_BACKENDS = frozenset({"faiss", "numpy"})
-"""The backends that search NumPy arrays; the others search tensors."""
+"""The backends that search NumPy arrays on a CPU; the others search tensors."""
 # Float16 numbers from which on torch, which converts them 15 times faster than NumPy, is worth it.
 _CONVERTED_BY_TORCH = 1 << 20
 
@@ -107,8 +107,8 @@ def topk_cosine(
         )
     else:
         check_backend(backend, device)
-    search = import_module(f"llm_kernels.{backend}_search").search
-    if backend in ARRAY_BACKENDS:
+    search, takes_arrays = search_of(backend, device)
+    if takes_arrays:
         return _search_arrays(search, units, corpus, norms, kept)
     return _search_tensors(search, units, corpus, norms, kept)
 
@@ -223,6 +223,14 @@ def choose_backend(
     return "torch" if slow and _unavailable("torch", "cpu") is None else "numpy"
 
 
+def search_of(backend: str, device: str) -> tuple[_Search, bool]:
+    """The search of a backend where the vectors are, and whether it takes NumPy arrays."""
+    module = import_module(f"llm_kernels.{backend}_search")
+    if backend == "faiss" and device != "cpu":
+        return module.search_on_gpu, False
+    return module.search, backend in ARRAY_BACKENDS
+
+
 def check_backend(backend: str, device: str) -> None:
     """Checks that a backend can be asked for by name.
 
@@ -324,10 +332,10 @@ def _empty(units: Array, kept: int) -> tuple[Array, Array]:
 
 def _unavailable(backend: str, device: str) -> str | None:
     """Why a backend cannot search vectors on a device, with the remedy; None if it can."""
-    if backend in ARRAY_BACKENDS and device != "cpu":
+    if backend == "numpy" and device != "cpu":
         return f"it searches on the CPU and the vectors are on {device}: move them with .cpu()"
-    if backend == "faiss" and find_spec("faiss") is None:
-        return "faiss is not installed: pip install faiss-cpu"
+    if backend == "faiss":
+        return _no_faiss(device)
     if backend == "torch" and find_spec("torch") is None:
         return "torch is not installed: pip install torch"
     if backend == "triton":
@@ -336,6 +344,16 @@ def _unavailable(backend: str, device: str) -> str | None:
             return "it searches on a GPU and the vectors are on the CPU: move them with .cuda()"
         return reason
     return None
+
+
+def _no_faiss(device: str) -> str | None:
+    if find_spec("faiss") is None:
+        return "faiss is not installed: pip install faiss-cpu"
+    if device == "cpu":
+        return None
+    from llm_kernels.faiss_search import why_not_on_gpu
+
+    return why_not_on_gpu()
 
 
 def _search_arrays(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from llm_kernels.numpy_search import screen
 from llm_kernels.rescore import rank_screened
@@ -59,6 +59,19 @@ def search(queries: Tensor, corpus: Tensor, inverse_norms: Tensor, k: int) -> tu
     )
 
 
+class BestOf(Protocol):
+    """Finds the best rows of a block on a device."""
+
+    def __call__(
+        self, queries: Tensor, rows: Tensor, inverse_norms: Tensor, width: int
+    ) -> tuple[Tensor, Tensor]:
+        """At most `width` approximate scores [Q, W], and their rows in the block, int64 [Q, W].
+
+        The score of a row that is left out is -inf, or the row is not among them.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class TensorSource:
     """A corpus in torch.
@@ -107,17 +120,20 @@ class TensorSource:
         return sys.modules["torch"].from_numpy(index).to(self.corpus.device)
 
 
-def search_on_device(queries: Tensor, source: TensorSource, k: int) -> tuple[Floats, Indices]:
+def search_on_device(
+    queries: Tensor, source: TensorSource, k: int, *, best_of: BestOf | None = None
+) -> tuple[Floats, Indices]:
     """The answer, on the host, for tensors on a device.
 
     Args:
         queries: float32 [Q, D], unit rows.
         source: the corpus on the queries' device.
         k: 1 to the number of rows that take part.
+        best_of: scores a block there; torch's own product if None.
     """
     rows, dimension = source.shape
     error = _input_error(queries.device.type)
-    found, rows_found = _topk(queries, source, min(rows, k + _SPARE))
+    found, rows_found = _topk(queries, source, min(rows, k + _SPARE), best_of or _best_of)
     asked, candidates, worst = (side.cpu().numpy() for side in (queries, rows_found, found[:, -1]))
     margin = 2.0 * product_error(dimension, input_error=error)
     scores, indices, doubtful = rank_screened(asked, source, candidates, worst, k, margin=margin)
@@ -126,20 +142,30 @@ def search_on_device(queries: Tensor, source: TensorSource, k: int) -> tuple[Flo
     return scores, indices
 
 
-def _topk(queries: Tensor, source: TensorSource, width: int) -> tuple[Tensor, Tensor]:
+def _best_of(
+    queries: Tensor, rows: Tensor, inverse_norms: Tensor, width: int
+) -> tuple[Tensor, Tensor]:
+    """See `BestOf`."""
+    scores = queries @ rows.float().T
+    scores *= inverse_norms
+    scores.masked_fill_(inverse_norms == 0.0, float("-inf"))
+    best, found = scores.topk(min(width, scores.shape[1]))
+    return best, found
+
+
+def _topk(
+    queries: Tensor, source: TensorSource, width: int, best_of: BestOf
+) -> tuple[Tensor, Tensor]:
     """Approximate scores [Q, width], -inf for rows that are left out, and rows, block by block."""
     torch = sys.modules["torch"]
     rows, dimension = source.shape
     best, best_rows = None, None
     for part in blocks(rows, max(width, _BLOCK // max(dimension, len(queries)))):
-        inverse_norms = source.scales[part]
-        scores = queries @ source.corpus[part].float().T
-        scores *= inverse_norms
-        scores.masked_fill_(inverse_norms == 0.0, -torch.inf)
-        scores, found = scores.topk(min(width, scores.shape[1]))
+        scores, found = best_of(queries, source.corpus[part], source.scales[part], width)
         found += part.start
         if best is not None:
-            scores, order = torch.cat((best, scores), 1).topk(width)
+            together = torch.cat((best, scores), 1)
+            scores, order = together.topk(min(width, together.shape[1]))
             found = torch.cat((best_rows, found), 1).gather(1, order)
         best, best_rows = scores, found
     return best, best_rows

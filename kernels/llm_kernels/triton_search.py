@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -229,36 +230,38 @@ def launch(
     list_scores = torch.empty((queries, slabs, k), dtype=torch.float32, device=corpus.device)
     list_rows = torch.empty((queries, slabs, k), dtype=torch.int32, device=corpus.device)
     scan = triton_kernels.scan_stream if shape.streams else triton_kernels.scan_gemm
-    scan[(-(-queries // shape.queries), slabs)](
-        parts,
-        corpus,
-        inverse_norms,
-        list_scores,
-        list_rows,
-        queries,
-        rows,
-        per_program,
-        D=dimension,
-        K=k,
-        SLOTS=slots,
-        PARTS=len(parts),
-        QUERIES=shape.queries,
-        ROWS=shape.rows,
-        CHUNK=shape.chunk,
-        STAGES=shape.stages,
-        num_warps=shape.warps,
-    )
-    triton_kernels.merge[(queries,)](
-        list_scores,
-        list_rows,
-        scores,
-        found,
-        slabs * k,
-        K=k,
-        SLOTS=slots,
-        CANDIDATES=min(_MERGED_TOGETHER, max(16, _power_of_two_from(slabs * k))),
-        num_warps=4,
-    )
+    # Triton launches on the current device, which is the first one in every thread.
+    with torch.cuda.device(corpus.device) if corpus.is_cuda else nullcontext():
+        scan[(-(-queries // shape.queries), slabs)](
+            parts,
+            corpus,
+            inverse_norms,
+            list_scores,
+            list_rows,
+            queries,
+            rows,
+            per_program,
+            D=dimension,
+            K=k,
+            SLOTS=slots,
+            PARTS=len(parts),
+            QUERIES=shape.queries,
+            ROWS=shape.rows,
+            CHUNK=shape.chunk,
+            STAGES=shape.stages,
+            num_warps=shape.warps,
+        )
+        triton_kernels.merge[(queries,)](
+            list_scores,
+            list_rows,
+            scores,
+            found,
+            slabs * k,
+            K=k,
+            SLOTS=slots,
+            CANDIDATES=min(_MERGED_TOGETHER, max(16, _power_of_two_from(slabs * k))),
+            num_warps=4,
+        )
 
 
 def split(queries: Tensor, corpus: Tensor) -> Tensor:

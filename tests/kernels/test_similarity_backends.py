@@ -2,14 +2,18 @@
 
 import subprocess
 import sys
+from contextlib import contextmanager
+from types import SimpleNamespace
 from unittest import mock
 
+import faiss
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import llm_kernels
 from llm_kernels import (
     available_backends,
     candidates,
@@ -23,6 +27,8 @@ from llm_kernels import (
     triton_search,
     unit_queries,
 )
+from llm_kernels.errors import BackendError
+from llm_kernels.similarity import check_backend
 
 
 def by_torch(queries, corpus, norms, k):
@@ -44,6 +50,25 @@ def by_faiss_in_blocks(queries, corpus, norms, k):
         return faiss_search.search(queries, corpus, norms, k)
 
 
+def by_faiss_as_on_a_gpu(queries, corpus, norms, k):
+    """What runs on a GPU, with the CPU's faiss in the place of `knn_gpu`."""
+
+    def knn(asked, rows, width):
+        scores, nearest = faiss.knn(
+            asked.numpy(), rows.numpy(), width, metric=faiss.METRIC_INNER_PRODUCT
+        )
+        return torch.from_numpy(scores), torch.from_numpy(nearest)
+
+    with (
+        mock.patch.object(torch_search, "_BLOCK", 1 << 10),
+        mock.patch.object(faiss_search, "_knn_gpu", knn),
+    ):
+        found = faiss_search.search_on_gpu(
+            torch.from_numpy(queries), torch.from_numpy(corpus), torch.from_numpy(norms), k
+        )
+    return tuple(side.numpy() for side in found)
+
+
 def by_numpy_in_blocks(queries, corpus, norms, k):
     """Blocks so small that thresholds, pruning and groups of queries come into play."""
     with (
@@ -62,6 +87,7 @@ BACKENDS = {
     "torch as on a device": by_torch_as_on_a_device,
     "faiss": faiss_search.search,
     "faiss in blocks": by_faiss_in_blocks,
+    "faiss as on a GPU": by_faiss_as_on_a_gpu,
 }
 
 
@@ -148,7 +174,7 @@ def test_corpora_of_thousands(queries, rows, dimension, k, draw, seed):
     drawn = draw(rng, queries, dimension)
     asked = unit_queries(drawn)
     expected = topk_oracle(drawn, corpus, k, inverse_norms=norms)
-    for name in ("numpy", "torch", "torch as on a device", "faiss"):
+    for name in ("numpy", "torch", "torch as on a device", "faiss", "faiss as on a GPU"):
         assert_same(expected, BACKENDS[name](asked, corpus, norms, k), name)
 
 
@@ -249,6 +275,50 @@ def test_the_backends_of_a_device():
     assert available_backends()[-3:] == ("faiss", "torch", "numpy")
     assert "numpy" not in available_backends(device="cuda:0")
     assert "torch" in available_backends(device="cuda:0")
+    assert "faiss" not in available_backends(device="cuda:0")
+
+
+def test_faiss_searches_on_a_gpu_if_it_is_built_for_one(monkeypatch):
+    with pytest.raises(BackendError, match="is built for the CPU: install faiss-gpu-cu12"):
+        check_backend("faiss", "cuda:1")
+    monkeypatch.setattr(faiss, "StandardGpuResources", object, raising=False)
+    monkeypatch.setattr(faiss, "get_num_gpus", lambda: 1, raising=False)
+    check_backend("faiss", "cuda:1")
+    assert similarity.search_of("faiss", "cuda:1") == (faiss_search.search_on_gpu, False)
+    assert similarity.search_of("faiss", "cpu") == (faiss_search.search, True)
+
+
+def test_the_kernels_are_launched_on_the_device_of_the_corpus(monkeypatch):
+    """Triton takes the current device, which is the first one."""
+    current, launched = ["cuda:0"], []
+
+    @contextmanager
+    def device(one):
+        current.append(one)
+        yield
+        current.pop()
+
+    class Kernel:
+        def __getitem__(self, grid):
+            return lambda *_, **__: launched.append(current[-1])
+
+    kernels = SimpleNamespace(scan_gemm=Kernel(), scan_stream=Kernel(), merge=Kernel())
+    monkeypatch.setitem(sys.modules, "llm_kernels.triton_kernels", kernels)
+    monkeypatch.setattr(llm_kernels, "triton_kernels", kernels, raising=False)
+    monkeypatch.setattr(torch, "empty", lambda *_, **__: None)
+    monkeypatch.setattr(torch.cuda, "device", device)
+    shape = triton_search.shape_for(queries=4, dimension=64, itemsize=4, k=3, shared_bytes=101_376)
+    triton_search.launch(
+        shape,
+        per_program=shape.rows,
+        parts=[None],
+        corpus=SimpleNamespace(shape=(100, 64), device="cuda:1", is_cuda=True),
+        inverse_norms=None,
+        scores=SimpleNamespace(shape=(4, 3)),
+        found=None,
+    )
+    assert launched == ["cuda:1", "cuda:1"]
+    assert current == ["cuda:0"]
 
 
 @pytest.mark.parametrize(("triton_runs", "expected"), [(True, "triton"), (False, "torch")])
