@@ -13,8 +13,21 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input -q
 INSTALL := $(PIP) install --no-compile
-EXTRA := $(shell nvidia-smi -L 2>/dev/null | grep -q '^GPU' && echo cuda || echo cpu)
+# CUDA 13, for which vLLM is built, needs a driver of 580 or newer.
+LEAST_DRIVER := 580
+DRIVER := $(shell nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null \
+	| head -n 1 | cut -d . -f 1)
+EXTRA := $(shell test "$(DRIVER)" -ge $(LEAST_DRIVER) 2>/dev/null && echo cuda || echo cpu)
+ifneq ($(DRIVER),)
+ifeq ($(EXTRA),cpu)
+$(info This GPU's driver $(DRIVER) is older than $(LEAST_DRIVER): update it. Until then the CPU is used.)
+endif
+endif
 STAMP := $(VENV)/.installed-$(EXTRA)
+
+# The wheels of faiss-gpu-cu12 have no code for Hopper, and end at Python 3.13.
+CAPABILITY := $(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1)
+FAISS := $(if $(filter 9.%,$(CAPABILITY)),faiss-cuda,faiss-gpu-cu12)
 
 TORCH := 2.13.0
 TORCHVISION := 0.28.0
@@ -34,7 +47,7 @@ setup: $(STAMP)
 $(VENV)/.installed-cpu: pyproject.toml Makefile
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(INSTALL) 'torch==$(TORCH)+cpu' || $(INSTALL) --index-url $(TORCH_CPU_INDEX) 'torch==$(TORCH)'
-	$(INSTALL) -e '.[cpu,dev]'
+	$(INSTALL) -e '.[cpu,faiss,dev]'
 	$(PIP) uninstall -y torchvision torchaudio torchcodec
 	$(INSTALL) --no-deps --upgrade --target $(VENV)/vision 'torchvision==$(TORCHVISION)'
 	$(INSTALL) --no-deps 'llm-reasoners==1.0.2' 'virtualhome-eval==0.1.1'
@@ -43,6 +56,7 @@ $(VENV)/.installed-cpu: pyproject.toml Makefile
 $(VENV)/.installed-cuda: pyproject.toml Makefile
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(INSTALL) -e '.[cuda,dev]'
+	$(INSTALL) '$(FAISS)' || $(INSTALL) -e '.[faiss]' || echo 'faiss cannot be installed: searches do without it'
 	$(INSTALL) --no-deps 'llm-reasoners==1.0.2' 'virtualhome-eval==0.1.1'
 	touch $@
 

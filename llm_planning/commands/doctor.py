@@ -10,7 +10,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -20,6 +19,7 @@ import typer
 from rich.table import Table
 
 from llm_kernels.memory import total_memory
+from llm_planning.commands.doctor_gpu import Gpu, faults_of, find_gpu
 from llm_planning.execution.sandbox import why_unsealed
 from llm_planning.model_configs import configured_models
 from llm_serving.errors import UnsupportedEngineError
@@ -75,21 +75,6 @@ class Check:
     remedy: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Gpu:
-    """The first GPU.
-
-    Attributes:
-        name: of the device.
-        memory: in bytes.
-        usable: whether the installed torch can run on it.
-    """
-
-    name: str
-    memory: int
-    usable: bool
-
-
 def doctor(*, as_json: bool) -> None:
     """Says what this machine can run, what is missing, and how to get it.
 
@@ -113,7 +98,7 @@ def examine() -> list[Check]:
         _check_platform(),
         Check("cores", "ok", str(_cores())),
         _check_memory(),
-        _check_gpu(gpu),
+        *_check_gpu(gpu),
         _check_vllm(),
         *(_check_package(name, purpose) for name, purpose in _PACKAGES.items()),
         _check_scenes(),
@@ -123,27 +108,6 @@ def examine() -> list[Check]:
         *(_check_bundled(model) for model in CATALOGUE.values()),
         _check_fit(gpu),
     ]
-
-
-def find_gpu() -> Gpu | None:
-    """The first GPU that torch finds, or else the first that the driver finds."""
-    version = _version("torch")
-    if version is not None and not version.endswith("+cpu"):
-        # With a broken torch the driver is asked; it may find a GPU that torch cannot use.
-        with suppress(ImportError, OSError, RuntimeError):
-            import torch
-
-            if torch.cuda.is_available():
-                properties = torch.cuda.get_device_properties(0)
-                return Gpu(properties.name, properties.total_memory, usable=True)
-    if shutil.which("nvidia-smi") is None:
-        return None
-    asked = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"]
-    with suppress(OSError, subprocess.SubprocessError, ValueError):
-        listed = subprocess.run(asked, capture_output=True, text=True, timeout=30, check=True)
-        name, mebibytes = listed.stdout.splitlines()[0].rsplit(",", 1)
-        return Gpu(name.strip(), int(mebibytes) << 20, usable=False)
-    return None
 
 
 def _check_platform() -> Check:
@@ -165,14 +129,15 @@ def _check_memory() -> Check:
     return Check("memory", "warning", detail, remedy)
 
 
-def _check_gpu(gpu: Gpu | None) -> Check:
+def _check_gpu(gpu: Gpu | None) -> list[Check]:
     if gpu is None:
-        return Check("gpu", "ok", "none: models run on the CPU")
-    detail = f"{gpu.name}, {gpu.memory / GIB:.1f} GiB"
-    if gpu.usable:
-        return Check("gpu", "ok", detail)
-    reason = f"{detail}, which torch {_version('torch') or '(not installed)'} cannot use"
-    return Check("gpu", "warning", reason, _setup("cuda"))
+        return [Check("gpu", "ok", "none: models run on the CPU")]
+    detail = f"{gpu.name}, {gpu.memory / GIB:.1f} GiB" + (gpu.driver and f", driver {gpu.driver}")
+    faults = [Check("gpu", "warning", f"{detail}; {what}", how) for what, how in faults_of(gpu)]
+    if not gpu.usable and not faults:
+        reason = f"{detail}, which torch {_version('torch') or '(not installed)'} cannot use"
+        return [Check("gpu", "warning", reason, _setup("cuda"))]
+    return faults or [Check("gpu", "ok", detail)]
 
 
 def _check_vllm() -> Check:

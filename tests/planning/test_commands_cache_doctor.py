@@ -3,6 +3,7 @@ import json
 import sqlite3
 import sys
 from contextlib import closing
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,6 +11,8 @@ import pytest
 from command_line import invoke
 
 from llm_planning.commands import doctor as doctor_command
+from llm_planning.commands import doctor_gpu
+from llm_planning.commands.doctor_gpu import Gpu
 from llm_planning.environments.textgame.game import Transition
 from llm_planning.environments.textgame.transition_store import (
     KnownState,
@@ -269,6 +272,14 @@ def fetch(name, folder):
     publish(built, target, revision=model.revision)
 
 
+def write_smi(tmp_path, *, driver="580.65.06", capability="8.9", free=24000):
+    """An `nvidia-smi` of two cards, of which the first counts."""
+    smi = tmp_path / "bin" / "nvidia-smi"
+    first = f"Imaginary GPU, 24576, {free}, {driver}, {capability}"
+    smi.write_text(f"#!/bin/sh\necho '{first}'\necho 'Second GPU, 1, 1, {driver}, 9.0'\n")
+    smi.chmod(0o755)
+
+
 def ask_doctor():
     result = invoke("doctor", "--json")
     told = json.loads(result.stdout.splitlines()[-1])
@@ -378,17 +389,54 @@ def test_a_torchvision_of_another_build_is_tried(machine, monkeypatch, tmp_path)
 
 
 def test_a_gpu_that_torch_cannot_use_is_a_warning(machine, tmp_path):
-    smi = tmp_path / "bin" / "nvidia-smi"
-    smi.write_text("#!/bin/sh\necho 'Imaginary GPU, 24576'\necho 'Second GPU, 1'\n")
-    smi.chmod(0o755)
+    write_smi(tmp_path, driver="580.65.06")
     _, checks = ask_doctor()
     assert checks["gpu"]["status"] == "warning"
-    assert checks["gpu"]["detail"].startswith("Imaginary GPU, 24.0 GiB, which torch 2.13.0+cpu")
+    assert checks["gpu"]["detail"].startswith(
+        "Imaginary GPU, 24.0 GiB, driver 580.65.06, which torch 2.13.0+cpu"
+    )
     assert "setup`" in checks["gpu"]["remedy"]
 
 
+@pytest.mark.parametrize(
+    ("card", "fault", "remedy"),
+    [
+        ({"driver": "550.54.14"}, "driver 550.54.14 is older than 580", "update the driver to 580"),
+        ({"capability": "7.0"}, "compute capability 7.0 is below 7.5", "a newer card"),
+        ({"capability": "7.5"}, "compute capability 7.5 has no bfloat16", "dtype: float16"),
+        ({"free": 2048}, "only 2.0 GiB of it are free", "LLM_PLANNING_MEMORY_SHARE"),
+    ],
+)
+def test_what_is_wrong_with_a_gpu_is_said_with_its_remedy(machine, tmp_path, card, fault, remedy):
+    write_smi(tmp_path, **card)
+    _, checks = ask_doctor()
+    assert checks["gpu"]["status"] == "warning"
+    assert fault in checks["gpu"]["detail"]
+    assert remedy in checks["gpu"]["remedy"]
+
+
+def test_triton_needs_a_compiler_and_python_s_headers(tmp_path, monkeypatch):
+    """PATH has no compiler; nothing is asked where torch cannot use the GPU."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(doctor_gpu.sysconfig, "get_path", lambda _: str(tmp_path))
+    gpu = Gpu(name="Imaginary GPU", memory=24 << 30, usable=True)
+    faults = list(doctor_gpu.faults_of(gpu))
+    assert [remedy.rpartition(" ")[2] for _, remedy in faults] == ["gcc", "python3-dev"]
+    assert list(doctor_gpu.faults_of(replace(gpu, usable=False))) == []
+    (tmp_path / "clang").write_text("")
+    (tmp_path / "clang").chmod(0o755)
+    (tmp_path / "Python.h").write_text("")
+    assert list(doctor_gpu.faults_of(gpu)) == []
+
+
 @pytest.mark.parametrize(("gibibytes", "large_fits"), [(24, True), (16, False), (8, False)])
-def test_models_are_compared_with_the_gpus_memory(machine, monkeypatch, gibibytes, large_fits):
+def test_models_are_compared_with_the_gpus_memory(
+    machine, monkeypatch, tmp_path, gibibytes, large_fits
+):
+    for needed in ("bin/gcc", "Python.h"):
+        (tmp_path / needed).write_text("")
+        (tmp_path / needed).chmod(0o755)
+    monkeypatch.setattr(doctor_gpu.sysconfig, "get_path", lambda _: str(tmp_path))
     machine["torch"] = "2.11.0"
     properties = SimpleNamespace(name="Imaginary GPU", total_memory=gibibytes << 30)
     cuda = SimpleNamespace(is_available=lambda: True, get_device_properties=lambda _: properties)
