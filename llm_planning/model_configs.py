@@ -200,17 +200,20 @@ def serve_all(
 
     Args:
         configs: of the models; None for the engine without a model.
-        encoder: an encoder whose vectors are cached; None gives each engine its own.
+        encoder: an encoder whose vectors are cached; None makes one that keeps no vectors.
         limits: fields of the configurations to replace.
 
     Raises:
         ServingError: a model cannot be fetched or served.
     """
+    from llm_serving.encoder import TextEncoder
     from llm_serving.gpu_sharing import share_gpus
 
     with ExitStack() as opened:
+        # One for all of them, since it takes memory of the GPU, too.
+        shared = encoder or opened.enter_context(closing(TextEncoder(cache=None)))
         yield [
-            opened.enter_context(serve(one.config, encoder, limits=limits, beside=one.beside))
+            opened.enter_context(serve(one.config, shared, limits=limits, beside=one.beside))
             for one in share_gpus([*configs])
         ]
 
@@ -218,7 +221,7 @@ def serve_all(
 @contextmanager
 def serve(
     config: EngineConfig | None,
-    encoder: TextEncoder | None,
+    encoder: TextEncoder,
     *,
     limits: Mapping[str, object],
     beside: Sequence[str],
@@ -227,8 +230,8 @@ def serve(
 
     Args:
         config: of the model; None for the engine without a model.
-        encoder: as in `serve_all`.
-        limits: likewise.
+        encoder: embeds texts; its owner closes it.
+        limits: fields of the configuration to replace.
         beside: what else of the run holds memory of the same GPU.
 
     Raises:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from killing import apart, at_call, in_memory, kill_everywhere
 
-from llm_planning.session import open_engine, open_uncached_engine
+from llm_planning.session import open_engine, open_engines, open_uncached_engine
 from llm_serving import encoder as encoder_module
 from llm_serving.cache_file import UnreadableCacheError
 from llm_serving.encoder import TextEncoder
@@ -120,7 +120,7 @@ def test_an_engine_embeds_through_the_shared_cache(tmp_path, monkeypatch):
     made = []
 
     class Engine:
-        def __init__(self, config, *, encoder=None):
+        def __init__(self, config, *, encoder, beside):
             made.append(encoder)
 
         def close(self):
@@ -133,7 +133,11 @@ def test_an_engine_embeds_through_the_shared_cache(tmp_path, monkeypatch):
         assert not made[0]._closed
     assert made[0]._closed
     with open_uncached_engine("smollm2-135m-instruct"):
-        assert made[1] is None
+        assert made[1]._cache_path is None
+        assert not made[1]._closed
+    assert made[1]._closed
+    with open_engines(["smollm2-135m-instruct", "smollm2-135m-planner"], cached=False):
+        assert made[2] is made[3] is not made[1]
 
 
 # --- killed --------------------------------------------------------------------------------------

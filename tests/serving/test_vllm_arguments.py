@@ -47,7 +47,12 @@ KNOWN = frozenset(
         *("max_model_len", "max_num_seqs", "max_num_batched_tokens", "enable_chunked_prefill"),
         *("block_size", "enable_prefix_caching", "gpu_memory_utilization", "kv_cache_memory_bytes"),
         *("kv_cache_dtype", "tensor_parallel_size", "device_ids", "async_scheduling"),
-        *("structured_outputs_config", "limit_mm_per_prompt", "mm_processor_kwargs"),
+        *(
+            "structured_outputs_config",
+            "limit_mm_per_prompt",
+            "mm_processor_kwargs",
+            "max_logprobs",
+        ),
     }
 )
 """Names of arguments that vLLM 0.26 to 0.33 have."""
