@@ -8,6 +8,7 @@ from llm_planning.cli import (
     cache,
     distill,
     doctor,
+    gpu_check,
     index,
     minecraft,
     models,
@@ -31,6 +32,7 @@ app = typer.Typer(
 )
 app.command()(run.run)
 app.command()(doctor.doctor)
+app.command()(gpu_check.gpu_check)
 app.command()(distill.distill)
 app.command()(view.view)
 app.add_typer(models.app, name="models")
