@@ -13,6 +13,7 @@ from llm_planning.environments.textgame.game import Ending
 
 if TYPE_CHECKING:
     import numpy as np
+    from numpy.typing import NDArray
 
 # Infocom's and Inform's last words stand between stars on a line of their own.
 _STARRED = re.compile(r"^[^\S\n]*\*{3,}[^\S\n]*(\S.*?)[^\S\n]*\*{3,}[^\S\n]*$", re.MULTILINE)
@@ -77,7 +78,7 @@ def told_points(words: str) -> Points | None:
     return Points(int(found[1]), int(found[2] or 0)) if found else None
 
 
-def status_score(memory: np.ndarray) -> int | None:  # type: ignore[type-arg]
+def status_score(memory: NDArray[np.uint8]) -> int | None:
     """The score of the status line, which a story of version 3 keeps in its second variable.
 
     Source: the Z-Machine Standards Document 1.1, 8.2.3 and 11.1.

@@ -29,11 +29,11 @@ import numpy as np
 
 from llm_kernels.files import read_regular
 from llm_planning.environments.textgame.game import Ending, TextGameError, Transition
-from llm_planning.environments.textgame.jericho_machine import checked, find_jericho, verbs_of
+from llm_planning.environments.textgame.jericho_commands import checked, verbs_of
+from llm_planning.environments.textgame.jericho_machine import find_jericho, hush
 from llm_planning.environments.textgame.textworld_kinds import level_of
 from llm_planning.environments.textgame.textworld_making import (
     READING,
-    hush,
     make_once,
     opening_made,
 )

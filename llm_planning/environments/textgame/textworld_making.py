@@ -17,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -43,15 +42,6 @@ MAKING_SECONDS = 300
 READING = threading.Lock()
 """Held while a game that TextWorld made is read, since TextWorld's parser is not thread-safe.
 Playing a game parses nothing."""
-
-
-def hush() -> None:
-    """Silences Jericho's warning about unknown games for the rest of the process.
-
-    A made game tells its own score, so Jericho need not know it. (Restoring the old filters could
-    remove those of other threads.)
-    """
-    warnings.filterwarnings("ignore", message=".*is not fully supported")
 
 
 def make_once(name: str, *, folder: str, generation: int, kind: str, level: int, seed: int) -> Path:
