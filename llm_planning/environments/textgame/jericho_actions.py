@@ -39,7 +39,10 @@ WAYS = (
     *("north", "south", "east", "west", "northeast", "northwest", "southeast", "southwest"),
     *("up", "down", "in", "out"),
 )
-ALWAYS = (*WAYS, "look", "inventory", "wait")
+ALWAYS = (*WAYS, "wait", "look", "inventory")
+"""What a player can always try: the actions where nothing else is found to do anything."""
+
+_FIRST = (*WAYS, "wait")
 """These commands are tried first in every state, whatever the grammar has."""
 
 _PRESSED = (ENTER, SPACE, *ascii_lowercase, *digits)
@@ -219,13 +222,13 @@ class Finder:
     def candidates(self, snapshot: MachineSnapshot) -> tuple[str, ...]:
         """The commands to try, sorted, without repetitions: the keys if the story waits for one.
 
-        Otherwise they are `ALWAYS`, and the grammar's commands about the things that are there. A
-        command that no story can read is not tried.
+        Otherwise they are the ways, `wait`, and the grammar's commands about the things that are
+        there. A command that no story can read is not tried.
         """
         if snapshot.awaits_key:
             return tuple(sorted(_PRESSED))
         filled = self._generator.generate_actions(list(self.names(snapshot)))
-        commands = {" ".join(command.split()) for command in (*filled, *self._always)}
+        commands = {" ".join(command.split()) for command in (*filled, *_FIRST)}
         return tuple(sorted(filter(_can_be_typed, commands)))
 
     def chosen(
@@ -242,7 +245,7 @@ class Finder:
 
         Args:
             snapshot: a state in which the game goes on.
-            commands: the commands to try; `ALWAYS` come first, then the shortest.
+            commands: the commands to try; the ways and `wait` come first, then the shortest.
             seconds: of processor time, after which no more commands are tried.
         """
         if snapshot.awaits_key:
@@ -308,4 +311,4 @@ def _can_be_typed(command: str) -> bool:
 
 def urgency(command: str) -> tuple[bool, int, str]:
     """The sort key of commands in the order in which they are tried."""
-    return command not in ALWAYS, command.count(" "), command
+    return command not in _FIRST, command.count(" "), command

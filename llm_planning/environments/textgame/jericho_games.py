@@ -8,6 +8,7 @@ Other stories are played with what they say themselves, after a trial in a proce
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from dataclasses import replace
 from hashlib import md5
@@ -28,6 +29,8 @@ from llm_planning.worker_processes import WorkerLostError, bounded, in_lone_work
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+logger = logging.getLogger(__name__)
 
 JERICHO_GAMES: tuple[str, ...] = (
     *("zork1", "deephome", "ludicorp", "pentari", "detective"),
@@ -125,13 +128,35 @@ def read_story(file: Path) -> Story:
         TextGameError: the file does not exist, is no whole story, or ends its interpreter.
     """
     content = _read(file)
-    known: Mapping[str, Mapping[str, Any]] = find_jericho().defines.BINDINGS_DICT
     digest = md5(content, usedforsecurity=False).hexdigest()
-    if digest not in known:
-        if fault := _fault(content):
-            raise TextGameError(_unsupported(file, content, digest, known, fault))
-        return _tried(file, content, digest)
-    bindings = known[digest]
+    if digest in _bindings():
+        return _known(file, content, digest)
+    if fault := _fault(content):
+        raise TextGameError(_unsupported(file, content, digest, fault))
+    return _tried(file, content, digest)
+
+
+def read_known_story(file: Path) -> Story:
+    """Reads a story file of the release that Jericho knows, as the games of Table 1 are.
+
+    Raises:
+        MissingJerichoError: Jericho is not installed.
+        TextGameError: the file does not exist, or is no story that Jericho knows.
+    """
+    content = _read(file)
+    digest = md5(content, usedforsecurity=False).hexdigest()
+    if digest in _bindings():
+        return _known(file, content, digest)
+    raise TextGameError(_unsupported(file, content, digest, "game=FILE plays other releases"))
+
+
+def _bindings() -> Mapping[str, Mapping[str, Any]]:
+    known: Mapping[str, Mapping[str, Any]] = find_jericho().defines.BINDINGS_DICT
+    return known
+
+
+def _known(file: Path, content: bytes, digest: str) -> Story:
+    bindings = _bindings()[digest]
     return Story(
         file=_copied(file, content, digest),
         digest=digest,
@@ -165,6 +190,12 @@ def _tried(file: Path, content: bytes, digest: str) -> Story:
             f"{file} cannot be played: its first moves end the interpreter, or take more than "
             f"{_SECONDS_OF_TRIAL:g} seconds; set game=FILE to another story"
         ) from error
+    logger.warning(
+        "%s is unknown to Jericho (MD5 %s): its points and its end are those that it tells, and its "
+        "commands are usual ones",
+        file.name,
+        digest,
+    )
     templates = COMMON_GRAMMAR.split(";")
     usual = [one for one in templates if one.split()[0][: story.word_length] in words]
     return replace(story, grammar=";".join(usual))
@@ -242,9 +273,8 @@ def _read(file: Path) -> bytes:
     return content
 
 
-def _unsupported(
-    file: Path, content: bytes, digest: str, known: Mapping[str, Mapping[str, Any]], fault: str
-) -> str:
+def _unsupported(file: Path, content: bytes, digest: str, fault: str) -> str:
+    known = _bindings()
     release = int.from_bytes(content[2:4], "big")
     # A story has six digits here; another file may have any bytes.
     serial = "".join(chr(byte) if 32 < byte < 127 else "?" for byte in content[18:24])

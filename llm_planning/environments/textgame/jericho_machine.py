@@ -41,9 +41,10 @@ _READS_KEY = 246
 _STOPPED = "The story stopped with a fault of its own."
 # The size of a difference between two worlds in Jericho's `filter_candidate_actions`.
 _DIFFERENCE = 128
-# Prompt and status line before an answer, which Jericho removes from stories that it knows.
-_BEFORE_ANSWER = re.compile(
+# Prompt and status line around an answer, which Jericho removes from stories that it knows.
+_AROUND_ANSWER = re.compile(
     r"\A\s*>?(?:[^\n]* {3}(?:Score: +-?\d+ +Moves: +\d+|Time: [^\n]*)[^\S\n]*(?:\n|\Z))?\s*"
+    r"|\n>[^\n]*\s*\Z"
 )
 # ZSCII from 155 on, in which dictionaries are written (Z-Machine Standards, 3.8.5.3).
 _ZSCII = dict(
@@ -300,7 +301,7 @@ class Machine:
         return said.decode("cp1252", "replace")
 
     def _cleaned(self, words: str) -> str:
-        return (words if self._known else _BEFORE_ANSWER.sub("", words)).strip()
+        return (words if self._known else _AROUND_ANSWER.sub("", words)).strip()
 
     def _has_stopped(self) -> bool:
         return bool(self._env._emulator_halted())

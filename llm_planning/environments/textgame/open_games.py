@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 from pydantic import Field
 
 from llm_planning.environments.textgame import jericho_games
+from llm_planning.environments.textgame.given_games import open_given, textworld_description
 from llm_planning.environments.textgame.jericho_interpreter import (
     JerichoInterpreter,
     StateOption,
@@ -57,7 +58,8 @@ class GameSettings(Settings):
     """Settings that say which game is played.
 
     Attributes:
-        game: a story file, played instead of the task's game.
+        game: a story file, or a game that TextWorld made (`.z8` or `.ulx` with its `.json` beside
+            it), played instead of the task's game.
         games: folder of the story files of Table 1's games, each named after its task.
         game_seed: of a generated game.
         level: of a generated game; each kind of game has a default.
@@ -244,16 +246,20 @@ async def open_game(task: str, settings: GameSettings) -> AsyncIterator[TextGame
 
 def game_key(task: str, settings: GameSettings) -> GameKey:
     """The identity of a game, the same for all ways of writing its settings."""
-    if settings.game or task in jericho_games.JERICHO_GAMES:
-        named = settings.game or str(jericho_games.find_story(task, settings.games))
-        return GameKey("", jericho_games.story_file(named), None, 0)
+    if settings.game:
+        return GameKey("", jericho_games.story_file(settings.game), None, 0)
+    if task in jericho_games.JERICHO_GAMES:
+        found = jericho_games.find_story(task, settings.games)
+        return GameKey(task, jericho_games.story_file(str(found)), None, 0)
     level = level_of(task, settings.level) if task in KINDS else None
     return GameKey(task, None, level, settings.game_seed)
 
 
 def _interpreter(key: GameKey, state: StateOption) -> Interpreter:
+    if key.story is not None and not key.task:
+        return open_given(key.story, state=state)
     if key.story is not None:
-        return JerichoInterpreter(jericho_games.read_story(key.story), state=state)
+        return JerichoInterpreter(jericho_games.read_known_story(key.story), state=state)
     if key.task == TRAP_DOOR:
         return TrapDoor()
     from llm_planning.environments.textgame.textworld_interpreter import open_textworld
@@ -291,6 +297,11 @@ def _check(task: str, settings: GameSettings) -> None:
             raise SettingsError(
                 "setting state=world is not possible: it is for story files, and "
                 f"{task} is not one; leave it out"
+            )
+        if settings.game and textworld_description(jericho_games.story_file(settings.game)):
+            raise SettingsError(
+                f"setting state=world is not possible: TextWorld made {settings.game}, and tells "
+                "its states apart by their facts; leave it out"
             )
         if settings.remember == "disk":
             raise SettingsError(
