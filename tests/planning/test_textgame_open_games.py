@@ -9,7 +9,7 @@ import pytest
 from jericho_toy import write_toy
 from textgame_toys import Trails, wander
 
-from llm_planning.environments.textgame import given_games, jericho_games
+from llm_planning.environments.textgame import given_games, jericho_games, open_games
 from llm_planning.environments.textgame.game import TextGameError
 from llm_planning.environments.textgame.open_games import (
     GAME_TASKS,

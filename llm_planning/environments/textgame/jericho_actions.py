@@ -246,7 +246,7 @@ class Finder:
         Args:
             snapshot: a state in which the game goes on.
             commands: the commands to try; the ways and `wait` come first, then the shortest.
-            seconds: of processor time, after which no more commands are tried.
+            seconds: of processor time, after which no more commands are tried than the first.
         """
         if snapshot.awaits_key:
             return Found(self._keys(snapshot, commands))
@@ -254,7 +254,7 @@ class Finder:
         waiting = sorted(commands, key=urgency)
         before = snapshot.score, snapshot.ending, snapshot.awaits_key
         groups: dict[object, list[str]] = defaultdict(list)
-        while waiting and time.process_time() <= until:
+        while waiting and (len(waiting) == len(commands) or time.process_time() <= until):
             differences = dict(self._machine.changes(snapshot, waiting[:_AT_ONCE]))
             # Of a story that it knows, Jericho's filter also sees the score and the ending.
             for command in differences if self._known else waiting[:_AT_ONCE]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from llm_kernels.files import at_home, read_regular, write_durably
 from llm_planning.environments.textgame.game import TextGameError
-from llm_planning.environments.textgame.jericho_commands import ENTER
+from llm_planning.environments.textgame.jericho_commands import ENTER, SPACE
 from llm_planning.environments.textgame.jericho_machine import (
     Machine,
     Story,
@@ -136,18 +136,17 @@ def read_story(file: Path) -> Story:
     return _tried(file, content, digest)
 
 
-def read_known_story(file: Path) -> Story:
-    """Reads a story file of the release that Jericho knows, as the games of Table 1 are.
+def check_release(file: Path) -> None:
+    """Refuses another release of a game of Table 1 than the one that Jericho knows.
 
     Raises:
         MissingJerichoError: Jericho is not installed.
-        TextGameError: the file does not exist, or is no story that Jericho knows.
+        TextGameError: the file does not exist, or is another story.
     """
     content = _read(file)
     digest = md5(content, usedforsecurity=False).hexdigest()
-    if digest in _bindings():
-        return _known(file, content, digest)
-    raise TextGameError(_unsupported(file, content, digest, "game=FILE plays other releases"))
+    if digest not in _bindings():
+        raise TextGameError(_unsupported(file, content, digest, "game=FILE plays other releases"))
 
 
 def _bindings() -> Mapping[str, Mapping[str, Any]]:
@@ -191,7 +190,7 @@ def _tried(file: Path, content: bytes, digest: str) -> Story:
             f"{_SECONDS_OF_TRIAL:g} seconds; set game=FILE to another story"
         ) from error
     logger.warning(
-        "%s is unknown to Jericho (MD5 %s): its points and its end are those that it tells, and its "
+        "%s is unknown to Jericho (MD5 %s): its points and its end are those that it tells, its "
         "commands are usual ones",
         file.name,
         digest,
@@ -244,9 +243,9 @@ def _copied(file: Path, content: bytes, digest: str) -> Path:
 
 
 def _commands(walkthrough: str) -> tuple[str, ...]:
-    """The commands of a walkthrough; an empty one is Enter, where the story waits for a key."""
+    """The commands of a walkthrough; one without a word is a key, for which the story waits."""
     commands = walkthrough.split("/") if walkthrough else ()
-    return tuple(command.strip() or ENTER for command in commands)
+    return tuple(command.strip() or (SPACE if command else ENTER) for command in commands)
 
 
 def _read(file: Path) -> bytes:

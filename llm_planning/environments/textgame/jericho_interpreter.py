@@ -152,9 +152,9 @@ class JerichoInterpreter:
 _finder = lru_cache(maxsize=8)(Finder)
 
 
-def valid_actions(story: Story, snapshot: MachineSnapshot) -> Found:
-    """𝒜(s), computed in this process."""
-    return chosen(story, snapshot, candidates(story, snapshot))
+def valid_actions(story: Story, snapshot: MachineSnapshot, seconds: float) -> Found:
+    """𝒜(s), computed in this process, as far as there is time."""
+    return chosen(story, snapshot, seconds, candidates(story, snapshot))
 
 
 def candidates(story: Story, snapshot: MachineSnapshot) -> tuple[str, ...]:
@@ -162,17 +162,19 @@ def candidates(story: Story, snapshot: MachineSnapshot) -> tuple[str, ...]:
     return _finder(story).candidates(snapshot)
 
 
-def chosen(story: Story, snapshot: MachineSnapshot, commands: Sequence[str]) -> Found:
+def chosen(
+    story: Story, snapshot: MachineSnapshot, seconds: float, commands: Sequence[str]
+) -> Found:
     """The valid commands among some commands, one for each change, as far as there is time."""
-    return _finder(story).chosen(snapshot, commands, seconds=SECONDS)
+    return _finder(story).chosen(snapshot, commands, seconds=seconds)
 
 
 def chosen_apart(
-    most: float, story: Story, snapshot: MachineSnapshot, commands: Sequence[str]
+    most: float, story: Story, snapshot: MachineSnapshot, seconds: float, commands: Sequence[str]
 ) -> Found:
     """The valid commands among some, in a process that ends if they take too long."""
-    seconds = min(most, _START + _EACH * len(commands))
-    return bounded(seconds, chosen, story, snapshot, commands)
+    limit = min(most, _START + _EACH * len(commands))
+    return bounded(limit, chosen, story, snapshot, seconds, commands)
 
 
 async def find_valid_actions(story: Story, snapshot: MachineSnapshot) -> Found:
@@ -184,12 +186,12 @@ async def find_valid_actions(story: Story, snapshot: MachineSnapshot) -> Found:
     Raises:
         TextGameError: the story crashes or hangs for every command, even for `look`.
     """
-    whole = partial(bounded, MOST_SECONDS, valid_actions, story, snapshot)
+    whole = partial(bounded, MOST_SECONDS, valid_actions, story, snapshot, SECONDS)
     for elsewhere in (in_worker, in_lone_worker):
         # Another state's crash ends all shared processes, so a lost call is repeated alone.
         with suppress(WorkerLostError):
             return await elsewhere(whole)
-    choose = partial(chosen_apart, MOST_SECONDS, story, snapshot)
+    choose = partial(chosen_apart, MOST_SECONDS, story, snapshot, SECONDS)
     tried: tuple[str, ...] = ALWAYS
     with suppress(WorkerLostError):
         tried = await in_lone_worker(partial(bounded, MOST_SECONDS, candidates, story, snapshot))

@@ -25,10 +25,7 @@ from pydantic import Field
 
 from llm_planning.environments.textgame import jericho_games
 from llm_planning.environments.textgame.given_games import open_given, textworld_description
-from llm_planning.environments.textgame.jericho_interpreter import (
-    JerichoInterpreter,
-    StateOption,
-)
+from llm_planning.environments.textgame.jericho_interpreter import StateOption  # noqa: TC001
 from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
 from llm_planning.environments.textgame.snapshot_game import SnapshotGame, StateTable
 from llm_planning.environments.textgame.textworld_kinds import KINDS, LEVELS, level_of
@@ -165,6 +162,8 @@ class OpenGames:
         """Opens a game for one player; see `open_game`."""
         _check(task, settings)
         key = game_key(task, settings)
+        if key.story is not None and not settings.game:
+            await asyncio.to_thread(jericho_games.check_release, key.story)
         shared = _SharedGame(key, settings.state)
         if settings.state == "exact":
             shared = self.shared.setdefault(key, shared)
@@ -246,20 +245,16 @@ async def open_game(task: str, settings: GameSettings) -> AsyncIterator[TextGame
 
 def game_key(task: str, settings: GameSettings) -> GameKey:
     """The identity of a game, the same for all ways of writing its settings."""
-    if settings.game:
-        return GameKey("", jericho_games.story_file(settings.game), None, 0)
-    if task in jericho_games.JERICHO_GAMES:
-        found = jericho_games.find_story(task, settings.games)
-        return GameKey(task, jericho_games.story_file(str(found)), None, 0)
+    if settings.game or task in jericho_games.JERICHO_GAMES:
+        named = settings.game or str(jericho_games.find_story(task, settings.games))
+        return GameKey("", jericho_games.story_file(named), None, 0)
     level = level_of(task, settings.level) if task in KINDS else None
     return GameKey(task, None, level, settings.game_seed)
 
 
 def _interpreter(key: GameKey, state: StateOption) -> Interpreter:
-    if key.story is not None and not key.task:
-        return open_given(key.story, state=state)
     if key.story is not None:
-        return JerichoInterpreter(jericho_games.read_known_story(key.story), state=state)
+        return open_given(key.story, state=state)
     if key.task == TRAP_DOOR:
         return TrapDoor()
     from llm_planning.environments.textgame.textworld_interpreter import open_textworld

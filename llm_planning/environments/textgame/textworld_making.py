@@ -138,7 +138,8 @@ def opening_made(name: str, file: Path) -> Iterator[None]:
     Raises:
         TextGameError: TextWorld or Jericho raised any exception.
     """
-    with _opening(f"the game {name}", f"remove the folder {file.parent}, and it is made again"):
+    remedy = f"remove the folder {os.path.dirname(file)}, and it is made again"
+    with _opening(f"the game {name}", remedy):
         yield
 
 
