@@ -75,9 +75,15 @@ class JerichoInterpreter:
 
     Raises:
         MissingJerichoError: Jericho is not installed.
+        TextGameError: the states of a story without known objects are to be named by its objects.
     """
 
     def __init__(self, story: Story, *, state: StateOption) -> None:
+        if state == "world" and not story.known:
+            raise TextGameError(
+                f"setting state=world is not possible: Jericho does not know the objects of "
+                f"{story.name}, so all of its states would have one name; leave it out"
+            )
         self._story = story
         self._machine = Machine(story)
         self._playing = threading.Lock()
