@@ -3,12 +3,14 @@
 import importlib.util
 import logging
 import shutil
+from dataclasses import replace
 from random import Random
 
 import pytest
 from bell_tower import VERSIONS, bell_tower, story_file
+from jericho_toy import write_toy
 
-from llm_planning.environments.textgame import jericho_interpreter
+from llm_planning.environments.textgame import jericho_games, jericho_interpreter
 from llm_planning.environments.textgame.domain import TextGameDomain
 from llm_planning.environments.textgame.game import Ending, TextGameError
 from llm_planning.environments.textgame.jericho_actions import ALWAYS, WAYS, Finder
@@ -105,6 +107,13 @@ def test_what_the_library_cannot_see_is_found(story):
     assert not any(";" in one for one in finder.candidates(start))
 
 
+def test_a_command_that_stops_the_machine_is_no_action(tmp_path):
+    toy = replace(write_toy(tmp_path), known=False)
+    finder = Finder(toy)
+    start = Machine(toy).first
+    assert finder.chosen(start, ["zap", "s", "nothing"]).actions == ("s",)
+
+
 def test_a_dark_room_without_a_way_out_offers_all_ways(story):
     """No filter sees that the first `north` counts; the second leads on, which `look` shows."""
     finder = Finder(story)
@@ -122,9 +131,15 @@ def test_an_accent_is_read_as_one_letter(story_5):
     assert "café" in {word.word for word in machine.dictionary()}
     (answer,) = machine.answers(machine.first, ("examine café",))
     assert answer == "Nothing special about café sign; open all day."
-    assert [one for one, _ in machine.changes(machine.first, ["take café", "take a;b"])] == [
-        "take café"
-    ]
+    # Jericho splits its list of commands at semicolons, which makes two commands of one.
+    changes = machine.changes(machine.first, ["look;take café", "take café"])
+    assert [one for one, _ in changes] == ["take café"]
+
+
+def test_states_are_not_named_by_objects_that_nobody_knows(story_5):
+    """All of them would have one name."""
+    with pytest.raises(TextGameError, match="state=world is not possible"):
+        JerichoInterpreter(story_5, state="world")
 
 
 @pytest.mark.parametrize("action", ["\\s", "look \\U", "take 東京", "say \x00", "x\x7f"])
@@ -212,6 +227,19 @@ def test_a_damaged_story_is_refused_before_it_is_played(tmp_path, change, said):
     file.write_bytes(change(story_file(5).read_bytes()))
     with pytest.raises(TextGameError, match=said):
         read_story(file)
+
+
+def test_a_story_that_never_begins_is_refused(tmp_path, monkeypatch):
+    """Its first instruction jumps to itself; the checksum is right."""
+    story = bytearray(story_file(5).read_bytes())
+    start = int.from_bytes(story[6:8])
+    story[start : start + 3] = b"\x8c\xff\xff"
+    length = 4 * int.from_bytes(story[0x1A:0x1C])
+    story[0x1C:0x1E] = (sum(story[0x40:length]) & 0xFFFF).to_bytes(2)
+    (tmp_path / "loop.z5").write_bytes(story)
+    monkeypatch.setattr(jericho_games, "_SECONDS_OF_TRIAL", 0.5)
+    with pytest.raises(TextGameError, match=r"loop.z5 cannot be played: .* than 0.5 seconds"):
+        read_story(tmp_path / "loop.z5")
 
 
 async def test_a_game_of_table_1_is_the_release_that_jericho_knows(tmp_path):

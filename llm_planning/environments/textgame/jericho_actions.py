@@ -259,6 +259,8 @@ class Finder:
             # Of a story that it knows, Jericho's filter also sees the score and the ending.
             for command in differences if self._known else waiting[:_AT_ONCE]:
                 after, _ = self._machine.play(snapshot, command)
+                if after.parts is snapshot.parts:  # the machine stopped
+                    continue
                 effect = after.score, after.ending, after.awaits_key
                 if command in differences or effect != before:
                     groups[differences.get(command), effect].append(command)
