@@ -8,7 +8,6 @@ Other stories are played with what they say themselves, after a trial in a proce
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 from dataclasses import replace
 from hashlib import md5
@@ -29,8 +28,6 @@ from llm_planning.worker_processes import WorkerLostError, bounded, in_lone_work
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-logger = logging.getLogger(__name__)
 
 JERICHO_GAMES: tuple[str, ...] = (
     *("zork1", "deephome", "ludicorp", "pentari", "detective"),
@@ -189,12 +186,6 @@ def _tried(file: Path, content: bytes, digest: str) -> Story:
             f"{file} cannot be played: its first moves end the interpreter, or take more than "
             f"{_SECONDS_OF_TRIAL:g} seconds; set game=FILE to another story"
         ) from error
-    logger.warning(
-        "%s is unknown to Jericho (MD5 %s): its points and its end are those that it tells, its "
-        "commands are usual ones",
-        file.name,
-        digest,
-    )
     templates = COMMON_GRAMMAR.split(";")
     usual = [one for one in templates if one.split()[0][: story.word_length] in words]
     return replace(story, grammar=";".join(usual))

@@ -99,12 +99,21 @@ def compile_once(description: Path) -> Path:
     return _made_once(description.name, folder=f"given-{digest}", generation=1, make=make)
 
 
-def _made_once(name: str, *, folder: str, generation: int, make: Callable[[Path], None]) -> Path:
+def check_textworld() -> None:
+    """Refuses games of TextWorld's without TextWorld.
+
+    Raises:
+        TextGameError: TextWorld is not installed.
+    """
     if importlib.util.find_spec("textworld") is None:
         raise TextGameError(
             "TextWorld, which makes and plays these games, is not installed: "
             "pip install 'llm-planning[textgames]'"
         )
+
+
+def _made_once(name: str, *, folder: str, generation: int, make: Callable[[Path], None]) -> Path:
+    check_textworld()
     revision = f"textworld {importlib.metadata.version('textworld')}, generation {generation}"
 
     def made_in(place: Path) -> Path:
