@@ -6,7 +6,6 @@ made here: with its quests, its objective and its solution. Without it, it is a 
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from llm_kernels.files import parse_json, read_regular, write_durably
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 
     from llm_planning.environments.textgame.game import Interpreter
     from llm_planning.environments.textgame.jericho_interpreter import StateOption
-
-logger = logging.getLogger(__name__)
 
 _COMPILED_ANEW = (".ulx", ".json")
 _DESCRIBED = frozenset({"world", "quests", "infos", "KB"})
@@ -78,15 +75,7 @@ def open_given(file: Path, *, state: StateOption) -> Interpreter:
     """
     described = textworld_description(file)
     if described is None:
-        story = jericho_games.read_story(file)
-        if not story.known:
-            logger.warning(
-                "%s is unknown to Jericho (MD5 %s): its points and its end are those that it "
-                "tells, its commands are usual ones",
-                file.name,
-                story.digest,
-            )
-        return JerichoInterpreter(story, state=state)
+        return JerichoInterpreter(jericho_games.read_story(file), state=state)
     check_textworld()
     from llm_planning.environments.textgame.textworld_interpreter import TextWorldInterpreter
 

@@ -84,6 +84,13 @@ class JerichoInterpreter:
                 f"setting state=world is not possible: Jericho does not know the objects of "
                 f"{story.name}, so all of its states would have one name; leave it out"
             )
+        if not story.known:
+            logger.warning(
+                "Jericho does not know the story %s (MD5 %s): its points and its end are those that "
+                "it tells, its commands are usual ones",
+                story.name,
+                story.digest,
+            )
         self._story = story
         self._machine = Machine(story)
         self._playing = threading.Lock()
