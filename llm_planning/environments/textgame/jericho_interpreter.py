@@ -86,8 +86,8 @@ class JerichoInterpreter:
             )
         if not story.known:
             logger.warning(
-                "Jericho does not know the story %s (MD5 %s): its points and its end are those that "
-                "it tells, its commands are usual ones",
+                "Jericho does not know the story %s (MD5 %s): its points and its end are those "
+                "that it tells, its commands are usual ones",
                 story.name,
                 story.digest,
             )
