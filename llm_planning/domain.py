@@ -128,8 +128,8 @@ class Domain(ABC, Generic[S, A]):
     A subclass may add these optional members. If the constructor sets one, the class declares it
     (`grammar: Grammar`), so that planners know of it before there is an instance:
 
-        success(state) -> bool: whether the goal is reached. Without it, an episode that ends
-            (`Step.done`) is won.
+        success(state) -> bool | None: whether the goal is reached; None at an end of which nothing
+            tells. Without it, an episode that ends (`Step.done`) is won.
         score(state) -> float: the value of a state at the end of a simulation. Without it, searches
             roll out with uniform actions.
         observe(state) -> str: what an agent sees, if that is less than `describe` says.
@@ -332,8 +332,8 @@ async def settled(value: Soon[T]) -> T:
     return value
 
 
-async def is_won(domain: Domain[S, Any], state: S, *, done: bool) -> bool:
-    """Whether a state reaches the goal.
+async def is_won(domain: Domain[S, Any], state: S, *, done: bool) -> bool | None:
+    """Whether a state reaches the goal; None if the domain cannot tell.
 
     Args:
         domain: its `success` decides; without it, every end is a success.
@@ -341,7 +341,10 @@ async def is_won(domain: Domain[S, Any], state: S, *, done: bool) -> bool:
         done: whether the episode ended there.
     """
     success = getattr(domain, "success", None)
-    return done if success is None else bool(await settled(success(state)))
+    if success is None:
+        return done
+    won = await settled(success(state))
+    return None if won is None else bool(won)
 
 
 async def observed(domain: Domain[S, Any], state: S) -> str:

@@ -72,7 +72,7 @@ class Episode(Generic[S, A]):
         state: the present state.
         now: what the agent sees at present; None without `see`.
         moves: the moves so far, oldest first.
-        success: whether the goal is reached, as the domain says.
+        success: whether the goal is reached, as the domain says; None if it cannot tell.
         over: whether the episode has ended.
         milestones: milestone of the domain -> the number of moves after which it was first reached;
             None if it was not.
@@ -86,7 +86,7 @@ class Episode(Generic[S, A]):
         self.state = start
         self.now: Any = None
         self.moves: list[Move[S, A]] = []
-        self.success = False
+        self.success: bool | None = False
         self.over = False
         self.milestones: dict[str, int | None] = {}
         self._draws = world_draws(seed)
@@ -104,7 +104,8 @@ class Episode(Generic[S, A]):
             see: see `Episode`. At the start it gets a step with s_0 and nothing else.
         """
         episode = cls(domain, await settled(domain.start(seed)), seed=seed, see=see)
-        episode.over = episode.success = await is_won(domain, episode.state, done=False)
+        episode.success = await is_won(domain, episode.state, done=False)
+        episode.over = bool(episode.success)
         await episode._note_milestones()
         await episode._look(Step(episode.state))
         return episode
@@ -129,7 +130,7 @@ class Episode(Generic[S, A]):
                 done=step.done,
             )
         self.success = await is_won(self.domain, step.state, done=step.done)
-        self.over = step.done or self.success
+        self.over = step.done or bool(self.success)
         await self._note_milestones()
         await self._look(step)
         return step
@@ -163,14 +164,14 @@ class Execution(Generic[S, A]):
 
     Attributes:
         moves: every action that was tried, in order, refused actions included.
-        success: whether the goal was reached, as the domain says.
+        success: whether the goal was reached, as the domain says; None if it cannot tell.
         ended: whether the episode ended; False if the agent or its plan stopped before that.
         last: the last state in words.
         milestones: see `Episode`; empty in a domain without milestones.
     """
 
     moves: tuple[Move[S, A], ...]
-    success: bool
+    success: bool | None
     ended: bool
     last: str
     milestones: Mapping[str, int | None] = field(default_factory=dict)
@@ -189,7 +190,7 @@ class Execution(Generic[S, A]):
         """The metrics of an execution, for the ledger.
 
         Returns:
-            success_basis: "executed", because the world judges success.
+            success_basis: "executed", because the world judges success, or "not judged".
             options_executed: number of actions that were carried out completely.
             first_failed, first_obstacle: the first other action, and the world's reason; None if
                 there is none.
@@ -199,7 +200,7 @@ class Execution(Generic[S, A]):
         """
         failed = self.first_failed
         return {
-            "success_basis": "executed",
+            "success_basis": "not judged" if self.success is None else "executed",
             "options_executed": sum(move.step.obstacle is None for move in self.moves),
             "first_failed": failed and str(failed.action),
             "first_obstacle": failed and failed.step.obstacle,

@@ -42,8 +42,8 @@ def success(events: Iterable[Event], summary: Mapping[str, Any]) -> bool | None:
     verdicts = [one for one in said if isinstance(one, bool)]
     if verdicts:
         return any(verdicts)
-    if isinstance(summary.get("ending"), str):
-        return bool(summary["ending"] == "victory")
+    if isinstance(ending := summary.get("ending"), str) and ending != "over":
+        return bool(ending == "victory")
     return None
 
 

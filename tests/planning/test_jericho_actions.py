@@ -98,8 +98,8 @@ def test_actions_are_one_for_each_change_and_ending(tmp_path, offline):
     # `s`, `south` and `southeast` mark the same; `zap` stops the machine; `down` and `west` change
     # no object, but one loses and the other wins.
     found = finder.chosen(first, commands)
-    assert len(found) == 4
-    assert {each[0] for each in found} == {"s", "t", "d", "w"}
+    assert (len(found.actions), found.untried) == (4, 0)
+    assert {each[0] for each in found.actions} == {"s", "t", "d", "w"}
     assert finder.chosen(first, commands[::-1]) == found
 
 
@@ -118,12 +118,12 @@ def test_the_things_of_a_real_game_are_found_offline(kitchen, offline):
     assert {"all", "cookbook", "knife", "table", "purple potato", "red bell pepper"} <= set(names)
     # "Which do you mean, the red potato or the red bell pepper?"
     assert not {"red", "pepper", "potato", "raw"} & set(names)
-    found = finder.chosen(first, [f"take {name}" for name in names])
+    found = finder.chosen(first, [f"take {name}" for name in names]).actions
     assert "take knife" in found
     assert "take table" not in found
     # The recipe says which of the two earns a point, and the potato is cooked either way.
     cooked = finder.chosen(first, [f"cook red potato with {heat}" for heat in ("oven", "stove")])
-    assert len(cooked) == 2
+    assert len(cooked.actions) == 2
     assert "spacy" not in {name for name, module in sys.modules.items() if module is not None}
 
 
@@ -159,7 +159,7 @@ async def test_a_state_whose_search_crashes_is_searched_apart(tmp_path, monkeypa
     monkeypatch.setattr(jericho_interpreter, "in_lone_worker", alone)
     for commands, safe in {("s", "t", "w"): ("s", "t", "w"), ("s", "take all"): ("s",)}.items():
         monkeypatch.setattr(jericho_interpreter, "candidates", partial(given, commands))
-        assert await find_valid_actions(story, first) == safe
+        assert (await find_valid_actions(story, first)).actions == safe
 
 
 async def test_a_state_that_is_too_much_is_told_with_its_remedy(tmp_path, monkeypatch):
@@ -169,7 +169,7 @@ async def test_a_state_that_is_too_much_is_told_with_its_remedy(tmp_path, monkey
     with pytest.raises(TextGameError, match=r"a state of toy cannot be found: .* another story"):
         await find_valid_actions(story, Machine(story).first)
     monkeypatch.undo()
-    assert len(await find_valid_actions(story, Machine(story).first)) == 4
+    assert len((await find_valid_actions(story, Machine(story).first)).actions) == 4
     end_workers()
 
 
@@ -197,7 +197,7 @@ def test_walkthroughs_of_supported_stories(name):
         after = game.step(played.state, told)
         key = game.key(after.state)
         if step < 12 and key != game.key(played.state):
-            commands = finder.chosen(played.state, finder.candidates(played.state))
+            commands = finder.chosen(played.state, finder.candidates(played.state)).actions
             reached = {game.key(game.step(played.state, action).state) for action in commands}
             changing += 1
             met += key in reached

@@ -4,6 +4,7 @@ import importlib.util
 import random
 
 import pytest
+from bell_tower import bell_tower
 from jericho_toy import write_toy
 from textgame_toys import Numbers, Trails, follow, view, wander
 
@@ -38,17 +39,24 @@ PLAYERS = {
 
 def opened(name, folder):
     """The interpreter of a game; its package may be missing."""
-    package = "textworld" if name in KINDS else "jericho" if name == "jericho" else None
+    stories = {"bell tower 3": 3, "bell tower 5": 5}
+    of_jericho = name == "jericho" or name in stories
+    package = "textworld" if name in KINDS else "jericho" if of_jericho else None
     if package and importlib.util.find_spec(package) is None:
         pytest.skip(f"{package} is not installed: pip install 'llm-planning[textgames]'")
     if name in KINDS:
         return open_textworld(name, level=None, seed=1)
+    if name in stories:
+        return JerichoInterpreter(bell_tower(stories[name]), state="exact")
     if name == "jericho":
         return JerichoInterpreter(write_toy(folder), state="exact")
     return {"numbers": Numbers, "trails": Trails, "trap-door": TrapDoor}[name]()
 
 
-@pytest.fixture(scope="module", params=[*KINDS, "trap-door", "jericho", "numbers"])
+GAMES = (*KINDS, "trap-door", "jericho", "bell tower 3", "bell tower 5", "numbers")
+
+
+@pytest.fixture(scope="module", params=GAMES)
 def interpreter(request, tmp_path_factory):
     yield opened(request.param, tmp_path_factory.mktemp("game"))
     end_workers()

@@ -9,7 +9,7 @@ import pytest
 from jericho_toy import write_toy
 from textgame_toys import Trails, wander
 
-from llm_planning.environments.textgame import jericho_games, open_games
+from llm_planning.environments.textgame import given_games, jericho_games, open_games
 from llm_planning.environments.textgame.game import TextGameError
 from llm_planning.environments.textgame.open_games import (
     GAME_TASKS,
@@ -189,7 +189,7 @@ async def test_a_story_is_closed_with_its_last_player_and_a_generated_game_with_
 @pytest.mark.parametrize("remember", ["memory", "off"])
 async def test_worlds_do_not_depend_on_what_others_played(tmp_path, monkeypatch, remember, players):
     monkeypatch.setattr(jericho_games, "read_story", lambda file: file)
-    monkeypatch.setattr(open_games, "JerichoInterpreter", lambda story, *, state: Trails())
+    monkeypatch.setattr(given_games, "JerichoInterpreter", lambda story, *, state: Trails())
     settings = GameSettings(game=str(tmp_path / "story.z5"), state="world", remember=remember)
     with share_games():
         one, two = [await players(open_game("zork1", settings)) for _ in range(2)]

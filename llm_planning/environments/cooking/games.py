@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from llm_planning.environments.cooking.kitchen import Kitchen, Reply
 from llm_planning.environments.cooking.recipes import CookingError
 from llm_planning.environments.textgame.game import TextGameError
+from llm_planning.environments.textgame.jericho_machine import hush
 from llm_planning.environments.textgame.textworld_kinds import KITCHEN
 from llm_planning.environments.textgame.textworld_making import (
     READING,
-    hush,
     make_once,
     opening_made,
 )

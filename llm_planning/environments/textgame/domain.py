@@ -87,9 +87,9 @@ class TextGameDomain(Domain[Transition, str]):
         obstacle = (made.text or "nothing happens") if made.state == state.state else None
         return Step(made, made.reward, made.ending is not None, text=made.text, obstacle=obstacle)
 
-    def success(self, state: Transition) -> bool:
-        """Whether the game ended in victory."""
-        return state.ending is Ending.VICTORY
+    def success(self, state: Transition) -> bool | None:
+        """Whether the game ended in victory; None at an end of which nothing tells."""
+        return None if state.ending is Ending.OVER else state.ending is Ending.VICTORY
 
     async def advise(self, state: Transition) -> tuple[str, ...]:
         """The remaining actions to the end of the walkthrough.

@@ -22,10 +22,14 @@ class TextGameError(Exception):
 
 
 class Ending(StrEnum):
-    """How a game ends; an episode that is cut off at the horizon has no ending."""
+    """How a game ends; an episode that is cut off at the horizon has no ending.
+
+    `OVER` is the end of a story of which nothing tells whether it is won.
+    """
 
     VICTORY = "victory"
     FAILURE = "failure"
+    OVER = "over"
 
 
 @dataclass(frozen=True, slots=True)

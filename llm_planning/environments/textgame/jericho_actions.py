@@ -4,31 +4,50 @@ This is Jericho's valid action handicap (MC-DML, Section 4.1) without a language
 things around the player come from the answers to `look` and `inventory`, filtered by the game's own
 dictionary, and from the objects that are near. The grammar's templates are filled with one name per
 thing, and commands that change nothing are left out. This tries a hundred to thousands of commands
-per state, in 0.1 to 3 seconds. The result is a function of the story and the snapshot.
+per state, in 0.1 to 3 seconds. The result is a function of the story and the snapshot, unless the
+time for a state is up before all commands are tried.
+
+Jericho's filter sees objects that move and change. What it cannot see is looked at here: ways
+between places that no object shows, and the keys that a story waits for.
 """
 
 from __future__ import annotations
 
+import math
 import re
+import time
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from string import ascii_lowercase, digits
 from typing import TYPE_CHECKING, Any
 
-from llm_planning.environments.textgame.jericho_machine import (
-    Machine,
-    find_jericho,
-    outside_of,
-)
+from llm_planning.environments.textgame.game import TextGameError
+from llm_planning.environments.textgame.jericho_commands import ENTER, SPACE, checked
+from llm_planning.environments.textgame.jericho_machine import Machine, find_jericho
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from llm_planning.environments.textgame.jericho_machine import MachineSnapshot, Story
 
-REVISION = 2
+REVISION = 3
 """Part of the interpreter's revision. Increase it when transitions or valid actions are found in
 another way, so that older remembered answers are not used."""
+
+WAYS = (
+    *("north", "south", "east", "west", "northeast", "northwest", "southeast", "southwest"),
+    *("up", "down", "in", "out"),
+)
+ALWAYS = (*WAYS, "wait", "look", "inventory")
+"""What a player can always try: the actions where nothing else is found to do anything."""
+
+_FIRST = (*WAYS, "wait")
+"""These commands are tried first in every state, whatever the grammar has."""
+
+_PRESSED = (ENTER, SPACE, *ascii_lowercase, *digits)
+_AT_ONCE = 50
+"""So many commands are tried between two looks at the clock."""
 
 _TOKEN = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
 
@@ -48,6 +67,19 @@ _WHICH = re.compile(r"\bdo you mean\b(.*)", re.IGNORECASE)
 
 # Names everything that is there, in commands that take several things.
 _ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The valid actions of a state, as far as they were found.
+
+    Attributes:
+        actions: one command for each change, sorted.
+        untried: the number of commands for which there was no time.
+    """
+
+    actions: tuple[str, ...]
+    untried: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +129,7 @@ class NamingWords:
 
     def of_object(self, name: str) -> Iterator[Word]:
         """The names of an object; its full name even if the parser lacks some of the words."""
-        for word in _phrase(name.lower().split(), far=False):
+        for word in _phrase(_TOKEN.findall(name.lower()), far=False):
             if word.rank == 1 or word.text in self:
                 yield word
 
@@ -125,7 +157,11 @@ class Finder:
         from jericho.util import recognized, verb_usage_count
 
         self._machine = Machine(story)
-        self._naming = NamingWords(self._machine.dictionary(), story.word_length)
+        self._known = story.known
+        words = self._machine.dictionary()
+        self._naming = NamingWords(words, story.word_length)
+        known = {word.word for word in words}
+        self._always = tuple(one for one in ALWAYS if one[: story.word_length] in known) or ALWAYS
         self._recognized = recognized
         self._count = lru_cache(None)(partial(verb_usage_count, max_word_length=story.word_length))
         self._generator = TemplateActionGenerator(
@@ -184,23 +220,97 @@ class Finder:
         return {name: answer for name, answer in said.items() if self._recognized(answer)}
 
     def candidates(self, snapshot: MachineSnapshot) -> tuple[str, ...]:
-        """The grammar's commands about the things that are there, sorted, without repetitions."""
-        filled = self._generator.generate_actions(list(self.names(snapshot)))
-        commands = {" ".join(command.split()) for command in filled}
-        return tuple(sorted(command for command in commands if not outside_of(command)))
+        """The commands to try, sorted, without repetitions: the keys if the story waits for one.
 
-    def chosen(self, snapshot: MachineSnapshot, commands: Sequence[str]) -> tuple[str, ...]:
-        """One command for each change that some commands make, sorted.
+        Otherwise they are the ways, `wait`, and the grammar's commands about the things that are
+        there. A command that no story can read is not tried.
+        """
+        if snapshot.awaits_key:
+            return tuple(sorted(_PRESSED))
+        filled = self._generator.generate_actions(list(self.names(snapshot)))
+        commands = {" ".join(command.split()) for command in (*filled, *_FIRST)}
+        return tuple(sorted(filter(_can_be_typed, commands)))
+
+    def chosen(
+        self, snapshot: MachineSnapshot, commands: Sequence[str], *, seconds: float = math.inf
+    ) -> Found:
+        """One command for each change that some commands make.
 
         If several commands change the world, the score and the ending in the same way, the command
         with the most used verb is chosen. (Jericho only compares the world, so of two commands that
-        move the same things, one to death and one to a point, it may keep the deadly one.)
+        move the same things, one to death and one to a point, it may keep the deadly one.) A way to
+        another place is a change, too, even if no object moves. Where nothing is found, or none of
+        the ways that were tried leads anywhere, all of `ALWAYS` are actions: something that no
+        answer shows may have changed.
+
+        Args:
+            snapshot: a state in which the game goes on.
+            commands: the commands to try; the ways and `wait` come first, then the shortest.
+            seconds: of processor time, after which no more commands are tried than the first.
         """
+        if snapshot.awaits_key:
+            return Found(self._keys(snapshot, commands))
+        until = time.process_time() + seconds
+        waiting = sorted(commands, key=urgency)
+        before = snapshot.score, snapshot.ending, snapshot.awaits_key
         groups: dict[object, list[str]] = defaultdict(list)
-        for command, difference in self._machine.changes(snapshot, commands):
-            after, _ = self._machine.play(snapshot, command)
-            groups[difference, after.score, after.ending].append(command)
-        return tuple(sorted(min(same, key=self._preference) for same in groups.values()))
+        while waiting and (len(waiting) == len(commands) or time.process_time() <= until):
+            differences = dict(self._machine.changes(snapshot, waiting[:_AT_ONCE]))
+            # Of a story that it knows, Jericho's filter also sees the score and the ending.
+            for command in differences if self._known else waiting[:_AT_ONCE]:
+                after, _ = self._machine.play(snapshot, command)
+                if after.parts is snapshot.parts:  # the machine stopped
+                    continue
+                effect = after.score, after.ending, after.awaits_key
+                if command in differences or effect != before:
+                    groups[differences.get(command), effect].append(command)
+            del waiting[:_AT_ONCE]
+        ways = [way for way in WAYS if way in commands]
+        changing = {command for same in groups.values() for command in same}
+        for way, place in self._blind(snapshot, [way for way in ways if way not in changing]):
+            groups[place].append(way)
+            changing.add(way)
+        actions = {min(same, key=self._preference) for same in groups.values()}
+        if not actions or (ways and changing.isdisjoint(ways)):
+            actions.update(self._always)
+        return Found(tuple(sorted(actions)), len(waiting))
+
+    def _keys(self, snapshot: MachineSnapshot, commands: Sequence[str]) -> tuple[str, ...]:
+        """One key for each answer; Enter and the space bar rather than letters."""
+        answers: dict[str, str] = {}
+        for key in sorted(commands, key=_PRESSED.index):
+            _, words = self._machine.play(snapshot, key)
+            answers.setdefault(words, key)
+        return tuple(sorted(answers.values()))
+
+    def _blind(self, snapshot: MachineSnapshot, ways: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """(way, the first line of `look` after it) for the ways to another place."""
+        before, _ = self._machine.play(snapshot, "look")
+        here = {self._place(snapshot), self._place(before)}
+        for way in ways:
+            after, _ = self._machine.play(snapshot, way)
+            if (place := self._place(after)) and place not in here:
+                yield way, place
+
+    def _place(self, snapshot: MachineSnapshot) -> str:
+        """The first line of the answer to `look`; empty after the end and at a prompt for a key."""
+        if snapshot.ending is not None or snapshot.awaits_key:
+            return ""
+        (look,) = self._machine.answers(snapshot, ("look",))
+        return look.partition("\n")[0].strip()
 
     def _preference(self, command: str) -> tuple[int, int, str]:
         return -self._count(command.partition(" ")[0]), len(command), command
+
+
+def _can_be_typed(command: str) -> bool:
+    try:
+        checked(command)
+    except TextGameError:
+        return False
+    return True
+
+
+def urgency(command: str) -> tuple[bool, int, str]:
+    """The sort key of commands in the order in which they are tried."""
+    return command not in _FIRST, command.count(" "), command

@@ -2,23 +2,29 @@
 
 Users bring their own files: neither Jericho nor this project includes any. Jericho identifies a
 story by its exact bytes, because it reads score, objects and grammar at addresses of one release.
+Other stories are played with what they say themselves, after a trial in a process of its own.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
+from dataclasses import replace
 from hashlib import md5
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llm_kernels.files import at_home, read_regular, write_durably
 from llm_planning.environments.textgame.game import TextGameError
+from llm_planning.environments.textgame.jericho_commands import ENTER, SPACE
 from llm_planning.environments.textgame.jericho_machine import (
+    Machine,
     Story,
     find_jericho,
     process_folder,
 )
 from llm_planning.names import remedy
+from llm_planning.worker_processes import WorkerLostError, bounded, in_lone_worker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,6 +40,26 @@ _HEADER_BYTES = 64
 _LONGEST_STORY = 1 << 20
 """Bytes; a story of version 8, the largest, has half of it (Z-Machine Standards, 11.1.6)."""
 _VERSIONS = range(1, 9)
+_PLAYED = {3: 2, 4: 4, 5: 4, 8: 8}
+"""The versions of stories that are played without Jericho's knowledge, and the unit of their
+length in bytes (Z-Machine Standards, 11.1.6)."""
+
+_SECONDS_OF_TRIAL = 20.0
+
+COMMON_GRAMMAR = (
+    "take OBJ;drop OBJ;open OBJ;close OBJ;lock OBJ with OBJ;unlock OBJ with OBJ;read OBJ;"
+    "wear OBJ;remove OBJ;eat OBJ;drink OBJ;push OBJ;pull OBJ;turn OBJ;turn on OBJ;turn off OBJ;"
+    "light OBJ;extinguish OBJ;enter OBJ;climb OBJ;sit on OBJ;stand;touch OBJ;rub OBJ;"
+    "search OBJ;look under OBJ;look behind OBJ;move OBJ;ring OBJ;break OBJ;cut OBJ;"
+    "cut OBJ with OBJ;dig;dig OBJ;dig OBJ with OBJ;fill OBJ;empty OBJ;burn OBJ;"
+    "burn OBJ with OBJ;tie OBJ to OBJ;untie OBJ;throw OBJ at OBJ;put OBJ in OBJ;put OBJ on OBJ;"
+    "give OBJ to OBJ;show OBJ to OBJ;attack OBJ;attack OBJ with OBJ;kill OBJ with OBJ;kiss OBJ;"
+    "talk to OBJ;ask OBJ about OBJ;tell OBJ about OBJ;wake OBJ;jump;jump over OBJ;swim;sleep;"
+    "sing;dance;pray;listen;smell;smell OBJ;taste OBJ;wave;wave OBJ;blow OBJ;set OBJ;press OBJ;"
+    "raise OBJ;lower OBJ;use OBJ;use OBJ on OBJ;buy OBJ;leave;board OBJ;exit;yes;no"
+)
+"""Commands of a story whose grammar nobody knows, in Jericho's notation: usual verbs of such games.
+Those that the story's dictionary lacks are not tried."""
 
 
 def find_story(name: str, folder: str) -> Path:
@@ -92,18 +118,41 @@ def story_file(name: str) -> Path:
 
 
 def read_story(file: Path) -> Story:
-    """Reads a story file that Jericho supports.
+    """Reads a story file; blocks, for a second or two if Jericho does not know it.
 
     Raises:
         MissingJerichoError: Jericho is not installed.
-        TextGameError: the file does not exist, or is not a story that Jericho knows.
+        TextGameError: the file does not exist, is no whole story, or ends its interpreter.
     """
     content = _read(file)
-    known: Mapping[str, Mapping[str, Any]] = find_jericho().defines.BINDINGS_DICT
     digest = md5(content, usedforsecurity=False).hexdigest()
-    if digest not in known:
-        raise TextGameError(_unsupported(file, content, digest, known))
-    bindings = known[digest]
+    if digest in _bindings():
+        return _known(file, content, digest)
+    if fault := _fault(content):
+        raise TextGameError(_unsupported(file, content, digest, fault))
+    return _tried(file, content, digest)
+
+
+def check_release(file: Path) -> None:
+    """Refuses another release of a game of Table 1 than the one that Jericho knows.
+
+    Raises:
+        MissingJerichoError: Jericho is not installed.
+        TextGameError: the file does not exist, or is another story.
+    """
+    content = _read(file)
+    digest = md5(content, usedforsecurity=False).hexdigest()
+    if digest not in _bindings():
+        raise TextGameError(_unsupported(file, content, digest, "game=FILE plays other releases"))
+
+
+def _bindings() -> Mapping[str, Mapping[str, Any]]:
+    known: Mapping[str, Mapping[str, Any]] = find_jericho().defines.BINDINGS_DICT
+    return known
+
+
+def _known(file: Path, content: bytes, digest: str) -> Story:
+    bindings = _bindings()[digest]
     return Story(
         file=_copied(file, content, digest),
         digest=digest,
@@ -113,6 +162,60 @@ def read_story(file: Path) -> Story:
         word_length=int(bindings["max_word_length"]),
         walkthrough=_commands(str(bindings.get("walkthrough", ""))),
     )
+
+
+def _tried(file: Path, content: bytes, digest: str) -> Story:
+    """A story that Jericho does not know, after it was begun in a process of its own.
+
+    Raises:
+        TextGameError: the story ends its interpreter.
+    """
+    story = Story(
+        file=_copied(file, content, digest),
+        digest=digest,
+        name=file.stem,
+        seed=1,
+        grammar="",
+        word_length=6 if content[0] <= 3 else 9,
+        known=False,
+    )
+    try:
+        words = asyncio.run(in_lone_worker(bounded, _SECONDS_OF_TRIAL, vocabulary, story))
+    except WorkerLostError as error:
+        raise TextGameError(
+            f"{file} cannot be played: its first moves end the interpreter, or take more than "
+            f"{_SECONDS_OF_TRIAL:g} seconds; set game=FILE to another story"
+        ) from error
+    templates = COMMON_GRAMMAR.split(";")
+    usual = [one for one in templates if one.split()[0][: story.word_length] in words]
+    return replace(story, grammar=";".join(usual))
+
+
+def vocabulary(story: Story) -> frozenset[str]:
+    """The words of a story's dictionary, after a look around in the story."""
+    machine = Machine(story)
+    machine.answers(machine.first, ("look", "inventory"))
+    return frozenset(word.word for word in machine.dictionary())
+
+
+def _fault(content: bytes) -> str:
+    """What is wrong with a story that Jericho does not know; "" if it is whole.
+
+    The interpreter follows the addresses of the header, so they lie in the file. Compilers write
+    length and checksum since 1982; what does not fit them is damaged, or no story.
+    """
+    unit = _PLAYED.get(content[0])
+    if unit is None:
+        return f"stories of version {content[0]} are not played otherwise"
+    length = unit * int.from_bytes(content[0x1A:0x1C])
+    if not _HEADER_BYTES < length <= len(content):
+        return f"its header tells of {length} bytes, and it has {len(content)}"
+    if sum(content[_HEADER_BYTES:length]) & 0xFFFF != int.from_bytes(content[0x1C:0x1E]):
+        return "its bytes do not fit its checksum, so it is damaged, or no story"
+    addresses = [int.from_bytes(content[at : at + 2]) for at in (0x06, 0x08, 0x0A, 0x0C, 0x0E)]
+    if not all(_HEADER_BYTES <= address < length for address in addresses):
+        return "its header has addresses beyond its end"
+    return ""
 
 
 def _copied(file: Path, content: bytes, digest: str) -> Path:
@@ -131,7 +234,9 @@ def _copied(file: Path, content: bytes, digest: str) -> Path:
 
 
 def _commands(walkthrough: str) -> tuple[str, ...]:
-    return tuple(command.strip() for command in walkthrough.split("/") if command.strip())
+    """The commands of a walkthrough; one without a word is a key, for which the story waits."""
+    commands = walkthrough.split("/") if walkthrough else ()
+    return tuple(command.strip() or (SPACE if command else ENTER) for command in commands)
 
 
 def _read(file: Path) -> bytes:
@@ -158,9 +263,8 @@ def _read(file: Path) -> bytes:
     return content
 
 
-def _unsupported(
-    file: Path, content: bytes, digest: str, known: Mapping[str, Mapping[str, Any]]
-) -> str:
+def _unsupported(file: Path, content: bytes, digest: str, fault: str) -> str:
+    known = _bindings()
     release = int.from_bytes(content[2:4], "big")
     # A story has six digits here; another file may have any bytes.
     serial = "".join(chr(byte) if 32 < byte < 127 else "?" for byte in content[18:24])
@@ -170,5 +274,6 @@ def _unsupported(
     return (
         f"{file} is not supported (version {content[0]}, release {release}, serial {serial}, MD5 "
         f"{digest}): Jericho knows the score, the objects and the grammar of {len(known)} stories, "
-        f"each of one release. Set game= to one of those; {other}{remedy(stem, wanted)}"
+        f"each of one release, and not of this one; {fault}. Set game= to one of those; "
+        f"{other}{remedy(stem, wanted)}"
     )

@@ -9,8 +9,9 @@ many machines, of equal or different stories, because each loads a private copy 
 from __future__ import annotations
 
 import re
+import warnings
 from ctypes import create_string_buffer
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import blake2b
 from importlib import import_module
@@ -22,25 +23,36 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llm_planning.environments.textgame.game import Ending, TextGameError
+from llm_planning.environments.textgame.jericho_commands import checked, key_of
+from llm_planning.environments.textgame.story_verdicts import (
+    asks_what_now,
+    printed_ending,
+    status_score,
+    told_points,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import ModuleType
 
-OUTSIDE = frozenset(
-    {
-        *("undo", "save", "restore", "restor", "restart", "restar", "quit", "q"),
-        *("script", "unscript", "unscri", "noscript", "noscri", "recording", "replay"),
-        *("transcript", "transcrip", "transc"),
-    }
-)
-"""Verbs that use what a snapshot does not hold, or end the machine; also cut to 6 or 9 letters."""
+_READS_KEY = 246
+"""The instruction with which a story waits for one key (Z-Machine Standards, 15: `read_char`)."""
 
-_BETWEEN_COMMANDS = re.compile(r"[.,;:]|\b(?:then|and)\b")
-_LONGEST_COMMAND = 198
 _STOPPED = "The story stopped with a fault of its own."
 # The size of a difference between two worlds in Jericho's `filter_candidate_actions`.
 _DIFFERENCE = 128
+# Prompt and status line around an answer, which Jericho removes from stories that it knows.
+_AROUND_ANSWER = re.compile(
+    r"\A\s*>?(?:[^\n]* {3}(?:Score: +-?\d+ +Moves: +\d+|Time: [^\n]*)[^\S\n]*(?:\n|\Z))?\s*"
+    r"|\n>[^\n]*\s*\Z"
+)
+# ZSCII from 155 on, in which dictionaries are written (Z-Machine Standards, 3.8.5.3).
+_ZSCII = dict(
+    enumerate(
+        "äöüÄÖÜß»«ëïÿËÏáéíóúýÁÉÍÓÚÝàèìòùÀÈÌÒÙâêîôûÂÊÎÔÛåÅøØãñõÃÑÕæÆçÇþðÞÐ£œŒ¡¿",
+        start=155,
+    )
+)
 
 
 class MissingJerichoError(TextGameError):
@@ -62,6 +74,15 @@ def find_jericho() -> ModuleType:
     if find_spec("jericho") is None:
         raise MissingJerichoError
     return import_module("jericho")
+
+
+def hush() -> None:
+    """Silences Jericho's warning about unknown games for the rest of the process.
+
+    Other games tell their own score, so Jericho need not know it. (Restoring the old filters could
+    remove those of other threads.)
+    """
+    warnings.filterwarnings("ignore", message=".*is not fully supported")
 
 
 def process_folder() -> Path:
@@ -92,6 +113,8 @@ class Story:
         grammar: templates of its commands, in Jericho's notation.
         word_length: number of letters of a word that its parser compares.
         walkthrough: commands that lead to the best known score.
+        known: Jericho knows where this story keeps its score and its objects, and how it ends.
+            Otherwise only what the story says itself is known.
     """
 
     file: Path
@@ -101,6 +124,22 @@ class Story:
     grammar: str
     word_length: int
     walkthrough: tuple[str, ...] = ()
+    known: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class DictionaryWord:
+    """A word that a story's parser knows, as far as the parser looks at it.
+
+    Attributes:
+        word: the word.
+        is_noun: it may name a thing.
+        is_adj: it may describe a thing.
+    """
+
+    word: str
+    is_noun: bool
+    is_adj: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,12 +157,17 @@ class MachineSnapshot:
     score: int
     ending: Ending | None
 
+    @property
+    def awaits_key(self) -> bool:
+        """Whether the story waits for one key, and not for a line."""
+        return bool(self.parts[6] == _READS_KEY)
+
 
 class Machine:
     """A machine with one story loaded.
 
     Args:
-        story: a story that Jericho supports; another story may end the process.
+        story: a story that Jericho supports, or that `jericho_games.read_story` has tried.
 
     Attributes:
         first: the state in which the game begins.
@@ -135,11 +179,17 @@ class Machine:
     """
 
     def __init__(self, story: Story) -> None:
+        if not story.known:
+            hush()
         self._env: Any = find_jericho().FrotzEnv(str(story.file), seed=story.seed)
+        self._known = story.known
         words, _ = self._env.reset()
-        self.first_words = str(words).strip()
-        self.first = self._snapshot()
+        self.first_words = self._cleaned(str(words))
         self.max_score = int(self._env.get_max_score())
+        self.first = self._snapshot(self.first_words, score=0)
+        if not self._known:
+            (told,) = map(told_points, self.answers(self.first, ("score",)))
+            self.max_score = told.most if told else 0
 
     def play(self, snapshot: MachineSnapshot, command: str) -> tuple[MachineSnapshot, str]:
         """Plays a command in a state.
@@ -152,10 +202,12 @@ class Machine:
             TextGameError: the command is refused, see `checked`.
         """
         words = self._send(snapshot, command)
-        # These must be read before a stopped machine is started again.
-        score, ending = int(self._env.get_score()), self._ending()
-        if not self._revived():
-            return self._snapshot(), words
+        if not self._has_stopped():
+            return self._snapshot(words, score=snapshot.score), words
+        # These must be read before the stopped machine is started again.
+        score = int(self._env.get_score()) if self._known else snapshot.score
+        ending = self._ending(words, score, self._verdict())
+        self._revive()
         if ending is not Ending.VICTORY:
             words, ending = f"{words}\n{_STOPPED}".strip(), Ending.FAILURE
         return MachineSnapshot(snapshot.parts, score, ending), words
@@ -169,7 +221,7 @@ class Machine:
         answers = []
         for command in commands:
             answers.append(self._send(snapshot, command))
-            self._revived()
+            self._revive()
         return answers
 
     def changes(
@@ -179,32 +231,39 @@ class Machine:
 
         This is Jericho's own filter, in C, which leaves out commands that only take things in
         passing. It gives up at a command that stops the machine; the commands are then tried in
-        halves.
+        halves. It splits a list at semicolons, so a command that has one is not tried.
 
         Returns:
             (command, difference of the worlds before and after) in the order of the commands;
             differences are opaque, and equal for equal changes.
         """
+        commands = [command for command in commands if ";" not in command]
         if not commands:
             return []
         # The library writes to both buffers: it splits the commands in place.
-        told = create_string_buffer(";".join(commands).encode("cp1252", "replace"))
+        told = create_string_buffer(";".join(map(checked, commands)).encode("latin-1"))
         changing = create_string_buffer(len(told) + 1)
         differences = np.zeros((len(commands), _DIFFERENCE), dtype=np.uint16)
         self._restore(snapshot)
         library = self._env.frotz_lib
         count = library.filter_candidate_actions(told, changing, differences.ctypes.data)
-        if self._revived():
+        if self._has_stopped():
+            self._revive()
             half = len(commands) // 2
             parts = (commands[:half], commands[half:]) if half else ()
             return [change for part in parts for change in self.changes(snapshot, part)]
-        found = changing.value.decode("cp1252").split(";")[:count]
+        found = changing.value.decode("latin-1").split(";")[:count]
         rows = differences[:count]
         return [(name, row.tobytes()) for name, row in zip(found, rows, strict=True)]
 
-    def dictionary(self) -> list[Any]:
-        """The words that the story's parser knows, with their flags."""
-        return list(self._env.get_dictionary())
+    def dictionary(self) -> list[DictionaryWord]:
+        """The words that the story's parser knows."""
+        return [
+            DictionaryWord(
+                bytes(one._word).decode("latin-1").translate(_ZSCII), one.is_noun, one.is_adj
+            )
+            for one in self._env.get_dictionary()
+        ]
 
     def nearby(self, snapshot: MachineSnapshot) -> list[str]:
         """The story's names of the objects around the player and in the player's hands.
@@ -231,21 +290,26 @@ class Machine:
         return str(self._env.get_world_state_hash())
 
     def _send(self, snapshot: MachineSnapshot, command: str) -> str:
-        told = checked(command)
+        # The interpreter would keep the rest of a line for later keys, in whatever state.
+        line = key_of(command) if snapshot.awaits_key else checked(command)
         self._restore(snapshot)
-        words, *_ = self._env.step(told)
-        return str(words).strip()
+        return self._cleaned(self._say(line))
 
-    def _revived(self) -> bool:
-        """Starts the machine again if it stopped, since a stopped machine restores no state.
+    def _say(self, line: str) -> str:
+        # Jericho's `step` sends UTF-8, of which the machine reads every byte as a letter.
+        said: bytes = self._env.frotz_lib.step(line.encode("latin-1") + b"\n")
+        return said.decode("cp1252", "replace")
 
-        Returns:
-            Whether it had stopped.
-        """
-        stopped = bool(self._env._emulator_halted())
-        if stopped:
+    def _cleaned(self, words: str) -> str:
+        return (words if self._known else _AROUND_ANSWER.sub("", words)).strip()
+
+    def _has_stopped(self) -> bool:
+        return bool(self._env._emulator_halted())
+
+    def _revive(self) -> None:
+        """Starts the machine again if it stopped, since a stopped machine restores no state."""
+        if self._has_stopped():
             self._env.reset()
-        return stopped
 
     def _restore(self, snapshot: MachineSnapshot) -> None:
         memory, stack, *others = snapshot.parts
@@ -255,17 +319,47 @@ class Machine:
         self._env.frotz_lib.flush_buffer()
         self._env.frotz_lib.dumb_clear_screen()
 
-    def _snapshot(self) -> MachineSnapshot:
+    def _snapshot(self, words: str, *, score: int) -> MachineSnapshot:
+        """The present state, after an answer; `score` is the one before."""
         memory, stack, *others = self._env.get_state()
         memory.flags.writeable = False
         stack.flags.writeable = False
-        score = int(self._env.get_score())
-        return MachineSnapshot((memory, stack, *others), score, self._ending())
+        after = MachineSnapshot((memory, stack, *others), score, None)
+        # Jericho judges by the last answer, so before the score is asked for.
+        verdict = self._verdict()
+        score = int(self._env.get_score()) if self._known else self._told_score(after, words)
+        return replace(after, score=score, ending=self._ending(words, score, verdict))
 
-    def _ending(self) -> Ending | None:
+    def _told_score(self, after: MachineSnapshot, words: str) -> int:
+        """The score of a story that Jericho does not know; the one before if nothing tells it."""
+        status = status_score(after.parts[0])
+        if status is not None:
+            return status
+        told = told_points(words)
+        if told is None and not after.awaits_key:
+            told = told_points(self._say("score"))
+            self._revive()
+        return after.score if told is None else told.score
+
+    def _verdict(self) -> Ending | None:
         if self._env.victory():
             return Ending.VICTORY
         return Ending.FAILURE if self._env.game_over() else None
+
+    def _ending(self, words: str, score: int, verdict: Ending | None) -> Ending | None:
+        """How the game has ended: what it printed decides first, then Jericho, then the score.
+
+        Jericho says of the stories that it knows when they are over. Of others, their words do.
+        """
+        printed = printed_ending(words)
+        ends_in_words = printed is not None and not self._known
+        if verdict is None and not ends_in_words and not asks_what_now(words):
+            return None
+        if printed is not None:
+            return printed
+        if verdict is Ending.VICTORY or score >= self.max_score > 0:
+            return Ending.VICTORY
+        return Ending.FAILURE if self._known else Ending.OVER
 
 
 def exact_key(snapshot: MachineSnapshot) -> str:
@@ -279,34 +373,3 @@ def exact_key(snapshot: MachineSnapshot) -> str:
     registers = (counter, top, frame, frames, opcode, *map(int, random), snapshot.ending)
     digest.update(repr(registers).encode())
     return digest.hexdigest()
-
-
-def verbs_of(command: str) -> set[str]:
-    """The first word of each command in a line, which may hold several commands."""
-    parts = _BETWEEN_COMMANDS.split(command.lower())
-    return {part.split()[0] for part in parts if part.strip()}
-
-
-def outside_of(command: str) -> list[str]:
-    """The verbs of a command that are in `OUTSIDE`, sorted."""
-    return sorted(verbs_of(command) & OUTSIDE)
-
-
-def checked(command: str) -> str:
-    """A command for the machine, with single blanks between its words.
-
-    Raises:
-        TextGameError: the command has a verb of `OUTSIDE`, or is too long.
-    """
-    told = " ".join(command.split())
-    if outside := outside_of(told):
-        raise TextGameError(
-            f"the command {command!r} is refused: {outside[0]!r} reaches files or earlier turns, "
-            "which are not part of the game's state"
-        )
-    if len(told.encode()) > _LONGEST_COMMAND:
-        raise TextGameError(
-            f"the command {command[:40]!r}... has {len(told.encode())} bytes, but the Z-machine "
-            f"reads {_LONGEST_COMMAND} at most: shorten it"
-        )
-    return told

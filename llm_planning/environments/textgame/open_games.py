@@ -24,10 +24,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 from pydantic import Field
 
 from llm_planning.environments.textgame import jericho_games
-from llm_planning.environments.textgame.jericho_interpreter import (
-    JerichoInterpreter,
-    StateOption,
-)
+from llm_planning.environments.textgame.given_games import open_given, textworld_description
+from llm_planning.environments.textgame.jericho_interpreter import StateOption  # noqa: TC001
 from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
 from llm_planning.environments.textgame.snapshot_game import SnapshotGame, StateTable
 from llm_planning.environments.textgame.textworld_kinds import KINDS, LEVELS, level_of
@@ -57,7 +55,8 @@ class GameSettings(Settings):
     """Settings that say which game is played.
 
     Attributes:
-        game: a story file, played instead of the task's game.
+        game: a story file, or a game that TextWorld made (`.z8` or `.ulx` with its `.json` beside
+            it), played instead of the task's game.
         games: folder of the story files of Table 1's games, each named after its task.
         game_seed: of a generated game.
         level: of a generated game; each kind of game has a default.
@@ -163,6 +162,8 @@ class OpenGames:
         """Opens a game for one player; see `open_game`."""
         _check(task, settings)
         key = game_key(task, settings)
+        if key.story is not None and not settings.game:
+            await asyncio.to_thread(jericho_games.check_release, key.story)
         shared = _SharedGame(key, settings.state)
         if settings.state == "exact":
             shared = self.shared.setdefault(key, shared)
@@ -253,7 +254,7 @@ def game_key(task: str, settings: GameSettings) -> GameKey:
 
 def _interpreter(key: GameKey, state: StateOption) -> Interpreter:
     if key.story is not None:
-        return JerichoInterpreter(jericho_games.read_story(key.story), state=state)
+        return open_given(key.story, state=state)
     if key.task == TRAP_DOOR:
         return TrapDoor()
     from llm_planning.environments.textgame.textworld_interpreter import open_textworld
@@ -291,6 +292,11 @@ def _check(task: str, settings: GameSettings) -> None:
             raise SettingsError(
                 "setting state=world is not possible: it is for story files, and "
                 f"{task} is not one; leave it out"
+            )
+        if settings.game and textworld_description(jericho_games.story_file(settings.game)):
+            raise SettingsError(
+                f"setting state=world is not possible: TextWorld made {settings.game}, and tells "
+                "its states apart by their facts; leave it out"
             )
         if settings.remember == "disk":
             raise SettingsError(

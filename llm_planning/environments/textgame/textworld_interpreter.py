@@ -29,11 +29,12 @@ import numpy as np
 
 from llm_kernels.files import read_regular
 from llm_planning.environments.textgame.game import Ending, TextGameError, Transition
-from llm_planning.environments.textgame.jericho_machine import checked, find_jericho, verbs_of
+from llm_planning.environments.textgame.jericho_commands import checked, verbs_of
+from llm_planning.environments.textgame.jericho_machine import find_jericho, hush
 from llm_planning.environments.textgame.textworld_kinds import level_of
 from llm_planning.environments.textgame.textworld_making import (
+    LONGEST_DESCRIPTION,
     READING,
-    hush,
     make_once,
     opening_made,
 )
@@ -119,7 +120,7 @@ class TextWorldInterpreter:
         from textworld.generator.inform7 import Inform7Game
 
         description = file.with_suffix(".json")
-        contents = read_regular(file) + read_regular(description)
+        contents = read_regular(file) + read_regular(description, most=LONGEST_DESCRIPTION)
         game: Any = Game.load(str(description))
         self.name = name
         versions = [f"{name} {importlib.metadata.version(name)}" for name in _PACKAGES]

@@ -97,7 +97,7 @@ async def episode_outcome(
         {**move.to_json(), **decision.to_json()}
         for move, decision in zip(execution.moves, decisions, strict=True)
     ]
-    verdict = "reached" if execution.success else "not reached"
+    verdict = {True: "reached", False: "not reached", None: "not judged"}[execution.success]
     conclusion = (
         f"{problem.task}: the goal is {verdict} after {len(moves)} moves, "
         f"reward {execution.reward:g}"

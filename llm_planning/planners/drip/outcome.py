@@ -161,7 +161,7 @@ async def _done(problem: Problem[Any], acting: Acting[Any, Any], plan: Sequence[
     if acting.actuator is None:
         execution = await carried_out(problem.world, plan, seed=acting.roles.seed)
         return _Done(
-            success=execution.success,
+            success=bool(execution.success),
             moves=execution.moves,
             milestones=execution.milestones,
             metrics=execution.metrics(),

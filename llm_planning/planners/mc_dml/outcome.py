@@ -53,7 +53,7 @@ async def game_outcome(
     """The outcome of a game.
 
     Only a game that ended in victory is a success. A game that was cut short is none, whatever its
-    score. Nor is a game that never says whether it is won.
+    score. A game that ended, and of which nothing tells whether it is won, is not judged.
 
     Args:
         problem: what was planned.

@@ -198,7 +198,7 @@ class Executing(Generic[S, A]):
         """The record of the execution so far."""
         domain = self._problem.world
         return Executed(
-            won=self.episode.success,
+            won=bool(self.episode.success),
             exhausted=self.goes_on,
             attempts=tuple(self.attempts),
             moves=tuple(self.episode.moves),
