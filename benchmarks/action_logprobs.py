@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from llm_serving.vllm_engine import VllmEngine
 
 STATES, TOLERANCE, REPEATS = 8, 2e-2, 3
-LONG_WALKS = 68
+LONG_WALKS = 60
 """Walks that make a prompt of 1,000 tokens."""
 ROOMS = ("cellar", "kitchen", "attic", "forest", "temple", "gallery", "canyon", "shore")
 ACTIONS = (
