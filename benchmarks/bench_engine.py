@@ -7,8 +7,6 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from harness import AnswersDifferError
-
 from llm_planning.environments.minecraft.domain import Minecraft
 from llm_planning.environments.minecraft.option_language import Option
 from llm_planning.environments.minecraft.tasks import TASKS
@@ -18,7 +16,7 @@ from llm_planning.planners.tree_of_options.settings import FeasibleSearchSetting
 from llm_planning.planners.tree_of_options.states import OptionQuestion, OptionState
 from llm_planning.roles import Engines
 from llm_serving.config import EngineConfig
-from llm_serving.vllm_adapter import VllmJob
+from llm_serving.scoring import plain_scores as scored_plainly
 from llm_serving.vllm_engine import VllmEngine
 
 if TYPE_CHECKING:
@@ -130,20 +128,9 @@ async def plain_scores(
         log-probabilities of the choices with their terminators, shape [choices], and the number of
         tokens computed.
     """
-    from vllm import SamplingParams
-
-    params = SamplingParams(temperature=0, max_tokens=1, prompt_logprobs=0, flat_logprobs=True)
-
-    async def one(choice: str) -> tuple[float, int]:
-        tokens = engine.choice_tokens(choice)
-        ids = prompt.token_ids + tokens
-        result = await engine.submit(VllmJob(ids, (), params))
-        if len(result.tail_logprobs) < len(tokens):
-            raise AnswersDifferError("vLLM gave no log-probabilities of the prompt")
-        return sum(result.tail_logprobs[-len(tokens) :]), len(ids)
-
-    rows = await together([one(choice) for choice in choices])
-    return [score for score, _ in rows], sum(count for _, count in rows)
+    sequences = [engine.own_tokens(choice) for choice in choices]
+    scored = await scored_plainly(engine.submit, prompt, sequences, ends=engine.ends)
+    return scored.logprobs, sum(result.prompt_tokens for result in scored.results)
 
 
 def forget(engine: VllmEngine) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
-import math
 import re
 import sys
 import time
@@ -17,11 +16,15 @@ from typing import TYPE_CHECKING, Any
 from llm_serving.config import EngineConfig
 from llm_serving.errors import EngineConfigError, ServingError
 from llm_serving.request import Message, Request, Sampling
+from llm_serving.scoring import plain_scores, tail_scores, trie_scores
+from llm_serving.vllm_adapter import VllmJob, sampling_params
 from llm_serving.vllm_arguments import on_gpu
 from llm_serving.vllm_engine import AGREEMENT, VllmEngine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
+
+    from llm_serving.request import Prompt
 
 SHORT = (Message("user", "hi"),)
 LONG = tuple(
@@ -120,41 +123,27 @@ def opens_eagerly(model: str) -> Found:
     return opens(model, eager=True)
 
 
-async def _plain(engine: VllmEngine, prompt: Any, choices: Sequence[str]) -> list[float]:  # noqa: ANN401
-    """Log-probabilities of choices by uncached `prompt_logprobs`, one request each."""
-    from vllm import SamplingParams
-
-    from llm_serving.vllm_adapter import VllmJob
-
-    params = SamplingParams(temperature=0, max_tokens=1, prompt_logprobs=0, flat_logprobs=True)
-    begun = engine.encode(prompt).token_ids
-
-    async def one(choice: str) -> float:
-        tokens = engine.own_tokens(choice)
-        jobs = (VllmJob((*begun, *tokens, end), (), params) for end in engine.ends)
-        results = await asyncio.gather(*(engine.submit(job) for job in jobs))
-        totals = [sum(result.tail_logprobs[-len(tokens) - 1 :]) for result in results]
-        return math.log(sum(map(math.exp, totals))) if len(totals) > 1 else totals[0]
-
-    return list(await asyncio.gather(*(one(choice) for choice in choices)))
+async def _plain(engine: VllmEngine, prompt: Prompt) -> list[float]:
+    """Log-probabilities of the actions by uncached `prompt_logprobs`."""
+    sequences = [engine.own_tokens(action) for action in ACTIONS]
+    scored = await plain_scores(engine.submit, engine.encode(prompt), sequences, ends=engine.ends)
+    return scored.logprobs
 
 
 async def _scores(engine: VllmEngine) -> Found:
     """A short prompt first, then long ones, alone and beside other requests."""
-    from llm_serving.scoring import tail_scores, trie_scores
-
     gaps: dict[str, float] = {}
 
-    async def look(name: str, prompt: Any) -> None:  # noqa: ANN401
+    async def look(name: str, prompt: Prompt) -> None:
         scored = (await engine.score(prompt, ACTIONS)).logprobs
-        plain = await _plain(engine, prompt, ACTIONS)
+        plain = await _plain(engine, prompt)
         gaps[name] = max(abs(a - b) for a, b in zip(scored, plain, strict=True))
 
     await look("short prompt first", SHORT)
     for i, prompt in enumerate(LONG):
         await look(f"long prompt {i}", prompt)
     sequences = [engine.own_tokens(action) for action in ACTIONS]
-    plain = await _plain(engine, LONG[0], ACTIONS)
+    plain = await _plain(engine, LONG[0])
     for way in {engine.fast_scores, tail_scores, trie_scores}:
         scored = await way(engine.submit, engine.encode(LONG[0]), sequences, ends=engine.ends)
         name = getattr(way, "__name__", "way")
@@ -172,7 +161,7 @@ async def _scores(engine: VllmEngine) -> Found:
     beside = await asyncio.gather(*(engine.score(prompt, ACTIONS) for prompt in LONG))
     await asyncio.gather(*writing)
     for i, scores in enumerate(beside):
-        plain = await _plain(engine, LONG[i], ACTIONS)
+        plain = await _plain(engine, LONG[i])
         gaps[f"beside {len(writing)} requests {i}"] = max(
             abs(a - b) for a, b in zip(scores.logprobs, plain, strict=True)
         )
@@ -270,8 +259,6 @@ def two_engines(model: str) -> Found:
 
 def constrained(model: str, *, backend: str = "outlines") -> Found:
     """Drawn answers match their pattern; tokens a second."""
-    from llm_serving.vllm_adapter import VllmJob, sampling_params
-
     with closing(_open(model, structured_backend=backend)) as engine:
         tokens = engine.encode(LONG[0]).token_ids
 

@@ -23,10 +23,17 @@ from __future__ import annotations
 import asyncio
 import math
 from dataclasses import dataclass, field
+from math import nan
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from llm_serving.request import EncodedPrompt
-from llm_serving.vllm_adapter import VllmJob, branch_params, next_token_params, tail_params
+from llm_serving.vllm_adapter import (
+    VllmJob,
+    branch_params,
+    next_token_params,
+    tail_params,
+    uncached_params,
+)
 from llm_serving.vllm_arguments import MAX_LABELS
 
 if TYPE_CHECKING:
@@ -84,6 +91,26 @@ class Scored:
     results: list[VllmResult]
     gap: float = 0.0
     rows: int = 0
+
+
+async def plain_scores(
+    submit: Submit, prompt: EncodedPrompt, sequences: Sequence[Tokens], *, ends: Sequence[int]
+) -> Scored:
+    """Computes the whole prompt again for each choice and end: what the ways are checked by.
+
+    Arguments are those of `Way`.
+    """
+    params = uncached_params()
+    endings = [(*sequence, end) for sequence in sequences for end in ends]
+    results = await asyncio.gather(
+        *(submit(VllmJob(prompt.token_ids + one, prompt.images, params)) for one in endings)
+    )
+    totals = [
+        sum(result.tail_logprobs[-len(one) :]) if len(result.tail_logprobs) >= len(one) else nan
+        for one, result in zip(endings, results, strict=True)
+    ]
+    of_choices = (totals[i : i + len(ends)] for i in range(0, len(totals), len(ends)))
+    return Scored([_log_sum(some) for some in of_choices], list(results))
 
 
 async def trie_scores(

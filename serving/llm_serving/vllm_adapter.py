@@ -267,6 +267,16 @@ def next_token_params(token_ids: Sequence[int]) -> Any:  # noqa: ANN401
     )
 
 
+def uncached_params() -> Any:  # noqa: ANN401
+    """Parameters that ask for the log-probabilities of all of the prompt's tokens.
+
+    They switch reading the prefix cache off.
+    """
+    return _params(
+        temperature=0.0, max_tokens=1, detokenize=False, prompt_logprobs=0, flat_logprobs=True
+    )
+
+
 def tail_params(token_ids: Sequence[int]) -> Any:  # noqa: ANN401
     """As `next_token_params`, with the log-probabilities of the prompt's own uncached tokens.
 

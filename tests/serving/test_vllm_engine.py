@@ -20,7 +20,7 @@ from llm_serving.errors import (
     UnknownModelError,
 )
 from llm_serving.request import Image, Message, Request, Sampling
-from llm_serving.scoring import Scored
+from llm_serving.scoring import Scored, plain_scores
 from llm_serving.vllm_arguments import on_gpu
 from llm_serving.vllm_engine import VllmEngine
 
@@ -114,19 +114,10 @@ ACTIONS = ["open trap", "open trap door", "take lamp", "eat the sandwich", "go n
 
 async def plain_prompt_logprobs(engine, prompt, choices):
     """The reference: vLLM's own prompt_logprobs, which reads nothing from the prefix cache."""
-    from vllm import SamplingParams
-
-    from llm_serving.vllm_adapter import VllmJob
-
-    params = SamplingParams(temperature=0, max_tokens=1, prompt_logprobs=0, flat_logprobs=True)
-    encoded = engine.encode(prompt)
-    scores = []
-    for choice in choices:
-        tokens = engine.choice_tokens(choice)
-        result = await engine.submit(VllmJob(encoded.token_ids + tokens, encoded.images, params))
-        assert result.cached_tokens == 0
-        scores.append(sum(result.tail_logprobs[-len(tokens) :]))
-    return scores
+    sequences = [engine.own_tokens(choice) for choice in choices]
+    scored = await plain_scores(engine.submit, engine.encode(prompt), sequences, ends=engine.ends)
+    assert {result.cached_tokens for result in scored.results} == {0}
+    return scored.logprobs
 
 
 @pytest.mark.parametrize("words", [0, 37, 150])
