@@ -64,6 +64,9 @@ PARAMETERS: dict[tuple[str, str], str] = {
     ("roles measure", "hold_out"): "name",
     ("roles measure", "out"): "output file",
     ("roles measure", "ledger"): "output folder",
+    ("gpu-check", "out"): "output folder",
+    ("gpu-check", "only"): "name",
+    ("gpu-check", "model"): "model",
     ("*", "ray_address"): "address",
     ("*", "device"): "device",
     ("*", "seed"): "seed",
@@ -148,6 +151,11 @@ CALLS: tuple[str, ...] = (
     "roles measure minecraft --model none --role prior --questions 2 --ledger out --json",
 )
 """Good calls, with names of `ground`'s good files; quick, and without a language model."""
+
+
+LASTING = frozenset({"gpu-check"})
+"""Commands that run for minutes where a call loses an option: `test_gpu_check.py` has their bad
+values."""
 
 
 class UnknownKindError(LookupError):

@@ -85,6 +85,24 @@ def test_an_unknown_check_is_named(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        (("--limit", "0"), "--limit"),
+        (("--model", ""), "it is empty"),
+        (("--only", ""), "--only : no such check"),
+        (("--out", "{file}"), "is not a folder that can be written"),
+    ],
+)
+def test_impossible_options_are_told_before_anything_runs(tmp_path, options, fault):
+    (tmp_path / "file").write_text("mine")
+    given = [option.format(file=tmp_path / "file") for option in options]
+    result = invoke("gpu-check", *given)
+    assert result.exit_code == 2
+    assert fault in result.stderr
+    assert (tmp_path / "file").read_text() == "mine"
+
+
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
     sys.path.insert(0, str(RUNNERS))
