@@ -139,7 +139,7 @@ def test_a_short_training_writes_an_adapter_that_is_a_model(tmp_path, monkeypatc
     monkeypatch.setenv("LLM_PLANNING_CACHE", str(tmp_path / "cache"))
     out = tmp_path / "taught"
     options = ("--states", "1", "--rank", "4", "--json")
-    ended = invoke("distill", "minecraft", "--out", str(out), "--minutes", "0.1", *options)
+    ended = invoke("distill", "minecraft", "--out", str(out), "--minutes", "0.25", *options)
     assert ended.exit_code == 0, ended.stderr
     made = json.loads(ended.stdout)
     card = read_card(out / "adapter")
