@@ -247,7 +247,7 @@ class Observer:
             "too many": await refusal(self.one_token(too_many)),
             "too many, scored": await refusal(self.scores(too_many)),
             "long": await refusal(self.engine.generate(request)),
-            "long, scored": await refusal(self.engine.score(long, ["." * (room - 2)])),
+            "long, scored": await refusal(self.engine.score(long, ["." * (room - 1)])),
             "long, as sent": len(long.token_ids),
             "context": self.engine.context,
         }
