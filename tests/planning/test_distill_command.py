@@ -166,7 +166,7 @@ def test_a_short_training_writes_an_adapter_that_is_a_model(tmp_path, monkeypatc
     assert wide.exit_code == 2
     assert "has rank 4" in wide.stderr
     over = invoke(
-        "distill", "minecraft", "--out", str(out), "--minutes", "0.1", "--resume", *options
+        "distill", "minecraft", "--out", str(out), "--minutes", "0.25", "--resume", *options
     )
     assert over.exit_code == 0, over.stderr
     assert json.loads(over.stdout)["card"]["recipe"]["questions"] == card.recipe["questions"]
