@@ -13,21 +13,21 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input -q
 INSTALL := $(PIP) install --no-compile
-# CUDA 13, for which vLLM is built, needs a driver of 580 or newer.
-LEAST_DRIVER := 580
-DRIVER := $(shell nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null \
-	| head -n 1 | cut -d . -f 1)
-EXTRA := $(shell test "$(DRIVER)" -ge $(LEAST_DRIVER) 2>/dev/null && echo cuda || echo cpu)
-ifneq ($(DRIVER),)
-ifeq ($(EXTRA),cpu)
-$(info This GPU's driver $(DRIVER) is older than $(LEAST_DRIVER): update it. Until then the CPU is used.)
-endif
-endif
+# "cuda" where a GPU has the driver and the card for it, otherwise "cpu"; EXTRA=cuda overrules that.
+GPU := $(PYTHON) -I llm_planning/commands/doctor_gpu.py
+EXTRA := $(or $(shell $(GPU) 2>/dev/null),cpu)
 STAMP := $(VENV)/.installed-$(EXTRA)
 
-# The wheels of faiss-gpu-cu12 have no code for Hopper, and end at Python 3.13.
-CAPABILITY := $(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1)
-FAISS := $(if $(filter 9.%,$(CAPABILITY)),faiss-cuda,faiss-gpu-cu12)
+# torch's builds have one version, so pip would keep the one of another set-up.
+OTHER := $(if $(filter cuda,$(EXTRA)),cpu,cuda)
+define begin
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
+	"Python 3.11 or newer is needed: make PYTHON=python3.12")'
+	@$(GPU) >/dev/null
+	@test ! -e $(VENV)/.installed-$(OTHER) || { echo '$(VENV) is set up for $(OTHER), and this \
+	machine suits $(EXTRA): run `make clean` first, or add EXTRA=$(OTHER)' >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+endef
 
 TORCH := 2.13.0
 TORCHVISION := 0.28.0
@@ -45,18 +45,17 @@ setup: $(STAMP)
 # peer llm-reasoners is wanted for its search alone, and virtualhome-eval for its scenes and their
 # executor, not for what else they would bring.
 $(VENV)/.installed-cpu: pyproject.toml Makefile
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(begin)
 	$(INSTALL) 'torch==$(TORCH)+cpu' || $(INSTALL) --index-url $(TORCH_CPU_INDEX) 'torch==$(TORCH)'
-	$(INSTALL) -e '.[cpu,faiss,dev]'
+	$(INSTALL) -e '.[cpu,faiss,dev]' || $(INSTALL) -e '.[cpu,dev]'
 	$(PIP) uninstall -y torchvision torchaudio torchcodec
 	$(INSTALL) --no-deps --upgrade --target $(VENV)/vision 'torchvision==$(TORCHVISION)'
 	$(INSTALL) --no-deps 'llm-reasoners==1.0.2' 'virtualhome-eval==0.1.1'
 	touch $@
 
 $(VENV)/.installed-cuda: pyproject.toml Makefile
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(INSTALL) -e '.[cuda,dev]'
-	$(INSTALL) '$(FAISS)' || $(INSTALL) -e '.[faiss]' || echo 'faiss cannot be installed: searches do without it'
+	$(begin)
+	$(INSTALL) -e '.[cuda,faiss-gpu,dev]' || $(INSTALL) -e '.[cuda,faiss,dev]' || $(INSTALL) -e '.[cuda,dev]'
 	$(INSTALL) --no-deps 'llm-reasoners==1.0.2' 'virtualhome-eval==0.1.1'
 	touch $@
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from llm_kernels.errors import VectorError
 from llm_kernels.numpy_search import screen
 from llm_kernels.rescore import rank_screened
 from llm_kernels.sources import ArraySource, Scaling
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
 _SPARE = 8
 # Numbers of a block that has to be copied: 64 megabytes of float32.
 _COPIED = 1 << 24
+# GPU_MAX_SELECTION_K: faiss ends the process where it is asked for more.
+_GREATEST_ON_GPU = 2048
+# Threads may not share faiss' streams and scratch memory.
+_ONE_AT_A_TIME = threading.Lock()
 
 
 def search(queries: Floats, corpus: Rows, inverse_norms: Floats, k: int) -> tuple[Floats, Indices]:
@@ -71,12 +77,19 @@ def search_on_gpu(
         queries: float32 [Q, D], unit rows, Q >= 1.
         corpus: [N, D] float32, float16 or bfloat16.
         inverse_norms: float32 [N]; 0 leaves the row out.
-        k: 1 to the number of rows that take part.
+        k: 1 to the number of rows that take part, and at most 2,016.
+
+    Raises:
+        VectorError: k is greater.
     """
     import torch
 
-    from llm_kernels.torch_search import TensorSource, search_on_device
+    from llm_kernels.torch_search import SPARE, TensorSource, search_on_device
 
+    if k > _GREATEST_ON_GPU - SPARE:
+        raise VectorError(
+            f"k is {k}; faiss on a GPU has 1 to {_GREATEST_ON_GPU - SPARE}: use backend 'torch'"
+        )
     with torch.inference_mode():
         scores, indices = search_on_device(
             queries, TensorSource(corpus, inverse_norms), k, best_of=_best_of
@@ -88,14 +101,18 @@ def search_on_gpu(
 
 
 def why_not_on_gpu() -> str | None:
-    """Why faiss cannot search on a GPU here; None if it can."""
-    import faiss
-
-    if not hasattr(faiss, "StandardGpuResources") or faiss.get_num_gpus() == 0:
+    """Why faiss cannot search on a GPU here, with the remedy; None if it can."""
+    try:
+        import faiss
+    except (ImportError, RuntimeError) as error:
+        return f"faiss cannot be imported: {error}"
+    if not hasattr(faiss, "StandardGpuResources"):
         return (
-            f"faiss {faiss.__version__} is built for the CPU: install faiss-gpu-cu12, or "
-            "faiss-cuda on a card of compute capability 9.0"
+            f"faiss {faiss.__version__} is built for the CPU: "
+            "pip uninstall faiss-cpu, then pip install faiss-gpu"
         )
+    if faiss.get_num_gpus() == 0:
+        return f"faiss {faiss.__version__} finds no GPU: `nvidia-smi` says whether one is here"
     return None
 
 
@@ -104,6 +121,8 @@ def _best_of(
 ) -> tuple[Tensor, Tensor]:
     """See `torch_search.BestOf`."""
     live = inverse_norms.nonzero()[:, 0]
+    if len(live) == 0:  # faiss refuses an empty matrix.
+        return queries.new_empty((len(queries), 0)), live.new_empty((len(queries), 0))
     scaled = rows[live].float() * inverse_norms[live, None]
     scores, nearest = _knn_gpu(queries, scaled, min(width, len(live)))
     return scores, live[nearest]
@@ -112,16 +131,19 @@ def _best_of(
 def _knn_gpu(queries: Tensor, rows: Tensor, width: int) -> tuple[Tensor, Tensor]:
     import faiss
     import faiss.contrib.torch_utils  # makes `knn_gpu` take tensors
+    import torch
 
-    device = queries.device.index or 0
-    scores, nearest = faiss.knn_gpu(
-        _resources(device), queries, rows, width, metric=faiss.METRIC_INNER_PRODUCT, device=device
-    )
+    # faiss waits for the stream of the current device, whichever device the tensors are on.
+    with _ONE_AT_A_TIME, torch.cuda.device_of(queries):
+        scores, nearest = faiss.knn_gpu(
+            _resources(), queries, rows, width, metric=faiss.METRIC_INNER_PRODUCT
+        )
     return scores, nearest
 
 
 @cache
-def _resources(device: int) -> Any:  # noqa: ANN401, ARG001 - faiss' class; one for each device
+def _resources() -> Any:  # noqa: ANN401 - faiss' class
+    """Streams and scratch memory of every device, made when a device is first used."""
     import faiss
 
     return faiss.StandardGpuResources()

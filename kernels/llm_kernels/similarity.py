@@ -348,7 +348,7 @@ def _unavailable(backend: str, device: str) -> str | None:
 
 def _no_faiss(device: str) -> str | None:
     if find_spec("faiss") is None:
-        return "faiss is not installed: pip install faiss-cpu"
+        return f"faiss is not installed: pip install faiss-{'cpu' if device == 'cpu' else 'gpu'}"
     if device == "cpu":
         return None
     from llm_kernels.faiss_search import why_not_on_gpu

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from llm_kernels.vectors import Floats, Indices
 
-# Results beyond k that a device is asked for, so that the answer is nearly always among them.
-_SPARE = 32
+SPARE = 32
+"""Results beyond k that a device is asked for, so that the answer is nearly always among them."""
 # Numbers of a 16-bit piece that is converted at a time on the host: 16 megabytes of float32. Every
 # piece is one more hand-over between threads, which a busy machine makes slow.
 _CONVERTED = 1 << 22
@@ -133,7 +133,7 @@ def search_on_device(
     """
     rows, dimension = source.shape
     error = _input_error(queries.device.type)
-    found, rows_found = _topk(queries, source, min(rows, k + _SPARE), best_of or _best_of)
+    found, rows_found = _topk(queries, source, min(rows, k + SPARE), best_of or _best_of)
     asked, candidates, worst = (side.cpu().numpy() for side in (queries, rows_found, found[:, -1]))
     margin = 2.0 * product_error(dimension, input_error=error)
     scores, indices, doubtful = rank_screened(asked, source, candidates, worst, k, margin=margin)

@@ -19,7 +19,7 @@ import typer
 from rich.table import Table
 
 from llm_kernels.memory import total_memory
-from llm_planning.commands.doctor_gpu import Gpu, faults_of, find_gpu
+from llm_planning.commands.doctor_gpu import Fault, Gpu, find_gpu, lacking, unfit
 from llm_planning.execution.sandbox import why_unsealed
 from llm_planning.model_configs import configured_models
 from llm_serving.errors import UnsupportedEngineError
@@ -130,14 +130,26 @@ def _check_memory() -> Check:
 
 
 def _check_gpu(gpu: Gpu | None) -> list[Check]:
-    if gpu is None:
+    build = f"vllm {for_cuda}" if (for_cuda := _version("vllm")) is not None else None
+    if gpu is None and build is None:
         return [Check("gpu", "ok", "none: models run on the CPU")]
-    detail = f"{gpu.name}, {gpu.memory / GIB:.1f} GiB" + (gpu.driver and f", driver {gpu.driver}")
-    faults = [Check("gpu", "warning", f"{detail}; {what}", how) for what, how in faults_of(gpu)]
-    if not gpu.usable and not faults:
-        reason = f"{detail}, which torch {_version('torch') or '(not installed)'} cannot use"
-        return [Check("gpu", "warning", reason, _setup("cuda"))]
-    return faults or [Check("gpu", "ok", detail)]
+    if gpu is None:
+        return [Check("gpu", "missing", f"none, for which {build} is built", _setup("cpu"))]
+    faults = [] if gpu.usable else list(unfit(gpu))
+    if not faults:
+        faults = list(lacking(gpu))
+        if not gpu.usable:
+            reason = f"torch {_version('torch') or '(not installed)'} cannot use it"
+            faults.insert(0, Fault(reason, _setup("cuda"), stops=True))
+    return [
+        Check(
+            "gpu",
+            "missing" if fault.stops and build is not None else "warning",
+            f"{gpu}; {fault.what}",
+            fault.remedy,
+        )
+        for fault in faults
+    ] or [Check("gpu", "ok", str(gpu))]
 
 
 def _check_vllm() -> Check:
@@ -243,7 +255,9 @@ def _check_fit(gpu: Gpu | None) -> Check:
     bundled = {
         model.name: model.folder_bytes for model in CATALOGUE.values() if model.kind == "generator"
     }
-    room = gpu.memory * _GPU_SHARE if gpu is not None and gpu.usable else total_memory()
+    room: float = total_memory()
+    if gpu is not None and gpu.usable and gpu.memory is not None:
+        room = gpu.memory * _GPU_SHARE
     known = bundled | _HUB_WEIGHTS
     weights = {name: known[name] for name in configured_models() if name in known}
     fits = [name for name in weights if weights[name] + _WORKING_BYTES <= room]

@@ -3,10 +3,10 @@
 import subprocess
 import sys
 from contextlib import contextmanager
+from importlib.util import find_spec
 from types import SimpleNamespace
 from unittest import mock
 
-import faiss
 import numpy as np
 import pytest
 import torch
@@ -27,8 +27,10 @@ from llm_kernels import (
     triton_search,
     unit_queries,
 )
-from llm_kernels.errors import BackendError
+from llm_kernels.errors import BackendError, VectorError
 from llm_kernels.similarity import check_backend
+
+NEEDS_FAISS = pytest.mark.skipif(find_spec("faiss") is None, reason="faiss is not installed")
 
 
 def by_torch(queries, corpus, norms, k):
@@ -50,22 +52,59 @@ def by_faiss_in_blocks(queries, corpus, norms, k):
         return faiss_search.search(queries, corpus, norms, k)
 
 
+class GpuFaiss:
+    """What `faiss_search` takes of a faiss for GPUs, computed on the CPU under the GPU's rules."""
+
+    METRIC_INNER_PRODUCT = "inner product"
+    StandardGpuResources = object
+    __version__ = "1.15.1"
+
+    def __init__(self, gpus=1):
+        self.gpus = gpus
+        self.current = ["cuda:0"]
+        self.searched_on = []
+
+    def get_num_gpus(self):
+        return self.gpus
+
+    def knn_gpu(self, resources, queries, rows, k, *, metric):
+        assert faiss_search._ONE_AT_A_TIME.locked()
+        assert len(rows) > 0
+        assert 0 < k <= min(2048, len(rows))
+        assert queries.dtype == rows.dtype == torch.float32
+        assert (type(resources), metric) == (object, "inner product")
+        self.searched_on.append(self.current[-1])
+        return (queries @ rows.T).topk(k)
+
+    @contextmanager
+    def device_of(self, tensor):
+        self.current.append(str(tensor.device))
+        yield
+        self.current.pop()
+
+    @contextmanager
+    def installed(self):
+        """In the place of faiss, and of the current device of torch."""
+        modules = {
+            "faiss": self,
+            "faiss.contrib": SimpleNamespace(torch_utils=None),
+            "faiss.contrib.torch_utils": SimpleNamespace(),
+        }
+        with (
+            mock.patch.dict(sys.modules, modules),
+            mock.patch.object(torch.cuda, "device_of", self.device_of),
+        ):
+            faiss_search._resources.cache_clear()
+            yield self
+        faiss_search._resources.cache_clear()
+
+
 def by_faiss_as_on_a_gpu(queries, corpus, norms, k):
-    """What runs on a GPU, with the CPU's faiss in the place of `knn_gpu`."""
-
-    def knn(asked, rows, width):
-        scores, nearest = faiss.knn(
-            asked.numpy(), rows.numpy(), width, metric=faiss.METRIC_INNER_PRODUCT
-        )
-        return torch.from_numpy(scores), torch.from_numpy(nearest)
-
-    with (
-        mock.patch.object(torch_search, "_BLOCK", 1 << 10),
-        mock.patch.object(faiss_search, "_knn_gpu", knn),
-    ):
+    with GpuFaiss().installed() as stand_in, mock.patch.object(torch_search, "_BLOCK", 1 << 10):
         found = faiss_search.search_on_gpu(
             torch.from_numpy(queries), torch.from_numpy(corpus), torch.from_numpy(norms), k
         )
+    assert set(stand_in.searched_on) == {"cpu"}
     return tuple(side.numpy() for side in found)
 
 
@@ -85,10 +124,10 @@ BACKENDS = {
     "numpy in blocks": by_numpy_in_blocks,
     "torch": by_torch,
     "torch as on a device": by_torch_as_on_a_device,
-    "faiss": faiss_search.search,
-    "faiss in blocks": by_faiss_in_blocks,
     "faiss as on a GPU": by_faiss_as_on_a_gpu,
 }
+if find_spec("faiss") is not None:
+    BACKENDS |= {"faiss": faiss_search.search, "faiss in blocks": by_faiss_in_blocks}
 
 
 def normal(rng, rows, dimension):
@@ -174,7 +213,7 @@ def test_corpora_of_thousands(queries, rows, dimension, k, draw, seed):
     drawn = draw(rng, queries, dimension)
     asked = unit_queries(drawn)
     expected = topk_oracle(drawn, corpus, k, inverse_norms=norms)
-    for name in ("numpy", "torch", "torch as on a device", "faiss", "faiss as on a GPU"):
+    for name in BACKENDS.keys() - {"numpy in blocks", "faiss in blocks"}:
         assert_same(expected, BACKENDS[name](asked, corpus, norms, k), name)
 
 
@@ -272,20 +311,55 @@ def test_memory_does_not_grow_with_the_corpus():
 
 
 def test_the_backends_of_a_device():
-    assert available_backends()[-3:] == ("faiss", "torch", "numpy")
+    assert available_backends()[-2:] == ("torch", "numpy")
     assert "numpy" not in available_backends(device="cuda:0")
     assert "torch" in available_backends(device="cuda:0")
-    assert "faiss" not in available_backends(device="cuda:0")
+
+
+@NEEDS_FAISS
+def test_faiss_is_one_of_them():
+    assert "faiss" in available_backends()
 
 
 def test_faiss_searches_on_a_gpu_if_it_is_built_for_one(monkeypatch):
-    with pytest.raises(BackendError, match="is built for the CPU: install faiss-gpu-cu12"):
+    monkeypatch.setattr(similarity, "find_spec", lambda name: name == "faiss")
+    with GpuFaiss().installed():
         check_backend("faiss", "cuda:1")
-    monkeypatch.setattr(faiss, "StandardGpuResources", object, raising=False)
-    monkeypatch.setattr(faiss, "get_num_gpus", lambda: 1, raising=False)
-    check_backend("faiss", "cuda:1")
-    assert similarity.search_of("faiss", "cuda:1") == (faiss_search.search_on_gpu, False)
+        assert "faiss" in available_backends(device="cuda:1")
+        assert similarity.search_of("faiss", "cuda:1") == (faiss_search.search_on_gpu, False)
+    with GpuFaiss(gpus=0).installed(), pytest.raises(BackendError, match="finds no GPU: `nvid"):
+        check_backend("faiss", "cuda:1")
+    monkeypatch.delattr(GpuFaiss, "StandardGpuResources")
+    with (
+        GpuFaiss().installed(),
+        pytest.raises(BackendError, match="is built for the CPU: .* pip install faiss-gpu"),
+    ):
+        check_backend("faiss", "cuda:1")
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    with pytest.raises(BackendError, match="faiss cannot be imported: "):
+        check_backend("faiss", "cuda:1")
     assert similarity.search_of("faiss", "cpu") == (faiss_search.search, True)
+
+
+def test_faiss_searches_on_the_gpu_of_the_tensors():
+    """Its stream is that of the current device, which is the first one."""
+    tensor = SimpleNamespace(device="cuda:1")
+    with GpuFaiss().installed() as stand_in, mock.patch.object(stand_in, "knn_gpu") as knn:
+        knn.side_effect = lambda *_, **__: (stand_in.current[-1], "found")
+        assert faiss_search._knn_gpu(tensor, tensor, 1) == ("cuda:1", "found")
+        assert stand_in.current == ["cuda:0"]
+
+
+def test_faiss_on_a_gpu_has_a_greatest_k():
+    """Asked for more, it ends the process."""
+    corpus = torch.ones((2_100, 2))
+    norms = inverse_norms(corpus)
+    asked = torch.tensor([[1.0, 0.0]])
+    with GpuFaiss().installed():
+        _, rows = faiss_search.search_on_gpu(asked, corpus, norms, 2_016)
+        assert rows[0].tolist() == list(range(2_016))
+        with pytest.raises(VectorError, match="k is 2017; .* has 1 to 2016: use backend 'torch'"):
+            faiss_search.search_on_gpu(asked, corpus, norms, 2_017)
 
 
 def test_the_kernels_are_launched_on_the_device_of_the_corpus(monkeypatch):

@@ -1,3 +1,5 @@
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 import torch
@@ -15,7 +17,10 @@ from llm_kernels import (
 RNG = np.random.default_rng(0)
 QUERIES = RNG.standard_normal((3, 20), dtype=np.float32)
 CORPUS = RNG.standard_normal((50, 20), dtype=np.float32)
-CPU_BACKENDS = ("auto", "numpy", "torch", "faiss")
+WITH_FAISS = pytest.param(
+    "faiss", marks=pytest.mark.skipif(find_spec("faiss") is None, reason="faiss is not installed")
+)
+CPU_BACKENDS = ("auto", "numpy", "torch", WITH_FAISS)
 
 
 def assert_same(found, expected):
@@ -103,14 +108,14 @@ def test_read_only_and_strided_arrays(backend, recwarn):
     assert not recwarn
 
 
-def test_bfloat16_goes_to_torch():
+@pytest.mark.parametrize("backend", ["numpy", WITH_FAISS])
+def test_bfloat16_goes_to_torch(backend):
     corpus = torch.from_numpy(CORPUS).bfloat16()
     _, indices = topk_cosine(torch.from_numpy(QUERIES), corpus, 7)
     expected = topk_oracle(QUERIES, corpus.float().numpy(), 7)
     np.testing.assert_array_equal(indices.numpy(), expected[1])
-    for backend in ("numpy", "faiss"):
-        with pytest.raises(BackendError, match=r"no bfloat16.*'torch'.*\.float\(\)"):
-            topk_cosine(torch.from_numpy(QUERIES), corpus, 7, backend=backend)
+    with pytest.raises(BackendError, match=r"no bfloat16.*'torch'.*\.float\(\)"):
+        topk_cosine(torch.from_numpy(QUERIES), corpus, 7, backend=backend)
 
 
 @pytest.mark.parametrize(
@@ -160,6 +165,8 @@ def test_backends_that_do_not_exist_or_cannot_run(monkeypatch):
     monkeypatch.setattr(similarity, "find_spec", lambda name: None)
     with pytest.raises(BackendError, match=r"'faiss' cannot search here: .* pip install faiss-cpu"):
         topk_cosine(QUERIES, CORPUS, 5, backend="faiss")
+    with pytest.raises(BackendError, match=r"'faiss' cannot search here: .* pip install faiss-gpu"):
+        similarity.check_backend("faiss", "cuda")
     assert available_backends() == ("numpy",)
     with pytest.raises(BackendError, match=r"on the CPU and the vectors are on cuda.*\.cpu\(\)"):
         similarity.check_backend("numpy", "cuda:1")

