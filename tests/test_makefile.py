@@ -76,7 +76,7 @@ def test_the_choice_can_be_overruled(tmp_path):
 
 
 def test_an_environment_for_the_other_kind_is_not_mixed_with_this_one(tmp_path):
-    """As after a driver was updated: torch for the CPU would stay, since its version is the same."""
+    """As after a driver was updated: torch for the CPU would stay, its version is the same."""
     (tmp_path / ".installed-cpu").touch()
     environment = beside(tmp_path, telling(RTX_4090))
     ended = run(environment, "make", "setup", f"VENV={tmp_path}")

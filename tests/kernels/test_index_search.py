@@ -238,7 +238,7 @@ def test_backends_and_devices_that_are_not_here(options, message):
 def test_an_array_backend_has_no_device(monkeypatch):
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    with pytest.raises(BackendError, match="'numpy' cannot search here.*CPU"):
+    with pytest.raises(BackendError, match=r"'numpy' cannot search here.*CPU"):
         EmbeddingIndex(3, backend="numpy", device="cuda")
 
 

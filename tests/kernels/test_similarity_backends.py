@@ -332,11 +332,11 @@ def test_faiss_searches_on_a_gpu_if_it_is_built_for_one(monkeypatch):
     monkeypatch.delattr(GpuFaiss, "StandardGpuResources")
     with (
         GpuFaiss().installed(),
-        pytest.raises(BackendError, match="is built for the CPU: .* pip install faiss-gpu"),
+        pytest.raises(BackendError, match=r"is built for the CPU: .* pip install faiss-gpu"),
     ):
         check_backend("faiss", "cuda:1")
     monkeypatch.setitem(sys.modules, "faiss", None)
-    with pytest.raises(BackendError, match="faiss cannot be imported: "):
+    with pytest.raises(BackendError, match=r"faiss cannot be imported: "):
         check_backend("faiss", "cuda:1")
     assert similarity.search_of("faiss", "cpu") == (faiss_search.search, True)
 
@@ -358,7 +358,7 @@ def test_faiss_on_a_gpu_has_a_greatest_k():
     with GpuFaiss().installed():
         _, rows = faiss_search.search_on_gpu(asked, corpus, norms, 2_016)
         assert rows[0].tolist() == list(range(2_016))
-        with pytest.raises(VectorError, match="k is 2017; .* has 1 to 2016: use backend 'torch'"):
+        with pytest.raises(VectorError, match=r"k is 2017; .* has 1 to 2016: use backend 'torch'"):
             faiss_search.search_on_gpu(asked, corpus, norms, 2_017)
 
 
