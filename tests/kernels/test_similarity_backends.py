@@ -90,10 +90,10 @@ class GpuFaiss:
             "faiss.contrib": SimpleNamespace(torch_utils=None),
             "faiss.contrib.torch_utils": SimpleNamespace(),
         }
-        with (
-            mock.patch.dict(sys.modules, modules),
-            mock.patch.object(torch.cuda, "device_of", self.device_of),
-        ):
+        with pytest.MonkeyPatch.context() as patch:
+            for name, module in modules.items():
+                patch.setitem(sys.modules, name, module)
+            patch.setattr(torch.cuda, "device_of", self.device_of)
             faiss_search._resources.cache_clear()
             yield self
         faiss_search._resources.cache_clear()
