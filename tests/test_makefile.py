@@ -17,7 +17,8 @@ def beside(folder, smi):
     (folder / "nvidia-smi").write_text(f"#!/bin/sh\n{smi}\n")
     (folder / "nvidia-smi").chmod(0o755)
     path = f"{folder}{os.pathsep}{os.environ['PATH']}"
-    return os.environ | {"PATH": path, "MAKEFLAGS": "", "CC": "gcc"}
+    others = {"MAKEFLAGS": "", "CC": "gcc", "LLM_PLANNING_MEMORY_SHARE": "0.9"}
+    return os.environ | others | {"PATH": path}
 
 
 def telling(*cards):
@@ -61,8 +62,10 @@ def test_the_extra_is_chosen_by_driver_and_card(tmp_path, smi, extra, said):
     environment = beside(tmp_path, smi)
     chosen = run(environment, sys.executable, "-I", "llm_planning/commands/doctor_gpu.py")
     assert (chosen.returncode, chosen.stdout) == (0, f"{extra}\n")
-    assert len(chosen.stderr.splitlines()) == bool(said)
-    assert said in chosen.stderr
+    # Python's own header may be missing here, too.
+    lines = [line for line in chosen.stderr.splitlines() if "Python.h" not in line]
+    assert len(lines) == bool(said)
+    assert said in "".join(lines)
     told = run(environment, "make", "-n", "setup", f"VENV={tmp_path}/venv")
     assert told.returncode == 0
     assert ("-e '.[cpu,faiss,dev]' || " in told.stdout) is (extra == "cpu")
