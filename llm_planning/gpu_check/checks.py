@@ -5,26 +5,30 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import math
+import os
 import re
 import sys
 import time
 import weakref
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from llm_serving.config import EngineConfig
-from llm_serving.errors import EngineConfigError, ServingError
+from llm_planning.gpu_check.card import kernel, machine, vision_7b
+from llm_planning.gpu_check.found import Found, describe, many, open_engine, tell_vllm
+from llm_serving.errors import EngineConfigError
 from llm_serving.request import Message, Request, Sampling
 from llm_serving.scoring import plain_scores, tail_scores, trie_scores
 from llm_serving.vllm_adapter import VllmJob, sampling_params
 from llm_serving.vllm_arguments import on_gpu
-from llm_serving.vllm_engine import AGREEMENT, VllmEngine
+from llm_serving.vllm_engine import AGREEMENT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from llm_serving.request import Prompt
+    from llm_serving.vllm_engine import VllmEngine
 
 SHORT = (Message("user", "hi"),)
 LONG = tuple(
@@ -36,86 +40,26 @@ PATTERN = r'\{"act": "(go north|go south|open)", "why": "[a-z ]{1,20}"\}'
 MEBIBYTE = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What a check found.
-
-    Attributes:
-        right: None where it could not be looked at here.
-        figures: by name.
-        reason: why it is not right, or was not looked at.
-    """
-
-    right: bool | None
-    figures: dict[str, Any] = field(default_factory=dict)
-    reason: str = ""
-
-
 def main() -> None:
     """Runs one check, and prints what it found."""
     name, model = sys.argv[1:3]
     print(json.dumps(asdict(CHECKS[name](model))))
 
 
-def machine(model: str) -> Found:  # noqa: ARG001 - nothing is opened
-    """Driver, card, compiler, torch, packages: what `doctor` says."""
-    import torch
-
-    from llm_planning.commands.doctor import examine
-
-    found = {check.name: f"{check.status}: {check.detail}" for check in examine()}
-    cuda = torch.version.cuda
-    right = None if cuda is None else torch.cuda.is_available()
-    reason = {None: "torch is built for the CPU", False: "torch finds no GPU", True: ""}[right]
-    return Found(right, {"cuda": cuda, **found}, reason)
-
-
-def _config(model: str, **options: Any) -> EngineConfig:  # noqa: ANN401 - fields of a configuration
-    settings: dict[str, Any] = {"context": 512, "kv_cache_gib": 0.1, "max_batch": 80}
-    return EngineConfig(model=model, **settings | options)
-
-
-def _many() -> int:
-    """Requests at once: a CPU takes its time."""
-    return 64 if on_gpu() else 8
-
-
-class _NoEncoder:
-    """Nothing is embedded here."""
-
-    def close(self) -> None:
-        pass
-
-
-def _open(model: str, **options: Any) -> VllmEngine:  # noqa: ANN401
-    return VllmEngine(_config(model, **options), encoder=_NoEncoder())  # type: ignore[arg-type]
-
-
-def _describe(engine: VllmEngine) -> dict[str, Any]:
-    core = engine._dispatcher.core
-    inner = core.engine.engine_core.engine_core
-    return {
-        "runner": core.runner,
-        "step": inner.step_fn.__name__,
-        "dtype": core.dtype,
-        "block_size": core.block_size,
-        "blocks": inner.vllm_config.cache_config.num_gpu_blocks,
-    }
-
-
 def opens(model: str, *, eager: bool = False) -> Found:
     """The engine opens and answers; seconds of each."""
     begun = time.perf_counter()
-    with closing(_open(model, eager=eager)) as engine:
+    with closing(open_engine(model, eager=eager)) as engine:
         opened = time.perf_counter()
         answer = asyncio.run(
             engine.generate(Request(prompt=SHORT, sampling=Sampling(max_tokens=8)))
         )
-        figures = _describe(engine) | {
+        figures = describe(engine) | {
             "seconds_to_open": opened - begun,
             "seconds_to_answer": time.perf_counter() - opened,
         }
-    return Found(bool(answer.token_ids), figures)
+    answered = bool(answer.token_ids)
+    return Found(answered, figures, "" if answered else "the answer is empty")
 
 
 def opens_eagerly(model: str) -> Found:
@@ -130,14 +74,19 @@ async def _plain(engine: VllmEngine, prompt: Prompt) -> list[float]:
     return scored.logprobs
 
 
-async def _scores(engine: VllmEngine) -> Found:
-    """A short prompt first, then long ones, alone and beside other requests."""
-    gaps: dict[str, float] = {}
+def _apart(some: Sequence[float], others: Sequence[float]) -> float | None:
+    """Nats by which scores of the same actions differ, at most; None where one is no number."""
+    gaps = [abs(a - b) for a, b in zip(some, others, strict=True)]
+    return max(gaps) if all(map(math.isfinite, gaps)) else None
+
+
+async def _scores(engine: VllmEngine, *, written: int) -> Found:
+    """A short prompt first, then long ones, alone and beside answers of so many tokens."""
+    gaps: dict[str, float | None] = {}
 
     async def look(name: str, prompt: Prompt) -> None:
         scored = (await engine.score(prompt, ACTIONS)).logprobs
-        plain = await _plain(engine, prompt)
-        gaps[name] = max(abs(a - b) for a, b in zip(scored, plain, strict=True))
+        gaps[name] = _apart(scored, await _plain(engine, prompt))
 
     await look("short prompt first", SHORT)
     for i, prompt in enumerate(LONG):
@@ -146,68 +95,59 @@ async def _scores(engine: VllmEngine) -> Found:
     plain = await _plain(engine, LONG[0])
     for way in {engine.fast_scores, tail_scores, trie_scores}:
         scored = await way(engine.submit, engine.encode(LONG[0]), sequences, ends=engine.ends)
-        name = getattr(way, "__name__", "way")
-        gaps[name] = max(abs(a - b) for a, b in zip(scored.logprobs, plain, strict=True))
+        gaps[getattr(way, "__name__", "way")] = _apart(scored.logprobs, plain)
     writing = [
         asyncio.ensure_future(
             engine.generate(
                 Request(
-                    prompt=f"story {i}", sampling=Sampling(temperature=1, max_tokens=32, seed=i)
+                    prompt=f"story {i}",
+                    sampling=Sampling(temperature=1, max_tokens=written, seed=i),
                 )
             )
         )
-        for i in range(_many())
+        for i in range(many())
     ]
     beside = await asyncio.gather(*(engine.score(prompt, ACTIONS) for prompt in LONG))
     await asyncio.gather(*writing)
     for i, scores in enumerate(beside):
-        plain = await _plain(engine, LONG[i])
-        gaps[f"beside {len(writing)} requests {i}"] = max(
-            abs(a - b) for a, b in zip(scores.logprobs, plain, strict=True)
-        )
+        name = f"beside {len(writing)} requests {i}"
+        gaps[name] = _apart(scores.logprobs, await _plain(engine, LONG[i]))
     allowed = AGREEMENT[engine.identity.dtype]
-    figures = _describe(engine) | {
+    figures = describe(engine) | {
         "way": engine._scoring,
-        "nats_apart": max(gaps.values()),
+        "nats_apart": max((gap for gap in gaps.values() if gap is not None), default=None),
         "nats_allowed": allowed,
         "preempted": engine.load().preempted,
         "gaps": gaps,
     }
-    wrong = {name: gap for name, gap in gaps.items() if not gap <= allowed}
+    wrong = {name: gap for name, gap in gaps.items() if gap is None or gap > allowed}
     reason = f"scores differ from uncached prompt_logprobs: {wrong}" if wrong else ""
     return Found(not wrong, figures, reason)
 
 
-def scores(model: str, **options: Any) -> Found:  # noqa: ANN401
-    """Exact scores against vLLM's own uncached ones."""
+def scores(model: str, *, written: int = 32, **options: Any) -> Found:  # noqa: ANN401
+    """Exact scores against vLLM's own uncached ones, on the model runner that is asked for."""
     try:
-        engine = _open(model, **options)
+        engine = open_engine(model, **options)
     except EngineConfigError as error:
         if on_gpu():
             raise
         return Found(None, reason=str(error))  # a CPU's Triton has no second model runner
     with closing(engine):
-        return asyncio.run(_scores(engine))
+        taken = describe(engine)["runner"]
+        asked = {"0": "V1", "1": "V2"}.get(os.environ.get("VLLM_USE_V2_MODEL_RUNNER", ""), taken)
+        if taken != asked:
+            return Found(None, reason=f"vLLM takes the model runner {taken} for this model")
+        return asyncio.run(_scores(engine, written=written))
 
 
 def scores_of_preempted_requests(model: str) -> Found:
     """The same in a KV cache of a few blocks, so that requests are thrown out of the batch."""
-    if on_gpu():
-        return Found(None, reason="on a GPU the cache's size follows from the memory's share")
-    return scores(model, kv_cache_gib=_few_blocks(model))
-
-
-def _few_blocks(model: str) -> float:
-    """GiB of KV cache for the longest context and a little more."""
-    from transformers import AutoConfig
-
-    from llm_serving.models import resolve
-
-    shape = AutoConfig.from_pretrained(str(resolve(model).path))
-    heads = shape.num_key_value_heads * (
-        shape.head_dim or shape.hidden_size // shape.num_attention_heads
-    )
-    return float(shape.num_hidden_layers * 2 * heads * 4 * 32 * 20 / 2**30)
+    tell_vllm(num_gpu_blocks_override=20)  # 512 tokens are 16 blocks, and one is never used
+    found = scores(model, written=80, block_size=32, max_batch_tokens=128)
+    if found.right and not found.figures["preempted"]:
+        return Found(None, found.figures, "no request was preempted")
+    return found
 
 
 def closes(model: str) -> Found:
@@ -215,12 +155,15 @@ def closes(model: str) -> Found:
     import torch
 
     def held() -> float:
-        return torch.cuda.memory_reserved() / MEBIBYTE if torch.cuda.is_available() else 0.0
+        if not torch.cuda.is_available():
+            return 0.0
+        free, total = torch.cuda.mem_get_info()
+        return float(total - free) / MEBIBYTE
 
     figures: dict[str, Any] = {"mib_before": held()}
     alive = []
     for i in range(3):
-        engine = _open(model)
+        engine = open_engine(model)
         vllm = weakref.ref(engine._dispatcher.core.engine)
         asyncio.run(engine.generate(Request(prompt=SHORT, sampling=Sampling(max_tokens=4))))
         engine.close()
@@ -244,7 +187,7 @@ def two_engines(model: str) -> Found:
 
     async def look() -> Found:
         share = {"memory_share": 0.4, "dtype": "float32"}
-        one, other = _open(model, **share), _open(model, **share)
+        one, other = open_engine(model, **share), open_engine(model, **share)
         alone = [await answers(one), await answers(other)]
         both = list(await asyncio.gather(answers(one), answers(other)))
         await one.aclose()
@@ -257,9 +200,26 @@ def two_engines(model: str) -> Found:
     return asyncio.run(look())
 
 
+def _time_masks(engine: VllmEngine) -> list[float]:
+    """Seconds in which vLLM fills the masks of a step, one entry for each step from now on."""
+    manager = engine._dispatcher.core.engine.engine_core.engine_core.structured_output_manager
+    fill = manager.grammar_bitmask
+    seconds: list[float] = []
+
+    def timed(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        begun = time.perf_counter()
+        masks = fill(*args, **kwargs)
+        if masks is not None:
+            seconds.append(time.perf_counter() - begun)
+        return masks
+
+    manager.grammar_bitmask = timed
+    return seconds
+
+
 def constrained(model: str, *, backend: str = "outlines") -> Found:
-    """Drawn answers match their pattern; tokens a second."""
-    with closing(_open(model, structured_backend=backend)) as engine:
+    """Drawn answers match their pattern; tokens a second, and what masks cost."""
+    with closing(open_engine(model, structured_backend=backend)) as engine:
         tokens = engine.encode(LONG[0]).token_ids
 
         async def draw() -> list[tuple[int, ...]]:
@@ -271,18 +231,21 @@ def constrained(model: str, *, backend: str = "outlines") -> Found:
                         temperature=1.0, top_p=1.0, max_tokens=80, seed=i, stop=(), regex=PATTERN
                     ),
                 )
-                for i in range(_many())
+                for i in range(many())
             )
             return [one.token_ids for one in await asyncio.gather(*map(engine.submit, jobs))]
 
+        masks = _time_masks(engine)
         begun = time.perf_counter()
         drawn = asyncio.run(draw())
         seconds = time.perf_counter() - begun
         texts = [engine.decode(token_ids[:-1]) for token_ids in drawn]
         activity = engine.activity
-        figures = _describe(engine) | {
+        figures = describe(engine) | {
             "tokens_per_second": sum(map(len, drawn)) / seconds,
             "ms_per_step": activity.stepping_seconds / max(1, activity.steps) * 1e3,
+            "ms_of_masks_per_step": sum(masks) / max(1, len(masks)) * 1e3,
+            "ms_of_masks_at_most": max(masks, default=0.0) * 1e3,
         }
     wrong = [text for text in texts if re.fullmatch(PATTERN, text) is None]
     return Found(not wrong, figures, f"{len(wrong)} do not match: {wrong[:2]}" if wrong else "")
@@ -309,9 +272,10 @@ def adapters(model: str) -> Found:
         gap = max(abs(a - b) for a, b in zip(alone, beside.logprobs, strict=True))
         moved = max(abs(a - b) for a, b in zip(alone, taught.logprobs, strict=True))
         right = gap <= AGREEMENT[engine.identity.dtype] and moved > 0.01
-        return Found(right, {"nats_apart": gap, "nats_moved_by_adapter": moved})
+        figures = {"nats_apart": gap, "nats_moved_by_adapter": moved}
+        return Found(right, figures, "" if right else f"alone, beside and adapted: {figures}")
 
-    with closing(_open(model, adapters={"planner": "smollm2-135m-planner"})) as engine:
+    with closing(open_engine(model, adapters={"planner": "smollm2-135m-planner"})) as engine:
         return asyncio.run(look(engine))
 
 
@@ -325,57 +289,11 @@ def alone_and_together(model: str) -> Found:
         alone = [(await engine.generate(request)).token_ids for request in requests]
         together = await asyncio.gather(*map(engine.generate, requests))
         same = [a == b.token_ids for a, b in zip(alone, together, strict=True)]
-        return Found(all(same), {"same": sum(same), "of": len(same)})
+        wrong = f"answers alone and together that are the same: {same}"
+        return Found(all(same), {"same": sum(same), "of": len(same)}, "" if all(same) else wrong)
 
-    with closing(_open(model, dtype="float32")) as engine:
+    with closing(open_engine(model, dtype="float32")) as engine:
         return asyncio.run(look(engine))
-
-
-def kernel(model: str) -> Found:  # noqa: ARG001 - no model
-    """The similarity kernel against float64, on every GPU."""
-    import numpy as np
-    import torch
-
-    from llm_kernels import topk_cosine, topk_oracle
-
-    if not torch.cuda.is_available():
-        return Found(None, reason="Triton's kernels run on a GPU")
-    rng = np.random.default_rng(0)
-    rows, asked = (rng.standard_normal((count, 384)).astype(np.float32) for count in (20_000, 33))
-    expected, _ = topk_oracle(asked, rows, 10)
-    gaps: dict[str, float] = {}
-    for number in range(torch.cuda.device_count()):
-        device = f"cuda:{number}"
-        found, _ = topk_cosine(
-            torch.from_numpy(asked).to(device),
-            torch.from_numpy(rows).to(device),
-            10,
-            backend="triton",
-        )
-        gaps[device] = float(np.abs(found.cpu().numpy() - expected).max())
-    return Found(max(gaps.values()) < 1e-5, {"largest_error": gaps})
-
-
-def vision_7b(model: str) -> Found:  # noqa: ARG001 - another one
-    """Qwen2.5-VL-7B as it is configured: tokens of KV cache, seconds, an answer."""
-    from llm_planning.model_configs import find_config
-
-    if not on_gpu():
-        return Found(None, reason="it takes a GPU of 24 GB")
-    try:
-        engine = VllmEngine(
-            find_config("qwen2.5-vl-7b-instruct"),
-            encoder=_NoEncoder(),  # type: ignore[arg-type]
-        )
-    except ServingError as error:
-        return Found(None, reason=str(error))
-    with closing(engine):
-        figures = _describe(engine)
-        figures["kv_tokens"] = figures["blocks"] * figures["block_size"]
-        answer = asyncio.run(
-            engine.generate(Request(prompt=SHORT, sampling=Sampling(max_tokens=8)))
-        )
-    return Found(bool(answer.text), figures)
 
 
 CHECKS: Mapping[str, Callable[[str], Found]] = {

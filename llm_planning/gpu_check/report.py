@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,7 +17,7 @@ from llm_kernels.files import write_durably
 from llm_planning.gpu_check.checks import CHECKS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 BENCHMARKS = (
     "action_logprobs",
@@ -29,6 +31,9 @@ BENCHMARKS = (
 
 RUNNERS = {"scores-v1": "0", "scores-v2": "1"}
 """Checks that are made again on one of vLLM's model runners, by `VLLM_USE_V2_MODEL_RUNNER`."""
+
+_LOGGING = {"VLLM_LOGGING_LEVEL": "INFO", "VLLM_LOGGING_STREAM": "ext://sys.stderr"}
+"""vLLM's log is kept apart from the answer, the last line of standard output."""
 
 _FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 _TAIL = 20
@@ -46,6 +51,7 @@ class Outcome:
         seconds: that it took.
         figures: what it measured.
         reason: of any other verdict than "right".
+        printed: the tables of a benchmark.
     """
 
     name: str
@@ -53,6 +59,7 @@ class Outcome:
     seconds: float = 0.0
     figures: dict[str, Any] = field(default_factory=dict)
     reason: str = ""
+    printed: str = ""
 
 
 def names_of_checks(*, quick: bool) -> list[str]:
@@ -89,7 +96,7 @@ def run_checks(
 
 
 def _run(name: str, *, model: str, limit: float, python: Sequence[str]) -> Outcome:
-    environment = {"VLLM_LOGGING_LEVEL": "INFO"}
+    environment = dict(_LOGGING)
     kind, _, benchmark = name.partition("benchmark-")
     if not kind:
         script = _FOLDER / f"{benchmark}.py"
@@ -98,33 +105,31 @@ def _run(name: str, *, model: str, limit: float, python: Sequence[str]) -> Outco
                 name=name, verdict="not run", reason="benchmarks/ is in a checkout alone"
             )
         command = [*python, str(script), "--json"]
+        # A script imports from its own folder; its tables are wide.
+        environment |= {"PYTHONSAFEPATH": "", "COLUMNS": "120"}
     else:
         if name in RUNNERS:
             environment["VLLM_USE_V2_MODEL_RUNNER"] = RUNNERS[name]
         check = "scores" if name in RUNNERS else name
         command = [*python, "-m", "llm_planning.gpu_check.checks", check, model]
     begun = time.perf_counter()
-    try:
-        child = subprocess.run(
-            command,
-            env=os.environ | environment,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=limit,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        reason = f"not ended after {limit:.0f} s\n{_tail_of(error.stderr or b'')}"
-        return Outcome(name=name, verdict="failed", seconds=limit, reason=reason)
+    code, said, logged = _ended(command, os.environ | environment, limit=limit)
     seconds = time.perf_counter() - begun
-    try:
-        found = json.loads(child.stdout.splitlines()[-1])
-    except (IndexError, ValueError):
-        reason = f"exit code {child.returncode}\n{_tail_of(child.stderr)}"
+    found = _last_line(said) if code == 0 else None
+    if found is None:
+        end = f"not ended after {limit:.0f} s" if code is None else f"exit code {code}"
+        reason = "\n".join([end, *logged.splitlines()[-_TAIL:]])
         return Outcome(name=name, verdict="failed", seconds=seconds, reason=reason)
     if not kind:
-        return Outcome(name=name, verdict="right", seconds=seconds, figures=found)
+        measured = found["ratio"] is not None
+        return Outcome(
+            name=name,
+            verdict="right" if measured else "not run",
+            seconds=seconds,
+            figures=found,
+            reason="" if measured else "nothing was measured here",
+            printed="\n".join(said.splitlines()[:-1]),
+        )
     verdicts: dict[bool | None, Verdict] = {True: "right", False: "wrong", None: "not run"}
     return Outcome(
         name=name,
@@ -135,9 +140,43 @@ def _run(name: str, *, model: str, limit: float, python: Sequence[str]) -> Outco
     )
 
 
-def _tail_of(said: str | bytes) -> str:
-    text = said.decode(errors="replace") if isinstance(said, bytes) else said
-    return "\n".join(text.splitlines()[-_TAIL:])
+def _ended(
+    command: Sequence[str], environment: Mapping[str, str], *, limit: float
+) -> tuple[int | None, str, str]:
+    """Exit code of a process, None where it took too long; its standard output and error.
+
+    What it started and left running would hold memory of the GPU, and is killed.
+    """
+    with subprocess.Popen(
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    ) as child:
+        try:
+            said, logged = child.communicate(timeout=limit)
+            return child.returncode, said, logged
+        except subprocess.TimeoutExpired:
+            _kill(child.pid)
+            return None, *child.communicate()
+        finally:
+            _kill(child.pid)
+
+
+def _kill(group: int) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
+
+
+def _last_line(said: str) -> dict[str, Any] | None:
+    """The object that the last line says; None where there is none."""
+    with suppress(IndexError, ValueError):
+        found = json.loads(said.splitlines()[-1])
+        return found if isinstance(found, dict) else None
+    return None
 
 
 def write_report(outcomes: Sequence[Outcome], folder: Path) -> str:
@@ -148,6 +187,7 @@ def write_report(outcomes: Sequence[Outcome], folder: Path) -> str:
         lines.append(f"{outcome.name:<22} {outcome.verdict:<8} {outcome.seconds:7.1f} s")
         lines += [f"    {line}" for line in outcome.reason.splitlines()]
         lines += [f"    {name}: {value}" for name, value in outcome.figures.items()]
+        lines += [f"    {line}" for line in outcome.printed.splitlines()]
     text = "\n".join(lines) + "\n"
     found = json.dumps([asdict(outcome) for outcome in outcomes], indent=1)
     write_durably(folder / "gpu-check.json", found.encode())

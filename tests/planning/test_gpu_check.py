@@ -1,12 +1,19 @@
 """`gpu-check`: verdicts, reports, and the checks themselves on both of vLLM's model runners."""
 
+import importlib.util
 import json
+import math
+import os
 import sys
+import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from command_line import invoke
 
+from llm_planning.gpu_check import report
+from llm_planning.gpu_check.checks import _apart
 from llm_planning.gpu_check.report import (
     BENCHMARKS,
     names_of_checks,
@@ -14,10 +21,12 @@ from llm_planning.gpu_check.report import (
     write_report,
 )
 
+VISION = Path(__file__).parents[1] / "serving" / "vision"
+KEPT_APART = Path(sys.prefix) / "vision"
 RUNNERS = Path(__file__).parents[1] / "serving" / "runners"
 
 CHILD = """
-import json, os, sys, time
+import json, os, subprocess, sys, time
 name = sys.argv[3]
 if name == "opens":
     print("noise")
@@ -31,7 +40,13 @@ elif name == "kernel":
 elif name == "closes":
     print("loading", file=sys.stderr)
     sys.exit("the engine died")
+elif name == "adapters":
+    print(json.dumps({"right": True, "figures": {}, "reason": ""}))
+    print("the driver died", file=sys.stderr)
+    sys.exit(3)
 else:
+    worker = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    print("worker", worker.pid, os.environ["VLLM_LOGGING_STREAM"], file=sys.stderr, flush=True)
     time.sleep(60)
 """
 
@@ -43,9 +58,22 @@ def stand_in(tmp_path):
     return (sys.executable, str(tmp_path / "child.py"))
 
 
+def gone(process):
+    """Whether a process ends soon: nobody may have waited for it yet."""
+    for _ in range(100):
+        try:
+            state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+        except FileNotFoundError:
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.05)
+    return False
+
+
 def test_a_check_that_dies_or_hangs_ends_no_other(stand_in, tmp_path):
     told = []
-    names = ["opens", "scores", "scores-v2", "closes", "machine", "kernel"]
+    names = ["opens", "scores", "scores-v2", "closes", "machine", "kernel", "adapters"]
     outcomes = run_checks(names, model="m", limit=2, tell=told.append, python=stand_in)
     verdicts = {one.name: one.verdict for one in outcomes}
     assert verdicts == {
@@ -55,12 +83,18 @@ def test_a_check_that_dies_or_hangs_ends_no_other(stand_in, tmp_path):
         "closes": "failed",
         "machine": "failed",
         "kernel": "not run",
+        "adapters": "failed",
     }
     by_name = {one.name: one for one in outcomes}
     assert by_name["opens"].figures == {"runner": "V2"}
     assert by_name["scores-v2"].reason == "scores differ"
     assert by_name["closes"].reason == "exit code 1\nloading\nthe engine died"
-    assert by_name["machine"].reason.startswith("not ended after 2 s")
+    assert by_name["adapters"].reason == "exit code 3\nthe driver died"
+    late, log = by_name["machine"].reason.splitlines()
+    assert late == "not ended after 2 s"
+    _, worker, stream = log.split()
+    assert stream == "ext://sys.stderr"
+    assert gone(int(worker))
     assert len(told) == 2 * len(names)
     text = write_report(outcomes, tmp_path / "out" / "deep")
     assert (tmp_path / "out/deep/gpu-check.txt").read_text() == text
@@ -76,6 +110,39 @@ def test_answers_come_before_speed():
     assert quick[quick.index("scores") :][:3] == ["scores", "scores-v1", "scores-v2"]
     for name in BENCHMARKS:
         assert (Path(__file__).parents[2] / "benchmarks" / f"{name}.py").is_file()
+
+
+def test_benchmarks_import_their_neighbours_and_their_tables_are_kept(tmp_path, monkeypatch):
+    """The command keeps every Python below it from importing from a script's folder."""
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")
+    monkeypatch.setattr(report, "_FOLDER", tmp_path)
+    (tmp_path / "harness.py").write_text("def table():\n    return 'N  ms\\n10  3'\n")
+    for name, ratio in (("batching", 2.5), ("similarity_gpu", None)):
+        (tmp_path / f"{name}.py").write_text(
+            "import json, sys\nfrom harness import table\nprint(table())\n"
+            f"print(json.dumps({{'ratio': {ratio}, 'options': sys.argv[1:]}}))\n"
+        )
+    batching, kernels, gone = run_checks(
+        ["benchmark-batching", "benchmark-similarity_gpu", "benchmark-masks"],
+        model="m",
+        limit=20,
+        tell=print,
+    )
+    assert batching.verdict == "right", batching.reason
+    assert batching.figures == {"ratio": 2.5, "options": ["--json"]}
+    assert batching.printed == "N  ms\n10  3"
+    assert (kernels.verdict, kernels.reason) == ("not run", "nothing was measured here")
+    assert gone.verdict == "not run"
+    text = write_report([batching, kernels, gone], tmp_path / "out")
+    assert "    N  ms\n    10  3\n" in text
+
+
+@pytest.mark.parametrize(
+    ("scores", "nats"),
+    [([-1.0, -2.0], 0.5), ([-1.0, math.nan], None), ([-1.0, -math.inf], None)],
+)
+def test_a_score_that_is_no_number_is_no_agreement(scores, nats):
+    assert _apart(scores, [-1.0, -2.5]) == nats
 
 
 def test_an_unknown_check_is_named(tmp_path):
@@ -115,13 +182,34 @@ def tiny(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("runner", "name"), [("V1", "scores"), ("V2", "constrained")])
+@pytest.mark.parametrize(
+    ("runner", "name"), [("V1", "scores"), ("V2", "scores-preempted"), ("V2", "constrained")]
+)
 def test_the_checks_run_on_both_model_runners(tiny, runner, name):
     on_cpu = (sys.executable, str(RUNNERS / "on_cpu.py"), runner, "async")
     (outcome,) = run_checks([name], model=tiny, limit=250, tell=print, python=on_cpu)
     assert outcome.verdict == "right", outcome.reason
     assert outcome.figures["runner"] == runner
-    if name == "scores":
+    if name != "constrained":
         assert outcome.figures["way"] == "tail"
+        assert (outcome.figures["preempted"] > 0) == (name == "scores-preempted")
         assert outcome.figures["nats_apart"] < 1e-4
-        assert len(outcome.figures["gaps"]) == 7
+        assert len(outcome.figures["gaps"]) == {"V1": 7, "V2": 8}[runner]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.skipif(
+    importlib.util.find_spec("torchvision") is None and not KEPT_APART.is_dir(),
+    reason="no torchvision: run `make setup`",
+)
+def test_a_vision_model_needs_no_weights(monkeypatch):
+    """The folder is made on the spot; a CPU gets a tiny one."""
+    if importlib.util.find_spec("torchvision") is None:
+        paths = [str(VISION), str(KEPT_APART), *filter(None, [os.environ.get("PYTHONPATH")])]
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
+    (outcome,) = run_checks(["vision-7b"], model="none", limit=250, tell=print)
+    assert outcome.verdict == "right", outcome.reason
+    read = [outcome.figures[f"{count} images"]["prompt_tokens"] for count in range(5)]
+    assert len({more - less for less, more in pairwise(read)}) == 1  # all images are of one size
+    assert outcome.figures["kv_tokens"] > 2048

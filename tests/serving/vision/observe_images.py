@@ -16,9 +16,10 @@ import observe_roles
 import torch
 from PIL import Image as Pillow
 from pydantic import BaseModel, Field
-from tiny_qwen_vl import END_OF_TURN, IMAGE, build
+from tiny_qwen_vl import build
 from transformers import AutoProcessor
 
+from llm_planning.gpu_check.unweighted import END_OF_TURN, IMAGE
 from llm_serving.answers import constraint_of, parse
 from llm_serving.cache import CachedEngine
 from llm_serving.config import EngineConfig

@@ -1,0 +1,72 @@
+"""What a check finds, and the engine that it opens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from llm_serving.config import EngineConfig
+from llm_serving.vllm_arguments import on_gpu, prepare_environment
+from llm_serving.vllm_engine import VllmEngine
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a check found.
+
+    Attributes:
+        right: None where it could not be looked at here.
+        figures: by name.
+        reason: why it is not right, or was not looked at.
+    """
+
+    right: bool | None
+    figures: dict[str, Any] = field(default_factory=dict)
+    reason: str = ""
+
+
+class NoEncoder:
+    """Nothing is embedded here."""
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+def open_engine(model: str, **options: Any) -> VllmEngine:  # noqa: ANN401 - of a configuration
+    """A small engine; options are keys of `EngineConfig`."""
+    settings: dict[str, Any] = {"context": 512, "kv_cache_gib": 0.1, "max_batch": 80}
+    config = EngineConfig(model=model, **settings | options)
+    return VllmEngine(config, encoder=NoEncoder())  # type: ignore[arg-type]
+
+
+def many() -> int:
+    """Requests at once: a CPU takes its time."""
+    return 64 if on_gpu() else 8
+
+
+def describe(engine: VllmEngine) -> dict[str, Any]:
+    """How vLLM runs the model."""
+    core = engine._dispatcher.core
+    inner = core.engine.engine_core.engine_core
+    return {
+        "runner": core.runner,
+        "step": inner.step_fn.__name__,
+        "dtype": core.dtype,
+        "block_size": core.block_size,
+        "blocks": inner.vllm_config.cache_config.num_gpu_blocks,
+    }
+
+
+def tell_vllm(**arguments: Any) -> None:  # noqa: ANN401 - fields of `EngineArgs`
+    """Gives all engines of this process arguments that no configuration has."""
+    prepare_environment()
+    from vllm import EngineArgs
+
+    configure = EngineArgs.create_engine_config
+
+    def configure_with_them(asked: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        for name, value in arguments.items():
+            setattr(asked, name, value)
+        return configure(asked, *args, **kwargs)
+
+    EngineArgs.create_engine_config = configure_with_them
