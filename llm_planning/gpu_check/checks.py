@@ -80,6 +80,17 @@ def _apart(some: Sequence[float], others: Sequence[float]) -> float | None:
     return max(gaps) if all(map(math.isfinite, gaps)) else None
 
 
+async def _written(engine: VllmEngine, seed: int, tokens: int) -> None:
+    """Draws so many tokens, ends of a turn among them."""
+    params = sampling_params(
+        temperature=1.0, top_p=1.0, max_tokens=tokens, seed=seed, stop=(), regex=None
+    )
+    params.ignore_eos = True
+    prompt = engine.encode(f"story {seed}")
+    result = await engine.submit(VllmJob(prompt.token_ids, (), params))
+    assert len(result.token_ids) == tokens
+
+
 async def _scores(engine: VllmEngine, *, written: int) -> Found:
     """A short prompt first, then long ones, alone and beside answers of so many tokens."""
     gaps: dict[str, float | None] = {}
@@ -96,17 +107,7 @@ async def _scores(engine: VllmEngine, *, written: int) -> Found:
     for way in {engine.fast_scores, tail_scores, trie_scores}:
         scored = await way(engine.submit, engine.encode(LONG[0]), sequences, ends=engine.ends)
         gaps[getattr(way, "__name__", "way")] = _apart(scored.logprobs, plain)
-    writing = [
-        asyncio.ensure_future(
-            engine.generate(
-                Request(
-                    prompt=f"story {i}",
-                    sampling=Sampling(temperature=1, max_tokens=written, seed=i),
-                )
-            )
-        )
-        for i in range(many())
-    ]
+    writing = [asyncio.ensure_future(_written(engine, i, written)) for i in range(many())]
     beside = await asyncio.gather(*(engine.score(prompt, ACTIONS) for prompt in LONG))
     await asyncio.gather(*writing)
     for i, scores in enumerate(beside):
@@ -143,8 +144,8 @@ def scores(model: str, *, written: int = 32, **options: Any) -> Found:  # noqa: 
 
 def scores_of_preempted_requests(model: str) -> Found:
     """The same in a KV cache of a few blocks, so that requests are thrown out of the batch."""
-    tell_vllm(num_gpu_blocks_override=20)  # 512 tokens are 16 blocks, and one is never used
-    found = scores(model, written=80, block_size=32, max_batch_tokens=128)
+    tell_vllm(num_gpu_blocks_override=13)  # 384 tokens are 12 blocks, and one is never used
+    found = scores(model, written=40, context=384, block_size=32, max_batch_tokens=128)
     if found.right and not found.figures["preempted"]:
         return Found(None, found.figures, "no request was preempted")
     return found

@@ -182,19 +182,19 @@ def tiny(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(
-    ("runner", "name"), [("V1", "scores"), ("V2", "scores-preempted"), ("V2", "constrained")]
-)
+@pytest.mark.parametrize(("runner", "name"), [("V1", "scores-preempted"), ("V2", "constrained")])
 def test_the_checks_run_on_both_model_runners(tiny, runner, name):
     on_cpu = (sys.executable, str(RUNNERS / "on_cpu.py"), runner, "async")
     (outcome,) = run_checks([name], model=tiny, limit=250, tell=print, python=on_cpu)
     assert outcome.verdict == "right", outcome.reason
     assert outcome.figures["runner"] == runner
-    if name != "constrained":
+    if name == "scores-preempted":
         assert outcome.figures["way"] == "tail"
-        assert (outcome.figures["preempted"] > 0) == (name == "scores-preempted")
+        assert outcome.figures["preempted"] > 0
         assert outcome.figures["nats_apart"] < 1e-4
-        assert len(outcome.figures["gaps"]) == {"V1": 7, "V2": 8}[runner]
+        assert len(outcome.figures["gaps"]) == 7
+    else:
+        assert 0 < outcome.figures["ms_of_masks_per_step"] < outcome.figures["ms_per_step"]
 
 
 @pytest.mark.slow
