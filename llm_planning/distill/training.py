@@ -77,7 +77,12 @@ class Recipe:
             raise ValueError("a recipe has either `minutes` or `batches`")
 
     def spent(self, batch: int, seconds: float) -> float:
-        """The share of the training that is over, 0 to 1."""
+        """The share of the training that is over, 0 to 1.
+
+        One batch is taught in any case: the first evaluation may take all the time.
+        """
+        if batch == 0:
+            return 0.0
         if self.batches is not None:
             return min(batch / self.batches, 1.0)
         return min(seconds / (60 * (self.minutes or 0)), 1.0)

@@ -139,7 +139,7 @@ def test_a_short_training_writes_an_adapter_that_is_a_model(tmp_path, monkeypatc
     monkeypatch.setenv("LLM_PLANNING_CACHE", str(tmp_path / "cache"))
     out = tmp_path / "taught"
     options = ("--states", "1", "--rank", "4", "--json")
-    ended = invoke("distill", "minecraft", "--out", str(out), "--minutes", "0.25", *options)
+    ended = invoke("distill", "minecraft", "--out", str(out), "--minutes", "0.01", *options)
     assert ended.exit_code == 0, ended.stderr
     made = json.loads(ended.stdout)
     card = read_card(out / "adapter")
@@ -154,7 +154,7 @@ def test_a_short_training_writes_an_adapter_that_is_a_model(tmp_path, monkeypatc
     again = invoke("distill", "minecraft", "--out", str(out), "--minutes", "0.1", *options)
     assert again.exit_code == 2
     assert "go on with --resume" in again.stderr
-    further = (*options, "--minutes", "0.05", "--out", str(tmp_path / "further"))
+    further = (*options, "--minutes", "0.01", "--out", str(tmp_path / "further"))
     started = invoke("distill", "minecraft", "--start", str(out / "adapter"), *further)
     assert started.exit_code == 0, started.stderr
     start = json.loads(started.stdout)["card"]["recipe"]["start"]
@@ -166,7 +166,7 @@ def test_a_short_training_writes_an_adapter_that_is_a_model(tmp_path, monkeypatc
     assert wide.exit_code == 2
     assert "has rank 4" in wide.stderr
     over = invoke(
-        "distill", "minecraft", "--out", str(out), "--minutes", "0.25", "--resume", *options
+        "distill", "minecraft", "--out", str(out), "--minutes", "0.01", "--resume", *options
     )
     assert over.exit_code == 0, over.stderr
     assert json.loads(over.stdout)["card"]["recipe"]["questions"] == card.recipe["questions"]

@@ -194,3 +194,8 @@ def test_a_killed_training_goes_on_bit_for_bit(small, tmp_path):
     assert state.batch == 12
     assert torch.equal(state.flat, whole.flat)
     assert state.right == whole.right
+
+
+def test_a_batch_is_taught_however_long_the_first_evaluation_took(small, tmp_path):
+    state, _ = trained(small, tmp_path / "late", minutes=1e-9)
+    assert (state.batch, state.questions) == (1, 24)
