@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 import typer
 
 from llm_planning.interrupts import leave_interrupted, was_interrupted
-from llm_serving.terminal import complain, harmless
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,6 +65,8 @@ def refusing(*kinds: type[Exception]) -> Iterator[None]:
 
 def ending(error: BaseException) -> int:
     """Says in one line why a command ended, and returns its exit code."""
+    from llm_serving.terminal import complain, harmless  # with Rich, which no help needs
+
     lost = _lost_output()
     if lost is not None:
         _give_output_up()
@@ -86,6 +87,8 @@ def ending(error: BaseException) -> int:
 
 def _told(error: BaseException) -> int:
     """Prints an error as one line, and returns its exit code."""
+    from llm_serving.terminal import complain
+
     if isinstance(error, typer.Exit):
         return error.exit_code
     if isinstance(error, SystemExit):

@@ -12,7 +12,6 @@ import os
 import stat
 from contextlib import suppress
 from pathlib import Path
-from secrets import token_hex
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 if TYPE_CHECKING:
@@ -143,7 +142,7 @@ def write_durably(path: Path, content: bytes, *, temporary: Path | None = None) 
     check_target(path)
     path = Path(os.path.realpath(path))
     # Not named after the file: its name may be as long as names can be.
-    part = temporary or path.with_name(f".{token_hex(8)}.part")
+    part = temporary or path.with_name(f".{os.urandom(8).hex()}.part")
     try:
         with new_file(part) as file:
             with suppress(FileNotFoundError):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import typer
 
 from llm_planning.cli import (
@@ -20,7 +22,14 @@ from llm_planning.cli import (
 )
 from llm_planning.endings import TRACEBACK
 
+_NOT_GIVEN: Final = {
+    "default_map": dict.fromkeys(("help", "install_completion", "show_completion"), False)
+}
+"""Typer checks a flag of a group that is not given, None, with Pydantic, unless it is False. The
+import of Pydantic takes longer than all of a help."""
+
 app = typer.Typer(
+    context_settings=_NOT_GIVEN,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help="Published LLM planners on an open-weight model in this process, offline.",
@@ -35,13 +44,17 @@ app.command()(doctor.doctor)
 app.command()(gpu_check.gpu_check)
 app.command()(distill.distill)
 app.command()(view.view)
-app.add_typer(models.app, name="models")
-app.add_typer(cache.app, name="cache")
-app.add_typer(sweep.app, name="sweep")
-app.add_typer(report.app, name="report")
-app.add_typer(roles.app, name="roles")
-app.add_typer(index.app, name="index")
-app.add_typer(minecraft.app, name="minecraft")
+_GROUPS: Final = {
+    "models": models.app,
+    "cache": cache.app,
+    "sweep": sweep.app,
+    "report": report.app,
+    "roles": roles.app,
+    "index": index.app,
+    "minecraft": minecraft.app,
+}
+for group, commands in _GROUPS.items():
+    app.add_typer(commands, name=group, context_settings=_NOT_GIVEN)
 
 
 @app.callback()

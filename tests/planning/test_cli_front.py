@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import os
 import re
 import resource
@@ -55,18 +56,23 @@ def helps():
 
 @pytest.mark.parametrize("words", [(), ("run",), ("sweep", "run"), ("index",)], ids=" ".join)
 def test_help_takes_half_a_second_of_a_core(words):
-    spent = []
-    for _ in range(3):
+    # The least of up to ten: whatever else a machine does takes time, and never gives any.
+    least = math.inf
+    for _ in range(10):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = subprocess.run([*COMMAND, *words, "--help"], capture_output=True, check=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         assert b"Usage: llm-planning" in done.stdout
-    assert min(spent) <= 0.5
+        least = min(least, spent)
+        if least <= 0.5:
+            break
+    assert least <= 0.5
 
 
 def test_no_help_imports_what_only_work_needs():
     heavy = {"numpy", "torch", "vllm", "transformers", "jinja2", "yaml", "sqlite3", "scipy"}
+    heavy |= {"pydantic", "rich", "importlib.metadata", "secrets"}
     code = (
         "import contextlib, io, sys\nfrom llm_planning.cli import main\n"
         "with contextlib.redirect_stdout(io.StringIO()):\n"
@@ -76,6 +82,13 @@ def test_no_help_imports_what_only_work_needs():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "{0} set()"
     assert len(helps()) > 20
+
+
+def test_the_package_is_the_command():
+    arguments = [sys.executable, "-m", "llm_planning", "minecraft", "requirements", "torhc"]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: unknown item 'torhc'; did you mean torch")
 
 
 def test_the_package_gives_its_names_when_they_are_asked_for():
