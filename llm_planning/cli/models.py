@@ -12,7 +12,11 @@ from llm_planning.cli.options import JsonOption, Work  # noqa: TC001 - typer rea
 app = typer.Typer(help="List, fetch and find models: bundled, in a folder, or on the hub.")
 
 NameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="A bundled name, a local folder or a hub id.")
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help="A bundled name, a local folder or a hub id, with @REVISION or without.",
+    ),
 ]
 VerifyOption = Annotated[
     bool, typer.Option("--verify", help="Read every byte, and fetch anew what is damaged.")

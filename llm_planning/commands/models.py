@@ -56,7 +56,10 @@ def list_models(*, as_json: bool) -> None:
         )
     console = SafeConsole()
     console.print(table)
-    console.print("A local folder or a hub id (organisation/name) is a model, too.", soft_wrap=True)
+    console.print(
+        "A local folder or a hub id (organisation/name, with @revision or without) is a model, too.",
+        soft_wrap=True,
+    )
 
 
 def fetch_model(name: str, *, verify: bool, as_json: bool) -> None:

@@ -36,7 +36,7 @@ class EngineConfig(BaseModel):
     """Everything that decides how a model is served.
 
     Attributes:
-        model: a bundled name, a local folder or a hub id.
+        model: a bundled name, a local folder or a hub id, with @REVISION or without.
         dtype: of the weights as served; "auto" keeps the checkpoint's own, except on a CPU that
             only emulates bfloat16, which computes in float32.
         context: longest prompt plus answer, in tokens; None takes the model's own limit, or what

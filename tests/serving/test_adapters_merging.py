@@ -372,6 +372,25 @@ def test_an_adapter_for_other_shapes_or_another_base(tiny, adapter, card, tmp_pa
 
 
 @pytest.mark.parametrize(
+    "targets",
+    [
+        ["self_attn.q_proj", "down_proj"],
+        [f"model.layers.{layer}.self_attn.q_proj" for layer in (0, 1)],
+        r"model\.layers\.\d+\.(self_attn|mlp)\.(q|down)_proj",
+        r".*(q_proj|down_proj)$",
+        "(.|..)*" * 20,  # would take years
+    ],
+    ids=["endings", "paths", "expression", "end", "endless"],
+)
+def test_adapters_whose_targets_are_paths_or_an_expression_are_served(adapter, targets):
+    plain = read_adapter(adapter)
+    config = json.loads((adapter / CONFIG).read_text())
+    (adapter / CONFIG).write_text(json.dumps(config | {"target_modules": targets}))
+    assert read_adapter(adapter).shapes == plain.shapes
+    assert resolve(str(adapter)).path.is_dir()
+
+
+@pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"peft_type": "IA3"}, "only LORA is served"),
@@ -390,6 +409,10 @@ def test_an_adapter_for_other_shapes_or_another_base(tiny, adapter, card, tmp_pa
         ({"lora_alpha": float("nan")}, "`lora_alpha` = nan"),
         ({"target_modules": "all-linear"}, "`target_modules` = 'all-linear'"),
         ({"target_modules": ["embed_tokens"]}, "other layers are not served"),
+        ({"target_modules": ["q_proj", "model.embed_tokens"]}, "other layers are not served"),
+        ({"target_modules": ["q_proj.weight"]}, "other layers are not served"),
+        ({"target_modules": ""}, "`target_modules` = ''"),
+        ({"target_modules": None}, "`target_modules` = None"),
     ],
 )
 def test_adapters_that_are_not_served(adapter, change, message):
@@ -442,6 +465,9 @@ def test_weights_cut_in_half(adapter, cache):
     assert "\n" not in str(error.value)
     (adapter / WEIGHTS).write_bytes(content[:100])
     with pytest.raises(AdapterError, match="its header does not fit its 100 bytes"):
+        read_adapter(adapter)
+    (adapter / WEIGHTS).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\n")
+    with pytest.raises(AdapterError, match=rf"{WEIGHTS} is a pointer of Git LFS, not what it"):
         read_adapter(adapter)
 
 

@@ -8,6 +8,8 @@ import subprocess
 import sys
 
 import pytest
+from httpx import Request, Response
+from huggingface_hub.errors import RevisionNotFoundError
 
 from llm_serving.errors import UnknownModelError
 from llm_serving.models import CATALOGUE, bundled_folder, fetch, fetch_verified, locate, resolve
@@ -116,6 +118,36 @@ def test_local_folder_that_lacks_weights(local):
         resolve(str(local))
 
 
+@pytest.mark.parametrize("beside", [None, "training_args.bin", "checkpoint/optimizer.pt"])
+def test_local_folder_without_weights(local, beside):
+    (local / "model.safetensors").rename(local.parent / "weights")
+    if beside:
+        (local / beside).parent.mkdir(exist_ok=True)
+        (local / beside).write_bytes(b"not a weight")
+    for find in (locate, resolve):
+        with pytest.raises(UnknownModelError, match=r"has no weights: no file .*bin\. Copy"):
+            find(str(local))
+    (local / "model.gguf").write_bytes(b"GGUF")
+    with pytest.raises(UnknownModelError, match=r"has no weights: .* and GGUF is not read"):
+        locate(str(local))
+    (local / "pytorch_model.bin").write_bytes(b"pickled")
+    assert locate(str(local)).path == local
+
+
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a21\nsize 269060552\n"
+
+
+@pytest.mark.parametrize(
+    "names", [["model.safetensors"], ["1_Pooling/model.bin", "tokenizer.json"]], ids=" ".join
+)
+def test_local_folder_of_pointers(local, names):
+    for name in names:
+        (local / name).write_bytes(POINTER)
+    said = rf"pointers of Git LFS .* {len(names)} of its files, the first is {names[0]}\. Run `git"
+    with pytest.raises(UnknownModelError, match=said):
+        locate(str(local))
+
+
 def test_local_folder_cannot_be_verified(local):
     with pytest.raises(UnknownModelError, match="no published checksums"):
         fetch_verified(str(local))
@@ -163,6 +195,43 @@ def test_hub_id_from_the_cache(hub):
     for find in (locate, resolve, fetch, fetch_verified):
         found = find("lab/small")
         assert (found.name, found.path, found.revision) == ("lab/small", hub, COMMIT)
+
+
+OTHER = "89abcdef0123456789abcdef0123456789abcdef"
+
+
+def test_hub_id_with_a_revision(hub):
+    other = hub.with_name(OTHER)
+    shutil.copytree(hub, other, symlinks=True)
+    (hub.parent.parent / "refs" / "v1.0").write_text(OTHER)
+    for name, folder in {
+        "lab/small@main": hub,
+        f"lab/small@{COMMIT}": hub,
+        "lab/small@v1.0": other,
+        f"lab/small@{OTHER}": other,
+    }.items():
+        for find in (locate, resolve, fetch, fetch_verified):
+            found = find(name)
+            assert (found.name, found.path, found.revision) == (name, folder, folder.name)
+    with pytest.raises(UnknownModelError, match=r"lab/small@v2\.0 is not on .* fetch lab/small@v2"):
+        locate("lab/small@v2.0")
+
+
+def test_hub_id_with_a_revision_that_the_hub_does_not_have(hub, monkeypatch):
+    def missing(*_, **__):
+        raise RevisionNotFoundError("404", response=Response(404, request=Request("GET", "http:")))
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", missing)
+    with pytest.raises(UnknownModelError, match=r"lab/small has no revision v2\.0 on the hub"):
+        fetch("lab/small@v2.0")
+
+
+@pytest.mark.parametrize(
+    "name", ["lab/small@", "lab/small@v1@v2", "lab/small@a/../b", "lab/small@/a", "small@main", "@"]
+)
+def test_a_revision_that_is_none(hub, name):
+    with pytest.raises(UnknownModelError, match=f"unknown model `{name}`: .*with @REVISION or"):
+        locate(name)
 
 
 def test_hub_id_offline_and_not_cached(hub):

@@ -289,10 +289,11 @@ def _settings(path: Path) -> tuple[int, float]:
     # Not a number compares false, and an integer may be larger than any float.
     if not isinstance(alpha, int | float) or alpha is True or not abs(alpha) <= _MOST_ALPHA:
         raise AdapterError(f"{path}: `lora_alpha` = {shown(alpha)}: write a number")
-    if not isinstance(targets, list) or not targets or not {*map(str, targets)} <= {*PROJECTIONS}:
+    if not _are_targets(targets):
         raise AdapterError(
             f"{path}: `target_modules` = {shown(targets)}: write a list of some of "
-            f"{', '.join(PROJECTIONS)}; other layers are not served"
+            f"{', '.join(PROJECTIONS)}, alone or at the end of a path, or a regular expression; "
+            "other layers are not served"
         )
     for key, value in said.items():
         if key in {"peft_type", "r", "lora_alpha", "target_modules"} | _IGNORED:
@@ -303,6 +304,18 @@ def _settings(path: Path) -> tuple[int, float]:
                 f"{path}: {shown(key)} = {shown(value)}: only plain LoRA is served, without it"
             )
     return rank, float(alpha)
+
+
+def _are_targets(said: object) -> bool:
+    """Whether PEFT's `target_modules` names layers that are served.
+
+    A regular expression of other people is not run: its match may take for ever, and the weights
+    show which layers it meant.
+    """
+    if isinstance(said, str):
+        return said not in {"", "all-linear"}  # PEFT saves the names that all-linear stands for
+    paths = said if isinstance(said, list) else []
+    return bool(paths) and all(str(path).rpartition(".")[2] in PROJECTIONS for path in paths)
 
 
 def _pairs(path: Path, rank: int) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:

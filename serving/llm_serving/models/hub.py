@@ -20,14 +20,32 @@ if TYPE_CHECKING:
 
 _HUB_ID = re.compile(r"(?!.*(--|\.\.))[A-Za-z0-9_][\w.-]*/[\w.-]*\w", re.ASCII)
 _LONGEST_ID = 96
+_REVISION = re.compile(r"(?!.*\.\.)\w[\w.-]*(/\w[\w.-]*){0,4}", re.ASCII)
+_LONGEST_REVISION = 96
+_NEWEST = "main"
+"""The branch that is meant where no revision is named."""
 
 # Copies of the weights in formats that are not read here.
 _SKIPPED = ["original/*", "*.gguf", "*.onnx", "*.h5", "*.msgpack"]
 
 
 def is_hub_id(name: str) -> bool:
-    """Whether a name is written like a model of the hub: `organisation/name`."""
-    return len(name) <= _LONGEST_ID and _HUB_ID.fullmatch(name) is not None
+    """Whether a name is written like a model of the hub.
+
+    Args:
+        name: such as `organisation/name`, or `organisation/name@revision`, which is a branch, a tag
+            or a commit.
+    """
+    repository, revision = _parts(name)
+    if len(repository) > _LONGEST_ID or len(revision) > _LONGEST_REVISION:
+        return False
+    return bool(_HUB_ID.fullmatch(repository) and _REVISION.fullmatch(revision))
+
+
+def _parts(hub_id: str) -> tuple[str, str]:
+    """The repository and the revision of a hub id."""
+    repository, sign, revision = hub_id.partition("@")
+    return repository, revision if sign else _NEWEST
 
 
 def cached_snapshot(hub_id: str) -> Path:
@@ -43,8 +61,11 @@ def cached_snapshot(hub_id: str) -> Path:
     from huggingface_hub.errors import LocalEntryNotFoundError
 
     _check_references(hub_id)
+    repository, revision = _parts(hub_id)
     try:
-        folder = Path(snapshot_download(hub_id, local_files_only=True, ignore_patterns=_SKIPPED))
+        found = snapshot_download(
+            repository, revision=revision, local_files_only=True, ignore_patterns=_SKIPPED
+        )
     except LocalEntryNotFoundError as error:
         raise UnknownModelError(
             f"{hub_id} is not on this machine. {_how_to_fetch(hub_id)}"
@@ -53,6 +74,7 @@ def cached_snapshot(hub_id: str) -> Path:
         raise UnknownModelError(
             f"{hub_id} cannot be read from the hub's cache on this machine: {error}"
         ) from error
+    folder = Path(found)
     check_folder(folder, remedy=_how_to_fetch(hub_id))
     return folder
 
@@ -62,13 +84,17 @@ def _check_references(hub_id: str) -> None:
     from huggingface_hub.constants import HF_HUB_CACHE
     from huggingface_hub.file_download import repo_folder_name
 
-    named = Path(HF_HUB_CACHE, repo_folder_name(repo_id=hub_id, repo_type="model"), "refs/main")
+    repository, revision = _parts(hub_id)
+    folder = Path(HF_HUB_CACHE, repo_folder_name(repo_id=repository, repo_type="model"))
+    named = folder / "refs" / revision
     if os.path.exists(named) and not os.path.isfile(named):
         raise UnknownModelError(f"{named} is not a regular file: remove the model's folder there")
 
 
 def download_snapshot(hub_id: str) -> Path:
-    """The newest snapshot, downloaded where it is missing; what has arrived before is kept.
+    """The newest snapshot, or that of the revision, downloaded where it is missing.
+
+    What has arrived before is kept.
 
     Returns:
         The snapshot's folder, whose name is the commit's hash.
@@ -84,7 +110,7 @@ def download_snapshot(hub_id: str) -> Path:
 
 
 def verified_snapshot(hub_id: str) -> Path:
-    """The newest snapshot, with every file checked and downloaded anew where it was damaged.
+    """Like `download_snapshot`, with every file checked and downloaded anew if it was damaged.
 
     Raises:
         UnknownModelError: as `download_snapshot`.
@@ -96,11 +122,16 @@ def verified_snapshot(hub_id: str) -> Path:
 
 def _downloaded(hub_id: str) -> Path:
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundError
+    from huggingface_hub.errors import (
+        LocalEntryNotFoundError,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
 
+    repository, revision = _parts(hub_id)
     try:
         with _quiet_hub():
-            return Path(snapshot_download(hub_id, ignore_patterns=_SKIPPED))
+            return Path(snapshot_download(repository, revision=revision, ignore_patterns=_SKIPPED))
     except LocalEntryNotFoundError as error:
         raise UnknownModelError(
             f"{hub_id} is not, or not wholly, on this machine, and the hub cannot be asked "
@@ -110,6 +141,10 @@ def _downloaded(hub_id: str) -> Path:
         raise UnknownModelError(
             f"the hub has no {hub_id}, or keeps it from you: check the spelling, accept its "
             "licence on its page, and log in with `hf auth login`"
+        ) from error
+    except RevisionNotFoundError as error:
+        raise UnknownModelError(
+            f"{repository} has no revision {revision} on the hub: name a branch, a tag or a commit"
         ) from error
     except Exception as error:  # its HTTP client changed between releases, and its errors with it
         raise ModelFetchError(

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 _TEXTS = frozenset({".json", ".jinja", ".model", ".tiktoken", ".txt"})
 _WEIGHTS = frozenset({".bin", ".gguf", ".pt", ".pth", ".safetensors"})
+_NEVER_LOADED = frozenset({"optimizer", "rng_state", "scaler", "scheduler", "training_args"})
+"""Names of files that a training leaves beside the weights, without their endings."""
+_POINTER = b"version https://git-lfs.github.com/spec/"
+"""Begins what Git LFS leaves in the place of a file that it has not fetched."""
 _SAMPLE = 1 << 20
 _LONGEST_HEADER = 100_000_000
 """Bytes that a safetensors file's header may have, by its format."""
@@ -51,7 +55,8 @@ def check_folder(folder: Path, *, remedy: str = _REMEDY) -> None:
 
     Raises:
         UnknownModelError: it has no `config.json`; a file in it is not a regular one or may not be
-            read; a JSON file is damaged; weight files that its index lists are missing.
+            read; a JSON file is damaged; it has no weights, or lacks some that its index lists; a
+            file is a pointer of Git LFS.
     """
     if not os.path.lexists(folder / "config.json"):
         raise UnknownModelError(
@@ -59,6 +64,7 @@ def check_folder(folder: Path, *, remedy: str = _REMEDY) -> None:
             "Hugging Face model was saved or downloaded to"
         )
     _check_files(folder)
+    _check_pointers(folder, remedy)
     _check_layers(folder / "config.json", _read_object(folder / "config.json", remedy))
     _check_weights(folder, remedy)
     for path in sorted(folder.glob("*.safetensors")):
@@ -83,6 +89,29 @@ def _check_files(folder: Path) -> None:
             )
         if not os.access(path, os.R_OK):
             raise UnknownModelError(f"{path} may not be read by you: change its permissions")
+
+
+def _check_pointers(folder: Path, remedy: str) -> None:
+    pointers = sorted(os.path.relpath(path, folder) for path in _paths(folder) if _is_pointer(path))
+    if pointers:
+        raise UnknownModelError(
+            f"the model in {folder} is not whole: pointers of Git LFS stand in the place of "
+            f"{len(pointers)} of its files, the first is {pointers[0][:80]}. Run `git lfs pull` "
+            f"there. {remedy}"
+        )
+
+
+def _is_pointer(path: Path | str) -> bool:
+    """Whether a file is a pointer of Git LFS.
+
+    Raises:
+        UnknownModelError: it cannot be read.
+    """
+    try:
+        with open_regular(Path(path)) as file:
+            return file.read(len(_POINTER)) == _POINTER
+    except OSError as error:
+        raise UnknownModelError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def _paths(folder: Path) -> Iterator[str]:
@@ -177,6 +206,13 @@ def _check_weights(folder: Path, remedy: str) -> None:
             f"the model in {folder} is not whole: {len(missing)} of {len(listed)} weight files "
             f"are missing, the first is {missing[0][:80]}. {remedy}"
         )
+    endings = {path.suffix for path in map(Path, _paths(folder)) if path.stem not in _NEVER_LOADED}
+    if endings.isdisjoint(_WEIGHTS - {".gguf"}):
+        other = ", and GGUF is not read" if ".gguf" in endings else ""
+        raise UnknownModelError(
+            f"the model in {folder} has no weights: no file ends in .safetensors or .bin{other}. "
+            f"{remedy}"
+        )
 
 
 def _check_header(path: Path, remedy: str) -> None:
@@ -187,6 +223,11 @@ def _check_header(path: Path, remedy: str) -> None:
             size = os.fstat(file.fileno()).st_size
     except OSError as error:
         raise UnknownModelError(f"{path} cannot be read: {error.strerror}") from error
+    if _is_pointer(path):
+        raise UnknownModelError(
+            f"{path} is a pointer of Git LFS, not what it points to. Run `git lfs pull` there. "
+            f"{remedy}"
+        )
     if size < 8 or claimed > min(size, _LONGEST_HEADER):
         raise UnknownModelError(
             f"{path} is damaged: its header does not fit its {size} bytes. {remedy}"

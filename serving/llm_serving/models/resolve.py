@@ -261,7 +261,8 @@ def _source(name: str) -> _Source:
     guess = f"did you mean {' or '.join(near)}? " if near else ""
     raise UnknownModelError(
         f"unknown model `{name[:200]}`: {guess}A model is a bundled name ({', '.join(CATALOGUE)}), "
-        "a folder that exists, or a hub id such as Qwen/Qwen2.5-VL-7B-Instruct"
+        "a folder that exists, or a hub id such as Qwen/Qwen2.5-VL-7B-Instruct, with @REVISION or "
+        "without"
     )
 
 
