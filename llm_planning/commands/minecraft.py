@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from llm_planning.endings import refusing
+from llm_planning.environments.minecraft.item_names import common_name, item_id
 from llm_planning.environments.minecraft.rulebook import RuleBook, UnknownItemError
-from llm_serving.terminal import SafeConsole, literal, say
+from llm_serving.terminal import SafeConsole, complain, literal, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,11 +22,21 @@ def requirements(items: Sequence[str], *, as_json: bool) -> None:
     """Shows what items need, and which action obtains them: the truth that agents have to learn."""
     book = RuleBook.load()
     with refusing(UnknownItemError):
-        rules = [book.rule(item) for item in dict.fromkeys(items)]
+        rules = [book.rule(name) for name in dict.fromkeys(_named(item, book) for item in items)]
     if as_json:
         say(json.dumps({"requirements": {rule.item: rule.requirements for rule in rules}}))
         return
     SafeConsole().print(_table(rules))
+
+
+def _named(item: str, book: RuleBook) -> str:
+    """What the rules call an item, which is told where it is a name for several."""
+    if item in book:
+        return item
+    name = common_name(item)
+    if name in book and name != item_id(item):
+        complain(f"note: the rules call {item} by the name of its kind, {name}")
+    return name
 
 
 def _table(rules: Sequence[ItemRule]) -> Table:

@@ -41,6 +41,14 @@ HOME = bundled_home("seen")
         ("on( water glass , nightstand )", [("water glass", "nightstand", 1)]),
         ("put the glasses on the bed", [("glasses", "bed", 1)]),
         ("put the two water glasses on the bed", [("water glass", "bed", 2)]),
+        ("move the apple to the fridge", [("apple", "fridge", 1)]),
+        ("Carry two apples to the kitchentable!", [("apple", "kitchen table", 2)]),
+        ("take milk to the fridge and toys to sofa", [("milk", "fridge", 1), ("toy", "sofa", 2)]),
+        ("move apples to the fridge", [("apple", "fridge", 2)]),
+        ("put the plates on the sofa", [("plate", "sofa", 3)]),
+        ("one apples in the fridge", [("apple", "fridge", 1)]),
+        ("put the pears in the fridge", [("pear", "fridge", 1)]),
+        ("Inside(apples, fridge); On(plate, sofa)", [("apple", "fridge", 2), ("plate", "sofa", 1)]),
     ],
 )
 def test_a_goal_is_read(text, goal):
@@ -76,6 +84,8 @@ def test_a_goal_is_read(text, goal):
         ("every plate on the sofa", "unknown word 'every' before 'plate'; write it as"),
         ("put zero apples in the fridge", "unknown word 'zero' before 'apples'; write it as"),
         ("put a big cutlery knife on the sofa", "unknown word 'big' before 'cutlery knife'; write"),
+        ("put the apple next to the fridge", "unknown thing 'apple next'; did you mean apple"),
+        ("move apples to the fridge, an apple to the sofa", "the goal wants three apples, but the"),
         ("x" * 501, "is longer than 500 characters"),
         ("put a \x1b[2J in the fridge", "unknown thing '\\x1b[2j'"),
     ],

@@ -50,6 +50,34 @@ def test_unknown_item(form):
     assert result.stdout == ""
 
 
+@pytest.mark.parametrize(
+    ("written", "name", "noted"),
+    [
+        ("minecraft:torch", "torch", False),
+        ("Crafting Table", "crafting_table", False),
+        ("minecraft:oak_planks", "planks", True),
+        ("oak planks", "planks", True),
+        ("stripped birch wood", "logs", True),
+        ("coal", "coals", True),
+        ("planks", "planks", False),
+    ],
+)
+def test_an_item_is_found_as_people_write_it(written, name, noted):
+    result = ask(written, name, "--json")
+    assert result.exit_code == 0
+    assert list(json.loads(result.stdout)["requirements"]) == [name]
+    note = f"note: the rules call {written} by the name of its kind, {name}\n"
+    assert result.stderr == (note if noted else "")
+
+
+@pytest.mark.parametrize("item", ["nether_brick", "minecraft:blaze_rod", "Coal Ore", "elytra"])
+def test_an_item_of_the_game_without_a_rule_is_named_as_such(item):
+    result = ask("torch", item)
+    assert (result.exit_code, result.stdout) == (2, "")
+    (line,) = result.stderr.splitlines()
+    assert "is an item of Minecraft 1.16 that these rules do not lead to: they are of what" in line
+
+
 def test_no_item():
     assert ask("--json").exit_code == 2
 

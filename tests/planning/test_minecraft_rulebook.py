@@ -104,6 +104,14 @@ def test_every_rule_leads_to_something_from_nothing():
     assert "nether_brick" not in BOOK
 
 
+def test_what_has_no_rule_is_known_as_an_item():
+    assert {"nether_brick", "blaze_rod", "bedrock", "coal_ore"} < BOOK.unreachable
+    assert not BOOK.unreachable & BOOK.rules.keys()
+    assert BOOK.replaced([]).unreachable == BOOK.unreachable
+    with pytest.raises(UnknownItemError, match=r"'bedrock' is an item .* do not lead to"):
+        BOOK.closure(["torch", "bedrock"])
+
+
 def test_unknown_item():
     with pytest.raises(UnknownItemError, match=r"unknown item 'coal'; did you mean .*\bcoals\b"):
         BOOK.requirements("coal")

@@ -121,6 +121,24 @@ def test_prediction_becomes_a_change():
         )
 
 
+def test_items_that_are_written_freely_are_read_as_ids():
+    option = {"verb": "mine", "quantity": 2, "item": "minecraft:oak_log"}
+    assert GRAMMARS["free"].read(option) == Option("mine", 2, "oak_log")
+    assert str(GRAMMARS["free"].read(option | {"item": "Oak log"})) == "mine 2 oak_log"
+    text = (
+        '{"gained":[{"item":"Oak planks","count":4},{"item":"oak_planks","count":2}],"lost":'
+        '[{"item":"minecraft:oak_log","count":1}],"blocks":["iron ore"],"entities":["Cow"],'
+        '"equipped":["wooden pickaxe"],"conditions":[]}'
+    )
+    assert parse(ChangeModel("free").answer, text).change() == Change(
+        gained={"oak_planks": 6},
+        lost={"oak_log": 1},
+        blocks=("iron_ore",),
+        entities=("cow",),
+        equipped="wooden_pickaxe",
+    )
+
+
 def test_empty_prediction_changes_nothing():
     text = '{"gained":[],"lost":[],"blocks":[],"entities":[],"equipped":[],"conditions":[]}'
     assert parse(ChangeModel("closed").answer, text).change() == Change()

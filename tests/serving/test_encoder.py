@@ -272,6 +272,7 @@ def test_a_folder_is_an_encoder_by_its_absolute_path(monkeypatch):
 
 def test_a_model_that_is_no_sentence_encoder_is_refused(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    (tmp_path / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
     opened = TextEncoder(str(tmp_path), cache=None)
     with pytest.raises(EncoderError, match=r"has no modules\.json"):
         opened.encode(["apple"])

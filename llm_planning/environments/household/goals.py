@@ -4,13 +4,14 @@ A goal is a set of predicates with counts, such as `Inside(apple, fridge):2; On(
 (LLM-MCTS, Appendix A.3). `read_goal` also reads a sentence, such as "put two apples in the fridge
 and the book on the sofa". Its grammar is small: clauses joined by "and" or commas, each with a
 number, a thing, a preposition and a place. A clause without a place has that of the next one.
+"To" means inside or on, as the place is. Apples without a number are all that the home has.
 """
 
 from __future__ import annotations
 
 import re
 from functools import cache
-from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TypeAlias
 
 from llm_kernels.quoting import LONGEST_VALUE, shown
 from llm_planning.domain import DomainError
@@ -28,11 +29,13 @@ LONGEST_GOAL: Final = 500
 NUMBERS: Final = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 """Number -> its word."""
 
-_COUNTS: Final[Mapping[str, int]] = {
+_COUNTS: Final[Mapping[str, int | None]] = {
     **{word: number for number, word in enumerate(NUMBERS) if number},
-    **dict.fromkeys(("a", "an", "the", "any", "some"), 1),
+    **dict.fromkeys(("a", "an", "any", "some"), 1),
     "both": 2,
+    "the": None,
 }
+"""Word before a thing -> how many are meant; None where only the thing's form tells."""
 _WAYS: Final = (
     'write it as "put two apples in the fridge and the book on the sofa", or as '
     "Inside(apple, fridge):2; On(book, sofa):1"
@@ -40,8 +43,8 @@ _WAYS: Final = (
 _INSIDE: Final = ("inside of", "inside", "into", "in")
 _ON: Final = ("on top of", "onto", "upon", "on")
 _CLAUSE: Final = re.compile(
-    r"(?:(?:please )?(?:put|place|move|bring|lay|set) )?(?P<thing>.+?)"
-    rf"(?: (?P<prep>{'|'.join((*_INSIDE, *_ON))}) (?:the |a |an )?(?P<place>.+))?"
+    r"(?:(?:please )?(?:put|place|move|bring|take|carry|lay|set) )?(?P<thing>.+?)"
+    rf"(?: (?P<prep>{'|'.join((*_INSIDE, *_ON))}|to) (?:the |a |an )?(?P<place>.+))?"
 )
 _PREDICATE: Final = re.compile(r"(inside|on)\(([^(),]+),([^(),]+)\)(?:\s*:\s*([0-9]{1,3}))?", re.I)
 
@@ -85,8 +88,9 @@ def read_goal(text: str, home: Home) -> tuple[Wanted, ...]:
     vocabulary = _Vocabulary(text, home)
     for count, thing, inside, place in parts:
         there = vocabulary.place(place, inside=inside)
-        pair = vocabulary.thing(thing), there.name
-        counts[pair] = counts.get(pair, 0) + count
+        name = vocabulary.thing(thing)
+        wanted = vocabulary.meant(thing, name) if count is None else count
+        counts[name, there.name] = counts.get((name, there.name), 0) + wanted
     goal = tuple(Wanted(thing, place, count) for (thing, place), count in counts.items())
     check_goal(goal, home)
     return goal
@@ -155,9 +159,13 @@ def _there(place: str, home: Home) -> str:
     return next(one.relation for one in home.places if one.name == place)
 
 
-def _predicates(text: str) -> list[tuple[int, str, bool, str]]:
-    """(count, thing, whether inside, place) of each predicate."""
-    found: list[tuple[int, str, bool, str]] = []
+_Part: TypeAlias = tuple[int | None, str, bool | None, str]
+"""Count, thing, whether inside, place; None where that is not said."""
+
+
+def _predicates(text: str) -> list[_Part]:
+    """The parts of each predicate."""
+    found: list[_Part] = []
     for part in filter(None, (one.strip() for one in text.split(";"))):
         match = _PREDICATE.fullmatch(part)
         if match is None:
@@ -165,15 +173,16 @@ def _predicates(text: str) -> list[tuple[int, str, bool, str]]:
         relation, thing, place, count = match.groups()
         if count is not None and not int(count):
             _refuse(text, f"{shown(part)} counts nothing; count from 1")
-        found.append((int(count or 1), thing, relation.lower() == "inside", place))
+        number = None if count is None else int(count)
+        found.append((number, thing, relation.lower() == "inside", place))
     return found
 
 
-def _clauses(text: str) -> list[tuple[int, str, bool, str]]:
-    """(count, thing, whether inside, place) of each clause of a sentence."""
+def _clauses(text: str) -> list[_Part]:
+    """The parts of each clause of a sentence."""
     clean = re.sub(r"\s+", " ", text.strip().rstrip(".!").lower())
-    found: list[tuple[int, str, bool, str]] = []
-    waiting: list[tuple[int, str]] = []
+    found: list[_Part] = []
+    waiting: list[tuple[int | None, str]] = []
     clauses = (one.strip() for one in re.split(r",|;|\band\b", clean))
     for match in (_CLAUSE.fullmatch(one) for one in clauses if one):
         if match is None:
@@ -181,7 +190,7 @@ def _clauses(text: str) -> list[tuple[int, str, bool, str]]:
         count, thing = _counted(match["thing"], text)
         waiting.append((count, thing))
         if match["place"]:
-            inside = match["prep"] in _INSIDE
+            inside = None if match["prep"] == "to" else match["prep"] in _INSIDE
             found += [(*one, inside, match["place"]) for one in waiting]
             waiting = []
     if waiting or not found:
@@ -189,18 +198,18 @@ def _clauses(text: str) -> list[tuple[int, str, bool, str]]:
     return found
 
 
-def _counted(thing: str, text: str) -> tuple[int, str]:
-    """The count before a thing, and the thing."""
+def _counted(thing: str, text: str) -> tuple[int | None, str]:
+    """The count before a thing, None if none is said, and the thing."""
     first, _, rest = thing.partition(" ")
     if rest and first.isdecimal() and first.isascii():
         if not 0 < int(first[:3]) == int(first):
             _refuse(text, f"{shown(first)} is no number of things; count from 1 to 999")
         return int(first), rest
     if rest and first in _COUNTS:
-        count = _COUNTS[first]
         second, _, more = rest.partition(" ")
-        return (_COUNTS[second], more) if more and second in _COUNTS else (count, rest)
-    return 1, thing
+        both = more and second in _COUNTS
+        return (_COUNTS[second], more) if both else (_COUNTS[first], rest)
+    return None, thing
 
 
 class _Vocabulary:
@@ -223,12 +232,18 @@ class _Vocabulary:
             )
         return name
 
-    def place(self, said: str, *, inside: bool) -> Place:
+    def meant(self, said: str, name: str) -> int:
+        """How many things a form of a name means: in the plural, all that the home has."""
+        if unique_name(said) == unique_name(name):
+            return 1
+        return self._home.number[self._home.things.index(name)]
+
+    def place(self, said: str, *, inside: bool | None) -> Place:
         places = {unique_name(one.name): one for one in self._home.places}
         if (place := places.get(unique_name(said))) is None:
             names = [one.name for one in self._home.places]
             _refuse(self._text, f"unknown place {said.strip()!r}; {remedy(said, names)}")
-        if place.container != inside:
+        if inside is not None and place.container != inside:
             _refuse(
                 self._text,
                 f"the {place.name} is a {'container' if place.container else 'surface'}: write "

@@ -1,7 +1,8 @@
 """The answers of a model about options: the options themselves, and their predicted changes.
 
 All fields are bounded, so that decoding can enforce an answer's form. With the vocabulary `closed`,
-items and names are words of this world; with `free`, they are bounded texts, as in Tree of Options.
+items and names are words of this world; with `free`, they are bounded texts, as in Tree of Options,
+of which "oak planks" and minecraft:oak_planks are read as the id oak_planks.
 Verbs and conditions are always words of this world.
 """
 
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, Field, create_model
 
+from llm_planning.environments.minecraft.item_names import item_id
 from llm_planning.environments.minecraft.state import Change
 from llm_planning.environments.minecraft.vocabulary import (
     BIOMES,
@@ -94,8 +96,8 @@ class OptionGrammar:
         }
 
     def read(self, answer: Mapping[str, Any]) -> Option:
-        """The option with these fields."""
-        return Option(answer["verb"], answer["quantity"], answer["item"])
+        """The option with these fields; of an item that was written freely, the id."""
+        return Option(answer["verb"], answer["quantity"], item_id(answer["item"]))
 
     def write(self, option: Option) -> Mapping[str, Any]:
         """The fields of an option."""
@@ -125,9 +127,9 @@ class Prediction(BaseModel):
         return Change(
             gained=_totals(self.gained),
             lost=_totals(self.lost),
-            blocks=tuple(self.blocks),
-            entities=tuple(self.entities),
-            equipped=self.equipped[0] if self.equipped else None,
+            blocks=tuple(map(item_id, self.blocks)),
+            entities=tuple(map(item_id, self.entities)),
+            equipped=item_id(self.equipped[0]) if self.equipped else None,
             biome=values.get("biome"),
             time=values.get("time"),
             height=_number(values.get("height")),
@@ -183,7 +185,7 @@ def _list(element: Any, longest: int) -> Any:  # noqa: ANN401
 def _totals(amounts: list[Amount]) -> Mapping[str, int]:
     totals: Counter[str] = Counter()
     for amount in amounts:
-        totals[amount.item] += amount.count
+        totals[item_id(amount.item)] += amount.count
     return dict(totals)
 
 

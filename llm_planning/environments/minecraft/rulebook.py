@@ -118,6 +118,7 @@ class RuleBook:
 
     Attributes:
         rules: item -> its rule.
+        unreachable: items of the game without a rule.
 
     Raises:
         UnknownItemError: a rule needs an item that has no rule.
@@ -125,6 +126,7 @@ class RuleBook:
     """
 
     rules: Mapping[str, ItemRule]
+    unreachable: frozenset[str] = frozenset()
     _order: tuple[str, ...] = field(init=False, repr=False, compare=False)
     _tiers: Mapping[str, int] = field(init=False, repr=False, compare=False)
 
@@ -155,12 +157,17 @@ class RuleBook:
         """The rule of an item.
 
         Raises:
-            UnknownItemError: there is no such item; the message proposes the nearest names.
+            UnknownItemError: there is no such item, and the message proposes the nearest names; or
+                it has no rule, and the message says so.
         """
-        try:
+        if item in self.rules:
             return self.rules[item]
-        except KeyError:
-            raise UnknownItemError(f"unknown item {item!r}; {self._remedy(item)}") from None
+        if item in self.unreachable:
+            raise UnknownItemError(
+                f"{item!r} is an item of Minecraft 1.16 that these rules do not lead to: they are "
+                "of what is gathered, smelted and crafted in the Overworld"
+            )
+        raise UnknownItemError(f"unknown item {item!r}; {self._remedy(item)}")
 
     def requirements(self, item: str) -> dict[str, int]:
         """R(v, 𝒢*): required item -> quantity, tools and stations included.
@@ -209,7 +216,7 @@ class RuleBook:
         others = {rule.item: rule for rule in rules}
         for item in others:
             self.rule(item)
-        return RuleBook({**self.rules, **others})
+        return RuleBook({**self.rules, **others}, self.unreachable)
 
     @classmethod
     def load(cls, path: Path | None = None) -> Self:
@@ -236,7 +243,7 @@ class RuleBook:
             raise DamagedRulesError(f"{file}: {complaint}; {_REMEDY}") from error
         except (OSError, ValueError) as error:
             raise DamagedRulesError(f"{file}: {error}; {_REMEDY}") from error
-        return cls(rules)
+        return cls(rules, frozenset(record.unreachable))
 
     def _remedy(self, name: str) -> str:
         near = get_close_matches(name, self.rules, n=3, cutoff=0.5)
@@ -275,6 +282,7 @@ class _File(BaseModel):
     model_config = ConfigDict(strict=True)
 
     rules: dict[str, _Entry]
+    unreachable: list[str] = []
 
 
 RULES_FILE: Final = Path(__file__).with_name("rules.json")
