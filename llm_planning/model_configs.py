@@ -182,11 +182,18 @@ def adapted(engine: Engine, name: str) -> Engine:
     return engine if adapter is None else AdaptedEngine(engine, adapter)
 
 
+def model_name(said: str) -> str:
+    """The name that a user's words mean: None, as Python writes it, is "none", like NONE."""
+    from llm_serving.encoder_engine import NO_MODEL
+
+    return NO_MODEL if said.lower() == NO_MODEL else said
+
+
 def configuration(name: str) -> EngineConfig | None:
     """Like `find_config`; None for "none", the engine without a model."""
     from llm_serving.encoder_engine import NO_MODEL
 
-    return None if name == NO_MODEL else find_config(name)
+    return None if model_name(name) == NO_MODEL else find_config(name)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from llm_planning.domain import DomainError
 from llm_planning.endings import UsageError, is_ours, refusing
 from llm_planning.experiments.sweep_files import WRITTEN_SETTINGS, comes_along
 from llm_planning.interrupts import heard_while_loading
-from llm_planning.model_configs import configuration, default_model
+from llm_planning.model_configs import configuration, default_model, model_name
 from llm_planning.names import remedy
 from llm_planning.own_code import OwnCodeError, code_file, told_of
 from llm_planning.registry import (
@@ -86,6 +86,7 @@ def run(
             known = sorted((*_planners(), *announced(PLANNER_GROUP)))
             raise UsageError(f"name a planner: {', '.join(known)}")
         spec, said = find_planner(planner), _pairs(settings, "--set")
+        model = model and model_name(model)
         if model == NO_MODEL and not role_model:
             said |= _stood_in(spec, said)
         prepared = prepare(spec, domain=domain, task=task, settings=said)
@@ -265,7 +266,7 @@ def _role_models(prepared: Prepared, said: Mapping[str, object]) -> dict[str, st
             raise UsageError(
                 f"--role-model {role}: {prepared.spec.name} has no such role; {remedy(role, roles)}"
             )
-    named = {role: str(name) for role, name in said.items()}
+    named = {role: model_name(str(name)) for role, name in said.items()}
     filed = models_of_roles(prepared.spec, prepared.chosen)
     for role, name in filed.items():
         config = configuration(name)

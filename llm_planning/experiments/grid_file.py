@@ -22,7 +22,7 @@ from pydantic import (
 
 from llm_kernels.quoting import printable, shown
 from llm_planning.environments.catalogue import DOMAINS
-from llm_planning.model_configs import find_config
+from llm_planning.model_configs import find_config, model_name
 from llm_planning.names import remedy
 from llm_planning.planners.catalogue import PLANNERS
 from llm_serving.errors import ServingError
@@ -126,7 +126,7 @@ def _model(name: str) -> str:
     """Checks a model's configuration; whether a hub id exists shows only when it is fetched."""
     _refuse_odd(name, "model's name")
     if not name.endswith((".yaml", ".yml")):
-        return name
+        return model_name(name)
     try:
         find_config(name)
     except (ServingError, OSError, ValueError, RecursionError) as error:
@@ -152,6 +152,7 @@ def _refuse_odd(text: str, what: str) -> None:
 
 _Name: TypeAlias = Annotated[StrictStr, AfterValidator(_name)]
 _Model: TypeAlias = Annotated[StrictStr, AfterValidator(_model)]
+_Excluded: TypeAlias = Annotated[StrictStr, AfterValidator(model_name)]
 _Swept: TypeAlias = Annotated[Any, PlainValidator(_swept)]
 _OneOrMore = (BeforeValidator(_listed), Field(min_length=1))
 
@@ -166,8 +167,8 @@ class Clause(_Part):
     planner: Annotated[list[_Name], *_OneOrMore] = []
     domain: Annotated[list[_Name], *_OneOrMore] = []
     task: Annotated[list[_Name], *_OneOrMore] = []
-    model: Annotated[list[StrictStr], *_OneOrMore] = []
-    role_models: Annotated[list[dict[StrictStr, StrictStr]], *_OneOrMore] = []
+    model: Annotated[list[_Excluded], *_OneOrMore] = []
+    role_models: Annotated[list[dict[StrictStr, _Excluded]], *_OneOrMore] = []
     seed: Annotated[Any, PlainValidator(_seed_values)] = ()
     settings: Annotated[dict[_Name, _Swept], Field(min_length=1)] = {}
 
@@ -363,6 +364,8 @@ def _explained(error: ValidationError, raw: Json) -> str:
             f"name: {shown(value)} names no folder; write up to 100 letters, digits, "
             "`-`, `_` and `.`, a letter or digit first and no `.` last"
         )
+    if value is None and path.startswith(("model", "role_models.")):
+        return f"{path}: no name is written here; write a model's name, or none for no model"
     return f"{path}: {shown(value)} is not possible: {first['msg']}"
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias
 from pydantic import model_validator
 
 from llm_kernels.quoting import shown
-from llm_planning.model_configs import split_adapter
+from llm_planning.model_configs import model_name, split_adapter
 from llm_planning.names import remedy
 from llm_planning.registry import every_role
 from llm_planning.roles.oracles import Errors
@@ -121,7 +121,7 @@ def _answerer(said: object) -> Answerer:
         case "rules":
             return Errors()
         case {"model": str(name), **others} if not others:
-            return OwnModel(name)
+            return OwnModel(model_name(name))
         case {"model": str(name), "adapter": str(adapter), **others} if adapter and not others:
             if split_adapter(name)[1] is not None:
                 raise SettingsError(

@@ -130,6 +130,15 @@ class EngineConfig(BaseModel):
         self.__dict__.update(adapters_sha256=found, taught_sha256=taught)
         return self
 
+    @field_validator("model")
+    @classmethod
+    def _is_a_model(cls, model: str) -> str:
+        from llm_serving.encoder_engine import NO_MODEL
+
+        if model.lower() == NO_MODEL:
+            raise ValueError(f"for no model, give {NO_MODEL} in the place of a configuration")
+        return model
+
     @field_validator("devices")
     @classmethod
     def _are_distinct(cls, devices: tuple[int, ...]) -> tuple[int, ...]:

@@ -229,6 +229,13 @@ def test_a_file_to_save_in_that_will_not_do(opened, tmp_path, planner, file, cod
     assert (tmp_path / "known.json").read_text() == "{"
 
 
+def test_no_model_is_asked_for_in_pythons_word():
+    run = "walkthrough", "--task", "trap-door", "--json"
+    spelt = [invoke(*run, "--model", name).stdout for name in ("none", "None")]
+    first, second = (json.loads(text) for text in spelt)
+    assert first["plan"] == second["plan"]
+
+
 def test_an_unknown_model_is_named():
     result = invoke("too", *SMALL, "--model", "smollm3-135m-instruct", "--no-cache")
     assert result.exit_code == 1

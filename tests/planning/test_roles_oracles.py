@@ -268,6 +268,8 @@ def test_a_file_says_who_answers(tmp_path):
     assert roles.of("dynamics") == Errors(rate=0.9, kind="systematic", unit="answer")
     assert roles.of("reward") == "llm"
     assert roles.models == {"propose": "small"}
+    file.write_text("propose: {model: None}\n")
+    assert read_roles(str(file), known=ROLES).of("propose") == OwnModel("none")
 
 
 @pytest.mark.parametrize(

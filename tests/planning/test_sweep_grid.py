@@ -199,6 +199,17 @@ EXCLUSIONS = [
 ]
 
 
+@pytest.mark.parametrize("written", ["None", "NONE", "none"])
+def test_no_model_is_one_model_however_it_is_written(load, written):
+    text = f"{{planners: too, tasks: cook-meat, role_models: {{dynamics: {written}}}, model: "
+    (right,), (trial,) = load(right=text + "none}").trials, load(given=text + f"{written}}}").trials
+    assert (trial.model, trial.role_models, trial.key) == ("none", {}, right.key)
+    (other,) = load(given=text + f"{MODEL}}}").trials
+    assert other.role_models == {"dynamics": "none"}
+    excluded = f"[none, {MODEL}], exclude: {{model: {written}}}}}"
+    assert [one.model for one in load(given=text + excluded).trials] == [MODEL]
+
+
 @pytest.mark.parametrize(("exclude", "left"), EXCLUSIONS)
 def test_exclusions_counted_by_hand(load, exclude, left):
     sweep = load(

@@ -45,6 +45,9 @@ REFUSED = [
         GOOD + "role_models: [{dynamics: none.yaml}]",
         "role_models[0].dynamics: 'none.yaml' cannot be run",
     ),
+    (GOOD + "model:", "model: no name is written here; write a model's name, or none for no model"),
+    (GOOD + "model: [none, null]", "model[1]: no name is written here"),
+    (GOOD + "role_models: {dynamics: ~}", "role_models.dynamics: no name is written here"),
     (
         GOOD + "exclude: {task: cook-meet}",
         "exclude[0]: ",

@@ -36,6 +36,14 @@ def test_configuration_is_valid_and_says_how_to_fetch(path):
         assert (config.images_per_prompt > 0) == ("-VL-" in config.model)
 
 
+@pytest.mark.parametrize("name", ["none", "None"])
+def test_a_configuration_is_of_a_model(tmp_path, name):
+    path = tmp_path / "mine.yaml"
+    path.write_text(f"model: {name}\n")
+    with pytest.raises(EngineConfigError, match=r"mine\.yaml: `model` = .*: .*for no model, give"):
+        load_config(path)
+
+
 @pytest.mark.parametrize("content", [b"model: \xff\xfe", b"[" * 20_000])
 def test_a_file_that_is_no_yaml_is_refused(tmp_path, content):
     path = tmp_path / "bad.yaml"
