@@ -57,7 +57,7 @@ def list_models(*, as_json: bool) -> None:
     console = SafeConsole()
     console.print(table)
     console.print(
-        "A local folder or a hub id (organisation/name or organisation/name@revision) is a model.",
+        "A local folder or a hub id, organisation/name or organisation/name@revision, is one, too.",
         soft_wrap=True,
     )
 
