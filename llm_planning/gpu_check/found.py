@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from llm_serving import vllm_adapter
 from llm_serving.config import EngineConfig
-from llm_serving.vllm_arguments import on_gpu, prepare_environment
+from llm_serving.vllm_arguments import on_gpu
 from llm_serving.vllm_engine import VllmEngine
 
 
@@ -59,14 +60,10 @@ def describe(engine: VllmEngine) -> dict[str, Any]:
 
 def tell_vllm(**arguments: Any) -> None:  # noqa: ANN401 - fields of `EngineArgs`
     """Gives all engines of this process arguments that no configuration has."""
-    prepare_environment()
-    from vllm import EngineArgs
+    module: Any = vllm_adapter
+    configured = module.engine_arguments
 
-    configure = EngineArgs.create_engine_config
+    def with_them(*args: Any, **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401
+        return configured(*args, **kwargs) | arguments
 
-    def configure_with_them(asked: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
-        for name, value in arguments.items():
-            setattr(asked, name, value)
-        return configure(asked, *args, **kwargs)
-
-    EngineArgs.create_engine_config = configure_with_them
+    module.engine_arguments = with_them
