@@ -64,6 +64,6 @@ def tell_vllm(**arguments: Any) -> None:  # noqa: ANN401 - fields of `EngineArgs
     configured = module.engine_arguments
 
     def with_them(*args: Any, **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401
-        return configured(*args, **kwargs) | arguments
+        return {**configured(*args, **kwargs), **arguments}
 
     module.engine_arguments = with_them
