@@ -13,7 +13,6 @@ import http.client
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -26,6 +25,7 @@ from urllib.parse import urlsplit
 from harness import Finding, parser, report
 
 from llm_planning.experiments.statistics import mean
+from llm_serving.database import connect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,7 +73,7 @@ def stretches(
     page: Page, ledger: Path, server: int, *, pairs: int, seconds: float
 ) -> Iterator[tuple[float, float, float]]:
     """Trials per second with the page and without, and the server's share of a core meanwhile."""
-    connection = sqlite3.connect(f"file:{ledger}?mode=rw", uri=True)
+    connection = connect(ledger, "mode=rw")
     with closing(connection):
 
         def ended() -> int:
@@ -127,7 +127,7 @@ def measure(*, pairs: int, seconds: float) -> tuple[list[tuple[float, float, flo
                 page = Page(server.stdout.readline().strip())
                 ledger = out / "ledger.sqlite"
                 found = list(stretches(page, ledger, server.pid, pairs=pairs, seconds=seconds))
-                with closing(sqlite3.connect(f"file:{ledger}?mode=rw", uri=True)) as reading:
+                with closing(connect(ledger, "mode=rw")) as reading:
                     ((trials,),) = reading.execute("SELECT count(*) FROM results")
             finally:
                 server.send_signal(signal.SIGINT)

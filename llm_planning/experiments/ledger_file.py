@@ -8,7 +8,6 @@ import stat
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from filelock import FileLock, Timeout
 
@@ -23,6 +22,7 @@ from llm_planning.experiments.ledger_schema import (
     tables,
     version_of,
 )
+from llm_serving.database import code_of, connect, tells_of_damage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,17 +31,6 @@ LEDGER_FILE = "ledger.sqlite"
 """The ledger's name in the sweep's folder."""
 
 _LOCK_FILE = "ledger.lock"
-_BUSY_SECONDS = 30.0
-
-# SQLite's primary codes for faults of the disk and of permissions. Any other code means that the
-# file does not hold what it should.
-_NOT_THE_FILE = frozenset(
-    {
-        *(sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_NOLFS),
-        *(sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM),
-        *(sqlite3.SQLITE_AUTH, sqlite3.SQLITE_PROTOCOL),
-    }
-)
 _LONGEST_FINDING = 200
 
 
@@ -210,13 +199,10 @@ def decoding(path: Path) -> Iterator[None]:
 
 
 def _explained(path: Path, error: sqlite3.Error | OSError) -> LedgerError:
-    if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.ProgrammingError):
-        # SQLite's primary code; 0 if Python could not decode a text.
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code == sqlite3.SQLITE_BUSY:
-            return LedgerError(f"the ledger {path} is held by another program: end it")
-        if code not in _NOT_THE_FILE:
-            return _damaged(path, str(error))
+    if code_of(error) == sqlite3.SQLITE_BUSY:
+        return LedgerError(f"the ledger {path} is held by another program: end it")
+    if tells_of_damage(error):
+        return _damaged(path, str(error))
     return LedgerError(
         f"the ledger {path} cannot be used ({error}): free disk space there, make it readable and "
         "its folder writable, then resume the sweep; nothing that was recorded is lost"
@@ -237,13 +223,7 @@ def _damaged(path: Path, found: str) -> LedgerError:
 def _connect(path: Path, how: str) -> sqlite3.Connection:
     refuse_missing(path)
     with explaining(path):
-        connection = sqlite3.connect(
-            f"file:{quote(os.fsencode(path.absolute()))}?{how}",
-            uri=True,
-            timeout=_BUSY_SECONDS,
-            isolation_level=None,
-            check_same_thread=False,
-        )
+        connection = connect(path, how)
         with _closing_on_error(connection):
             restrain(connection)
             _refuse_foreign(path, connection)
@@ -281,7 +261,7 @@ def _temporary(path: Path) -> Path:
 
 def _write(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
     """Writes a ledger's tables and first rows to a new file, which is on the disk at the end."""
-    connection = sqlite3.connect(path, isolation_level=None)
+    connection = connect(path, "mode=rwc")
     try:
         connection.execute("BEGIN")
         for statement in tables(VERSION):

@@ -11,6 +11,8 @@ import sqlite3
 from contextlib import closing
 from functools import cache
 
+from llm_serving.database import distrust
+
 # "LLPL" in ASCII: distinguishes ledgers from other SQLite databases.
 APPLICATION_ID = 0x4C4C504C
 VERSION = 2
@@ -89,10 +91,8 @@ def tables(version: int) -> tuple[str, ...]:
 
 def restrain(connection: sqlite3.Connection) -> None:
     """Stops a file from running anything or filling the memory; called before it is read."""
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_ROW)
     connection.setlimit(sqlite3.SQLITE_LIMIT_SQL_LENGTH, _LONGEST_STATEMENT)
-    connection.execute("PRAGMA trusted_schema = OFF")
-    connection.execute("PRAGMA cell_size_check = ON")
+    distrust(connection, longest=LONGEST_ROW)
 
 
 def find_flaw(connection: sqlite3.Connection, version: int) -> str | None:

@@ -14,10 +14,17 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from llm_kernels.files import check_target
 from llm_kernels.quoting import printable
+from llm_serving.database import (
+    BUSY_SECONDS,
+    code_of,
+    connect,
+    connect_to_memory,
+    distrust,
+    tells_of_damage,
+)
 from llm_serving.errors import ServingError
 
 if TYPE_CHECKING:
@@ -26,17 +33,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_BUSY_SECONDS = 30.0
 _LONGEST_FIELD = 1 << 26
 _LONGEST_REASON = 300
-_DAMAGE = frozenset(
-    {
-        sqlite3.SQLITE_CORRUPT,
-        sqlite3.SQLITE_ERROR,  # of a file with the layout's tables: a format that is not known
-        sqlite3.SQLITE_NOTADB,
-        sqlite3.SQLITE_TOOBIG,
-    }
-)
 _FAILURES = (sqlite3.Error, UnicodeDecodeError)
 """What reading a file raises: SQLite quotes what it finds there, which may be no text at all."""
 _warned: set[Path] = set()
@@ -98,7 +96,7 @@ class CacheFile:
         self._lock = threading.Lock()
         try:
             self.writable = _is_writable(path)
-            self._connection = _open(path) if self.writable else _open_to_read(path)
+            self._connection = _open(path, "mode=rwc") if self.writable else _open_to_read(path)
         except (OSError, ValueError, sqlite3.Error) as error:
             raise self._explained(error) from error
         try:
@@ -174,7 +172,7 @@ class CacheFile:
         if self._is_empty():
             # Several processes may come here at once; changing the journal's mode fails at once,
             # without the busy timeout, while another connection does the same.
-            deadline = time.monotonic() + _BUSY_SECONDS
+            deadline = time.monotonic() + BUSY_SECONDS
             while not self._enter_wal():
                 if time.monotonic() > deadline:
                     raise CacheError(
@@ -214,35 +212,20 @@ class CacheFile:
         try:
             self._connection.execute("PRAGMA journal_mode = WAL")
         except sqlite3.OperationalError as error:
-            if _code(error) == sqlite3.SQLITE_BUSY:
+            if code_of(error) == sqlite3.SQLITE_BUSY:
                 return False
             raise
         return True
 
     def _explained(self, error: BaseException) -> CacheError:
         said = printable(" ".join(str(error).split()))[:_LONGEST_REASON]
-        # SQLite has no code for text that is not UTF-8.
-        undecoded = isinstance(error, UnicodeDecodeError) or "Could not decode" in said
-        if _code(error) in _DAMAGE or undecoded:
+        if tells_of_damage(error):
             return self.unreadable(f"is damaged or not an SQLite database ({said})")
         return CacheError(
             f"the {self._layout.name} {self.path} cannot be used ({said}): make its folder "
             "writable and free disk space there, set LLM_PLANNING_CACHE to another folder, or run "
             "with `--no-cache`"
         )
-
-
-def distrust(connection: sqlite3.Connection, *, longest: int) -> None:
-    """Prepares a connection to a file from any source, before anything is read.
-
-    Args:
-        connection: to the file.
-        longest: bytes that a value of it may have.
-    """
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, longest)
-    # The file's own functions are not executed, and the sizes that its pages claim are checked.
-    connection.execute("PRAGMA trusted_schema = OFF")
-    connection.execute("PRAGMA cell_size_check = ON")
 
 
 def has_schema(connection: sqlite3.Connection, statements: tuple[str, ...]) -> bool:
@@ -299,10 +282,8 @@ def _is_writable(path: Path) -> bool:
     return True
 
 
-def _open(name: Path | str, **options: bool) -> sqlite3.Connection:
-    connection = sqlite3.connect(
-        name, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False, **options
-    )
+def _open(path: Path, how: str) -> sqlite3.Connection:
+    connection = connect(path, how)
     distrust(connection, longest=_LONGEST_FIELD)
     return connection
 
@@ -310,24 +291,23 @@ def _open(name: Path | str, **options: bool) -> sqlite3.Connection:
 def _open_to_read(path: Path) -> sqlite3.Connection:
     """Opens a file that cannot be written, or an empty database where there is no file."""
     if not os.path.lexists(path) or os.path.getsize(path) == 0:
-        return _open(":memory:")
-    place = f"file:{quote(str(path))}?mode=ro"
-    connection = _open(place, uri=True)
+        return connect_to_memory()
+    connection = _open(path, "mode=ro")
     try:
         connection.execute(_SCHEMA).fetchone()
     except sqlite3.OperationalError as error:
         connection.close()
-        if _code(error) not in {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}:
+        if code_of(error) not in {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}:
             raise
         # The write-ahead log's index cannot be made here. Without it the file itself can be read,
         # as long as no process writes to it.
-        connection = _open(f"{place}&immutable=1", uri=True)
+        connection = _open(path, "mode=ro&immutable=1")
     return connection
 
 
 @cache
 def _schema_made_by(statements: tuple[str, ...]) -> frozenset[tuple[str, ...]]:
-    with closing(_open(":memory:")) as model:
+    with closing(connect_to_memory()) as model:
         for statement in statements:
             model.execute(statement)
         return frozenset(map(_plain, model.execute(_SCHEMA)))
@@ -336,8 +316,3 @@ def _schema_made_by(statements: tuple[str, ...]) -> frozenset[tuple[str, ...]]:
 def _plain(row: Sequence[object]) -> tuple[str, ...]:
     """A row of the schema, with each run of blanks and line breaks made one blank."""
     return tuple(" ".join(str(field).split()) for field in row)
-
-
-def _code(error: BaseException) -> int:
-    """SQLite's primary result code; 0 if the error does not come from SQLite itself."""
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF

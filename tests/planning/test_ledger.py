@@ -4,10 +4,12 @@ import itertools
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from ledger_samples import (
@@ -414,6 +416,32 @@ def test_a_ledger_that_is_closed_is_one_file(folder, ledger):
     ledger.close()
     Ledger.open(folder).close()
     assert {entry.name for entry in folder.iterdir()} == {LEDGER_FILE, "ledger.lock"}
+
+
+@pytest.mark.parametrize("name", ["{}", "/{}", "{}/file:a", "{}/a?mode=memory", "{}/a%20#b", "é"])
+def test_a_ledger_is_used_by_any_path_that_names_its_folder(tmp_path, monkeypatch, name):
+    """SQLite would read an authority, a parameter or a fragment in some of them."""
+    monkeypatch.chdir(tmp_path)
+    folder = Path(name.format(tmp_path / "sample"))
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with Ledger.create(folder, sweep_of_seeds(2), PROVENANCE) as ledger:
+        ledger.record(failure_of(trial_number(0)), attempt=1, final=True)
+    with Ledger.resume(folder, PROVENANCE) as ledger:
+        ledger.record(failure_of(trial_number(1)), attempt=1, final=True)
+    with Ledger.open(folder) as ledger:
+        assert ledger.finished() == {trial_number(seed).key for seed in range(2)}
+    assert (folder / LEDGER_FILE).read_bytes().startswith(b"SQLite format 3")
+
+
+def test_a_refusal_to_open_is_not_called_damage(folder, ledger, monkeypatch):
+    ledger.close()
+
+    def refusing(*_args, **_options):
+        raise sqlite3.OperationalError("invalid uri authority: tmp")
+
+    monkeypatch.setattr(sqlite3, "connect", refusing)
+    with pytest.raises(LedgerError, match=r"cannot be used \(invalid uri authority: tmp\): free"):
+        Ledger.open(folder)
 
 
 # --- files that are no ledger, or not any more ---------------------------------------------------

@@ -30,6 +30,7 @@ from stores import (
     read,
 )
 
+from llm_serving import cache_file
 from llm_serving.cache_file import CacheError
 from llm_serving.request import Completion, Scores
 from llm_serving.response_store import ResponseCache
@@ -88,6 +89,19 @@ def test_a_cache_counts_what_it_holds_and_gives_space_back(path, kind):
 def test_the_default_path_is_in_the_cache_folder(tmp_path, monkeypatch, kind):
     monkeypatch.setenv("LLM_PLANNING_CACHE", str(tmp_path))
     assert kind.path_of() == tmp_path / f"{kind.only}.sqlite"
+
+
+@CACHES
+@pytest.mark.parametrize("name", ["/{}/a", "{}/file:a?mode=memory", "file:a", "{}/a%20#b"])
+@pytest.mark.parametrize("writable", [True, False])
+def test_any_path_that_names_a_file_is_read(tmp_path, monkeypatch, kind, name, writable):
+    """SQLite would read an authority, a parameter or a fragment in some of them."""
+    monkeypatch.chdir(tmp_path)
+    path = Path(name.format(tmp_path))
+    fill(kind, path, range(3))
+    assert path.read_bytes().startswith(b"SQLite format 3")
+    monkeypatch.setattr(cache_file, "_is_writable", lambda _: writable)
+    assert read(kind, path, range(3)) == {n: kind.value(n) for n in range(3)}
 
 
 def test_answers_of_any_text_and_likelihood_are_kept(path):
