@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, groupby
 from re import _parser  # type: ignore[attr-defined]  # no other module reads regular expressions
 from typing import TYPE_CHECKING, Any
@@ -171,7 +171,7 @@ def _translate(node: tuple[Any, Any]) -> Pattern:
     name, value = _name(node), node[1]
     match name:
         case "LITERAL" | "NOT_LITERAL" | "IN" | "ANY":
-            return words(to_json(character).decode()[1:-1] for character in _members(name, value))
+            return _one_of(to_json(member).decode()[1:-1] for member in _members(name, value))
         case "MAX_REPEAT" | "MIN_REPEAT":
             least, most, body = value
             if most == _parser.MAXREPEAT:
@@ -186,6 +186,14 @@ def _translate(node: tuple[Any, Any]) -> Pattern:
                 f"uses {name.lower()}, which has no place in it: keep to characters, classes, "
                 "groups, alternatives and bounded repetition"
             )
+
+
+def _one_of(texts: Iterable[str]) -> Pattern:
+    """One of some texts, counted as an automaton has them: all lead to the same state."""
+    found = words(texts)
+    spelled = {text.encode() for text in found.examples}
+    before = {one[:end] for one in spelled for end in range(1, len(one))}
+    return replace(found, size=1 + len(before))
 
 
 def _members(name: str, value: Any) -> list[str]:  # noqa: ANN401  (the parser's own values)

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import re
+from itertools import pairwise
 
 import pytest
 
@@ -234,5 +236,48 @@ def test_rules_without_errors_are_right(tmp_path):
 
 
 def test_answers_are_finite():
-    constraint_of(cities_answer(25))
-    assert cities_answer(20)(cities=["Paris"] * 20)
+    graph = world().graph
+    constraint_of(cities_answer(graph, 25))
+    assert cities_answer(graph, 20)(cities=["Paris"] * 20)
+
+
+def test_the_language_has_the_shortest_journey_however_long_it_and_its_names_are():
+    names = [
+        f"{letter} of the Hartsfield Jackson Atlanta International" for letter in "ABCDEFGHIJKL"
+    ]
+    cities = [City(key=one[0], name=one, country="XX", population=9) for one in names]
+    graph = FlightGraph(cities, pairwise("ABCDEFGHIJKL"))
+    where = Travel(graph, Pair(names[0], names[-1]))
+    for name, script in (
+        ("l-policy", {"route": said(*names)}),
+        ("l-model", {"flights": {one: said(*graph.flights[one]) for one in names}}),
+    ):
+        engine = ScriptedEngine({role: answering(script[role]) for role in script})
+        outcome = run(name, engine=engine, where=where)
+        assert outcome.success
+        assert outcome.plan == run(name, where=where, roles="rules").plan
+        assert len(outcome.plan) == 11
+        for request in engine.requests:
+            answer = answering(script[request.role])(request)
+            assert re.fullmatch(request.constraint.regex, answer)
+            assert len(answer) <= request.constraint.max_bytes
+
+
+def answering(script):
+    """A script's answer, or its answer to the city that a question names."""
+
+    def answer(request):
+        if isinstance(script, str):
+            return script
+        asked = request.prompt[-1].content.removeprefix(FROM).removesuffix(":")
+        return script[asked]
+
+    return answer
+
+
+def test_rules_cannot_name_what_no_answer_can():
+    cities = [City(key=one, name=one, country="XX", population=9) for one in ("Oslo", "東京")]
+    where = Travel(FlightGraph(cities, [("Oslo", "東京")]), Pair("Oslo", "東京"))
+    for name in ("l-policy", "l-model"):
+        with pytest.raises(ValueError, match="string"):
+            run(name, where=where, roles="rules")

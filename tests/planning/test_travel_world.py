@@ -2,20 +2,23 @@
 
 import csv
 import os
+import re
 from itertools import pairwise
 from random import Random
+from typing import get_args
 
 import networkx
 import pytest
 
 from llm_planning.environments.travel.domain import TRAVEL, Travel
 from llm_planning.environments.travel.files import BUNDLED, GraphError, graph_hash, read_graph
-from llm_planning.environments.travel.graph import City, FlightGraph, folded
-from llm_planning.environments.travel.language import Flight
+from llm_planning.environments.travel.graph import City, FlightGraph, folded, plain, spelled
+from llm_planning.environments.travel.language import Flight, city_name
 from llm_planning.environments.travel.pairs import Pair, cities, pairs
+from llm_planning.planners.tree_of_options.answers import several_options
 from llm_planning.registry import why_unfit
 from llm_planning.settings import SettingsError
-from llm_serving.answers import constraint_of
+from llm_serving.answers import constraint_of, parse
 
 CITIES = "id,name,country,population\n1,Aix,FR,900000\n2,Bonn,DE,800000\n3,Cádiz,ES,700000\n"
 FLIGHTS = "from,to\n1,2\n2,3\n"
@@ -153,6 +156,54 @@ def test_answers_are_names_in_free_words(tmp_path):
     assert model.read("Aix", model.answer(city="Xanadu")) == ("Aix", {"Xanadu": 1})
 
 
+ODD = (
+    "Hartsfield Jackson Atlanta International Airport",
+    'Goroka "GKA" Airport',
+    "6th of October City",
+    "'s-Hertogenbosch",
+    "al-Ain",
+    "Å",
+    "Gəncə",
+    "Þórshöfn & Æskja",
+)
+
+
+@pytest.mark.parametrize("start", [0, 1])
+def test_every_name_of_a_graph_can_be_written(tmp_path, start):
+    """In each form of an answer, as an engine takes it."""
+    rows = "".join(
+        f'{n},"{name.replace(chr(34), chr(34) * 2)}",XX,9\n' for n, name in enumerate(ODD)
+    )
+    ring = "".join(f"{n},{(n + 1) % len(ODD)}\n" for n in range(len(ODD)))
+    folder = written(tmp_path / "g", f"id,name,country,population\n{rows}", f"from,to\n{ring}")
+    graph = read_graph(folder, graph_hash(folder))
+    world = Travel(graph, Pair(ODD[start], ODD[start - 1]))
+    several = several_options(world.grammar, 1, 20)
+    for name in graph.cities:
+        option = world.grammar.write(Flight(name))
+        said = several(options=[{"reasoning": "", **option}]).model_dump_json()
+        assert re.fullmatch(constraint_of(several).regex, said), said
+        assert world.grammar.read(parse(several, said).options[0].model_dump()) == Flight(name)
+        moved = world.state_model.write(name)
+        assert re.fullmatch(constraint_of(type(moved)).regex, moved.model_dump_json())
+        assert world.state_model.read(ODD[start], moved) == (name, {})
+
+
+def test_the_language_of_the_bundled_graph_is_the_one_that_models_were_measured_in(bundled):
+    assert [spelled(name) for name in bundled.cities] == [plain(name) for name in bundled.cities]
+    (field,) = get_args(city_name(bundled))[1:]
+    assert field.metadata[-1].pattern == r"^[A-Z][A-Za-z .,'()-]{1,29}$"
+
+
+def test_keys_that_differ_in_signs_alone_are_told_apart():
+    keys = ("a", "A", "a-", "ä")
+    graph = FlightGraph(
+        [City(key=key, name="Bari", country="IT", population=1) for key in keys], []
+    )
+    assert len(graph.cities) == len({folded(name) for name in graph.cities}) == 4
+    assert list(graph.cities)[3:] == ["Bari (IT, ä) 2"]
+
+
 @pytest.mark.parametrize("planner", ["llm-mcts", "llm-mcts-plus", "llm-mcts-policy"])
 def test_where_nothing_is_hidden_llm_mcts_says_why_it_does_not_fit(planner):
     assert "what is believed" in why_unfit(planner, "travel")
@@ -193,6 +244,13 @@ def test_a_graph_of_ones_own(tmp_path):
         (CITIES + "4,Dax,FR,٣\n", FLIGHTS, r"line 5: population is"),
         (CITIES + "4,,FR,5\n", FLIGHTS, r"line 5: name is ''"),
         (CITIES + "4,D\x1b[2Jax,FR,5\n", FLIGHTS, r"line 5: name is 'D\\x1b"),
+        (
+            CITIES + "4,東京,JP,5\n",
+            FLIGHTS,
+            r"line 5: no answer can name '東京': write it in Latin",
+        ),
+        (CITIES + "4,Москва 2,RU,5\n", FLIGHTS, r"line 5: no answer can name 'Москва 2'"),
+        (CITIES + "4,--,FR,5\n", FLIGHTS, r"line 5: no answer can name '--'"),
         (CITIES + "4,Dax,FR\n", FLIGHTS, r"line 5: has not as many values"),
         (CITIES + "4,Dax,FR,5,6\n", FLIGHTS, r"line 5: has not as many values"),
         (CITIES.encode("latin-1"), FLIGHTS, r"cities.csv: byte \d+ is not UTF-8"),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from llm_kernels.files import read_regular
 from llm_kernels.quoting import printable, shown
-from llm_planning.environments.travel.graph import City, FlightGraph
+from llm_planning.environments.travel.graph import City, FlightGraph, is_writable
 from llm_planning.settings import SettingsError
 
 if TYPE_CHECKING:
@@ -67,11 +67,12 @@ def read_graph(folder: Path, sha256: str) -> FlightGraph:  # noqa: ARG001 - part
         GraphError: a file cannot be read, or is not what it should be.
     """
     cities: dict[str, City] = {}
+    lines: dict[str, str] = {}
     for where, row in _rows(folder / CITIES, CITY_COLUMNS):
         city = _city(row, where)
         if city.key in cities:
             raise GraphError(f"{where}: the id {shown(city.key)} is given twice; keep one")
-        cities[city.key] = city
+        cities[city.key], lines[city.key] = city, where
     flights: dict[tuple[str, str], None] = {}
     for where, row in _rows(folder / FLIGHTS, FLIGHT_COLUMNS):
         flight = row["from"], row["to"]
@@ -86,7 +87,15 @@ def read_graph(folder: Path, sha256: str) -> FlightGraph:  # noqa: ARG001 - part
                 "keep one"
             )
         flights[flight] = None
-    return FlightGraph(cities.values(), flights)
+    graph = FlightGraph(cities.values(), flights)
+    names = {city.key: name for name, city in graph.cities.items()}
+    for key, where in lines.items():
+        if not is_writable(names[key]):
+            raise GraphError(
+                f"{where}: no answer can name {shown(names[key])}: write it in Latin letters and "
+                "digits"
+            )
+    return graph
 
 
 def _city(row: Mapping[str, str], where: str) -> City:

@@ -6,10 +6,14 @@ import unicodedata
 from collections import Counter, deque
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from itertools import chain, count
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
+SIGNS: Final = " .,()-'"
+"""What answers write in a name beside letters and digits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +114,10 @@ class FlightGraph:
 
 
 _LETTERS = str.maketrans(
-    {"ı": "i", "ł": "l", "Ł": "L", "ø": "o", "Ø": "O", "đ": "d", "Đ": "D"} | dict.fromkeys("'’‘`ʻ")
+    {"ı": "i", "ł": "l", "Ł": "L", "ø": "o", "Ø": "O", "đ": "d", "Đ": "D", "ð": "d", "Ð": "D"}
+    | {"ß": "ss", "æ": "ae", "Æ": "Ae", "œ": "oe", "Œ": "Oe", "þ": "th", "Þ": "Th"}
+    | {"ə": "e", "Ə": "E", "ħ": "h", "Ħ": "H", "ŋ": "ng", "Ŋ": "Ng", "ŧ": "t", "Ŧ": "T"}
+    | dict.fromkeys("'’‘`ʻ")
 )
 """Letters that have no accent to take off, and apostrophes, which stand inside a word."""
 
@@ -126,12 +133,26 @@ def folded(name: str) -> str:
     return " ".join("".join(c if c.isalnum() else " " for c in plain(name)).split()).casefold()
 
 
+def spelled(name: str) -> str:
+    """A name as answers write it: plain, from a capital letter or a digit on, without odd signs."""
+    kept = "".join(c if c.isascii() and (c.isalnum() or c in SIGNS) else " " for c in plain(name))
+    text = " ".join(kept.split()).lstrip(SIGNS)
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def is_writable(name: str) -> bool:
+    """Whether an answer can name a city: nothing but Latin letters and digits tells it apart."""
+    return folded(spelled(name)) == folded(name) != ""
+
+
 def _named(ordered: Iterable[City]) -> dict[str, City]:
     named: dict[str, City] = {}
     taken: set[str] = set()
     for city in ordered:
         country = f"{city.name} ({city.country})"
-        forms = (city.name, country, f"{city.name} ({city.country}, {city.key})")
+        full = f"{city.name} ({city.country}, {city.key})"
+        # Keys may differ in case, accents and punctuation alone.
+        forms = chain((city.name, country, full), (f"{full} {number}" for number in count(2)))
         name = next(form for form in forms if folded(form) not in taken)
         taken.add(folded(name))
         named[name] = city

@@ -7,11 +7,12 @@ is an answer as well: a flight to nowhere.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, create_model
 
-from llm_planning.environments.travel.graph import plain
+from llm_planning.environments.travel.graph import spelled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,12 +20,23 @@ if TYPE_CHECKING:
     from llm_planning.environments.travel.graph import FlightGraph
 
 LONGEST: Final = 30
-"""Characters of a city's name in an answer."""
+"""Characters of a city's name in an answer; more where a graph has longer names."""
 
-CityName: TypeAlias = Annotated[
-    str, Field(pattern=r"[A-Z][A-Za-z .,'()-]{1,29}", min_length=2, max_length=LONGEST)
-]
-"""A city as a model writes it: letters without accents, from a capital one on."""
+
+@lru_cache(16)
+def city_name(graph: FlightGraph) -> Any:  # noqa: ANN401 - an annotated `str`
+    """The type of a city as a model writes it: letters without accents, from a capital one on.
+
+    Digits are there if a name of the graph has some, and names may be as long as its longest.
+    """
+    names = [spelled(name) for name in graph.cities]
+    longest, shortest = max(LONGEST, *map(len, names)), max(1, min(2, *map(len, names)))
+    digits = "0-9" if any(c.isdigit() for name in names for c in name) else ""
+    rest = rf"[A-Za-z{digits} .,'()-]{{{shortest - 1},{longest - 1}}}"
+    return Annotated[
+        str,
+        Field(pattern=f"^[A-Z{digits}]{rest}$", min_length=shortest, max_length=longest),
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +64,7 @@ class FlightGrammar:
 
     def __init__(self, graph: FlightGraph) -> None:
         self._graph = graph
-        self.fields: Mapping[str, Any] = {"city": CityName}
+        self.fields: Mapping[str, Any] = {"city": city_name(graph)}
 
     def read(self, answer: Mapping[str, Any]) -> Flight:
         """The flight to the city that the text names; to nowhere if there is none."""
@@ -61,13 +73,7 @@ class FlightGrammar:
 
     def write(self, option: Flight) -> Mapping[str, Any]:
         """The fields of a flight, which `read` reads."""
-        return {"city": plain(option.to)}
-
-
-class Position(BaseModel):
-    """Where the traveller is."""
-
-    city: CityName
+        return {"city": spelled(option.to)}
 
 
 class PositionModel:
@@ -77,17 +83,21 @@ class PositionModel:
         graph: says which cities a text may mean.
     """
 
-    answer: type[BaseModel] = Position
-
     def __init__(self, graph: FlightGraph) -> None:
         self._graph = graph
+        self.answer = _position(graph)
 
     def write(self, state: str) -> BaseModel:
         """Writes a state as `read` reads it."""
-        return Position(city=plain(state))
+        return self.answer(city=spelled(state))
 
     def read(self, state: str, prediction: BaseModel) -> tuple[str, Mapping[str, int]]:
         """The predicted city; the present one, and what was written, if there is no such city."""
         written: str = prediction.model_dump()["city"]
         city = self._graph.named(written)
         return (state, {written: 1}) if city is None else (city, {})
+
+
+@lru_cache(16)
+def _position(graph: FlightGraph) -> type[BaseModel]:
+    return create_model("Position", __doc__="Where the traveller is.", city=(city_name(graph), ...))

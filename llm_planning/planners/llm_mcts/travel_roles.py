@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from pydantic import BaseModel, Field, create_model
+from pydantic import BaseModel, Field, TypeAdapter, create_model
 
-from llm_planning.environments.travel.graph import plain
-from llm_planning.environments.travel.language import CityName
+from llm_planning.environments.travel.graph import spelled
+from llm_planning.environments.travel.language import city_name
 from llm_planning.planners.llm_mcts.travel_knowledge import described, knowledge, route_by
 from llm_planning.planners.llm_mcts.travel_settings import (
     FLIGHTS,
@@ -23,12 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from llm_planning.environments.travel.domain import Travel
+    from llm_planning.environments.travel.graph import FlightGraph
     from llm_planning.planners.llm_mcts.travel_knowledge import Cities
     from llm_planning.planners.llm_mcts.travel_settings import RouteSettings
     from llm_planning.roles import Engines, Oracle, Role
 
 LONGEST_ROUTE: Final = 8
-"""The most cities of a model's journey."""
+"""The most cities of a model's journey; more where the shortest one has more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +51,11 @@ class CitiesAnswer(BaseModel):
     cities: list[Any]
 
 
-@cache
-def cities_answer(most: int) -> type[CitiesAnswer]:
-    """The answers of up to `most` cities."""
-    cities: Any = Annotated[list[CityName], Field(max_length=most)]
+@lru_cache(64)
+def cities_answer(graph: FlightGraph, most: int) -> type[CitiesAnswer]:
+    """The answers of up to `most` cities, which need not be in the graph."""
+    city = city_name(graph)
+    cities: Any = Annotated[list[city], Field(max_length=most)]  # type: ignore[valid-type]
     return create_model("Cities", __base__=CitiesAnswer, cities=(cities, ...))
 
 
@@ -88,7 +90,9 @@ class TravelRoles:
         self, world: Travel, engines: Engines, settings: RouteSettings, *, seed: int
     ) -> None:
         self.oracles: list[dict[str, Any]] = []
-        self._graph = world.graph
+        self._graph, (start, goal) = world.graph, world.pair
+        self._longest = max(LONGEST_ROUTE, self._graph.flights_to(goal)[start] + 1)
+        self._name: TypeAdapter[str] = TypeAdapter(city_name(self._graph))
         self._engines = engines
         self._settings = settings
         self._seed = seed
@@ -100,18 +104,17 @@ class TravelRoles:
             way = route_by(known, self._graph)
 
             async def by_rules(asked: Journey, /) -> Cities:
-                found: Cities = await way(asked.start, asked.goal)
-                return found
+                return self._spoken(await way(asked.start, asked.goal))
 
             return by_rules
 
         def tell(asked: Journey) -> Mapping[str, object]:
-            return {"start": plain(asked.start), "goal": plain(asked.goal)}
+            return {"start": spelled(asked.start), "goal": spelled(asked.goal)}
 
         role: LlmRole[Journey, CitiesAnswer] = LlmRole(
             ROUTE,
             prompt=_prompt(ROUTE, "journey", 0),
-            answer=cities_answer(LONGEST_ROUTE),
+            answer=cities_answer(self._graph, self._longest),
             engine=self._engines.of(ROUTE),
             sampling=self._sampling,
             tell=tell,
@@ -126,15 +129,19 @@ class TravelRoles:
         """
         known = self._known(FLIGHTS)
         if known is not None:
-            return known
+
+            async def by_rules(city: str, /) -> Cities:
+                return self._spoken(await known(city))
+
+            return by_rules
 
         def tell(city: str) -> Mapping[str, object]:
-            return {"city": plain(city)}
+            return {"city": spelled(city)}
 
         role: LlmRole[str, CitiesAnswer] = LlmRole(
             FLIGHTS,
             prompt=_prompt(FLIGHTS, "city", listed),
-            answer=cities_answer(listed),
+            answer=cities_answer(self._graph, listed),
             engine=self._engines.of(FLIGHTS),
             sampling=self._sampling,
             tell=tell,
@@ -147,6 +154,11 @@ class TravelRoles:
 
     def _named(self, asked: object, said: CitiesAnswer) -> Cities:  # noqa: ARG002
         return tuple(self._graph.named(one) or one for one in said.cities)
+
+    def _spoken(self, cities: Cities) -> Cities:
+        """What rules say, in the names in which a model would say it."""
+        names = (self._name.validate_python(spelled(city)) for city in cities)
+        return tuple(self._graph.named(one) or one for one in names)
 
     def _known(self, role: str) -> Oracle[str, Cities] | None:
         """Who answers by rules; None if a model does."""
