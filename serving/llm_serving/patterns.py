@@ -105,6 +105,12 @@ def choice(parts: Sequence[Pattern]) -> Pattern:
     )
 
 
+def or_words(free: Pattern, texts: Iterable[str]) -> Pattern:
+    """A language of free words, and those of some texts that it lacks in any case of letters."""
+    lacking = [text for text in texts if not re.fullmatch(free.regex, text, re.IGNORECASE)]
+    return choice([free, words(lacking)]) if lacking else free
+
+
 def repetition(item: Pattern, least: int, most: int) -> Pattern:
     """From `least` to `most` items, one after another."""
     if most == 0:

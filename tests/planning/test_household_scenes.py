@@ -122,6 +122,84 @@ def test_places_of_one_kind_have_names_of_their_own(tmp_path):
     ]
 
 
+def on_tiles():
+    """The kiwi lies on the second of two tiles of the floor, which Unity gives no properties."""
+    values = tiny()
+    values["nodes"] += [node(30, "floor", "Floor"), node(31, "floor", "Floor")]
+    values["edges"] = [one for one in values["edges"] if one["from_id"] != 20]
+    values["edges"] += edges(*((one, "INSIDE", 1) for one in (20, 30, 31)), (20, "ON", 31))
+    return values
+
+
+def test_things_lie_on_floors_without_properties(tmp_path):
+    scene = read_scene(written(tmp_path, on_tiles()))
+    floor = [one.name for one in scene.home.places].index("floor")
+    assert scene.places[floor] == 30
+    assert scene.home.starts[scene.home.things.index("kiwi")] == (floor,)
+
+
+@needs_extra
+def test_the_executor_puts_things_on_floors_without_properties(tmp_path):
+    scene = read_scene(written(tmp_path, on_tiles()))
+    task = own(scene, "put the kiwi in the freezer and the cup on the floor")
+    found = replay(task, scene, trajectory(task).actions)
+    assert found.refusal == ""
+    assert found.reached
+
+
+def test_a_floor_that_can_be_grabbed_is_no_place(tmp_path):
+    values = tiny()
+    values["nodes"].append(node(30, "floor", "Floor", ("GRABBABLE",)))
+    values["edges"] = [one for one in values["edges"] if one["from_id"] != 20]
+    values["edges"] += edges((30, "INSIDE", 1), (20, "INSIDE", 1), (20, "ON", 30))
+    scene = read_scene(written(tmp_path, values))
+    assert scene.left_out[20] == "lies at no place"
+
+
+def test_no_name_that_a_scene_makes_is_refused(tmp_path):
+    """Rooms, places and things of one class, of many words, or called like each other."""
+    values = tiny()
+    values["nodes"] += [
+        node(4, "bedroom", "Rooms"),
+        node(13, "big_old_kitchen_counter", properties=("SURFACES",)),
+        node(14, "big_old_kitchen_counter", properties=("SURFACES",)),
+        node(15, "cup", properties=("SURFACES",)),
+        node(16, "bed", properties=("SURFACES",)),
+        node(17, "bed__room", properties=("SURFACES",)),
+        node(25, "cup_", "Props", ("GRABBABLE",)),
+        node(26, "food_7up", "Props", ("GRABBABLE",)),
+    ]
+    values["edges"] += edges(
+        *((one, "INSIDE", 1) for one in (13, 14, 15, 17, 25, 26)),
+        *((one, "INSIDE", 4) for one in (16,)),
+        (25, "ON", 13),
+        (26, "ON", 14),
+    )
+    home = read_scene(written(tmp_path, values)).home
+    assert home.rooms == ("dining room", "bedroom", "bedroom 2")
+    assert [one.name for one in home.places] == [
+        "freezer",
+        "table",
+        "dining room big old kitchen counter",
+        "dining room big old kitchen counter 2",
+        "dining room cup",
+        "dining room bed room",
+        "bedroom bed",
+        "bedroom 2 bed",
+    ]
+    assert home.things[:2] == ("kiwi", "cup")
+    assert home.number[1] == 2
+    assert "food 7up" in home.things
+
+
+def test_the_longest_names_of_a_scene_are_no_longer_than_those_of_a_home(tmp_path):
+    values = json.loads(json.dumps(tiny()).replace("dining_room", "r" * 40))
+    values["nodes"] += [node(100 + one, "t" * 40, properties=("SURFACES",)) for one in range(12)]
+    values["edges"] += edges(*((100 + one, "INSIDE", 1) for one in range(12)))
+    home = read_scene(written(tmp_path, values)).home
+    assert f"{'r' * 40} {'t' * 40} 12" in [one.name for one in home.places]
+
+
 def test_a_task_starts_as_the_graph_does(tmp_path):
     scene = read_scene(written(tmp_path, tiny()))
     starts = {own(scene, "put the kiwi on the bed", number=one).start for one in range(1, 20)}

@@ -12,7 +12,7 @@ from llm_planning.environments.household.home import bundled_home
 from llm_planning.environments.household.tasks import TaskMaker, prompt_numbers
 from llm_planning.planners.any_domain.roles import ActWording, Situation, Turn
 from llm_planning.planners.llm_mcts.cosine import (
-    ANSWER,
+    language,
     log_policy,
     log_policy_of_each,
     make_policy,
@@ -116,19 +116,25 @@ async def test_the_usual_kinds_are_asked_as_ever(wording):
 
 
 def test_the_language_of_an_answer(tmp_path):
+    free = language(()).regex
     for home in ("seen", "unseen"):
         task = TaskMaker(bundled_home(home)).task("novel-comp-3", 1, seed=1)
         state = task.start
         for action in task.rules.actions(state):
-            assert re.fullmatch(ANSWER.regex, str(action)), action
+            assert re.fullmatch(free, str(action)), action
     for said in (
         "put the Chinese food inside the fridge",
         "walk to the dining room",
         "put the very red apple on the old kitchen table",
     ):
-        assert re.fullmatch(ANSWER.regex, said), said
+        assert re.fullmatch(free, said), said
     for said in ("put the apple", "walk to the", "eat the apple", "grab the apple."):
-        assert not re.fullmatch(ANSWER.regex, said), said
+        assert not re.fullmatch(free, said), said
+    odd = "put the TV remote control 2 on the dining room kitchen counter 2"
+    assert not re.fullmatch(free, odd)
+    assert language(["walk to the TV", odd]).max_bytes >= len(odd)
+    assert re.fullmatch(language(["walk to the TV", odd]).regex, odd)
+    assert language(["walk to the TV"]) == language(())
 
 
 # EXAMPLES ----------------------------------------------------------------------------------------

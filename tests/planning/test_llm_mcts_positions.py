@@ -7,14 +7,14 @@ from math import log
 import pytest
 from household_homes import flat, own_task
 
-from llm_planning.environments.household.home import bundled_home
+from llm_planning.environments.household.home import bundled_home, home_of
 from llm_planning.planners.llm_mcts.positions import (
-    ANSWER,
     FLOOR,
     ROLE,
     Where,
     calibrated,
     floored,
+    language,
     named,
     position_rule,
     state_prior,
@@ -75,8 +75,23 @@ async def test_the_question_names_the_places_and_one_thing(rules):
     ],
 )
 def test_a_drawn_answer_has_a_finite_language(text, fits):
-    assert bool(re.fullmatch(ANSWER.regex, text)) is fits
-    assert len(text) <= ANSWER.max_bytes
+    free = language(bundled_home("seen"))
+    assert bool(re.fullmatch(free.regex, text)) is fits
+    assert len(text) <= free.max_bytes
+
+
+def test_odd_names_of_a_home_can_be_drawn():
+    home = home_of(
+        {
+            "rooms": {"den": {"surfaces": ["den table", "den table 2", "TV stand"]}},
+            "things": {"all": {"names": ["hat"], "lie": {"den table": 1.0}}},
+        },
+        "odd",
+    )
+    said = "on the den table 2, on the tv stand, on the den table 2"
+    assert re.fullmatch(language(home).regex, said)
+    assert len(said) <= language(home).max_bytes
+    assert not re.fullmatch(language(home).regex, "on the den table 3")
 
 
 def test_the_place_of_a_position():

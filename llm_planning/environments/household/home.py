@@ -37,8 +37,9 @@ MOST_THINGS: Final = 500
 MOST_OF_A_NAME: Final = 9
 """Sizes of the largest home; the simulator's arrays grow with them."""
 
-_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9'-]*( [A-Za-z0-9'-]+){0,3}")
-_LONGEST_NAME: Final = 40
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9'-]*( [A-Za-z0-9'-]+)*")
+_LONGEST_NAME: Final = 90
+"""Characters of the longest name: a scene's room and class, of 40 each, and a number."""
 _NO_NAMES: Final = frozenset(
     {"and", "in", "inside", "into", "on", "onto", "the", "a", "an", "nothing", "you"}
 )

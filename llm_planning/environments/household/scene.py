@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -27,6 +28,7 @@ from llm_planning.environments.household.home import (
     HomeError,
     home_of,
 )
+from llm_planning.environments.household.names import unique_name
 from llm_serving.yaml_file import MOST_BYTES, read_mapping
 
 if TYPE_CHECKING:
@@ -167,6 +169,8 @@ def _scene(content: bytes, name: str) -> Scene:
         key = ".".join(map(str, first["loc"])) or "the file"
         given = "" if first["type"] == "missing" else f"={shown(first['input'])}"
         raise HomeError(f"home={name}: {key}{given} is not possible: {first['msg']}") from error
+    except HomeError:
+        raise
     except ValueError as error:
         raise HomeError(f"home={name}: {error}") from error
 
@@ -182,9 +186,10 @@ class _Names:
         if class_name in self.table["names"]:
             return str(self.table["names"][class_name])
         for prefix in self.table["prefixes"]:
-            if (rest := class_name.removeprefix(prefix)) and rest != class_name:
+            rest = class_name.removeprefix(prefix)
+            if rest != class_name and rest[:1].isalpha():
                 return self.of(rest)
-        return class_name.replace("_", " ").strip()
+        return " ".join(class_name.replace("_", " ").split())
 
 
 @cache
@@ -206,19 +211,22 @@ class _Reader:
         for on in self._lies.values():
             on.sort()
         self._rooms = [node for node in graph.nodes if node.category == "Rooms"]
+        self._floors: dict[int, int] = {}
         self._places = dict(self._found_places())
 
     def scene(self) -> Scene:
         names = _names()
         kinds = {one: names.of(self._nodes[one].class_name) for one in self._places}
-        called = self._called(kinds)
-        order = self._in_order(called)
         lie, left_out = self._things()
         things: dict[str, list[int]] = defaultdict(list)
+        spellings: dict[str, str] = {}
         for one in lie:
-            things[names.of(self._nodes[one].class_name)].append(one)
+            name = names.of(self._nodes[one].class_name)
+            things[spellings.setdefault(unique_name(name), name)].append(one)
         kept = {name: some[:MOST_OF_A_NAME] for name, some in things.items()}
-        home = home_of(self._values(called, kinds, kept), self._name)
+        rooms, called = self._called(kinds, taken=set(spellings))
+        order = self._in_order(called)
+        home = home_of(self._values(rooms, called, kinds, kept), self._name)
         index = {one: number for number, one in enumerate(order)}
         starts = tuple(tuple(index[lie[one]] for one in kept[name]) for name in home.things)
         return Scene(
@@ -243,7 +251,6 @@ class _Reader:
 
     def _found_places(self) -> Iterator[tuple[int, int]]:
         """Each place with its room; of the tiles of a room's floor the first stands for all."""
-        floors: set[int] = set()
         for node in self._graph.nodes:
             room = self._room(node.id)
             if room is None or node.class_name in _names().table["no places"]:
@@ -251,9 +258,9 @@ class _Reader:
             if "GRABBABLE" in node.properties or not (_container(node) or _surface(node)):
                 continue
             if node.class_name == "floor":
-                if room in floors:
+                if room in self._floors:
                     continue
-                floors.add(room)
+                self._floors[room] = node.id
             yield node.id, room
 
     def _room(self, one: int) -> int | None:
@@ -262,17 +269,24 @@ class _Reader:
                 return there
         return None
 
-    def _called(self, kinds: Mapping[int, str]) -> dict[int, str]:
-        """Each place with a name of its own: with its room, and a number, where it needs them."""
-        rooms = {room.id: _names().of(room.class_name) for room in self._rooms}
-        several = Counter(kinds.values())
-        seen: Counter[str] = Counter()
+    def _called(
+        self, kinds: Mapping[int, str], *, taken: set[str]
+    ) -> tuple[dict[int, str], dict[int, str]]:
+        """Each room and each place with a name of its own.
+
+        A room has a number where it needs one; a place has its room before it, and a number.
+
+        Args:
+            kinds: place -> the name of its class.
+            taken: names of one word that things have; those of rooms and places are added.
+        """
+        rooms = {room.id: _free(_names().of(room.class_name), taken) for room in self._rooms}
+        several = Counter(map(unique_name, kinds.values()))
         called: dict[int, str] = {}
         for one, kind in kinds.items():
-            name = kind if several[kind] == 1 else f"{rooms[self._places[one]]} {kind}"
-            seen[name] += 1
-            called[one] = name if seen[name] == 1 else f"{name} {seen[name]}"
-        return called
+            alone = several[unique_name(kind)] == 1 and unique_name(kind) not in taken
+            called[one] = _free(kind if alone else f"{rooms[self._places[one]]} {kind}", taken)
+        return rooms, called
 
     def _in_order(self, called: Mapping[int, str]) -> list[int]:
         """The places as a home orders them: room by room, containers first."""
@@ -318,12 +332,9 @@ class _Reader:
         for relation, other in there:
             if other in self._places and (relation == "INSIDE") == _container(self._nodes[other]):
                 return other
-            if self._nodes[other].class_name == "floor" and self._room(other) is not None:
-                return next(
-                    found
-                    for found, room in self._places.items()
-                    if room == self._room(other) and self._nodes[found].class_name == "floor"
-                )
+            room = self._room(other)
+            if self._nodes[other].class_name == "floor" and room in self._floors:
+                return self._floors[room]
         for _, other in there:
             node = self._nodes[other]
             if node.category != "Rooms" and other not in self._places and not _opens(node):
@@ -334,6 +345,7 @@ class _Reader:
 
     def _values(
         self,
+        rooms: Mapping[int, str],
         called: Mapping[int, str],
         kinds: Mapping[int, str],
         things: Mapping[str, list[int]],
@@ -342,19 +354,17 @@ class _Reader:
         table = _names().table
         if not things:
             raise ValueError("nothing that can be grabbed lies at a place; a home needs things")
-        rooms: dict[str, dict[str, list[str]]] = {}
-        for room in self._rooms:
-            name = _names().of(room.class_name)
-            if name in rooms:
-                raise ValueError(f"two rooms are called {name!r}; every name stands for one thing")
-            rooms[name] = {
-                kind: [
+        places = {
+            name: {
+                key: [
                     called[one]
                     for one in called
-                    if self._places[one] == room.id and _container(self._nodes[one]) == container
+                    if self._places[one] == room and _container(self._nodes[one]) == container
                 ]
-                for kind, container in (("containers", True), ("surfaces", False))
+                for key, container in (("containers", True), ("surfaces", False))
             }
+            for room, name in rooms.items()
+        }
         number = Counter(kinds.values())
         groups: dict[str, dict[str, Any]] = {}
         left = set(things)
@@ -374,7 +384,15 @@ class _Reader:
                     ],
                 }
         several = {name: len(some) for name, some in things.items()}
-        return {"rooms": rooms, "things": groups, "several": several}
+        return {"rooms": places, "things": groups, "several": several}
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """A name that nothing else has, with a number if it needs one; it is taken from now on."""
+    numbered = (f"{name} {number}" for number in count(2))
+    free = next(one for one in chain([name], numbered) if unique_name(one) not in taken)
+    taken.add(unique_name(free))
+    return free
 
 
 def _opens(node: Node) -> bool:
@@ -386,7 +404,8 @@ def _container(node: Node) -> bool:
 
 
 def _surface(node: Node) -> bool:
-    return "SURFACES" in node.properties
+    # Unity writes floors without properties, and lays things on them.
+    return "SURFACES" in node.properties or node.class_name == "floor"
 
 
 def _check(graph: Graph, nodes: Mapping[int, Node]) -> None:

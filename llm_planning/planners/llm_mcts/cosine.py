@@ -28,7 +28,7 @@ from llm_planning.environments.household.rules import CLOSE, GRAB, OPEN, PUT, WA
 from llm_planning.priors import ROLE, Prior, PriorKind, action_prompt, make_prior
 from llm_serving.answers import Constraint
 from llm_serving.engine import draw
-from llm_serving.patterns import finite_regex
+from llm_serving.patterns import finite_regex, or_words
 from llm_serving.request import Request, Sampling
 
 if TYPE_CHECKING:
@@ -65,8 +65,15 @@ _NAME: Final = "[A-Za-z]{2,12}( [a-z]{2,12}){0,2}"
 _ACTION: Final = finite_regex(
     f"(({WALK}|{OPEN}|{CLOSE}|{GRAB}) the {_NAME}|{PUT} the {_NAME} (inside|on) the {_NAME})"
 )
-ANSWER: Final = Constraint(_ACTION.regex, _ACTION.max_bytes)
-"""The language of α_i: an action of Appendix A.4 with free names, which the home need not have."""
+
+
+def language(actions: Iterable[str]) -> Constraint:
+    """The language of α_i: an action of Appendix A.4 with free names, which the home need not have.
+
+    Admissible actions with odd names can be written as well.
+    """
+    answer = or_words(_ACTION, actions)
+    return Constraint(answer.regex, answer.max_bytes)
 
 
 def make_policy(
@@ -164,14 +171,14 @@ class _FreeWords:
 
     async def similarities(self, question: Situation) -> NDArray[np.float64]:
         """CosineSim(α_i, a), shape [samples, actions]."""
+        actions = self._wording.actions(question)
         request = Request(
             prompt=action_prompt(self._engine, self._wording, question),
             sampling=self._sampling,
-            constraint=ANSWER,
+            constraint=language(actions),
             role=ROLE,
         )
         said = [answer.text for answer in await draw(self._engine, request, self._samples)]
-        actions = self._wording.actions(question)
         vectors = await self._vectors.of([*said, *actions])
         similar: NDArray[np.float64] = vectors[: len(said)] @ vectors[len(said) :].T
         return similar

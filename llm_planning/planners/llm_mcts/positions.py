@@ -20,7 +20,7 @@ from llm_planning.roles.oracles import draw as draw_of
 from llm_serving.answers import Constraint
 from llm_serving.engine import draw
 from llm_serving.name_matcher import NameMatcher
-from llm_serving.patterns import finite_regex
+from llm_serving.patterns import finite_regex, or_words, repetition, sequence, words
 from llm_serving.request import Message, Request, Sampling
 
 if TYPE_CHECKING:
@@ -57,11 +57,21 @@ KNOWN: Final = (
 )
 """Examples of `exact`: things that no home of ours has, and their likeliest places."""
 
-_POSITION: Final = "(inside|on) the [a-z]{2,12}( [a-z]{2,12}){0,2}"
-_ANSWER: Final = finite_regex(rf"{_POSITION}(, {_POSITION}){{0,2}}")
-ANSWER: Final = Constraint(_ANSWER.regex, _ANSWER.max_bytes)
-"""The language of one drawn answer: up to three positions such as "on the kitchen table". The name
-of the place is free, as in the paper."""
+_POSITION: Final = finite_regex("(inside|on) the [a-z]{2,12}( [a-z]{2,12}){0,2}")
+
+
+def language(home: Home) -> Constraint:
+    """The language of one drawn answer: up to three positions such as "on the kitchen table".
+
+    The name of the place is free, as in the paper. Odd names of the home can be written as well.
+    """
+    position = or_words(_POSITION, _positions(home))
+    answer = sequence([position, repetition(sequence([words([", "]), position]), 0, 2)])
+    return Constraint(answer.regex, answer.max_bytes)
+
+
+def _positions(home: Home) -> list[str]:
+    return [f"{place.relation} the {place.name}" for place in home.places]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +160,7 @@ async def _drawn(
     request = Request(
         prompt=_prompt(home).messages({"thing": thing}),
         sampling=sampling,
-        constraint=ANSWER,
+        constraint=language(home),
         role=ROLE,
     )
     said = Counter(
@@ -182,7 +192,7 @@ async def _matcher(places: Sequence[Place], engine: Engine) -> NameMatcher:
 async def _exact(home: Home, things: Sequence[str], *, engine: Engine) -> list[Sequence[float]]:
     """Probabilities of all places, shape [things][places]; see `calibrated`."""
     every = [*things, *NEUTRAL]
-    positions = [f"{place.relation} the {place.name}" for place in home.places]
+    positions = _positions(home)
     scores = await gather(engine.score(_likeliest(thing), positions, role=ROLE) for thing in every)
     logprobs = [one.logprobs for one in scores]
     neutral = logprobs[len(things) :]
