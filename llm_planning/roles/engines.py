@@ -167,7 +167,7 @@ class TracingEngine(MeteredEngine):
     def _fixed_tokens(self, system: str) -> int | None:
         """Number of first tokens that all prompts with a system message share.
 
-        None if the engine cannot encode prompts.
+        None if the engine cannot encode prompts, or its template leaves the user's text out.
         """
         first = Message("system", system)
         try:
@@ -178,7 +178,8 @@ class TracingEngine(MeteredEngine):
         except ServingError:
             return None
         # The two differ where the user's text begins, or in the token after it.
-        return next(i for i, (a, b) in enumerate(zip(one, other)) if a != b)  # noqa: B905
+        pairs = enumerate(zip(one, other))  # noqa: B905
+        return next((place for place, (a, b) in pairs if a != b), None)
 
 
 def metered(engines: Engines) -> Engines:

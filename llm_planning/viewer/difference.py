@@ -52,11 +52,17 @@ def first_difference(one: Sequence[Event], other: Sequence[Event]) -> Difference
         kinds = (mine["type"] if mine else None, theirs["type"] if theirs else None)
         field = None
         if mine and theirs and kinds[0] == kinds[1]:
-            keys = [*mine, *(key for key in theirs if key not in mine)]
-            field = next(key for key in keys if mine.get(key) != theirs.get(key))
+            keys = dict.fromkeys((*mine, *theirs))
+            # A key that is missing in one trace may be null in the other.
+            field = next(key for key in keys if _at(mine, key) != _at(theirs, key))
         values = ((mine or {}).get(field), (theirs or {}).get(field)) if field else (None, None)
         return Difference((place, at), kinds, field, values)
     return None
+
+
+def _at(event: Event, key: str) -> list[Any]:
+    """The value of a field, if it is there."""
+    return [event[key]] if key in event else []
 
 
 def _comparable(

@@ -37,7 +37,7 @@ from llm_planning.roles.engines import TracingEngine
 from llm_planning.search import Edge, Evaluation, Node, by_sums, search, select_by_ucb
 from llm_planning.trace import recording
 from llm_planning.trace_tree import IN_FULL, asking_about, asking_at
-from llm_serving.request import Request
+from llm_serving.request import Message, Request
 from llm_serving.scripted import ScriptedEngine
 
 WIDTH = 4
@@ -57,6 +57,23 @@ class Slow(ScriptedEngine):
     async def _score(self, prompt, choices, role, adapter):
         await asyncio.sleep(self.pause())
         return await super()._score(prompt, choices, role, adapter)
+
+
+class Mute(ScriptedEngine):
+    """Its chat template leaves the user's text out."""
+
+    def encode(self, prompt):
+        kept = prompt if isinstance(prompt, str) else prompt[:1]
+        return super().encode(kept)
+
+
+async def test_a_template_without_the_users_text_is_traced():
+    engine = one_engine(Mute({"judge": "yes"}))
+    chat = (Message("system", "Answer."), Message("user", "Is it?"))
+    with recording() as trace:
+        await engine.generate(Request(prompt=chat, role="judge"))
+    assert [event["text"] for event in of_type(trace, "prompt")] == ["Answer."]
+    assert [event["tokens"] for event in of_type(trace, "prompt")] == [None]
 
 
 def one_engine(engine):

@@ -238,6 +238,10 @@ def test_the_first_difference_is_found():
     assert found.moments == (sum(kind in KINDS for kind in moments),) * 2
     assert (found.field, found.values) == ("N", ([2, 0], [1, 1]))
     assert first_difference(events, events[:-2]).kinds == ("execution", None)
+    lacking = [{**event} for event in events]
+    lacking[place]["note"] = None
+    found = first_difference(events, lacking)
+    assert (found.field, found.values) == ("note", (None, None))
 
 
 def test_a_learnt_graph_is_moments_of_the_replay():
