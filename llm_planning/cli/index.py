@@ -34,7 +34,9 @@ class Backend(StrEnum):
 FileArgument = Annotated[
     Path,
     typer.Argument(
-        metavar="FILE", parser=named_path, help="A line per entry, or JSONL (.jsonl, .ndjson)."
+        metavar="FILE",
+        parser=named_path,
+        help="A line per entry; JSONL (.jsonl, .ndjson, .json); a JSON array of objects or texts.",
     ),
 ]
 FolderArgument = Annotated[
@@ -52,10 +54,10 @@ OutOption = Annotated[
     typer.Option("--out", metavar="FOLDER", parser=named_path, help="Folder to save the index in."),
 ]
 FieldOption = Annotated[
-    str | None, typer.Option(help='JSONL: the field with the text.  [default: "text"]')
+    str | None, typer.Option(help='JSON: the field with the text.  [default: "text"]')
 ]
 KeyOption = Annotated[
-    str | None, typer.Option(help="JSONL: the field with the key.  [default: the text]")
+    str | None, typer.Option(help="JSON: the field with the key.  [default: the text]")
 ]
 DtypeOption = Annotated[
     Dtype, typer.Option(help="Numbers of the vectors; float16 takes half the space.")

@@ -6,14 +6,16 @@ import json
 import shlex
 import time
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from llm_kernels import EmbeddingIndex
-from llm_kernels.files import open_regular
-from llm_kernels.quoting import shown
 from llm_planning.cli.options import check_writable_folder
+from llm_planning.commands.index_entries import (
+    JSON_SUFFIXES,
+    read_json_entries,
+    read_text_entries,
+)
 from llm_planning.endings import UsageError
 from llm_planning.interrupts import heard_while_loading
 from llm_serving.encoder import DEFAULT_ENCODER, TextEncoder
@@ -21,55 +23,19 @@ from llm_serving.models import CATALOGUE
 from llm_serving.terminal import SafeConsole, literal, progress, say
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     import numpy as np
     from numpy.typing import NDArray
 
     from llm_kernels import Match
+    from llm_planning.commands.index_entries import EntryFile
     from llm_serving.vector_store import EncoderIdentity
-
-_LONGEST_LINE = 1 << 24
-"""Bytes of a line, at most: a file without line breaks, such as a disk image, is not read on."""
-
-_JSONL_SUFFIXES = frozenset({".jsonl", ".ndjson"})
 
 
 class UnfitIndexError(Exception):
     """An index cannot be searched as the command line asks."""
-
-
-class EntryFileError(ValueError):
-    """A file of entries, or a line of it, cannot be read; no index is made."""
-
-
-@dataclass(frozen=True, slots=True)
-class FileEntry:
-    """One entry of a file.
-
-    Attributes:
-        key: unique in the file.
-        text: the text that is embedded.
-        payload: the whole JSON object; None in a text file.
-    """
-
-    key: str
-    text: str
-    payload: dict[str, Any] | None
-
-
-@dataclass(frozen=True, slots=True)
-class EntryFile:
-    """The content of a file.
-
-    Attributes:
-        entries: in the order of their lines.
-        blank_lines: number of blank lines, which are skipped.
-    """
-
-    entries: tuple[FileEntry, ...]
-    blank_lines: int
 
 
 def build(
@@ -84,20 +50,20 @@ def build(
     as_json: bool,
 ) -> None:
     """Embeds the entries of a file and saves them as an index."""
-    is_jsonl = file.suffix.lower() in _JSONL_SUFFIXES
-    if not is_jsonl and (field is not None or key is not None):
+    is_json = file.suffix.lower() in JSON_SUFFIXES
+    if not is_json and (field is not None or key is not None):
         option = "--field" if field is not None else "--key"
         raise UsageError(
             f"{option}: {file} is a text file, whose lines have no fields: name it .jsonl if it "
-            "is JSONL"
+            "is JSONL, .json if it is a JSON array"
         )
     check_writable_folder(out)
     began = time.monotonic()
-    text_field = (field or "text") if is_jsonl else None
+    text_field = (field or "text") if is_json else None
     read = (
         read_text_entries(file)
         if text_field is None
-        else read_jsonl_entries(file, field=text_field, key=key)
+        else read_json_entries(file, field=text_field, key=key)
     )
     with _encoder(model or DEFAULT_ENCODER, cache=cache) as encoder:
         identity = encoder.identity
@@ -169,103 +135,6 @@ def search(
     field = index.metadata.get("field")
     for text, matches in zip(texts, found, strict=True):
         _print_matches(text, matches, field=field if isinstance(field, str) else None)
-
-
-def read_text_entries(path: Path) -> EntryFile:
-    """Reads a text file: each line is an entry's text and its key, without blanks at its ends.
-
-    Raises:
-        EntryFileError: unreadable, not UTF-8, no entry at all, or a line that comes twice.
-    """
-    return _read(path, lambda line: FileEntry(line, line, None))
-
-
-def read_jsonl_entries(path: Path, *, field: str, key: str | None) -> EntryFile:
-    """Reads a file of JSON objects, one per line; each becomes the payload of its entry.
-
-    Args:
-        path: of the file.
-        field: of an object, its text.
-        key: of an object, its key, a string or a whole number; None takes the text.
-
-    Raises:
-        EntryFileError: unreadable, not UTF-8, no entry at all, a line that is no JSON object, a
-            missing or unusable field, or a key that comes twice.
-    """
-
-    def entry(line: str) -> FileEntry:
-        value = json.loads(line, object_pairs_hook=_object)
-        # Python reads NaN and numbers that are too large as values that JSON cannot hold.
-        json.dumps(value, allow_nan=False)
-        if not isinstance(value, dict):
-            raise ValueError(f"a JSON object is needed, and this is {shown(value)}")
-        text = _field(value, field)
-        if not isinstance(text, str) or not text.strip():
-            raise ValueError(
-                f"the field {field!r} must be a text that is not empty, and is {shown(text)}"
-            )
-        named = text if key is None else _field(value, key)
-        if type(named) not in {str, int}:
-            raise ValueError(
-                f"the field {key!r} must be a string or a whole number, and is {shown(named)}"
-            )
-        return FileEntry(str(named), text, value)
-
-    return _read(path, entry)
-
-
-def _read(path: Path, parse: Callable[[str], FileEntry]) -> EntryFile:
-    entries: dict[str, FileEntry] = {}
-    lines: dict[str, int] = {}
-    blank = 0
-    try:
-        with _opened(path) as file:
-            for number, raw in enumerate(iter(partial(file.readline, _LONGEST_LINE + 1), b""), 1):
-                try:
-                    if len(raw) > _LONGEST_LINE:
-                        raise ValueError(f"it is longer than {_LONGEST_LINE} bytes")
-                    line = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
-                    if not line:
-                        blank += 1
-                        continue
-                    entry = parse(line)
-                    # JSON can escape a lone surrogate, but UTF-8 cannot encode it.
-                    f"{entry.key}{entry.text}".encode()
-                except (ValueError, RecursionError) as error:
-                    raise EntryFileError(f"{path}, line {number}: {error}") from error
-                if entry.key in lines:
-                    raise EntryFileError(
-                        f"{path}, line {number}: the key {shown(entry.key)} is that of line "
-                        f"{lines[entry.key]}: keep one of them, or name another field with --key "
-                        "(JSONL)"
-                    )
-                lines[entry.key] = number
-                entries[entry.key] = entry
-    except OSError as error:
-        raise EntryFileError(f"{path} cannot be read: {error.strerror}") from error
-    if not entries:
-        raise EntryFileError(f"{path} has no entry: it needs a line that is not blank")
-    return EntryFile(tuple(entries.values()), blank)
-
-
-def _opened(path: Path) -> BinaryIO:
-    try:
-        return open_regular(path)
-    except ValueError as error:
-        raise EntryFileError(f"{str(path)!r} cannot be the name of a file: {error}") from error
-
-
-def _field(value: dict[str, Any], name: str) -> object:
-    if name not in value:
-        raise ValueError(f"there is no field {name!r}, only {shown(sorted(value))}")
-    return value[name]
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) < len(pairs):
-        raise ValueError(f"an object has a field twice: {shown([name for name, _ in pairs])}")
-    return value
 
 
 @contextmanager

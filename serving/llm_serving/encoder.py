@@ -121,7 +121,8 @@ class TextEncoder:
         """Unit vectors of texts.
 
         Of a text that is longer than the model reads (256 tokens for the bundled one), only the
-        beginning counts; a warning says so.
+        beginning counts; words of a script that the model does not know are all the same to it. A
+        warning says so of texts whose vectors are not in the cache.
 
         Args:
             texts: any number of them; equal ones are encoded once.
@@ -219,6 +220,15 @@ class TextEncoder:
                 cut,
                 len(texts),
                 longest,
+                self._name,
+            )
+        unknown = sum(model.tokenizer.unk_token_id in ids for ids in token_ids)
+        if unknown:
+            logger.warning(
+                "%d of %d texts have words that %s does not know, and all such words are alike to "
+                "it: take an encoder that reads their language",
+                unknown,
+                len(texts),
                 self._name,
             )
         lengths = [max(1, min(len(ids), longest)) for ids in token_ids]

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from command_line import invoke
 
-from llm_planning.commands.index import (
+from llm_planning.commands.index_entries import (
     EntryFileError,
     FileEntry,
-    read_jsonl_entries,
+    read_json_entries,
     read_text_entries,
 )
 
@@ -30,10 +30,10 @@ def test_a_jsonl_file_keeps_whole_objects(tmp_path):
     rows = [{"id": 7, "name": "iron ingot", "of": ["ore"]}, {"id": "x", "name": "log"}]
     path = tmp_path / "items.jsonl"
     path.write_text("\n\n".join(map(json.dumps, rows)))
-    read = read_jsonl_entries(path, field="name", key="id")
+    read = read_json_entries(path, field="name", key="id")
     assert read.entries == tuple(FileEntry(str(row["id"]), row["name"], row) for row in rows)
     assert read.blank_lines == 1
-    assert read_jsonl_entries(path, field="name", key=None).entries[0].key == "iron ingot"
+    assert read_json_entries(path, field="name", key=None).entries[0].key == "iron ingot"
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_bad_line_is_named_and_nothing_is_made(tmp_path, second, said):
     path = tmp_path / "items.jsonl"
     path.write_text(f'{{"text": "planks", "id": 0}}\n{second}\n')
     with pytest.raises(EntryFileError, match=said) as caught:
-        read_jsonl_entries(path, field="text", key="id")
+        read_json_entries(path, field="text", key="id")
     assert str(caught.value).startswith(str(path))
     result = invoke("index", "build", path, "--key", "id", "--out", tmp_path / "out")
     assert (result.exit_code, result.stdout) == (1, "")
@@ -86,13 +86,64 @@ def test_a_bad_text_file_is_named(tmp_path, content, said):
     assert str(told.value).startswith(str(path))
 
 
+@pytest.mark.parametrize("start", ["", "\ufeff", "\n \n", "\ufeff\n"])
+@pytest.mark.parametrize("name", ["items.json", "items.jsonl"])
+def test_an_array_is_read_and_not_embedded_line_by_line(tmp_path, start, name):
+    rows = [{"text": "chop a tree", "id": 1}, {"text": "mine a stone", "id": 2}]
+    path = tmp_path / name
+    path.write_text(start + json.dumps(rows, indent=2))
+    read = read_json_entries(path, field="text", key="id")
+    assert read.entries == tuple(FileEntry(str(row["id"]), row["text"], row) for row in rows)
+    assert read.blank_lines == 0
+
+
+def test_an_array_may_hold_texts(tmp_path):
+    path = tmp_path / "items.json"
+    path.write_text('["chop a tree",\n {"text": "mine"}]')
+    read = read_json_entries(path, field="text", key=None)
+    assert read.entries == (
+        FileEntry("chop a tree", "chop a tree", None),
+        FileEntry("mine", "mine", {"text": "mine"}),
+    )
+
+
+def test_a_json_file_of_a_line_per_object_is_jsonl(tmp_path):
+    path = tmp_path / "items.json"
+    path.write_text('{"text": "log"}\n{"text": "plank"}\n')
+    read = read_json_entries(path, field="text", key=None)
+    assert [entry.text for entry in read.entries] == ["log", "plank"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('[{"text": "a"}, {"text": "a"}]', "entry 2: the key 'a' is that of entry 1: keep one"),
+        ('[{"text": "a"}, 3]', "entry 2: a JSON object is needed, and this is 3"),
+        ('["a", " "]', "entry 2: it must be a text that is not empty, and is ' '"),
+        ('[{"text": "a"}, {"text": NaN}]', "entry 2: Out of range float"),
+        ('["\\ud800"]', "entry 1: 'utf-8' codec can't encode"),
+        ('["a", ["b"]]', r"entry 2: a JSON object is needed, and this is \['b'\]"),
+        ("[]", "has no entry: it needs an element"),
+        ('["a"', "is no JSON array: Expecting ',' delimiter"),
+        ('["a"]["b"]', "is no JSON array: Extra data"),
+        ("[" * 10**5, "is no JSON array: "),
+    ],
+)
+def test_a_bad_array_is_named_with_its_entry(tmp_path, content, said):
+    path = tmp_path / "items.json"
+    path.write_text(content)
+    with pytest.raises(EntryFileError, match=said) as told:
+        read_json_entries(path, field="text", key=None)
+    assert str(told.value).startswith(str(path))
+
+
 def test_a_pipe_or_a_device_of_entries_is_refused_at_once(tmp_path):
     os.mkfifo(tmp_path / "pipe.jsonl")
     for path in (tmp_path / "pipe.jsonl", Path("/dev/zero")):
         with pytest.raises(EntryFileError, match="is not a regular file"):
             read_text_entries(path)
         with pytest.raises(EntryFileError, match="is not a regular file"):
-            read_jsonl_entries(path, field="text", key=None)
+            read_json_entries(path, field="text", key=None)
 
 
 def test_a_file_without_line_breaks_is_not_read_to_its_end(tmp_path):

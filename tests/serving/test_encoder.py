@@ -136,6 +136,16 @@ def test_what_is_too_long_is_said(plain, caplog):
     assert caplog.text == ""
 
 
+def test_words_that_the_model_does_not_know_are_said(plain, caplog):
+    with caplog.at_level(logging.WARNING):
+        fish, stone, _ = plain.encode(["ត្រី", "ថ្ម", "a fish"])
+    assert fish @ stone == pytest.approx(1.0)
+    assert "2 of 3 texts have words that all-minilm-l6-v2 does not know" in caplog.text
+    caplog.clear()
+    plain.encode(["São Paulo, naïve café — 5 €"])
+    assert caplog.text == ""
+
+
 @pytest.mark.parametrize(
     ("texts", "said"),
     [
