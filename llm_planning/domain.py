@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import (
@@ -27,6 +28,8 @@ from typing import (
     TypeAlias,
     TypeVar,
 )
+
+from llm_kernels.quoting import shown
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -50,7 +53,6 @@ __all__ = [
 S = TypeVar("S")
 A = TypeVar("A")
 T = TypeVar("T")
-OptionT_co = TypeVar("OptionT_co", covariant=True)
 Soon: TypeAlias = T | Awaitable[T]
 """A value, or an awaitable of it: a domain's methods may be `async`."""
 
@@ -243,7 +245,7 @@ class Domain(ABC, Generic[S, A]):
         """
 
 
-class Grammar(Protocol[OptionT_co]):
+class Grammar(Protocol[A]):
     """A finite language of options, written as the fields of an answer.
 
     Attributes:
@@ -257,8 +259,12 @@ class Grammar(Protocol[OptionT_co]):
         """Maps the fields that a model fills in to their types, whose language is finite."""
         ...
 
-    def read(self, answer: Mapping[str, Any]) -> OptionT_co:
+    def read(self, answer: Mapping[str, Any]) -> A:
         """Returns the option that the fields name."""
+        ...
+
+    def write(self, option: A) -> Mapping[str, Any]:
+        """Returns the fields of an option, which `read` reads."""
         ...
 
 
@@ -271,6 +277,9 @@ class OneOf(Generic[A]):
 
     def __init__(self, options: Sequence[A]) -> None:
         self._options = {str(option): option for option in options}
+        for text, count in Counter(map(str, options)).items():
+            if count > 1:
+                raise DomainError(f"two options are written {shown(text)}: give each its own text")
         self.told = f"An option is one of: {', '.join(self._options)}."
         self.fields: Mapping[str, Any] = {"option": Literal[tuple(self._options)]}
 

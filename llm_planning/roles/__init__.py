@@ -10,6 +10,7 @@ from llm_planning.roles.assignment import (
 )
 from llm_planning.roles.domain_rules import DomainWithRules, missing_for_rules, on_the_way
 from llm_planning.roles.engines import Engines, metered, usage_by_role
+from llm_planning.roles.language import OptionLanguage
 from llm_planning.roles.llm import LlmRole, Prompt, PromptError, Role, ScoringRole, gather
 from llm_planning.roles.oracles import Errors, Items, Kinds, Oracle, Rule
 from llm_planning.roles.walks import RuleWalks
@@ -22,6 +23,7 @@ __all__ = [
     "Items",
     "Kinds",
     "LlmRole",
+    "OptionLanguage",
     "Oracle",
     "OwnModel",
     "Prompt",

@@ -179,8 +179,14 @@ class Minecraft(Domain[State, Option]):
         return self._steps.goal(state, self.task.wanted)
 
     def decompose(self, state: State, subtask: Option | None) -> Sequence[Option]:
-        """The options immediately before one (*DRIP*, Table 10); for a goal, those it names."""
-        return self.named(state) if subtask is None else self._steps.before(state, subtask)
+        """The options immediately before one (*DRIP*, Table 10); for a goal, those it names.
+
+        An option whose item has no word in a closed vocabulary is left out: no answer can name it.
+        """
+        if subtask is None:
+            return self.named(state)
+        before = self._steps.before(state, subtask)
+        return [one for one in before if self.vocabulary == "free" or one.item in OBJECTS]
 
     def judge(self, state: State, subtask: Option, parent: Option | None) -> Judged:  # noqa: ARG002
         """Whether an option's result is there, or else whether it can be carried out (Table 11).

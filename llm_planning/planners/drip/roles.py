@@ -18,7 +18,7 @@ from llm_planning.planners.drip.answers import (
 from llm_planning.planners.drip.prompts import compose
 from llm_planning.planners.drip.questions import Applied
 from llm_planning.planners.drip.rules import rules_of
-from llm_planning.roles import LlmRole, Oracle, gather, missing_for_rules
+from llm_planning.roles import LlmRole, OptionLanguage, Oracle, gather, missing_for_rules
 from llm_planning.settings import SettingsError
 from llm_serving.request import Sampling
 
@@ -51,6 +51,10 @@ NEEDED_BY_RULES = {
     "act": ("actions", "step", "feasible", "advise", "success"),
 }
 """Role -> the members of a domain with which rules answer it."""
+
+
+NAMES_OPTIONS = frozenset({"decompose", "act"})
+"""The roles whose answers are subtasks."""
 
 
 def same_subtasks(one: Sequence[object], other: Sequence[object]) -> bool:
@@ -243,6 +247,17 @@ class DripRoles(Generic[S, A]):
         self.oracles.append(oracle.describe())
         return oracle
 
+    def _in_words(self, role: Role[QuestionT, Any]) -> Role[QuestionT, Any]:
+        """A role that names subtasks as a model can."""
+        language: OptionLanguage[A] = OptionLanguage(self.domain.grammar)
+
+        async def ask(question: QuestionT, /) -> Any:  # noqa: ANN401
+            said = await role(question)
+            language.check(said)
+            return said
+
+        return ask
+
     def _role(
         self,
         name: str,
@@ -256,6 +271,8 @@ class DripRoles(Generic[S, A]):
         role: Role[QuestionT, AnswerT]
         if errors is not None:
             role = self._oracle(name, errors)
+            if name in NAMES_OPTIONS:
+                role = self._in_words(role)
         else:
             asked: LlmRole[QuestionT, Any] = LlmRole(
                 name,

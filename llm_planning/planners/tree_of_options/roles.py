@@ -37,7 +37,13 @@ from llm_planning.planners.tree_of_options.states import (
     PolicyQuestion,
     PredictedState,
 )
-from llm_planning.roles import LlmRole, Oracle, missing_for_rules, usage_by_role
+from llm_planning.roles import (
+    LlmRole,
+    OptionLanguage,
+    Oracle,
+    missing_for_rules,
+    usage_by_role,
+)
 from llm_planning.roles.seeing import looking, refuse_unseen
 from llm_planning.settings import SettingsError
 from llm_serving.request import Sampling
@@ -62,6 +68,13 @@ AnswerT = TypeVar("AnswerT")
 
 PROPOSER_TEMPERATURE = 0.2
 """The temperature of the option proposer. Every other role is greedy (Section 4.1)."""
+
+NAMED_OPTIONS: Mapping[str, Callable[[Any], Sequence[Any]]] = {
+    "propose": lambda candidates: [one.proposed for one in candidates],
+    "decompose": lambda candidates: [one.proposed for one in candidates],
+    "repair": lambda option: (option,),
+}
+"""Role whose answers are options -> the options of an answer."""
 
 _GREEDY = Sampling(temperature=0.0)
 
@@ -249,7 +262,7 @@ class OptionRoles(Generic[S, A]):
             # An oracle counts its askings, so that all searches of a run share it.
             if role not in self._oracles:
                 self._oracles[role] = Oracle(role, self._rules[role], errors=errors, seed=self.seed)
-            return self._counted(role, self._oracles[role])
+            return self._counted(role, self._in_words(role))
         tell: Callable[[Any], Mapping[str, object]]
         see, show = self._shown_to(name)
         if see == "words" and self._is_taught(name, moment):
@@ -268,6 +281,20 @@ class OptionRoles(Generic[S, A]):
             show=show,
         )
         return self._counted(role, asked.read(read))
+
+    def _in_words(self, role: str) -> Role[Any, Any]:
+        """A role that rules answer, and that names options as a model can."""
+        oracle = self._oracles[role]
+        if role not in NAMED_OPTIONS:
+            return oracle
+        language: OptionLanguage[A] = OptionLanguage(self.domain.grammar)
+
+        async def ask(question: Any, /) -> Any:  # noqa: ANN401
+            said = await oracle(question)
+            language.check(NAMED_OPTIONS[role](said))
+            return said
+
+        return ask
 
     def _shown_to(self, name: str) -> tuple[See, Callable[[Any], tuple[Image, ...]]]:
         """What a role is shown of τ_t's state, and its pictures: only the world model looks."""

@@ -1,0 +1,70 @@
+"""What rules name has to be something that a model can name."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Generic, Literal, get_origin
+
+from pydantic import ValidationError, create_model
+
+from llm_kernels.quoting import shown
+from llm_planning.domain import A, DomainError
+from llm_serving.answers import constraint_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pydantic import BaseModel
+
+    from llm_planning.domain import Grammar
+
+
+class OptionLanguage(Generic[A]):
+    """The options that a model can write.
+
+    Rules answer with options themselves, so that they could name what no answer of a model has:
+    the run would say what no model can do.
+
+    Args:
+        grammar: of the options.
+    """
+
+    def __init__(self, grammar: Grammar[A]) -> None:
+        self._grammar = grammar
+        self._fields: dict[str, type[BaseModel]] = {
+            name: create_model("Field", value=(kind, ...)) for name, kind in grammar.fields.items()
+        }
+        # A long list of literals is a long regular expression, and validation is exact for it.
+        self._patterns = {
+            name: re.compile(constraint_of(self._fields[name]).regex)
+            for name, kind in grammar.fields.items()
+            if get_origin(kind) is not Literal
+        }
+        self._known: set[A] = set()
+
+    def check(self, options: Iterable[A]) -> None:
+        """Makes sure that a model can write what rules name.
+
+        Raises:
+            DomainError: it cannot; names the option.
+        """
+        for option in options:
+            if option not in self._known:
+                if not self._has(option):
+                    raise DomainError(
+                        f"rules name {shown(str(option))}, which no answer can name: `write` and "
+                        "`fields` of the domain's `grammar` leave it out"
+                    )
+                self._known.add(option)
+
+    def _has(self, option: A) -> bool:
+        try:
+            written = self._grammar.write(option)
+            said = {name: kind(value=written[name]) for name, kind in self._fields.items()}
+            read: dict[str, Any] = {name: one.model_dump()["value"] for name, one in said.items()}
+            return self._grammar.read(read) == option and all(
+                pattern.fullmatch(said[name].model_dump_json())
+                for name, pattern in self._patterns.items()
+            )
+        except (ValidationError, KeyError):
+            return False
