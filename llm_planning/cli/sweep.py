@@ -19,6 +19,7 @@ from llm_planning.cli.options import (
     name,
     named_path,
 )
+from llm_planning.endings import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,12 +41,15 @@ OutOption = Annotated[
     ),
 ]
 DryOption = Annotated[
-    bool, typer.Option("--dry-run", help="List the trials and estimate their cost; record nothing.")
+    bool,
+    typer.Option("--dry-run", help="List the trials; with --samples, estimate their cost, too."),
 ]
 SamplesOption = Annotated[
     int,
     typer.Option(
-        min=0, max=1_000_000, help="Trials that --dry-run runs to estimate the rest; 0 only lists."
+        min=0,
+        max=1_000_000,
+        help="Trials that --dry-run runs to estimate the rest; 0 loads no model.",
     ),
 ]
 ByOption = Annotated[
@@ -141,7 +145,7 @@ def run(
     *,
     out: OutOption = None,
     dry_run: DryOption = False,
-    samples: SamplesOption = 4,
+    samples: SamplesOption = 0,
     options: SweepOptions,
     as_json: JsonOption = False,
 ) -> Work:
@@ -164,6 +168,8 @@ def run(
 
     if dry_run:
         return partial(commands.dry_run, file, options=options, samples=samples, as_json=as_json)
+    if samples:
+        raise UsageError("--samples: only --dry-run takes samples: add it, or leave --samples out")
     return partial(commands.run, file, out=out, options=options, as_json=as_json)
 
 

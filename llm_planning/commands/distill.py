@@ -115,7 +115,7 @@ def distill(
             raise UsageError(f"{option} {value}: give a number above 0")
     makers = _makers(domain, lessons)
     roles = tuple(role for _, those in makers for role in those)
-    with heard_while_loading():
+    with SafeConsole(stderr=True).waiting("loading the model"), heard_while_loading():
         base = _base(model)
         course = Course(makers, states=lessons.states, seed=lessons.seed)
         tokenizer = LessonTokenizer(base.path)

@@ -152,7 +152,7 @@ def carry_out(
     console = SafeConsole(stderr=True)
     try:
         with sigterm_as_ctrl_c():
-            with heard_while_loading():
+            with heard_while_loading(), console.waiting("preparing the trials"):
                 provenance = _provenance(trials, deterministic=deterministic)
             with (
                 _recording(folder, sweep, provenance) as ledger,

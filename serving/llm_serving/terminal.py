@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
+import time
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -19,10 +21,10 @@ from llm_kernels.quoting import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import TextIO
+    from types import TracebackType
+    from typing import Self, TextIO
 
     from rich.progress import Progress
-    from rich.status import Status
 
 _LONGEST_LINE = 4000
 """Characters of a line that `complain` writes."""
@@ -66,13 +68,65 @@ class SafeConsole(Console):
             else:
                 yield Segment(harmless(segment.text), segment.style)
 
-    def waiting(self, what: str) -> Status:
-        """Shows a spinner beside a text while it is entered, on a terminal."""
-        return self.status(literal(what))
+    def waiting(self, what: str) -> Waiting:
+        """Shows what goes on while it is entered."""
+        return Waiting(self, what)
 
     def on_broken_pipe(self) -> None:
         """Raises the error again: the caller handles a reader that has left."""
         raise  # noqa: PLE0704 - called while BrokenPipeError is handled
+
+
+LINE_EVERY: Final = 30.0
+"""Seconds between two lines about long work, where no terminal shows a spinner."""
+
+
+class Waiting:
+    """Says what goes on while it is entered: a spinner on a terminal, else a line now and then.
+
+    Args:
+        console: to write on.
+        what: goes on, in words of one line.
+    """
+
+    def __init__(self, console: SafeConsole, what: str) -> None:
+        self._console = console
+        self._what = what
+        self._spinner = console.status(literal(what)) if console.is_terminal else None
+        self._ended = threading.Event()
+        self._lines = threading.Thread(target=self._write_lines, daemon=True)
+
+    def __enter__(self) -> Self:
+        if self._spinner is None:
+            self._lines.start()
+        else:
+            self._spinner.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._ended.set()
+        if self._spinner is None:
+            self._lines.join()
+        else:
+            self._spinner.stop()
+
+    def update(self, what: str) -> None:
+        """Says something else from now on."""
+        self._what = what
+        if self._spinner is not None:
+            self._spinner.update(literal(what))
+
+    def _write_lines(self) -> None:
+        # Its own thread, as loading and searching leave no time to whoever waits for them.
+        begun = time.monotonic()
+        while not self._ended.wait(LINE_EVERY):
+            line = f"{self._what} ({time.monotonic() - begun:.0f} s)"
+            self._console.print(literal(line), soft_wrap=True)
 
 
 def progress() -> Progress:

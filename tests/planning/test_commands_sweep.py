@@ -249,10 +249,18 @@ def test_a_dry_run_lists_and_estimates_and_records_nothing(served, file, tmp_pat
     assert served.asked == 12
 
 
-def test_a_dry_run_without_samples_needs_no_model(served, file):
-    result = invoke("run", file, "--dry-run", "--samples", "0")
+@pytest.mark.parametrize("samples", [(), ("--samples", "0")])
+def test_a_dry_run_loads_no_model_unless_samples_are_asked_for(served, file, samples):
+    result = invoke("run", file, "--dry-run", *samples)
     assert result.exit_code == 0, result.output
     assert "12 trials" in result.stdout
+    assert not served.configs
+
+
+def test_samples_belong_to_a_dry_run(served, file):
+    result = invoke("run", file, "--samples", "2")
+    assert result.exit_code == 2
+    assert "--samples: only --dry-run takes samples" in result.stderr
     assert not served.configs
 
 

@@ -6,6 +6,7 @@ import json
 import logging
 import re
 import sys
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -14,9 +15,11 @@ from command_line import invoke
 from report_ledgers import result_of, trial_of, write_ledger
 
 from llm_kernels import EmbeddingIndex
+from llm_planning import watching
 from llm_planning.experiments.display import LineDisplay, LiveDisplay
 from llm_planning.experiments.pool import PoolLoad
 from llm_planning.experiments.scheduler import Progress
+from llm_serving import terminal
 from llm_serving.request import Completion, ModelIdentity, Usage
 from llm_serving.response_store import ResponseCache
 from llm_serving.terminal import LineHandler, SafeConsole, progress
@@ -158,6 +161,38 @@ def test_signs_of_life_and_bars(monkeypatch):
         bars.refresh()
     assert r"a\x1b]0;t" in harmless(drawn.getvalue())
     assert "[/x][link=" in drawn.getvalue()
+
+
+def test_long_work_says_so_where_no_terminal_is(monkeypatch):
+    monkeypatch.setattr(terminal, "LINE_EVERY", 0.02)
+    out = io.StringIO()
+    with SafeConsole(file=out, width=300).waiting("loading") as work:
+        while out.getvalue().count("\n") < 2:
+            time.sleep(0.01)
+        work.update(EVIL)
+        while SHOWN not in out.getvalue():
+            time.sleep(0.01)
+    ended = out.getvalue()
+    assert re.match(r"loading \(\d+ s\)\nloading \(", harmless(ended))
+    time.sleep(0.1)
+    assert out.getvalue() == ended
+
+
+def test_short_work_is_silent_where_no_terminal_is():
+    out = io.StringIO()
+    with SafeConsole(file=out, width=300).waiting("loading"):
+        pass
+    assert out.getvalue() == ""
+
+
+def test_a_run_says_how_far_it_is(monkeypatch):
+    monkeypatch.setattr(terminal, "LINE_EVERY", 0.02)
+    monkeypatch.setattr(watching, "EVERY", 0.005)
+    ended = invoke("run", "mc-dml-puct", "--task", "trap-door", "--set", "moves=2")
+    assert ended.exit_code == 0
+    said = ended.stderr.splitlines()
+    assert any(re.match(r"planning: simulation \d+, 0 calls, 0 tokens", line) for line in said)
+    assert any(re.match(r"planning: \d+ actions? taken, ", line) for line in said)
 
 
 def test_what_is_logged():
