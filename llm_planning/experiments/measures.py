@@ -13,6 +13,7 @@ from llm_planning.experiments.statistics import (
     Counts,
     Estimate,
     fisher,
+    from_zero,
     mean,
     mean_of_groups,
     median,
@@ -92,8 +93,8 @@ def measure(runs: Runs, what: Measure, *, beside: Runs | None = None) -> Measure
 
     Raises:
         UnknownFieldError: no run has the field.
-        MeasureError: a value is not a number, for a portion not one from 0 to 1, or for a rate not
-            a boolean.
+        MeasureError: a value is not a number, for a cost one below zero, for a portion not one
+            from 0 to 1, or for a rate not a boolean.
     """
     for field in filter(None, (*what.fields, what.per, *what.budget)):
         runs.check_field(field)
@@ -247,6 +248,11 @@ def _by_seed(records: list[RunRecord]) -> list[RunRecord]:
 
 
 def _estimate(groups: list[list[float]], what: Measure) -> Estimate:
+    estimate = _whole_estimate(groups, what)
+    return from_zero(estimate) if what.kind == "cost" else estimate
+
+
+def _whole_estimate(groups: list[list[float]], what: Measure) -> Estimate:
     if what.within == "mean" and what.per is not None:
         return mean_of_groups(groups)
     best = max if what.within == "max" else min
@@ -261,6 +267,7 @@ def _estimate(groups: list[list[float]], what: Measure) -> Estimate:
 
 _AVERAGES: Final[Mapping[Kind, Callable[[Sequence[float]], Estimate]]] = {
     "mean": mean,
+    "cost": mean,
     "median": median,
     "portion": portion,
 }
@@ -315,6 +322,16 @@ def _truth(record: RunRecord, field: str) -> float:
     return float(value)
 
 
+def _amount(record: RunRecord, field: str) -> float:
+    value = _number(record, field)
+    if value < 0:
+        raise MeasureError(
+            f"{field} is {shown(value)} in a run of {record['planner']}, and no cost is below 0: "
+            "measure its mean"
+        )
+    return value
+
+
 def _portion(record: RunRecord, field: str) -> float:
     value = record[field]
     if not isinstance(value, int | float) or not 0 <= value <= 1:
@@ -326,6 +343,7 @@ def _portion(record: RunRecord, field: str) -> float:
 
 _READERS: Final[Mapping[Kind, Callable[[RunRecord, str], float]]] = {
     "mean": _number,
+    "cost": _amount,
     "median": _number,
     "portion": _portion,
 }

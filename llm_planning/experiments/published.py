@@ -110,7 +110,9 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-Kind: TypeAlias = Literal["mean", "median", "portion", "rate", "share", "odds", "fisher", "passed"]
+Kind: TypeAlias = Literal[
+    "mean", "cost", "median", "portion", "rate", "share", "odds", "fisher", "passed"
+]
 
 
 class Measure(Part):
@@ -118,6 +120,7 @@ class Measure(Part):
 
     Attributes:
         mean: the field whose mean is measured.
+        cost: the field, never below zero, whose mean is measured.
         median: the field whose median is measured.
         portion: the field, from 0 to 1, whose mean is measured.
         rate: the field, true or false, whose share of true is measured.
@@ -139,6 +142,7 @@ class Measure(Part):
     """
 
     mean: str | None = None
+    cost: str | None = None
     median: str | None = None
     portion: str | None = None
     rate: str | None = None
@@ -190,7 +194,7 @@ class Measure(Part):
             raise ValueError(f"within={self.within} needs per, the field that groups the runs")
         if kind == "passed" and self.within != "mean":
             raise ValueError(f"within={self.within} is for a mean or a rate; leave it out")
-        if self.per is not None and kind not in {"mean", "rate", "passed"}:
+        if self.per is not None and kind not in {"mean", "cost", "rate", "passed"}:
             raise ValueError(f"a {kind} has no groups; leave per out")
         if kind == "rate" and self.per is not None and self.within == "mean":
             raise ValueError("a rate per group needs within: max or min")

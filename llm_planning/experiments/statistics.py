@@ -10,6 +10,9 @@ The kind of estimate decides its interval; all have one level of confidence (`CO
     mean             Student's t. A sweep repeats a trial three to ten times; there a bootstrap is
                      too narrow (it resamples the few values seen, and knows no fatter tails),
                      whereas t is exact for normal values and errs little for counts of calls.
+    cost             The mean of what is never below zero, such as calls and seconds: Student's t,
+                     cut at zero. The part that is cut off holds no possible mean, so the level of
+                     confidence stays.
     mean of groups   The groups (a paper's tasks) are fixed: another run of the same table has the
                      same ones. Each weighs alike, the interval is over repeats within groups, with
                      Welch's and Satterthwaite's degrees of freedom.
@@ -222,6 +225,12 @@ def mean_of_groups(groups: Sequence[Sequence[float]]) -> Estimate:
     )
     half = _student(freedom) * math.sqrt(total) / len(full)
     return Estimate(value=centre, low=centre - half, high=centre + half, n=n, method=STRATIFIED)
+
+
+def from_zero(estimate: Estimate) -> Estimate:
+    """An estimate of a cost: the part of the interval that is below zero is cut off."""
+    low = estimate.low
+    return estimate if low is None else replace(estimate, low=max(0.0, low))
 
 
 def median(values: Sequence[float]) -> Estimate:

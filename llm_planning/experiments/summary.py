@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 _QUANTITIES: Mapping[str, tuple[Measure, Form]] = {
     "success": (Measure(rate="success"), "percent"),
-    "options": (Measure(mean="options"), "number"),
-    "calls": (Measure(mean="calls"), "number"),
-    "tokens": (Measure(mean="tokens"), "number"),
-    "seconds": (Measure(mean="seconds"), "number"),
+    "options": (Measure(cost="options"), "number"),
+    "calls": (Measure(cost="calls"), "number"),
+    "tokens": (Measure(cost="tokens"), "number"),
+    "seconds": (Measure(cost="seconds"), "number"),
 }
 
 _RIGHT = "right"

@@ -242,6 +242,29 @@ def test_the_best_run_of_each_task(configs, tmp_path):
     assert best.estimate.value == 3.5
 
 
+def test_no_interval_of_a_cost_is_below_zero_but_that_of_a_difference_is(configs, tmp_path):
+    add_table(
+        configs,
+        """
+        title: Costs
+        columns:
+          - {key: calls, label: calls, measure: {cost: calls, per: task}}
+          - {key: mean, label: mean, measure: {mean: calls, per: task}}
+        rows: [{label: ToO, where: {planner: too}}]
+        compare: [{column: calls, first: {planner: too}, second: {planner: cot}}]
+        """,
+    )
+    results = [too(seed=seed, calls=calls) for seed, calls in enumerate((0, 0, 9))]
+    results += [cot(seed=seed, calls=3) for seed in range(3)]
+    made = measured(configs, tmp_path / "sweep", results, ())
+    (line,) = made.lines
+    cost, mean = (line.cell(key).measured.estimate for key in ("calls", "mean"))
+    assert (cost.value, cost.low, cost.high) == (3.0, 0.0, mean.high)
+    assert mean.low < 0
+    (compared,) = made.differences
+    assert compared.difference.estimate.low == mean.low - 3
+
+
 def test_a_result_selects_among_the_done_only(configs, tmp_path):
     add_table(
         configs,
@@ -501,6 +524,7 @@ def test_a_metric_that_no_run_has(configs, tmp_path):
     [
         ({"x": "high"}, "mean: metrics.x", "'high' in a run of cot, not a number"),
         ({"x": float("nan")}, "mean: metrics.x", "nan in a run of cot, not a number"),
+        ({"x": -1}, "cost: metrics.x", "-1.0 in a run of cot, and no cost is below 0"),
         ({"x": 1.5}, "portion: metrics.x", "1.5 in a run of cot, not a number from 0 to 1"),
         ({"x": 0.5}, "rate: metrics.x", "0.5 in a run of cot, neither true nor false"),
     ],

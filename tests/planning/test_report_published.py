@@ -74,7 +74,10 @@ WRONG = [
     ),
     ({"measure": "{man: calls}"}, "columns.0.measure.man: unknown key; did you mean mean"),
     ({"measure": "{mean: cals}"}, "columns.0.measure: unknown field 'cals'; did you mean calls"),
-    ({"measure": "{}"}, "name one of mean, median, portion, rate, share, odds, fisher and passed"),
+    (
+        {"measure": "{}"},
+        "name one of mean, cost, median, portion, rate, share, odds, fisher and passed",
+    ),
     ({"measure": "{rate: success, per: task}"}, "a rate per group needs within"),
     ({"measure": "{median: calls, per: task}"}, "a median has no groups"),
     ({"measure": "{mean: calls, within: max}"}, "within=max needs per"),

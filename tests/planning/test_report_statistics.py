@@ -1,6 +1,7 @@
 """Estimates and their intervals, against SciPy and against numbers computed by hand."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from llm_planning.experiments.statistics import (
     NO_RUNS,
     Counts,
     fisher,
+    from_zero,
     mean,
     mean_of_groups,
     median,
@@ -115,6 +117,15 @@ def test_groups_weigh_alike_whatever_their_number_of_runs():
 def test_groups_that_differ_widely_leave_the_interval_of_their_repeats():
     estimate = mean_of_groups([[1.0, 1.2], [1000.0, 1000.2]])
     assert estimate.high - estimate.low < 1.0
+
+
+def test_the_interval_of_a_cost_begins_at_zero_and_keeps_its_upper_end():
+    whole = mean([0.0, 0.0, 3.0])
+    assert whole.low < 0
+    assert from_zero(whole) == replace(whole, low=0.0)
+    assert from_zero(mean([4.0, 5.0])) == replace(mean([4.0, 5.0]), low=0.0)
+    for already in (mean([4.0, 4.1]), mean([4.0]), mean([])):
+        assert from_zero(already) == already
 
 
 def test_equal_values_have_an_interval_without_width():

@@ -38,6 +38,7 @@ def test_groups_by_whatever_differs_but_tasks_and_seeds():
     ]
     calls = told.groups[1].measured["calls"].estimate
     assert (calls.value, calls.n) == (20.0, 2)
+    assert calls.low == 0.0
     assert calls.high == pytest.approx(20 + 12.706205 * 10, rel=1e-6)  # t_{0.975, 1} s/√2
 
 
