@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from llm_planning.domain import DomainError
 from llm_planning.environments.travel.domain import TRAVEL, Travel
 from llm_planning.environments.travel.graph import City, FlightGraph
 from llm_planning.environments.travel.pairs import Pair
@@ -279,5 +280,5 @@ def test_rules_cannot_name_what_no_answer_can():
     cities = [City(key=one, name=one, country="XX", population=9) for one in ("Oslo", "東京")]
     where = Travel(FlightGraph(cities, [("Oslo", "東京")]), Pair("Oslo", "東京"))
     for name in ("l-policy", "l-model"):
-        with pytest.raises(ValueError, match="string"):
+        with pytest.raises(DomainError, match="rules name 'fly to 東京', which no answer can"):
             run(name, where=where, roles="rules")

@@ -7,16 +7,16 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from pydantic import BaseModel, Field, TypeAdapter, create_model
+from pydantic import BaseModel, Field, create_model
 
 from llm_planning.environments.travel.graph import spelled
-from llm_planning.environments.travel.language import city_name
+from llm_planning.environments.travel.language import Flight, city_name
 from llm_planning.planners.llm_mcts.travel_knowledge import described, knowledge, route_by
 from llm_planning.planners.llm_mcts.travel_settings import (
     FLIGHTS,
     ROUTE,
 )
-from llm_planning.roles import LlmRole, Prompt
+from llm_planning.roles import LlmRole, OptionLanguage, Prompt
 from llm_serving.request import Sampling
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class TravelRoles:
         self.oracles: list[dict[str, Any]] = []
         self._graph, (start, goal) = world.graph, world.pair
         self._longest = max(LONGEST_ROUTE, self._graph.flights_to(goal)[start] + 1)
-        self._name: TypeAdapter[str] = TypeAdapter(city_name(self._graph))
+        self._language: OptionLanguage[Flight] = OptionLanguage(world.grammar)
         self._engines = engines
         self._settings = settings
         self._seed = seed
@@ -156,9 +156,9 @@ class TravelRoles:
         return tuple(self._graph.named(one) or one for one in said.cities)
 
     def _spoken(self, cities: Cities) -> Cities:
-        """What rules say, in the names in which a model would say it."""
-        names = (self._name.validate_python(spelled(city)) for city in cities)
-        return tuple(self._graph.named(one) or one for one in names)
+        """What rules say, if a model can say it."""
+        self._language.check(map(Flight, cities))
+        return cities
 
     def _known(self, role: str) -> Oracle[str, Cities] | None:
         """Who answers by rules; None if a model does."""
