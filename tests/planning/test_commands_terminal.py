@@ -188,7 +188,8 @@ def test_short_work_is_silent_where_no_terminal_is():
 def test_a_run_says_how_far_it_is(monkeypatch):
     monkeypatch.setattr(terminal, "LINE_EVERY", 0.02)
     monkeypatch.setattr(watching, "EVERY", 0.005)
-    ended = invoke("run", "mc-dml-puct", "--task", "trap-door", "--set", "moves=2")
+    where = ("--task", "trap-door", "--set", "moves=2", "--model", "none")
+    ended = invoke("run", "mc-dml-puct", *where)
     assert ended.exit_code == 0
     said = ended.stderr.splitlines()
     assert any(re.match(r"planning: simulation \d+, 0 calls, 0 tokens", line) for line in said)
