@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import (
     BaseModel,
@@ -17,18 +18,19 @@ from pydantic import (
     model_validator,
 )
 
+from llm_kernels.files import at_home, read_regular
 from llm_kernels.quoting import shown
 from llm_serving.errors import AdapterError, EngineConfigError
-from llm_serving.yaml_file import YamlError, read_mapping
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from llm_serving.yaml_file import MOST_BYTES, YamlError, read_mapping
 
 StructuredBackend: TypeAlias = Literal["outlines", "xgrammar", "guidance"]
 _AdapterName: TypeAlias = Annotated[str, Field(min_length=1, max_length=4096)]
 """Often the path of a folder, whose length Linux limits so."""
 
-_ADDED = ("adapters", "adapters_sha256", "taught_sha256", "kv_dtype", "devices", "max_pixels")
+_ADDED = (
+    *("adapters", "adapters_sha256", "taught_sha256", "kv_dtype", "devices", "max_pixels"),
+    *("chat_template", "chat_template_kwargs"),
+)
 """Fields that came after trials had been recorded."""
 
 
@@ -57,6 +59,12 @@ class EngineConfig(BaseModel):
         images_per_prompt: images that one prompt may hold; 0 serves text alone.
         max_pixels: of an image; larger ones are scaled down to it. None takes the model's own
             limit, for which vLLM keeps memory free: 12.8 million with Qwen2.5-VL.
+        chat_template: how the model's chats are written, in Jinja, in the place of the model's own:
+            the template itself, or the path of a file, whose content is taken. "" takes the model's
+            own.
+        chat_template_kwargs: variables that the template reads, such as `enable_thinking`.
+            `strftime_now`, such as 2026-11-25, is the date that it writes as today's; without it
+            that is 2024-07-26.
         structured_backend: what enforces constrained answers; one backend per engine. "auto" is
             the one that `benchmarks/structured.py` measured fastest on the device's kind.
         scoring: how exact log-probabilities of action strings are computed; "auto" takes the
@@ -95,6 +103,8 @@ class EngineConfig(BaseModel):
     max_batch_tokens: Annotated[int, Field(ge=64)] = 2048
     images_per_prompt: Annotated[int, Field(ge=0)] = 0
     max_pixels: Annotated[int, Field(ge=28 * 28)] | None = None
+    chat_template: str = ""
+    chat_template_kwargs: dict[str, Any] = Field(default_factory=dict)
     structured_backend: StructuredBackend | Literal["auto"] = "outlines"
     scoring: Literal["auto", "tail", "trie"] = "auto"
     eager: bool = False
@@ -146,6 +156,22 @@ class EngineConfig(BaseModel):
             raise ValueError("a GPU is named twice")
         return devices
 
+    @field_validator("chat_template")
+    @classmethod
+    def _is_content(cls, given: str) -> str:
+        if not given or _is_template(given):
+            return given
+        try:
+            content = read_regular(Path(at_home(given)), most=MOST_BYTES).decode("utf-8-sig")
+        except (OSError, ValueError) as error:
+            raise ValueError(
+                "it is no template, since it has neither {{ nor {%, and no file that can be read: "
+                "write a template of Jinja, or the path of a file with one"
+            ) from error
+        if not _is_template(content):
+            raise ValueError("the file holds no template: it has neither {{ nor {%")
+        return content
+
     @field_validator("max_pixels")
     @classmethod
     def _are_of_images(cls, pixels: int | None, others: ValidationInfo) -> int | None:
@@ -162,6 +188,10 @@ class EngineConfig(BaseModel):
             if getattr(self, key) == default:
                 written.pop(key, None)
         return written
+
+
+def _is_template(text: str) -> bool:
+    return "{{" in text or "{%" in text
 
 
 def load_config(path: Path) -> EngineConfig:
