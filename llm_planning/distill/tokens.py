@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from llm_serving.chat import ChatFormat
 from llm_serving.errors import EngineConfigError
-from llm_serving.models.reading import read_tokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,13 +57,13 @@ class LessonTokenizer:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._tokenizer: Any = read_tokenizer(folder)
+        self._chat = ChatFormat(folder)
+        self._tokenizer: Any = self._chat.tokenizer
         if not self._tokenizer.is_fast:
             raise EngineConfigError(
                 f"the tokenizer in {folder} does not say which characters a token covers: it needs "
                 "a tokenizer.json"
             )
-        self._terminator: int = self._tokenizer.eos_token_id
 
     def decode(self, tokens: Sequence[int]) -> str:
         """The text of tokens, special ones included."""
@@ -84,20 +84,13 @@ class LessonTokenizer:
         Returns:
             The prompt as the engine reads it, and the answer as the engine writes it.
         """
-        text = self._tokenizer.apply_chat_template(
-            [{"role": message.role, "content": message.content} for message in prompt],
-            add_generation_prompt=True,
-            tokenize=False,
-        )
-        read = self._tokenizer(answer, add_special_tokens=False, return_offsets_mapping=True)
+        spans = self._chat.spans(answer)
         decides = deciding_characters(answer)
-        weights = [
-            1.0 if any(decides[start:stop]) else FORCED for start, stop in read["offset_mapping"]
-        ]
+        weights = [1.0 if any(decides[start:stop]) else FORCED for _, (start, stop) in spans]
         return Lesson(
             role=role,
-            prompt=tuple(self._tokenizer.encode(text, add_special_tokens=False)),
-            answer=(*read["input_ids"], self._terminator),
+            prompt=self._chat.encode(prompt),
+            answer=(*(token for token, _ in spans), self._chat.ends[0]),
             weights=(*weights, 1.0 if decides[-1] else FORCED),
             importance=importance,
         )

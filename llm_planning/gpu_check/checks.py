@@ -229,7 +229,13 @@ def constrained(model: str, *, backend: str = "outlines") -> Found:
                     tokens,
                     (),
                     sampling_params(
-                        temperature=1.0, top_p=1.0, max_tokens=80, seed=i, stop=(), regex=PATTERN
+                        temperature=1.0,
+                        top_p=1.0,
+                        max_tokens=80,
+                        seed=i,
+                        stop=(),
+                        regex=PATTERN,
+                        ends=engine.ends,
                     ),
                 )
                 for i in range(many())

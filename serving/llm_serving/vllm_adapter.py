@@ -245,8 +245,9 @@ def sampling_params(
     seed: int | None,
     stop: Sequence[str],
     regex: str | None,
+    ends: Sequence[int],
 ) -> Any:  # noqa: ANN401 - vLLM's own class, not imported before an engine exists
-    """VLLM's parameters of a drawn answer."""
+    """VLLM's parameters of a drawn answer; `ends` are the tokens that end it."""
     from vllm.sampling_params import StructuredOutputsParams
 
     return _params(
@@ -255,6 +256,7 @@ def sampling_params(
         max_tokens=max_tokens,
         seed=seed,
         stop=list(stop) or None,
+        stop_token_ids=list(ends),
         detokenize=bool(stop),
         structured_outputs=None if regex is None else StructuredOutputsParams(regex=regex),
     )

@@ -8,8 +8,9 @@ import math
 import time
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
+from llm_serving.chat import ChatFormat
 from llm_serving.config import EngineConfig
 from llm_serving.dispatcher import Dispatcher
 from llm_serving.encoder import TextEncoder
@@ -28,7 +29,6 @@ from llm_serving.models import (
     resolve,
 )
 from llm_serving.models.merging import merged_revision
-from llm_serving.models.reading import read_tokenizer, reading_model
 from llm_serving.request import (
     AdapterIdentity,
     Completion,
@@ -120,9 +120,15 @@ class VllmEngine(CountingEngine):
         self._merged = next(iter(adapters)) if merged else None
         installed_version()
         prepare_environment()
+        self._chat = ChatFormat(
+            served.path,
+            name=model.name,
+            template=self.config.chat_template,
+            variables=self.config.chat_template_kwargs,
+        )
         # vLLM's own is busy on the stepping thread.
-        self._tokenizer = read_tokenizer(served.path)
-        self.ends: tuple[int, ...] = (self._tokenizer.eos_token_id,)
+        self._tokenizer = self._chat.tokenizer
+        self.ends = self._chat.ends
         self._dispatcher: Dispatcher[VllmJob, VllmResult, VllmCore] = Dispatcher(
             lambda: VllmCore(self.config, served.path, {} if merged else adapters, beside=beside),
             name="vllm-step",
@@ -142,7 +148,7 @@ class VllmEngine(CountingEngine):
                 )
                 for name, adapter in adapters.items()
             ),
-            engine=f"{core.runner} {self.config.scoring} {self.ends}",
+            engine=f"{core.runner} {self.config.scoring} {self.ends} {self._chat.digest}".rstrip(),
         )
         self._owns_encoder = encoder is None
         self._encoder = encoder or TextEncoder(cache=None)
@@ -205,14 +211,7 @@ class VllmEngine(CountingEngine):
             return EncodedPrompt(tuple(self._tokenizer.encode(prompt)))
         images = tuple(image for message in prompt for image in message.images)
         self._check_images(images)
-        with reading_model(self._template_error):
-            text = self._tokenizer.apply_chat_template(
-                [_chat_turn(message) for message in prompt],
-                add_generation_prompt=True,
-                tokenize=False,
-            )
-        token_ids = self._tokenizer.encode(text, add_special_tokens=False)
-        return EncodedPrompt(tuple(token_ids), images)
+        return EncodedPrompt(self._chat.encode(prompt), images)
 
     async def submit(self, job: VllmJob) -> VllmResult:
         """Hands vLLM a job as it is: for scoring, checks and benchmarks.
@@ -240,6 +239,7 @@ class VllmEngine(CountingEngine):
                     seed=_seed_of(request),
                     stop=sampling.stop,
                     regex=None if constraint is None else constraint.regex,
+                    ends=self.ends,
                 ),
                 adapter,
             )
@@ -249,7 +249,7 @@ class VllmEngine(CountingEngine):
                 f"vLLM failed on the request of role {request.role!r}: its log says why. One "
                 "cause is a constraint whose pattern cannot be compiled"
             )
-        text = result.text or self._tokenizer.decode(result.token_ids, skip_special_tokens=True)
+        text = result.text or self._chat.answer(result.token_ids)
         usage = _usage([result], begun)
         return Completion(text=text, token_ids=result.token_ids, finish=result.finish, usage=usage)
 
@@ -407,19 +407,16 @@ class VllmEngine(CountingEngine):
 
     def own_tokens(self, text: str) -> tuple[int, ...]:
         """A text as it follows a prompt's last token."""
-        return tuple(self._tokenizer.encode(text, add_special_tokens=False))
+        return self._chat.tokens(text)
 
     def _label_token(self, label: str) -> int:
-        tokens = self.own_tokens(label)
+        tokens: list[int] = self._tokenizer.encode(label, add_special_tokens=False)
         if len(tokens) != 1:
             raise ValueError(
                 f"the label {label!r} is {len(tokens)} tokens of this model, not one: "
                 "choose another label or use `score`"
             )
         return tokens[0]
-
-    def _template_error(self, reason: str) -> RequestFailedError:
-        return RequestFailedError(f"the chat template of {self.identity.name} fails: {reason}")
 
     def _check_images(self, images: Sequence[Image]) -> None:
         if len(images) > self.config.images_per_prompt:
@@ -482,10 +479,3 @@ def _seed_of(request: Request) -> int | None:
     if sampling.seed is None or sampling.temperature == 0.0:
         return None
     return (sampling.seed * 1_000_003 + request.sample) % (1 << 63)
-
-
-def _chat_turn(message: Message) -> dict[str, Any]:
-    if not message.images:
-        return {"role": message.role, "content": message.content}
-    parts: list[dict[str, str]] = [{"type": "image"} for _ in message.images]
-    return {"role": message.role, "content": [*parts, {"type": "text", "text": message.content}]}

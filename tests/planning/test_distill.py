@@ -18,10 +18,12 @@ from safetensors.torch import load_file, save_file
 
 from llm_planning.distill.adapters import LowRank
 from llm_planning.distill.architecture import PARTS, read_model
+from llm_planning.distill.course import Course
 from llm_planning.distill.network import Network
 from llm_planning.distill.peft_format import read_weights, write_adapter
 from llm_planning.distill.tokens import FORCED, LessonTokenizer, deciding_characters
 from llm_planning.distill.trie import pack
+from llm_planning.registry import exercise_makers, find_domain
 from llm_serving.errors import EngineConfigError, UnknownModelError
 from llm_serving.models import resolve
 from llm_serving.request import Message
@@ -320,6 +322,44 @@ def test_weights_of_tokens_by_hand(tokenizer):
         ("}", 1.0),
         ("<|im_end|>", FORCED),
     ]
+
+
+def test_names_that_spell_special_tokens_teach_no_special_tokens(tokenizer):
+    name = "room <|im_end|>"
+    made = tokenizer.lesson("r", (Message("user", name),), f'{{"go":"{name}"}}')
+    like = tokenizer.lesson("r", (Message("user", "room"),), '{"go":"room"}')
+    specials = set(range(17))
+    assert [one for one in made.prompt if one in specials] == [
+        one for one in like.prompt if one in specials
+    ]
+    assert tokenizer.decode(made.prompt).endswith(f"{name}<|im_end|>\n<|im_start|>assistant\n")
+    assert tokenizer.decode(made.answer) == f'{{"go":"{name}"}}<|im_end|>'
+    assert specials.isdisjoint(made.answer[:-1])
+    spelled = [tokenizer.decode([one]) for one in made.answer]
+    decide = [text for text, weight in zip(spelled, made.weights, strict=True) if weight == 1.0]
+    assert "".join(decide).startswith(name)
+
+
+@pytest.mark.parametrize(
+    ("domain", "words"),
+    [("minecraft", "taught"), ("blocksworld", "general"), ("multiplication", "general")],
+)
+def test_prompts_are_what_transformers_makes_of_them(tokenizer, domain, words):
+    written = tokenizer._tokenizer
+    prompts = {
+        one.prompt
+        for maker in exercise_makers(find_domain(domain), words=words).values()
+        for one in Course([(maker, maker.roles)], states=1, seed=1).exercises(0)
+    }
+    assert prompts
+    for prompt in prompts:
+        text = written.apply_chat_template(
+            [{"role": one.role, "content": one.content} for one in prompt],
+            add_generation_prompt=True,
+            tokenize=False,
+        )
+        read = tuple(written.encode(text, add_special_tokens=False))
+        assert tokenizer.lesson("r", prompt, "{}").prompt == read
 
 
 async def test_a_lesson_is_what_the_engine_reads_and_writes(engine, tokenizer):

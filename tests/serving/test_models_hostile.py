@@ -18,6 +18,7 @@ from hostile.folders import (
     template_alterations,
 )
 
+from llm_serving.chat import ChatFormat
 from llm_serving.config import EngineConfig
 from llm_serving.encoder import TextEncoder
 from llm_serving.errors import (
@@ -158,11 +159,11 @@ def test_an_engine_on_such_a_folder_is_refused_and_says_nothing_else(models, pla
 
 
 @pytest.mark.parametrize("name", [name for name, _ in template_alterations()])
-async def test_a_chat_template_is_a_sealed_program(models, place, name, engine, monkeypatch):
+def test_a_chat_template_is_a_sealed_program(models, place, name):
     dict(template_alterations())[name](copy_of(models[0], place))
-    monkeypatch.setattr(engine, "_tokenizer", read_tokenizer(resolve(str(place)).path))
+    chats = ChatFormat(resolve(str(place)).path)
     with pytest.raises(RequestFailedError, match="the chat template of") as told:
-        engine.encode((Message(role="user", content="hi"),))
+        chats.encode((Message(role="user", content="hi"),))
     assert "\n" not in str(told.value)
 
 

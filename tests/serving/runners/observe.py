@@ -184,7 +184,13 @@ async def constrained(engine):
 
     def job(seed):
         params = sampling_params(
-            temperature=1.0, top_p=1.0, max_tokens=48, seed=seed, stop=(), regex=ANSWER
+            temperature=1.0,
+            top_p=1.0,
+            max_tokens=48,
+            seed=seed,
+            stop=(),
+            regex=ANSWER,
+            ends=engine.ends,
         )
         return VllmJob(encoded.token_ids, (), params)
 

@@ -9,20 +9,35 @@ TEMPLATE = (
 )
 
 
-def build(folder: Path):
-    """Writes the model's folder and returns the model itself, in float32."""
-    import torch
-    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+def bytes_tokenizer():
+    """One token a byte."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     words = Tokenizer(models.BPE(vocab={one: i for i, one in enumerate(letters)}, merges=[]))
     words.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     words.decoder = decoders.ByteLevel()
+    return words
+
+
+def make_tokenizer():
+    """Bytes, the two special tokens, and the chat template."""
+    from tokenizers import AddedToken
+    from transformers import PreTrainedTokenizerFast
+
+    words = bytes_tokenizer()
     words.add_special_tokens([AddedToken(END, special=True), AddedToken(START, special=True)])
-    tokenizer = PreTrainedTokenizerFast(
+    return PreTrainedTokenizerFast(
         tokenizer_object=words, eos_token=END, bos_token=START, chat_template=TEMPLATE
     )
+
+
+def build(folder: Path, tokenizer=None):
+    """Writes the model's folder and returns the model itself, in float32."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    tokenizer = tokenizer or make_tokenizer()
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=len(tokenizer),

@@ -1,0 +1,187 @@
+"""How a model reads and writes a chat: its tokenizer and its chat template, looked at once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+
+from llm_kernels.files import read_json
+from llm_kernels.quoting import shown
+from llm_serving.chat_template import ChatTemplate
+from llm_serving.errors import EngineConfigError
+from llm_serving.models.reading import read_tokenizer
+from llm_serving.request import Message
+from llm_serving.special_tokens import SpecialTexts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+_LONGEST_CONFIG = 1 << 26
+
+
+class ChatFormat:
+    """The chats of one model as token ids.
+
+    Only the chat template writes special tokens: in what messages say, their texts are plain text.
+    What is unusual about a model's chats is said in one warning.
+
+    Args:
+        folder: the model's.
+        name: the model's, for messages; None takes the folder.
+        template: source of a chat template; "" takes the model's own.
+        variables: that the template reads; see `ChatTemplate`.
+
+    Attributes:
+        tokenizer: of transformers.
+        ends: tokens that end an answer, first the one that the template writes behind it.
+        digest: of `template` and `variables`; "" without them.
+
+    Raises:
+        EngineConfigError: the folder has no tokenizer that can be used, or ends that are no tokens;
+            the template fails, or reads none of the variables.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        name: str | None = None,
+        template: str = "",
+        variables: Mapping[str, Any] | None = None,
+    ) -> None:
+        name = str(folder) if name is None else name
+        self.tokenizer: Any = read_tokenizer(folder)
+        self._added: dict[str, int] = {
+            token.content: token_id
+            for token_id, token in self.tokenizer.added_tokens_decoder.items()
+            if token.content.strip()
+        }
+        self._template = ChatTemplate(
+            self.tokenizer, name=name, source=template, variables=variables or {}
+        )
+        self.ends, notes = self._find_ends(_listed_ends(folder))
+        if notes := [*self._template.notes, *notes]:
+            logger.warning("the chats of %s: %s", name, "; ".join(notes))
+        self._special = SpecialTexts(self.tokenizer, self._marks(), name=name)
+        own = json.dumps([template, variables], sort_keys=True) if template or variables else ""
+        self.digest = own and hashlib.sha256(own.encode()).hexdigest()[:16]
+
+    def encode(self, messages: Sequence[Message]) -> tuple[int, ...]:
+        """The token ids of a chat, up to where the answer begins.
+
+        Raises:
+            EngineConfigError: the model has no chat template.
+            RequestFailedError: the template fails on this chat, or a text cannot be told from a
+                special token.
+        """
+        if not any(self._special.within(message.content) for message in messages):
+            return self._tokens(self._template.write(messages))
+        masked = [
+            Message(message.role, self._special.mask(message.content), message.images)
+            for message in messages
+        ]
+        return tuple(token for token, _ in self._special.spans(self._template.write(masked)))
+
+    def tokens(self, text: str) -> tuple[int, ...]:
+        """The token ids of what a model writes itself, such as an action.
+
+        Raises:
+            RequestFailedError: the text cannot be told from a special token.
+        """
+        if self._special.within(text):
+            return tuple(token for token, _ in self.spans(text))
+        return self._tokens(text)
+
+    def spans(self, text: str) -> list[tuple[int, tuple[int, int]]]:
+        """As `tokens`, each with the half-open range of characters that it covers."""
+        if self._special.within(text):
+            return self._special.spans(self._special.mask(text))
+        read = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        return list(zip(read["input_ids"], read["offset_mapping"], strict=True))
+
+    def answer(self, token_ids: Sequence[int]) -> str:
+        """The text of an answer, without the token that ended it."""
+        ended = bool(token_ids) and token_ids[-1] in self.ends
+        text: str = self.tokenizer.decode(
+            token_ids[:-1] if ended else token_ids, skip_special_tokens=True
+        )
+        return text
+
+    def _tokens(self, text: str) -> tuple[int, ...]:
+        return tuple(self.tokenizer.encode(text, add_special_tokens=False))
+
+    def _find_ends(self, listed: Sequence[int]) -> tuple[tuple[int, ...], list[str]]:
+        """The tokens that end an answer, and what is unusual about them."""
+        names = self.tokenizer.convert_ids_to_tokens([self.tokenizer.eos_token_id, *listed])
+        known = dict(zip([self.tokenizer.eos_token_id, *listed], names, strict=True))
+        notes = [f"the end {one} is no token" for one, spelled in known.items() if spelled is None]
+        known = {one: spelled for one, spelled in known.items() if spelled is not None}
+        end = self._first_token(self._template.behind_answer())
+        if end is None:
+            # Some models end a turn by what begins the next one.
+            following = self._first_token(self._template.behind_answer(Message("user", "more")))
+            end = following if following in known else None
+        if end is not None:
+            return tuple(dict.fromkeys((end, *known))), notes
+        if self._template.source:
+            found = ", ".join(known.values())
+            notes.append(f"it does not show what ends an answer, which is taken to be {found}")
+        return tuple(known), notes
+
+    def _first_token(self, text: str) -> int | None:
+        """The added token that a text begins with, if it does."""
+        begun = text.lstrip()
+        found = max((one for one in self._added if begun.startswith(one)), key=len, default="")
+        return self._added.get(found)
+
+    def _marks(self) -> dict[str, int]:
+        """The added tokens that only the template may write.
+
+        Vocabularies also add plain words, tags of HTML and runs of blanks.
+        """
+        tokens = self.tokenizer.added_tokens_decoder
+        return {
+            text: token_id
+            for text, token_id in self._added.items()
+            if not text.isalnum()
+            and (
+                tokens[token_id].special
+                or token_id in self.ends
+                or text in self._template.source
+                or text in self._template.bridge
+            )
+        }
+
+
+def _listed_ends(folder: Path) -> list[int]:
+    """The ends in `generation_config.json`; without that file, in `config.json`, as vLLM reads it.
+
+    Raises:
+        EngineConfigError: they are no token ids.
+    """
+    for name in ("generation_config.json", "config.json"):
+        path = folder / name
+        try:
+            config = read_json(path, most=_LONGEST_CONFIG)
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError) as error:
+            raise EngineConfigError(f"{path} cannot be read: {error}") from error
+        if not isinstance(config, dict):
+            raise EngineConfigError(f"{path} is damaged: it is not a JSON object")
+        of_text = config.get("text_config")
+        found = config.get("eos_token_id")
+        if found is None and isinstance(of_text, dict):
+            found = of_text.get("eos_token_id")
+        ends = found if isinstance(found, list) else [] if found is None else [found]
+        if any(type(one) is not int or one < 0 for one in ends):
+            raise EngineConfigError(
+                f"{path}: `eos_token_id` = {shown(found)}: it must be a token id, or a list of them"
+            )
+        return ends
+    return []

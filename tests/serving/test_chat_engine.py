@@ -1,0 +1,85 @@
+"""An engine on a model whose turns end as Gemma's do: not by the tokenizer's `eos_token`."""
+
+import math
+
+import pytest
+import pytest_asyncio
+from chat_folders import write
+from runners.tiny_llama import build
+
+from llm_serving.config import EngineConfig
+from llm_serving.models.reading import read_tokenizer
+from llm_serving.request import Message, Request, Sampling
+from llm_serving.vllm_engine import VllmEngine
+
+pytestmark = pytest.mark.slow
+
+CHAT = (Message("system", "Play."), Message("user", "You are in a cave <eos> of 3 rooms."))
+ACTIONS = ["go", "go n", "take it", "<end_of_turn>"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """Its folder, and the model itself in float32, whose turns tend to end."""
+    import torch
+
+    folder = tmp_path_factory.mktemp("model")
+    tokenizer = read_tokenizer(write(folder, "gemma"))
+    made = build(folder, tokenizer)
+    with torch.no_grad():
+        made.lm_head.weight[tokenizer.convert_tokens_to_ids("<end_of_turn>")] *= 2.5
+    made.save_pretrained(folder)
+    write(folder, "gemma")
+    return folder, made
+
+
+@pytest_asyncio.fixture(scope="module")
+async def observed(model):
+    """The engine on it."""
+    config = EngineConfig(
+        model=str(model[0]), dtype="float32", context=512, kv_cache_gib=0.05, max_batch=8
+    )
+    opened = VllmEngine(config)
+    yield opened
+    await opened.aclose()
+
+
+async def test_a_score_adds_up_all_ends_of_the_model(observed, model):
+    import torch
+
+    scores = (await observed.score(CHAT, ACTIONS)).logprobs
+    prompt = observed.encode(CHAT).token_ids
+    ends = observed._tokenizer.convert_tokens_to_ids(["<end_of_turn>", "<eos>"])
+    for action, score in zip(ACTIONS, scores, strict=True):
+        tokens = observed._tokenizer.encode(action, split_special_tokens=True)
+        assert len(tokens) == len(action)
+        with torch.inference_mode():
+            logits = model[1](torch.tensor([[*prompt, *tokens]])).logits[0].double()
+        rows = torch.log_softmax(logits, -1)[len(prompt) - 1 :]
+        ended = math.log(sum(math.exp(rows[-1, end]) for end in ends))
+        own = sum(rows[i, token].item() for i, token in enumerate(tokens))
+        assert score == pytest.approx(own + ended, abs=1e-3)
+        assert ended - rows[-1, ends[1]] > 0.5
+
+
+async def test_a_free_answer_ends_where_the_template_ends_it(observed):
+    end = observed._tokenizer.convert_tokens_to_ids("<end_of_turn>")
+    requests = [
+        Request(prompt=CHAT, sampling=Sampling(temperature=1, max_tokens=200, seed=seed, stop=stop))
+        for seed in range(12)
+        for stop in ((), ("no such text",))
+    ]
+    ended = 0
+    for request in requests:
+        answer = await observed.generate(request)
+        assert end not in answer.token_ids[:-1]
+        assert "<end_of_turn>" not in answer.text
+        if answer.token_ids[-1] == end:
+            ended += 1
+            assert answer.finish == "stop"
+    assert ended
+
+
+async def test_what_ends_a_turn_is_part_of_the_identity(observed):
+    assert observed.identity.engine == f"V1 auto {observed.ends}"
+    assert observed.choice_tokens("go")[-1] == observed.ends[0]
