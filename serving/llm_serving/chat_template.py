@@ -79,7 +79,7 @@ class ChatTemplate:
         self._look_at_answers(tokenizer.added_tokens_decoder.values())
         if self._reads_date and _CLOCK not in variables:
             self.notes.append(
-                f"it writes the date, which is {_TODAY:%Y-%m-%d} to it (`chat_template_kwargs: "
+                f"it writes today's date, which stays {_TODAY:%Y-%m-%d} (`chat_template_kwargs: "
                 f"{{{_CLOCK}: YYYY-MM-DD}}` sets another)"
             )
 
