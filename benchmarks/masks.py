@@ -114,7 +114,7 @@ class Walk:
         reached[0] = DEAD
         allowed = np.zeros(32 * self._vocabulary.words, bool)
         allowed[: len(self._nodes)] = reached[self._nodes] != DEAD
-        allowed[self._vocabulary.terminator] = self._final[state]
+        allowed[self._vocabulary.ends] = self._final[state]
         return np.packbits(allowed, bitorder="little").view("<i4")
 
 
@@ -138,7 +138,7 @@ def visited(index: OutlinesIndex, walk: Walk, tokens: TokenVocabulary) -> tuple[
                     raise AnswersDifferError(f"the masks of state {state} differ")
             bits = np.unpackbits(index.mask(state).view(np.uint8), bitorder="little")
             token = rng.choice(np.flatnonzero(bits).tolist())
-            if token == tokens.terminator:
+            if token in tokens.ends:
                 break
             state = index.advance(state, token)
     return theirs, ours
@@ -149,7 +149,7 @@ def main() -> None:
     arguments = parser(__doc__).parse_args()
     written, source = vocabulary()
     written += [b""] * (LOGITS - len(written))
-    tokens = TokenVocabulary(written, terminator=LOGITS - 1, size=LOGITS)
+    tokens = TokenVocabulary(written, ends=(LOGITS - 1,), size=LOGITS)
     whole = TokenTree({i: token for i, token in enumerate(written) if token})
     theirs: list[float] = []
     ours: list[float] = []

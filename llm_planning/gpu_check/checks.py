@@ -83,7 +83,7 @@ def _apart(some: Sequence[float], others: Sequence[float]) -> float | None:
 async def _written(engine: VllmEngine, seed: int, tokens: int) -> None:
     """Draws so many tokens, ends of a turn among them."""
     params = sampling_params(
-        temperature=1.0, top_p=1.0, max_tokens=tokens, seed=seed, stop=(), regex=None
+        temperature=1.0, top_p=1.0, max_tokens=tokens, seed=seed, stop=(), regex=None, ends=()
     )
     params.ignore_eos = True
     prompt = engine.encode(f"story {seed}")

@@ -87,6 +87,16 @@ class ChatFormat:
         ]
         return tuple(token for token, _ in self._special.spans(self._template.write(masked)))
 
+    def plain(self, text: str) -> tuple[int, ...]:
+        """The token ids of a prompt that is no chat, with what begins every text of this tokenizer.
+
+        Raises:
+            RequestFailedError: the text cannot be told from a special token.
+        """
+        if self._special.within(text):
+            return (*self.tokenizer.encode(""), *self.tokens(text))
+        return tuple(self.tokenizer.encode(text))
+
     def tokens(self, text: str) -> tuple[int, ...]:
         """The token ids of what a model writes itself, such as an action.
 

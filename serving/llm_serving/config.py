@@ -10,6 +10,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    JsonValue,
     SerializerFunctionWrapHandler,
     ValidationError,
     ValidationInfo,
@@ -104,7 +105,7 @@ class EngineConfig(BaseModel):
     images_per_prompt: Annotated[int, Field(ge=0)] = 0
     max_pixels: Annotated[int, Field(ge=28 * 28)] | None = None
     chat_template: str = ""
-    chat_template_kwargs: dict[str, Any] = Field(default_factory=dict)
+    chat_template_kwargs: dict[str, JsonValue] = Field(default_factory=dict)
     structured_backend: StructuredBackend | Literal["auto"] = "outlines"
     scoring: Literal["auto", "tail", "trie"] = "auto"
     eager: bool = False

@@ -31,18 +31,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _ENDED = -1
-"""The state after the terminator."""
+"""The state after an end."""
 
 _KEPT_INDICES = 128
 _KEPT_VALIDATIONS = 1024
 
 
-def install(engine: Any) -> None:  # noqa: ANN401 - vLLM's LLMEngine
+def install(engine: Any, ends: Sequence[int]) -> None:  # noqa: ANN401 - vLLM's LLMEngine
     """Answers an engine's constrained requests from `OutlinesIndex` from now on.
 
     Args:
         engine: an `LLMEngine` in this process, configured for the backend `outlines`, before its
             first constrained request.
+        ends: the tokens that end an answer.
 
     Raises:
         UnsupportedEngineError: the engine runs in another process, or has chosen a backend.
@@ -56,38 +57,52 @@ def install(engine: Any) -> None:  # noqa: ANN401 - vLLM's LLMEngine
         )
     config = manager.vllm_config
     size = config.model_config.get_vocab_size()
-    manager.backend = OutlinesAnswers(config, tokenizer=manager.tokenizer, vocab_size=size)
+    manager.backend = OutlinesAnswers(
+        config, tokenizer=manager.tokenizer, vocab_size=size, ends=tuple(ends)
+    )
     validate = backend_outlines.validate_regex_is_buildable
     if not hasattr(validate, "cache_info"):
         # A pure function that takes milliseconds for a long expression, called for each request.
         backend_outlines.validate_regex_is_buildable = lru_cache(_KEPT_VALIDATIONS)(validate)
 
 
-def token_vocabulary(tokenizer: Any, size: int) -> TokenVocabulary:  # noqa: ANN401
+def token_vocabulary(
+    tokenizer: Any,  # noqa: ANN401
+    size: int,
+    ends: Sequence[int],
+) -> TokenVocabulary:
     """The vocabulary of a Hugging Face tokenizer, without its special tokens.
 
-    Special tokens that detokenization would drop must not stand for the text of their names.
+    Tokens that detokenization would drop, or that end an answer, must not stand for the text of
+    their names.
 
     Args:
         tokenizer: any tokenizer that vLLM serves.
         size: number of logits.
+        ends: the tokens that end an answer.
     """
     from xgrammar import TokenizerInfo
 
     token_bytes = list(TokenizerInfo.from_huggingface(tokenizer, vocab_size=size).decoded_vocab)
     special = {index for index, token in tokenizer.added_tokens_decoder.items() if token.special}
-    for index in special.union(tokenizer.all_special_ids):
+    for index in special.union(tokenizer.all_special_ids, ends):
         token_bytes[index] = b""
-    return TokenVocabulary(token_bytes, terminator=tokenizer.eos_token_id, size=size)
+    return TokenVocabulary(token_bytes, ends=ends, size=size)
 
 
 @dataclass
 class OutlinesAnswers(StructuredOutputBackend):  # type: ignore[misc]
-    """Compiles each regular expression once and shares its masks between requests."""
+    """Compiles each regular expression once and shares its masks between requests.
+
+    Attributes:
+        ends: the tokens that end an answer.
+    """
+
+    ends: tuple[int, ...]
 
     def __post_init__(self) -> None:
         """Reads the tokenizer's vocabulary."""
-        self._vocabulary = token_vocabulary(self.tokenizer, self.vocab_size)
+        self._vocabulary = token_vocabulary(self.tokenizer, self.vocab_size, self.ends)
         self._indices = lru_cache(_KEPT_INDICES)(self._compile)
         self._lock = Lock()  # requests that come together wait for one compilation
 
@@ -98,7 +113,7 @@ class OutlinesAnswers(StructuredOutputBackend):  # type: ignore[misc]
         self,
         request_type: StructuredOutputOptions,
         grammar_spec: str,
-        stop_token_ids: set[int] | None = None,  # noqa: ARG002 - special tokens are never allowed
+        stop_token_ids: set[int] | None = None,  # noqa: ARG002 - `ends` are known before any request
     ) -> StructuredOutputGrammar:
         """The state of one request.
 
@@ -112,7 +127,7 @@ class OutlinesAnswers(StructuredOutputBackend):  # type: ignore[misc]
             )
         with self._lock:
             index = self._indices(grammar_spec)
-        return AnswerState(index, self._vocabulary.terminator)
+        return AnswerState(index, self.ends)
 
     def allocate_token_bitmask(self, max_num_seqs: int) -> torch.Tensor:
         """Masks that allow everything, shape [max_num_seqs, words]."""
@@ -126,18 +141,18 @@ class OutlinesAnswers(StructuredOutputBackend):  # type: ignore[misc]
 class AnswerState(StructuredOutputGrammar):  # type: ignore[misc]
     """How far one answer has come: the states after each of its tokens."""
 
-    def __init__(self, index: OutlinesIndex, terminator: int) -> None:
+    def __init__(self, index: OutlinesIndex, ends: Sequence[int]) -> None:
         self._index = index
-        self._terminator = terminator
+        self._ends = ends
         self._trail = [INITIAL]
 
     def _advance(self, state: int, token: int) -> int:
-        if token == self._terminator:
+        if token in self._ends:
             return _ENDED if self._index.is_final(state) else DEAD
         return self._index.advance(state, token)
 
     def _follow(self, tokens: Sequence[int]) -> list[int]:
-        """The states after the tokens, as far as they are allowed and up to the terminator."""
+        """The states after the tokens, as far as they are allowed and up to the first end."""
         states: list[int] = []
         state = self._trail[-1]
         for token in tokens:
@@ -167,7 +182,7 @@ class AnswerState(StructuredOutputGrammar):  # type: ignore[misc]
         bitmask.numpy()[batch_index] = self._index.mask(self._trail[-1])
 
     def is_terminated(self) -> bool:
-        """Whether the terminator has been written."""
+        """Whether the answer has ended."""
         return self._trail[-1] == _ENDED
 
     def reset(self) -> None:

@@ -204,7 +204,7 @@ class TokenVocabulary:
 
     Attributes:
         token_bytes: shape [V]; empty for tokens that may never be written (special tokens).
-        terminator: the token that ends an answer.
+        ends: the tokens that end an answer.
         words: number of 32-bit words in a mask, at least V / 32.
         tiers: the tokens of each tier of `TIERS`.
         long: the tokens beyond the last tier.
@@ -213,17 +213,17 @@ class TokenVocabulary:
     """
 
     def __init__(
-        self, token_bytes: Sequence[bytes], *, terminator: int, size: int | None = None
+        self, token_bytes: Sequence[bytes], *, ends: Sequence[int], size: int | None = None
     ) -> None:
         """Builds the trees.
 
         Args:
             token_bytes: what each token writes; empty for those that may never be written.
-            terminator: the token that ends an answer.
+            ends: the tokens that end an answer.
             size: number of logits, which may exceed the number of tokens.
         """
         self.token_bytes = tuple(token_bytes)
-        self.terminator = terminator
+        self.ends = tuple(ends)
         self.written_bytes = frozenset(token for token in token_bytes if len(token) == 1)
         self.words = (max(size or 0, len(token_bytes)) + 31) // 32
         tiers: list[dict[int, bytes]] = [{} for _ in (*TIERS, None)]
@@ -297,7 +297,7 @@ class OutlinesIndex:
         return state if written else DEAD
 
     def mask(self, state: int) -> NDArray[np.int32]:
-        """Which tokens may come next, the terminator included where the answer may end.
+        """Which tokens may come next, the ends included where the answer may end.
 
         Returns:
             shape [words]; token i is bit i % 32 of word i // 32.
@@ -307,7 +307,7 @@ class OutlinesIndex:
             return known
         more = vocabulary.long.live_tokens(self._next, self._repeats, state)
         if self._final[state]:
-            more = np.append(more, vocabulary.terminator)
+            more = np.append(more, vocabulary.ends)
         mask = vocabulary.mask(more)
         for i, tree in enumerate(vocabulary.tiers):
             alike = (i, *self._classes[:, i, state].tolist())

@@ -90,6 +90,7 @@ class VllmCore:
         config: how the model is served.
         path: folder of the weights.
         adapters: name -> adapter that vLLM applies to the weights of requests that name it.
+        ends: the tokens that end an answer.
         beside: what else of this run holds memory of the same GPU, in words.
     """
 
@@ -99,6 +100,7 @@ class VllmCore:
         path: Path,
         adapters: Mapping[str, Adapter],
         *,
+        ends: Sequence[int],
         beside: Sequence[str] = (),
     ) -> None:
         installed_version()
@@ -135,7 +137,7 @@ class VllmCore:
         if arguments["structured_outputs_config"]["backend"] == "outlines":
             from llm_serving import outlines_backend
 
-            outlines_backend.install(self.engine)
+            outlines_backend.install(self.engine, ends)
         self.context: int = vllm_config.model_config.max_model_len
         self.block_size: int = vllm_config.cache_config.block_size
         self.capacity: int = vllm_config.scheduler_config.max_num_seqs

@@ -17,6 +17,7 @@ from llm_serving.encoder import TextEncoder
 from llm_serving.engine import CountingEngine
 from llm_serving.errors import (
     AdapterError,
+    EngineConfigError,
     PromptTooLongError,
     RequestFailedError,
     TooManyImagesError,
@@ -41,7 +42,12 @@ from llm_serving.request import (
 )
 from llm_serving.scoring import branch_scores, next_token_logprobs, tail_scores, trie_scores
 from llm_serving.vllm_adapter import VllmCore, VllmJob, VllmResult, sampling_params
-from llm_serving.vllm_arguments import installed_version, on_gpu, prepare_environment
+from llm_serving.vllm_arguments import (
+    installed_version,
+    on_gpu,
+    prepare_environment,
+    resolve_backend,
+)
 from llm_serving.vllm_stats import EngineLoad, PrefixCacheStats
 
 if TYPE_CHECKING:
@@ -129,8 +135,16 @@ class VllmEngine(CountingEngine):
         # vLLM's own is busy on the stepping thread.
         self._tokenizer = self._chat.tokenizer
         self.ends = self._chat.ends
+        if resolve_backend(self.config) == "guidance":
+            self._check_guidance(model.name)
         self._dispatcher: Dispatcher[VllmJob, VllmResult, VllmCore] = Dispatcher(
-            lambda: VllmCore(self.config, served.path, {} if merged else adapters, beside=beside),
+            lambda: VllmCore(
+                self.config,
+                served.path,
+                {} if merged else adapters,
+                ends=self.ends,
+                beside=beside,
+            ),
             name="vllm-step",
         )
         core = self._dispatcher.core
@@ -208,7 +222,7 @@ class VllmEngine(CountingEngine):
 
     def _encode(self, prompt: str | tuple[Message, ...]) -> EncodedPrompt:
         if isinstance(prompt, str):
-            return EncodedPrompt(tuple(self._tokenizer.encode(prompt)))
+            return EncodedPrompt(self._chat.plain(prompt))
         images = tuple(image for message in prompt for image in message.images)
         self._check_images(images)
         return EncodedPrompt(self._chat.encode(prompt), images)
@@ -417,6 +431,16 @@ class VllmEngine(CountingEngine):
                 "choose another label or use `score`"
             )
         return tokens[0]
+
+    def _check_guidance(self, name: str) -> None:
+        eos, end = self._tokenizer.convert_ids_to_tokens(
+            [self._tokenizer.eos_token_id, self.ends[0]]
+        )
+        if eos != end:
+            raise EngineConfigError(
+                f"`structured_backend` = guidance ends answers by {eos} alone, and those of {name} "
+                f"end by {end}: take outlines"
+            )
 
     def _check_images(self, images: Sequence[Image]) -> None:
         if len(images) > self.config.images_per_prompt:

@@ -215,7 +215,7 @@ def test_a_reflection_s_language_compiles_at_once():
     """Some patterns of this length take minutes."""
     tokens = [bytes((byte,)) for byte in range(256)]
     begun = time.perf_counter()
-    index = OutlinesIndex(SENTENCE.regex, TokenVocabulary(tokens, terminator=256, size=257))
+    index = OutlinesIndex(SENTENCE.regex, TokenVocabulary(tokens, ends=(256,), size=257))
     assert time.perf_counter() - begun < 2
     assert index.states < 300
 

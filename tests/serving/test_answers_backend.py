@@ -22,8 +22,10 @@ from llm_serving.outlines_backend import (  # noqa: E402
 )
 from llm_serving.outlines_index import OutlinesIndex, TokenVocabulary  # noqa: E402
 
-END = 256
-VOCABULARY = TokenVocabulary([bytes([byte]) for byte in range(256)] + [b""], terminator=END)
+END, OTHER_END = 256, 257
+VOCABULARY = TokenVocabulary(
+    [bytes([byte]) for byte in range(256)] + [b"", b""], ends=(END, OTHER_END)
+)
 
 
 def byte_level_tokenizer():
@@ -37,7 +39,7 @@ def byte_level_tokenizer():
 
 
 def answer(regex="ab?"):
-    return AnswerState(OutlinesIndex(regex, VOCABULARY), END)
+    return AnswerState(OutlinesIndex(regex, VOCABULARY), VOCABULARY.ends)
 
 
 def row(state):
@@ -50,15 +52,16 @@ def row(state):
     return set(np.flatnonzero(bits).tolist())
 
 
-def test_an_answer_is_followed_token_by_token_to_its_terminator():
+@pytest.mark.parametrize("end", [END, OTHER_END])
+def test_an_answer_is_followed_token_by_token_to_any_of_its_ends(end):
     state = answer()
     assert row(state) == {ord("a")}
     assert state.accept_tokens("r", [ord("a")])
-    assert row(state) == {ord("b"), END}
+    assert row(state) == {ord("b"), END, OTHER_END}
     assert not state.is_terminated()
-    assert state.accept_tokens("r", [ord("b"), END])
+    assert state.accept_tokens("r", [ord("b"), end])
     assert state.is_terminated()
-    assert state.accept_tokens("r", [ord("x")])  # what follows the terminator is ignored
+    assert state.accept_tokens("r", [ord("x")])  # what follows the end is ignored
 
 
 def test_what_is_not_allowed_changes_nothing():
@@ -76,20 +79,21 @@ def test_tokens_are_validated_without_being_taken_and_taken_back():
     state.accept_tokens("r", [ord("a"), END])
     state.rollback(1)
     assert not state.is_terminated()
-    assert row(state) == {ord("b"), END}
+    assert row(state) == {ord("b"), END, OTHER_END}
     state.rollback(0)
-    assert row(state) == {ord("b"), END}
+    assert row(state) == {ord("b"), END, OTHER_END}
     state.reset()
     assert row(state) == {ord("a")}
 
 
-def test_the_vocabulary_is_read_without_special_tokens():
+def test_the_vocabulary_is_read_without_special_tokens_and_ends():
     tokenizer = byte_level_tokenizer()
-    vocabulary = token_vocabulary(tokenizer, 300)
+    tokenizer.add_tokens(["<turn>", "<b>"])
+    ids = tokenizer.convert_tokens_to_ids(["ab", "Ġab", "<b>", "<end>", "<repo>", "<turn>"])
+    vocabulary = token_vocabulary(tokenizer, 300, ends=ids[-1:])
     written = vocabulary.token_bytes
-    ids = tokenizer.convert_tokens_to_ids(["ab", "Ġab", "<end>", "<repo>"])
-    assert [written[i] for i in ids] == [b"ab", b" ab", b"", b""]
-    assert vocabulary.terminator == ids[2]
+    assert [written[i] for i in ids] == [b"ab", b" ab", b"<b>", b"", b"", b""]
+    assert vocabulary.ends == (*ids[-1:],)
     assert vocabulary.words == 10
     assert len(vocabulary.written_bytes) == 256
 
@@ -111,16 +115,16 @@ def test_installing_takes_the_backend_over_and_remembers_validations(monkeypatch
         outlines_backend.backend_outlines, "validate_regex_is_buildable", calls.append
     )
     engine, manager = engine_with(None)
-    install(engine)
+    install(engine, ends=(END,))
     assert isinstance(manager.backend, OutlinesAnswers)
     assert manager.backend.allocate_token_bitmask(4).shape == (4, 10)
     for _ in range(3):
         outlines_backend.backend_outlines.validate_regex_is_buildable("a{1,3}")
     assert calls == ["a{1,3}"]
     with pytest.raises(UnsupportedEngineError, match="before the first"):
-        install(engine)
+        install(engine, ends=(END,))
     with pytest.raises(UnsupportedEngineError, match="in this process"):
-        install(SimpleNamespace(engine_core=SimpleNamespace()))
+        install(SimpleNamespace(engine_core=SimpleNamespace()), ends=(END,))
 
 
 def test_an_expression_is_compiled_once_and_only_expressions_are_taken(monkeypatch):
@@ -130,10 +134,12 @@ def test_an_expression_is_compiled_once_and_only_expressions_are_taken(monkeypat
         "validate_regex_is_buildable",
         outlines_backend.backend_outlines.validate_regex_is_buildable,
     )
-    install(engine)
+    ends = manager.tokenizer.convert_tokens_to_ids(["<end>", "<repo>"])
+    install(engine, ends)
     regex = StructuredOutputOptions.REGEX
     first, second = (manager.backend.compile_grammar(regex, "ab?", {1}) for _ in range(2))
     assert first._index is second._index
     assert first.accept_tokens("r", [manager.tokenizer.convert_tokens_to_ids("ab")])
+    assert all(first.validate_tokens([end]) for end in ends)
     with pytest.raises(UnsupportedEngineError, match="JSON"):
         manager.backend.compile_grammar(StructuredOutputOptions.JSON, "{}")

@@ -21,7 +21,7 @@ def small_vocabulary(size=None):
     tokens = [b"", b"", *(bytes([byte]) for byte in range(256))]
     tokens += [text.encode() for text in texts]
     tokens.append(b"ab")  # two tokens that write the same text
-    return TokenVocabulary(tokens, terminator=END, size=size)
+    return TokenVocabulary(tokens, ends=(END,), size=size)
 
 
 def allowed(index, state):
@@ -117,7 +117,7 @@ def test_a_mask_is_as_wide_as_the_logits_and_is_worked_out_once():
 
 
 def test_bytes_that_no_token_writes_and_broken_expressions_are_refused():
-    ascii_only = TokenVocabulary([b"", *(bytes([b]) for b in range(128))], terminator=END)
+    ascii_only = TokenVocabulary([b"", *(bytes([b]) for b in range(128))], ends=(END,))
     assert OutlinesIndex("[a-z]{1,3}", ascii_only).states > 1
     with pytest.raises(AnswerModelError, match="byte by byte"):
         OutlinesIndex("(a|é)", ascii_only)
@@ -132,7 +132,7 @@ def vocabulary_of_all_lengths(seed):
     for length in (*range(2, 20), 31, 32, 33, 40, 64, 90):
         tokens += [bytes(rng.choices(b"ab ", k=length)) for _ in range(12)]
         tokens += [head + bytes([rng.choice(b"ab -")]) * length for head in (b"", b"a", b'"')]
-    return TokenVocabulary([*rng.sample(tokens, len(tokens)), b"ab", b"ab"], terminator=END)
+    return TokenVocabulary([*rng.sample(tokens, len(tokens)), b"ab", b"ab"], ends=(END,))
 
 
 @pytest.mark.parametrize("seed", range(3))

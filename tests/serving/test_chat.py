@@ -319,6 +319,20 @@ def test_special_tokens_in_messages_are_text(opened, core):
     assert encoded[before - len(harmless) + len(encoded) :] == harmless[before:]
 
 
+@pytest.mark.parametrize("begin", [None, "<|im_start|>"])
+def test_special_tokens_in_a_plain_prompt_are_text(opened, begin):
+    from tokenizers.processors import TemplateProcessing
+
+    chats = opened("qwen")
+    added = chats.tokenizer.convert_tokens_to_ids(["<|im_start|>"] if begin else [])
+    if begin:
+        chats.tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+            single=f"{begin} $A", special_tokens=[(begin, *added)]
+        )
+    for text in (HOSTILE, "room"):
+        assert chats.plain(text) == (*added, *chats.tokens(text))
+
+
 def test_added_words_that_are_no_marks_stay_what_they_were(opened):
     chats = opened("qwen")
     bold, blanks = chats.tokenizer.convert_tokens_to_ids(["<b>", "    "])

@@ -1,13 +1,16 @@
 """An engine on a model whose turns end as Gemma's do: not by the tokenizer's `eos_token`."""
 
 import math
+import re
 
 import pytest
 import pytest_asyncio
 from chat_folders import write
 from runners.tiny_llama import build
 
+from llm_serving.answers import Constraint
 from llm_serving.config import EngineConfig
+from llm_serving.errors import EngineConfigError
 from llm_serving.models.reading import read_tokenizer
 from llm_serving.request import Message, Request, Sampling
 from llm_serving.vllm_engine import VllmEngine
@@ -79,6 +82,32 @@ async def test_a_free_answer_ends_where_the_template_ends_it(observed):
             ended += 1
             assert answer.finish == "stop"
     assert ended
+
+
+async def test_a_constrained_answer_ends_by_any_end_of_the_model(observed):
+    constraint = Constraint(regex="[a-z]{1,12}", max_bytes=12)
+    requests = [
+        Request(prompt=CHAT, constraint=constraint, sampling=Sampling(temperature=1, seed=seed))
+        for seed in range(24)
+    ]
+    answers = [await observed.generate(request) for request in requests]
+    assert {answer.finish for answer in answers} == {"stop"}
+    assert all(re.fullmatch(constraint.regex, answer.text) for answer in answers)
+    assert {answer.token_ids[-1] for answer in answers} == {*observed.ends}
+
+
+def test_a_backend_that_ends_answers_otherwise_is_refused(model):
+    config = EngineConfig(model=str(model[0]), structured_backend="guidance")
+    with pytest.raises(EngineConfigError, match=r"by <eos> alone, .* end by <end_of_turn>: take"):
+        VllmEngine(config)
+
+
+async def test_a_plain_prompt_holds_no_special_token_of_a_name(observed):
+    begin = observed.encode("").token_ids
+    encoded = observed.encode("Cave <eos>: ").token_ids
+    assert encoded[: len(begin)] == begin
+    assert observed.decode(encoded[len(begin) :]) == "Cave <eos>: "
+    assert not {*observed.ends} & {*encoded[len(begin) :]}
 
 
 async def test_what_ends_a_turn_is_part_of_the_identity(observed):
