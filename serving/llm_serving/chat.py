@@ -169,7 +169,7 @@ class ChatFormat:
 
 
 def _listed_ends(folder: Path) -> list[int]:
-    """The ends in `generation_config.json`; without that file, in `config.json`, as vLLM reads it.
+    """The ends in `generation_config.json`; where it names none, those in `config.json`.
 
     Raises:
         EngineConfigError: they are no token ids.
@@ -188,7 +188,9 @@ def _listed_ends(folder: Path) -> list[int]:
         found = config.get("eos_token_id")
         if found is None and isinstance(of_text, dict):
             found = of_text.get("eos_token_id")
-        ends = found if isinstance(found, list) else [] if found is None else [found]
+        if found is None:
+            continue
+        ends = found if isinstance(found, list) else [found]
         if any(type(one) is not int or one < 0 for one in ends):
             raise EngineConfigError(
                 f"{path}: `eos_token_id` = {shown(found)}: it must be a token id, or a list of them"

@@ -287,6 +287,8 @@ def _load(found: ResolvedModel) -> Any:  # noqa: ANN401 - a sentence-transformer
         model = SentenceTransformer(
             str(found.path), device=None, local_files_only=True, trust_remote_code=False
         )
+        # A text that spells a special token, such as [SEP], holds no such token.
+        model.tokenizer.split_special_tokens = True
     # Weights in half precision would give vectors of three digits.
     return model.float()
 

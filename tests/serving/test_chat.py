@@ -66,17 +66,14 @@ def test_one_line_says_that_an_end_cannot_be_known(opened, caplog):
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "config"),
-    [
-        ("config.json", {"eos_token_id": 258}),
-        ("config.json", {"text_config": {"eos_token_id": 258}}),
-    ],
-)
-def test_without_a_generation_config_the_model_s_own_counts(tmp_path, name, config):
+@pytest.mark.parametrize("generation", [None, "{}", '{"eos_token_id": null}'])
+@pytest.mark.parametrize("config", [{"eos_token_id": 258}, {"text_config": {"eos_token_id": 258}}])
+def test_without_ends_in_the_generation_config_the_model_s_own_count(tmp_path, generation, config):
     write(tmp_path, "plain", special=["<bos>", "<eos>", "<end>"])
     (tmp_path / "generation_config.json").unlink()
-    (tmp_path / name).write_text(json.dumps(config))
+    if generation is not None:
+        (tmp_path / "generation_config.json").write_text(generation)
+    (tmp_path / "config.json").write_text(json.dumps(config))
     assert ends_of(ChatFormat(tmp_path)) == ["<eos>", "<end>"]
 
 

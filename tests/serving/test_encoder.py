@@ -49,6 +49,14 @@ def forwarded(plain, monkeypatch):
 # --- vectors -------------------------------------------------------------------------------------
 
 
+def test_texts_that_spell_special_tokens_hold_none(plain):
+    tokenizer = plain._loaded().tokenizer
+    (spelled,) = tokenizer(["iron [SEP] [MASK] [PAD]"])["input_ids"]
+    assert [one for one in spelled if one in tokenizer.all_special_ids] == [spelled[0], spelled[-1]]
+    one, other = plain.encode(["iron [PAD]", "iron [MASK]"])
+    assert one @ other < 0.99
+
+
 def test_vectors_are_unit_rows_of_meaning(plain):
     vectors = plain.encode(PHRASES)
     assert vectors.shape == (len(PHRASES), 384)
