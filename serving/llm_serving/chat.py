@@ -55,6 +55,7 @@ class ChatFormat:
         variables: Mapping[str, Any] | None = None,
     ) -> None:
         name = str(folder) if name is None else name
+        variables = dict(variables or {})
         self.tokenizer: Any = read_tokenizer(folder)
         self._added: dict[str, int] = {
             token.content: token_id
@@ -62,7 +63,7 @@ class ChatFormat:
             if token.content.strip()
         }
         self._template = ChatTemplate(
-            self.tokenizer, name=name, source=template, variables=variables or {}
+            self.tokenizer, name=name, source=template, variables=variables
         )
         self.ends, notes = self._find_ends(_listed_ends(folder))
         if notes := [*self._template.notes, *notes]:

@@ -238,6 +238,7 @@ def test_a_template_of_one_s_own_takes_its_place(opened):
     assert text_of(chats) == "«system»\nBe short.«end»\n«user»\nWhere to?«end»\n«assistant»\n"
     assert chats.digest
     assert chats.digest != opened("plain").digest == ""
+    assert chats.digest == opened("plain", given=own, variables={}).digest
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,11 @@ import re
 
 import pytest
 import pytest_asyncio
-from chat_folders import write
+from chat_folders import SHAPES, write
 from runners.tiny_llama import build
 
 from llm_serving.answers import Constraint
+from llm_serving.chat import ChatFormat
 from llm_serving.config import EngineConfig
 from llm_serving.errors import EngineConfigError
 from llm_serving.models.reading import read_tokenizer
@@ -41,7 +42,12 @@ def model(tmp_path_factory):
 async def observed(model):
     """The engine on it."""
     config = EngineConfig(
-        model=str(model[0]), dtype="float32", context=512, kv_cache_gib=0.05, max_batch=8
+        model=str(model[0]),
+        chat_template=SHAPES["gemma"]["template"],
+        dtype="float32",
+        context=512,
+        kv_cache_gib=0.05,
+        max_batch=8,
     )
     opened = VllmEngine(config)
     yield opened
@@ -110,6 +116,8 @@ async def test_a_plain_prompt_holds_no_special_token_of_a_name(observed):
     assert not {*observed.ends} & {*encoded[len(begin) :]}
 
 
-async def test_what_ends_a_turn_is_part_of_the_identity(observed):
-    assert observed.identity.engine == f"V1 auto {observed.ends}"
+async def test_ends_and_a_template_of_one_s_own_are_part_of_the_identity(observed, model):
+    digest = ChatFormat(model[0], template=observed.config.chat_template).digest
+    assert len(digest) == 16
+    assert observed.identity.engine == f"V1 auto {observed.ends} {digest}"
     assert observed.choice_tokens("go")[-1] == observed.ends[0]
