@@ -33,6 +33,11 @@ TORCH := 2.13.0
 TORCHVISION := 0.28.0
 TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
 
+# Processes that test side by side, each with one thread: threads of several would wait for cores.
+JOBS := 2
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
+SIDE_BY_SIDE := -n $(JOBS) --dist loadfile
+
 QUICK := not slow and not ray and not kills and not browser
 
 .PHONY: setup demo test test-all chromium browser hostile lint bench release doctor clean
@@ -65,10 +70,10 @@ demo: setup
 
 # The markers are listed in `pyproject.toml`. Options join by PYTEST_ADDOPTS.
 test: setup
-	$(BIN)/python -m pytest -q -m '$(QUICK)'
+	$(PYTEST) $(SIDE_BY_SIDE) -m '$(QUICK)'
 
 test-all: setup
-	$(BIN)/python -m pytest -q
+	$(PYTEST) $(SIDE_BY_SIDE)
 
 # No browser is downloaded: the tests drive Debian's own. Without it they are skipped.
 chromium:
@@ -78,7 +83,7 @@ chromium:
 	test -d web/node_modules || ! command -v npm >/dev/null || npm --prefix web ci --silent
 
 browser: setup chromium
-	$(BIN)/python -m pytest -q -m browser
+	$(PYTEST) -m browser
 
 # `make test` runs a share of these.
 hostile: setup

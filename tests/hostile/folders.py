@@ -97,6 +97,11 @@ def _sealed(**change: object) -> Make:
     return alter
 
 
+def name_of(part: object) -> str:
+    """Names the case of an alteration, the same in every process."""
+    return part[:60] if isinstance(part, str) else ""
+
+
 def index_alterations() -> list[Alteration]:
     """Of a folder that `llm-planning index build` saved."""
     other = {"encoder": {"name": "../" * 40 + "etc", "revision": "\u001b[2J"}, "field": None}

@@ -5,7 +5,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hostile.folders import index_alterations
+from hostile.folders import index_alterations, name_of
 
 from llm_kernels.errors import IndexFileError, VectorError
 from llm_kernels.index import EmbeddingIndex
@@ -27,7 +27,7 @@ def saved(tmp_path):
     return tmp_path / "index"
 
 
-@pytest.mark.parametrize(("name", "alter"), index_alterations(), ids=lambda one: str(one)[:60])
+@pytest.mark.parametrize(("name", "alter"), index_alterations(), ids=name_of)
 def test_what_was_altered_is_refused_in_one_line(saved, name, alter):
     alter(saved)
     begun = time.monotonic()
@@ -44,7 +44,7 @@ def test_what_was_altered_is_refused_in_one_line(saved, name, alter):
     assert time.monotonic() - begun < 10
 
 
-@pytest.mark.parametrize(("name", "alter"), index_alterations(), ids=lambda one: str(one)[:60])
+@pytest.mark.parametrize(("name", "alter"), index_alterations(), ids=name_of)
 def test_saving_over_what_was_altered_ends_in_an_index_or_an_error(saved, name, alter):
     alter(saved)
     fresh = EmbeddingIndex(4)

@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from hostile.folders import cache_alterations
+from hostile.folders import cache_alterations, name_of
 from stores import CACHES, REFUSALS, STORES, Index, Responses, Vectors, altered, files, fill, read
 
 from llm_serving import cache_file
@@ -43,7 +43,7 @@ def test_no_flipped_byte_is_believed(tmp_path, kind):
 
 
 @CACHES
-@pytest.mark.parametrize(("name", "alter"), cache_alterations(), ids=lambda one: str(one)[:60])
+@pytest.mark.parametrize(("name", "alter"), cache_alterations(), ids=name_of)
 def test_what_was_altered_is_refused_or_missed_and_never_believed(tmp_path, kind, name, alter):
     path = tmp_path / "cache.sqlite"
     fill(kind, path, range(40))
