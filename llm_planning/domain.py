@@ -194,6 +194,8 @@ class Domain(ABC, Generic[S, A]):
         tasks: names that the constructor takes as `task`; empty for a domain with one task.
         goal: the goal in words.
         about: what the world is and how it works, in words: the fixed part of every prompt.
+        no_plan: why no plan can reach the goal; empty where one may. If it is not empty, it is the
+            result of every run: no planner is asked.
 
     Example:
         >>> from random import Random
@@ -220,6 +222,7 @@ class Domain(ABC, Generic[S, A]):
     tasks: ClassVar[Sequence[str]] = ()
     goal: str
     about: str = ""
+    no_plan: str = ""
 
     @abstractmethod
     def start(self, seed: int) -> Soon[S]:

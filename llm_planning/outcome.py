@@ -51,6 +51,24 @@ class Outcome:
 NOT_REACHED: Final = "goal not reached"
 """The class of a failure for which a planner names none."""
 
+NO_PLAN: Final = "no plan"
+"""In the place of such a class where no plan can reach the goal, which is no failure."""
+
+
+def without_plan(reason: str, traits: Mapping[str, Any]) -> Outcome:
+    """The outcome of a problem that has no plan.
+
+    Args:
+        reason: why there is none.
+        traits: of the problem.
+    """
+    metrics = {**traits, "failure": NO_PLAN, "failure_cause": reason}
+    return Outcome(success=None, plan=(), metrics=metrics, trace={}, text=f"{NO_PLAN}: {reason}")
+
+
+_OF_FILES: Final = ("dialect", "rules")
+"""Traits of a problem from a file that are told of each."""
+
 
 def summed_up(outcomes: Mapping[str, Outcome]) -> Outcome:
     """Sums the outcomes of several problems up.
@@ -59,11 +77,12 @@ def summed_up(outcomes: Mapping[str, Outcome]) -> Outcome:
         outcomes: name of a problem -> its outcome, at least one.
 
     Returns:
-        An outcome that succeeds if all do, without a plan. Its metrics are the number of `problems`
-        and of those `solved`; `failures`, class -> number, by the metric `failure` of each; and the
-        means over the solved ones of `actions`, of their `optimum` and of the difference, `excess`,
-        if all know their optimum. Its trace has every problem with its plan, its failure and the
-        cause of that, and their traces.
+        An outcome without a plan. It succeeds if all problems do that have a plan. Its metrics are
+        the number of `problems`, of those `solved` and, if there are any, of those `without_plan`;
+        `failures`, class -> number, by the metric `failure` of each; `rules`, those that problems
+        were planned by -> number; and the means over the solved ones of `actions`, of their
+        `optimum` and of the difference, `excess`, if all know their optimum. Its trace has every
+        problem with its plan, its failure and the cause of that, and their traces.
     """
     solved = {name: one for name, one in outcomes.items() if one.success}
     classes = {
@@ -71,6 +90,9 @@ def summed_up(outcomes: Mapping[str, Outcome]) -> Outcome:
         for name, one in outcomes.items()
         if name not in solved
     }
+    impossible = list(classes.values()).count(NO_PLAN)
+    possible = len(outcomes) - impossible
+    rules = Counter(one.metrics["rules"] for one in outcomes.values() if "rules" in one.metrics)
     lengths = [len(one.plan) for one in solved.values()]
     optima = [one.metrics.get("optimum") for one in solved.values()]
     known = [optimum for optimum in optima if optimum is not None]
@@ -84,21 +106,24 @@ def summed_up(outcomes: Mapping[str, Outcome]) -> Outcome:
             "optimum": one.metrics.get("optimum"),
             "failure": classes.get(name),
             "cause": one.metrics.get("failure_cause"),
+            **{key: one.metrics[key] for key in _OF_FILES if key in one.metrics},
         }
         for name, one in outcomes.items()
     }
-    first = next(iter(outcomes.values()))
+    oracles = next((one.trace for one in outcomes.values() if "oracles" in one.trace), {})
     return Outcome(
-        success=len(solved) == len(outcomes),
+        success=len(solved) == possible if possible else None,
         plan=(),
         metrics={
             "problems": len(outcomes),
             "solved": len(solved),
-            "failures": dict(Counter(classes.values())),
+            **({"without_plan": impossible} if impossible else {}),
+            "failures": dict(Counter(said for said in classes.values() if said != NO_PLAN)),
+            **({"rules": dict(rules)} if rules else {}),
             **{key: round(mean, 4) for key, mean in means.items()},
         },
         trace={
-            **{key: one for key, one in first.trace.items() if key == "oracles"},
+            **{key: one for key, one in oracles.items() if key == "oracles"},
             "problems": problems,
             "traces": {name: one.trace for name, one in outcomes.items()},
         },

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from llm_planning.domain import Domain, DomainError, settled
 from llm_planning.environments.catalogue import DOMAINS
-from llm_planning.outcome import summed_up
+from llm_planning.outcome import without_plan
 from llm_planning.own_code import OwnCodeError
 from llm_planning.registry import (
     UnknownDomainError,
@@ -22,12 +22,12 @@ from llm_planning.registry import (
 )
 from llm_planning.roles import RoleSettings, usage_by_role
 from llm_planning.settings import NoSettings, SettingsError
+from llm_planning.several import Several, plan_each
 from llm_planning.specs import (
     Chosen,
     DomainSpec,
     PlannerSpec,
     Problem,
-    Several,
     UnknownTaskError,
     check_task,
     choose,
@@ -94,25 +94,21 @@ class Prepared:
                 if isinstance(world, AbstractAsyncContextManager) and not isinstance(world, Domain):
                     world = await opened.enter_async_context(world)
                 world = await settled(world)
-            if not isinstance(world, Several):
-                return await self._run_one(world, engines, seed)
-            outcomes: dict[str, Outcome] = {}
-            for name, one in world.worlds.items():
-                try:
-                    outcomes[name] = await self._run_one(one, engines, seed)
-                except DomainError as error:
-                    raise DomainError(f"{name}: {error}") from error
-            return summed_up(outcomes)
+            if isinstance(world, Several):
+                return await plan_each(world, lambda one: self._run_one(one, engines, seed))
+            return await self._run_one(world, engines, seed)
 
     async def _run_one(
         self, world: Domain[Any, Any] | None, engines: Engines, seed: int
     ) -> Outcome:
         """Plans one problem; the domain's `traits` join the metrics, and what it `judged`."""
+        traits: Mapping[str, Any] = getattr(world, "traits", {})
+        if world is not None and world.no_plan:
+            return without_plan(world.no_plan, traits)
         problem: Problem[Any] = Problem(domain=self.domain_name, task=self.task, world=world)
         outcome = await self.spec.run(
             problem, engines=engines, settings=self.chosen.planner, seed=seed
         )
-        traits: Mapping[str, Any] = getattr(world, "traits", {})
         judge = getattr(world, "judged", None)
         judged: Mapping[str, Any] = {} if judge is None else judge(outcome.plan)
         if not traits and not judged:

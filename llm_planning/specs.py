@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from llm_planning.own_code import CodeSource
     from llm_planning.roles import Engines
     from llm_planning.roles.exercises import ExerciseMaker, Teacher, Words
+    from llm_planning.several import Several
 
 FOREIGN = "domain."
 """Prefix of the key of a domain's setting if the planner has a setting of the same name."""
@@ -44,17 +45,6 @@ class Problem(Generic[DomainT]):
     domain: str
     task: str
     world: DomainT
-
-
-@dataclass(frozen=True, slots=True)
-class Several:
-    """Several problems of one task: one run plans each by itself, and sums up.
-
-    Attributes:
-        worlds: name of a problem -> the domain, opened for it; at least one.
-    """
-
-    worlds: Mapping[str, Domain[Any, Any]]
 
 
 class Run(Protocol):

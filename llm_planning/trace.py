@@ -64,6 +64,50 @@ def recording(*, gauges: Sequence[Gauge] = ()) -> Iterator[Trace]:
         _TREE.set(None)
 
 
+@contextmanager
+def recording_beside(name: str) -> Iterator[None]:
+    """Records a problem that is planned beside others, outside of `recording()` nothing.
+
+    Its events join the run's when all problems before it, in the order of the calls, have ended.
+
+    Args:
+        name: of the problem.
+    """
+    whole = _TRACE.get()
+    if whole is None:
+        yield
+        return
+    part = whole.beside()
+    part.add("problem", name=name)
+    token = _TRACE.set(part)
+    _TREE.set(None)
+    try:
+        yield
+    finally:
+        _TRACE.reset(token)
+        _TREE.set(None)
+        whole.join(part)
+
+
+class _Loads:
+    """Engines whose load is looked at now and then.
+
+    Args:
+        gauges: the engines.
+    """
+
+    def __init__(self, gauges: Sequence[Gauge]) -> None:
+        self._gauges = gauges
+        self._looked = -math.inf
+
+    def due(self, now: float) -> Iterator[EngineLoad]:
+        """Yields the loads if the last ones are `LOAD_EVERY` seconds old."""
+        if self._gauges and now - self._looked >= LOAD_EVERY:
+            self._looked = now
+            for gauge in self._gauges:
+                yield gauge.load()
+
+
 class Trace:
     """The events of one run, in the order in which they happened.
 
@@ -77,10 +121,36 @@ class Trace:
     def __init__(self, gauges: Sequence[Gauge] = ()) -> None:
         self.events: list[Event] = []
         self._begun = perf_counter()
-        self._gauges = gauges
-        self._looked = -math.inf
+        self._loads = _Loads(gauges)
         self._trees = 0
         self._prompts: dict[tuple[str, str], str] = {}
+        self._beside: list[Trace] = []
+        self._ended: set[Trace] = set()
+
+    def beside(self) -> Trace:
+        """Begins the trace of a part of this run, which runs beside others; see `join`."""
+        part = Trace()
+        part._begun, part._loads = self._begun, self._loads
+        self._beside.append(part)
+        return part
+
+    def join(self, part: Trace) -> None:
+        """Adds the events of a part that has ended, or keeps them until those before it have.
+
+        Trees get the next numbers, and a system message that is known is not added again.
+        """
+        self._ended.add(part)
+        while self._beside and self._beside[0] in self._ended:
+            first = self._beside.pop(0)
+            self._ended.remove(first)
+            known = set(self._prompts.values())
+            for event in first.events:
+                if "tree" in event:
+                    event["tree"] += self._trees
+                if event["type"] != "prompt" or event["id"] not in known:
+                    self.events.append(event)
+            self._trees += first._trees
+            self._prompts |= first._prompts
 
     def add(self, kind: str, /, **fields: object) -> None:
         """Adds an event that happens now."""
@@ -150,11 +220,8 @@ class Trace:
         }
         self.events.append(event)
         note_question(self, event)
-        if self._gauges and now - self._looked >= LOAD_EVERY:
-            self._looked = now
-            for gauge in self._gauges:
-                load = gauge.load()
-                self.add("load", batch=load.running, waiting=load.waiting, capacity=load.capacity)
+        for load in self._loads.due(now):
+            self.add("load", batch=load.running, waiting=load.waiting, capacity=load.capacity)
 
     def prompt(self, text: str, model: str, count: Callable[[str], int | None]) -> str:
         """Returns the id of a system message, and adds the message at its first use.

@@ -50,6 +50,7 @@ def folder(tmp_path):
 
 def test_every_problem_of_a_folder_is_planned(folder):
     settings = ("--set", f"pddl={folder}", "--set", "roles=rules", "--set", "moves=4")
+    settings += ("--set", "rules=variant")
     report = run("react", *settings, "--json")
     said = report["problems"]
     assert list(said) == ["4-1.pddl", "4-2.pddl", "9-1.pddl"]
@@ -61,6 +62,7 @@ def test_every_problem_of_a_folder_is_planned(folder):
         "problems": 3,
         "solved": 2,
         "failures": {"goal not reached": 1},
+        "rules": {"variant": 3},
         "actions": means,
         "optimum": means,
         "excess": 0.0,
@@ -70,14 +72,27 @@ def test_every_problem_of_a_folder_is_planned(folder):
     assert "solved: 2" in text
 
 
-def test_a_bad_problem_is_one_error_that_names_file_and_fact(folder):
-    (folder / "9-2.pddl").write_text((folder / "4-1.pddl").read_text().replace("(on ", "(upon "))
+def test_a_bad_problem_is_one_verdict_that_names_file_and_fact(folder):
+    (folder / "4-3.pddl").write_text((folder / "4-1.pddl").read_text().replace("(on ", "(upon "))
+    report = run("react", "--set", f"pddl={folder}", "--set", "roles=rules", "--json")
+    bad = report["problems"].pop("4-3.pddl")
+    assert (bad["success"], bad["plan"], bad["failure"]) == (False, [], "not planned")
+    assert bad["cause"].startswith(f"{folder}/4-3.pddl: the ")
+    assert "(upon " in bad["cause"]
+    assert [one["success"] for one in report["problems"].values()] == [True] * 3
+    assert report["metrics"]["failures"] == {"not planned": 1}
+    assert report["metrics"]["rules"] == {"standard": 3}
+
+
+def test_a_folder_without_a_problem_that_can_be_planned_is_one_error(folder):
+    for file in folder.iterdir():
+        file.write_text(file.read_text().replace("(on ", "(upon "))
     settings = ("--set", f"pddl={folder}", "--set", "roles=rules")
     ended = invoke("run", "react", "--domain", "blocksworld", "--model", "none", *settings)
     assert (ended.exit_code, ended.stdout) == (1, "")
     (line,) = ended.stderr.splitlines()
-    assert line.startswith(f"error: {folder}/9-2.pddl: the ")
-    assert "(upon " in line
+    assert line.startswith(f"error: 4-1.pddl: {folder}/4-1.pddl: the ")
+    assert line.endswith("(none of 3 problems can be planned)")
 
 
 def test_a_changed_problem_is_another_trial(folder):
@@ -95,12 +110,49 @@ def test_a_changed_problem_is_another_trial(folder):
     assert "sha256" not in listed
 
 
-def test_what_takes_too_long_is_named(folder, monkeypatch):
+def test_what_takes_too_long_is_one_verdict(folder, monkeypatch):
+    (folder / "9-1.pddl").rename(folder / "1-1.pddl")
     monkeypatch.setattr(solver, "MOST_EXPANDED", 3)
+    settings = ("--set", f"pddl={folder}", "--set", "roles=rules", "--set", "rules=variant")
+    hard, *others = run("react", *settings, "--json")["problems"].values()
+    assert (hard["success"], hard["failure"], hard["optimum"]) == (False, "not planned", None)
+    assert hard["cause"].startswith("no shortest plan for 9 blocks was found")
+    assert [one["success"] for one in others] == [True, True]
+
+
+def test_no_plan_is_a_result(folder):
+    begun = (folder / "4-1.pddl").read_text().partition("(:goal")[0]
+    (folder / "4-3.pddl").write_text(f"{begun}(:goal (and (on a b) (on b a))))")
     settings = ("--set", f"pddl={folder}", "--set", "roles=rules")
-    ended = invoke("run", "react", "--domain", "blocksworld", "--model", "none", *settings)
-    assert ended.exit_code == 1
-    assert ended.stderr.startswith("error: 9-1.pddl: no shortest plan for 9 blocks was found")
+    report = run("react", *settings, "--json")
+    said = report["problems"]["4-3.pddl"]
+    assert (said["success"], said["plan"], said["failure"]) == (None, [], "no plan")
+    assert said["cause"] == "the goal is not possible: (on a b) (on b a) go in a circle"
+    # It is no failure: the others were solved.
+    assert report["success"]
+    assert (report["metrics"]["solved"], report["metrics"]["without_plan"]) == (3, 1)
+    assert report["metrics"]["failures"] == {}
+    alone = run("react", "--set", f"pddl={folder}/4-3.pddl", "--set", "roles=rules", "--json")
+    assert (alone["success"], alone["metrics"]["failure"]) == (None, "no plan")
+    assert alone["metrics"]["rules"] == "standard"
+
+
+def test_the_rules_of_files_plan_and_those_that_are_set(folder):
+    path = folder / "9-1.pddl"
+    verbs = {}
+    for rules in ("file", "standard", "handless", "variant"):
+        settings = ("--set", f"pddl={path}", "--set", "roles=rules", "--set", f"rules={rules}")
+        report = run("react", *settings, "--json")
+        assert report["success"]
+        assert report["metrics"]["rules"] == rules.replace("file", "standard")
+        verbs[rules] = {one.split()[0] for one in report["plan"]}
+    assert verbs["file"] == verbs["standard"] == {"pick-up", "unstack", "stack", "put-down"}
+    assert verbs["handless"] == {"stack", "put-down"}
+    ended = invoke(
+        "run", "drip", "--set", f"pddl={path}", "--set", "roles=rules", "--model", "none"
+    )
+    assert (ended.exit_code, ended.stdout) == (1, "")
+    assert "subtasks of Blocksworld follow the variant's rules: set rules=variant" in ended.stderr
 
 
 def outcome(success, plan=(), **metrics):

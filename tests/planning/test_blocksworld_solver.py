@@ -43,6 +43,13 @@ def pile_moves(state):
             yield (*state[:block], onto, *state[block + 1 :])
 
 
+def random_denials(names, rng):
+    """Some facts that must not hold: places, and up to two by which blocks stand somewhere."""
+    apart = {("on", *rng.sample(names, 2)) for _ in range(rng.randrange(3))}
+    vague = {(rng.choice(("clear", "ontable")), rng.choice(names)) for _ in range(rng.randrange(3))}
+    return tuple(sorted(apart | vague))
+
+
 def random_goal(names, rng):
     """Some facts of a random state: usually those with `on` only, as in the paper."""
     end = random_state(names, rng)
@@ -106,6 +113,40 @@ def test_the_standard_rules_are_solved_as_by_full_search(size, starts, goals):
             )
             plan = shortest_plan(start, goal, "standard")
             assert carried_out(start, goal, "standard", plan) == optimum
+
+
+@pytest.mark.parametrize("rules", RULES)
+def test_goals_that_deny_facts_are_solved_as_by_full_search(rules):
+    chosen, names, unreachable = RULES[rules], "abcd", 0
+    for number in range(6):
+        rng = Random(f"denied {number}")
+        start = random_state(names, rng)
+        steps = layers(
+            start, lambda state: [chosen.apply(state, one) for one in chosen.possible(state)]
+        )
+        for _ in range(15):
+            goal = random_goal(names, rng)
+            goal = Goal(goal.on[: rng.randrange(3)], goal.clear, random_denials(names, rng))
+            lengths = [
+                length
+                for state, length in steps.items()
+                if state.held is None and not goal.missing(state)
+            ]
+            if lengths:
+                plan = shortest_plan(start, goal, rules)
+                assert carried_out(start, goal, rules, plan) == min(lengths)
+            else:
+                unreachable += 1
+                with pytest.raises(UnsolvedError, match="no state reaches the goal"):
+                    shortest_plan(start, goal, rules)
+    assert 0 < unreachable < 45
+
+
+def test_without_a_hand_a_plan_has_half_of_the_actions():
+    for puzzle in problems({5: 5, 8: 3}, seed=2):
+        with_hand = shortest_plan(puzzle.start, puzzle.goal, "standard")
+        without = shortest_plan(puzzle.start, puzzle.goal, "handless")
+        assert carried_out(puzzle.start, puzzle.goal, "handless", without) * 2 == len(with_hand)
 
 
 def test_a_right_place_may_come_too_early():

@@ -39,6 +39,19 @@ def test_goals_about_the_table_and_clear_blocks_have_subtasks_too():
     assert texts(world.decompose(start, None)) == ["put-down b", "stack a b", "unstack blocks a"]
 
 
+def test_a_goal_that_denies_a_place_puts_its_block_down():
+    start = towers("abcd")
+    denied = (("on", "a", "c"), ("on", "c", "b"))
+    world = Blocksworld(Puzzle("test", start, Goal((("a", "d"),), (), denied)))
+    assert texts(world.decompose(start, None)) == ["put-down c", "stack a d"]
+    vague = Goal((("a", "d"),), (), (("clear", "b"), ("clear", "d")))
+    with pytest.raises(DomainError, match=r"\(not \(clear b\)\) names no action"):
+        Blocksworld(Puzzle("test", start, vague)).decompose(start, None)
+    implied = Goal((("a", "d"),), (), (("clear", "d"), ("ontable", "a")))
+    world = Blocksworld(Puzzle("test", start, implied))
+    assert texts(world.decompose(start, None)) == ["stack a d"]
+
+
 JUDGED = {
     ("stack c e", None): ("true", "block e is clear and in another tower"),
     ("stack b e", None): ("true", "block e is clear and in another tower"),

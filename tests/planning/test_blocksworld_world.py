@@ -93,6 +93,32 @@ def test_a_hand_takes_clear_blocks_by_the_standard_rules(text, made):
         assert (tuple(step.state.below), step.state.held) == made
 
 
+HANDLESS = {
+    "stack c e": {"c": "e"},
+    "put-down e": {"e": TABLE},
+    "stack b e": "block b is not clear: block c stands on it",
+    "stack c d": "block d is not clear: block e stands on it",
+    "stack c b": "block b is not clear: block c stands on it",
+    "stack c c": "block c cannot stand on itself",
+    "put-down b": "block b is not clear: block c stands on it",
+    "stack c z": "there is no block 'z'",
+    "pick-up c": "unknown verb 'pick-up'",
+}
+
+
+@pytest.mark.parametrize(("text", "made"), HANDLESS.items())
+def test_without_a_hand_one_clear_block_is_moved(text, made):
+    step = world(rules="handless").step(START, action(text), Random(0))
+    if isinstance(made, str):
+        assert made in step.obstacle
+        assert step.state == START
+    else:
+        assert step.obstacle is None
+        assert step.state.below == {**START.below, **made}
+        again = world(rules="handless").step(step.state, action(text), Random(0))
+        assert (again.state, again.obstacle is None) == (step.state, False)
+
+
 def test_a_held_block_is_put_down_or_stacked():
     blocks = world(rules="standard")
     held = blocks.step(START, action("unstack c b"), Random(0)).state
@@ -141,6 +167,25 @@ def test_states_and_goals_in_words():
     assert facts.describe(START).endswith("(ontable d) (on e d) (handempty)")
     assert facts.describe(held).startswith("(clear b) (clear e) (ontable a)")
     assert facts.describe(held).endswith("(on e d) (holding c)")
+
+
+def test_denied_facts_in_words():
+    goal = Goal((("c", "e"),), (), (("clear", "d"), ("on", "b", "a"), ("ontable", "a")))
+    blocks = Blocksworld(Puzzle("test", START, goal))
+    assert blocks.goal == (
+        "Block c is on block e. Block d is not clear. Block b is not on block a. "
+        "Block a is not on the table."
+    )
+    assert blocks.remainder(START) == (
+        "Block c is on block e. Block b is not on block a. Block a is not on the table."
+    )
+    facts = Blocksworld(Puzzle("test", START, goal), texts="predicates")
+    assert facts.goal == "(on c e) (not (clear d)) (not (on b a)) (not (ontable a))"
+    assert goal.missing(START) == 3
+    state = START
+    for one in blocks.advise(START):
+        state = blocks.step(state, one, Random(0)).state
+    assert blocks.success(state)
 
 
 def test_the_goal_is_reached_by_facts_and_an_empty_hand():

@@ -14,8 +14,15 @@ TABLE: Final = "table"
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
 """(Block, what it stands on), sorted by block."""
 
+Fact: TypeAlias = tuple[str, ...]
+"""A predicate and its blocks."""
+
 Texts: TypeAlias = Literal["english", "predicates"]
 """How states and goals are written."""
+
+Dialect: TypeAlias = Literal["four operators", "three operators", "mystery"]
+"""The actions that a file's problem is made for: with a hand, without one, or PlanBench's Mystery,
+which says the first in other words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +95,12 @@ class Goal:
     Attributes:
         on: blocks with the block that each has to stand on, or `TABLE`.
         clear: blocks on which nothing may stand, sorted.
+        without: facts with `on`, `ontable` and `clear` that must not hold, sorted.
     """
 
     on: Pairs
     clear: tuple[str, ...] = ()
+    without: tuple[Fact, ...] = ()
 
     @property
     def below(self) -> dict[str, str]:
@@ -101,7 +110,7 @@ class Goal:
     def missing(self, state: Blocks) -> int:
         """How many of the goal's facts do not hold in a state."""
         left = self.open(state)
-        return len(left.on) + len(left.clear)
+        return len(left.on) + len(left.clear) + len(left.without)
 
     def open(self, state: Blocks) -> Goal:
         """The goal's facts that do not hold in a state."""
@@ -109,6 +118,7 @@ class Goal:
         return Goal(
             tuple((block, under) for block, under in self.on if below.get(block) != under),
             tuple(block for block in self.clear if block in above or block == state.held),
+            tuple(fact for fact in self.without if _holds(state, fact)),
         )
 
 
@@ -142,11 +152,15 @@ class Puzzle:
         name: of its file, or its number among generated ones.
         start: s_0.
         goal: what has to hold at the end.
+        dialect: of its file; None for a problem without a file.
+        no_plan: why no plan reaches the goal; empty if one does.
     """
 
     name: str
     start: Blocks
     goal: Goal
+    dialect: Dialect | None = None
+    no_plan: str = ""
 
 
 def state_text(state: Blocks, *, texts: Texts, hand: bool) -> str:
@@ -159,7 +173,7 @@ def state_text(state: Blocks, *, texts: Texts, hand: bool) -> str:
     """
     facts = [
         *(("clear", block) for block in state.clear),
-        *(_standing(block, under) for block, under in state.on),
+        *(standing(block, under) for block, under in state.on),
     ]
     if hand:
         facts.append(("handempty",) if state.held is None else ("holding", state.held))
@@ -167,16 +181,29 @@ def state_text(state: Blocks, *, texts: Texts, hand: bool) -> str:
 
 
 def goal_text(goal: Goal, *, texts: Texts) -> str:
-    """A goal in words: what blocks have to stand on, then which have to be clear."""
+    """A goal in words: what blocks have to stand on, which have to be clear, what must not hold."""
     facts = [
-        *(_standing(block, under) for block, under in goal.on),
+        *(standing(block, under) for block, under in goal.on),
         *(("clear", block) for block in goal.clear),
     ]
-    return _written(facts, texts)
+    return _written(facts, texts, goal.without)
 
 
-def _standing(block: str, under: str) -> tuple[str, ...]:
+def standing(block: str, under: str) -> Fact:
+    """The fact that a block stands on another, or on `TABLE`."""
     return ("ontable", block) if under == TABLE else ("on", block, under)
+
+
+def fact_text(fact: Iterable[str]) -> str:
+    """A fact as PDDL writes it."""
+    return f"({' '.join(fact)})"
+
+
+def _holds(state: Blocks, fact: Fact) -> bool:
+    predicate, block, *others = fact
+    if predicate == "clear":
+        return block in state.clear
+    return state.below.get(block) == (others[0] if others else TABLE)
 
 
 _ENGLISH: Final = {
@@ -188,8 +215,18 @@ _ENGLISH: Final = {
 }
 """Predicate -> the sentence that says the same of its blocks."""
 
+_DENIED: Final = {
+    "clear": "Block {} is not clear.",
+    "on": "Block {} is not on block {}.",
+    "ontable": "Block {} is not on the table.",
+}
+"""Predicate -> the sentence that says the contrary."""
 
-def _written(facts: Iterable[tuple[str, ...]], texts: Texts) -> str:
+
+def _written(facts: Iterable[Fact], texts: Texts, without: Iterable[Fact] = ()) -> str:
     if texts == "predicates":
-        return " ".join(f"({' '.join(fact)})" for fact in facts)
-    return " ".join(_ENGLISH[predicate].format(*blocks) for predicate, *blocks in facts)
+        denied = (f"(not {fact_text(fact)})" for fact in without)
+        return " ".join((*map(fact_text, facts), *denied))
+    said = (_ENGLISH[predicate].format(*blocks) for predicate, *blocks in facts)
+    denied = (_DENIED[predicate].format(*blocks) for predicate, *blocks in without)
+    return " ".join((*said, *denied))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from functools import cache, cached_property, lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
@@ -28,11 +28,13 @@ from llm_planning.environments.blocksworld.language import (
     language,
 )
 from llm_planning.environments.blocksworld.pddl import hash_of, read_problems
-from llm_planning.environments.blocksworld.rules import RULES, RuleName
+from llm_planning.environments.blocksworld.pddl_text import PddlError
+from llm_planning.environments.blocksworld.rules import DIALECT_RULES, RULES, RuleName
 from llm_planning.environments.blocksworld.solver import UnsolvedError, shortest_plan
 from llm_planning.environments.blocksworld.subtasks import decomposed, judged, spared
 from llm_planning.settings import Settings, SettingsError, identified
-from llm_planning.specs import DomainSpec, Several, check_task
+from llm_planning.several import Several
+from llm_planning.specs import DomainSpec, check_task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -42,23 +44,28 @@ if TYPE_CHECKING:
     from llm_planning.roles.exercises import Teacher
 
 ADVICE_KEPT: Final = 10_000
-"""States whose shortest plan is remembered."""
+"""States of which it is remembered what was found: a shortest plan, or why none was."""
+
+SetRules: TypeAlias = Literal[RuleName, "file"]
+"""Rules by name, or those that a PDDL file is made for."""
 
 
 class Blocksworld(Domain[Blocks, BlockAction]):
-    """Blocks in towers on a table: the variant of DRIP, or the standard rules.
+    """Blocks in towers on a table: the variant of DRIP, or rules with a hand or without one.
 
     Nothing is drawn, and every seed has the same start.
 
     Args:
         puzzle: start and goal.
-        rules: `variant`, in which whole piles are moved, or `standard`.
+        rules: `variant`, in which whole piles are moved, `standard` or `handless`.
         texts: how states and goals are written.
 
     Attributes:
         puzzle: as given.
         optimum: actions of a shortest plan from the start.
-        traits: `problem`, the number of `blocks`, and the `optimum`.
+        no_plan: why no plan reaches the goal; empty if one does.
+        traits: `problem`, the number of `blocks`, and the `optimum`; of a problem from a file also
+            its `dialect` and the `rules` by which it is planned.
     """
 
     grammar: BlockGrammar
@@ -69,6 +76,7 @@ class Blocksworld(Domain[Blocks, BlockAction]):
         self, puzzle: Puzzle, *, rules: RuleName = "variant", texts: Texts = "english"
     ) -> None:
         self.puzzle = puzzle
+        self.no_plan = puzzle.no_plan
         self._rules = RULES[rules]
         self._rules_name = rules
         self._texts = texts
@@ -91,8 +99,9 @@ class Blocksworld(Domain[Blocks, BlockAction]):
             optimum: int | None = self.optimum
         except UnsolvedError:
             optimum = None
-        size = len(self.puzzle.start.names)
-        return {"problem": self.puzzle.name, "blocks": size, "optimum": optimum}
+        dialect, size = self.puzzle.dialect, len(self.puzzle.start.names)
+        used = {} if dialect is None else {"dialect": dialect, "rules": self._rules_name}
+        return {"problem": self.puzzle.name, "blocks": size, "optimum": optimum, **used}
 
     def start(self, seed: int) -> Blocks:  # noqa: ARG002 - every seed has the same start
         """s_0."""
@@ -127,7 +136,7 @@ class Blocksworld(Domain[Blocks, BlockAction]):
         """A shortest plan from a state.
 
         Raises:
-            UnsolvedError: finding it takes too long.
+            UnsolvedError: finding it takes too long, or there is none.
         """
         return self._plan(state)
 
@@ -208,8 +217,17 @@ def _wording() -> Mapping[str, str]:
 
 def _remembered(goal: Goal, rules: RuleName) -> Callable[[Blocks], Sequence[BlockAction]]:
     @lru_cache(ADVICE_KEPT)
+    def found(state: Blocks) -> Sequence[BlockAction] | str:
+        try:
+            return tuple(shortest_plan(state, goal, rules))
+        except UnsolvedError as error:
+            return str(error)
+
     def plan(state: Blocks) -> Sequence[BlockAction]:
-        return tuple(shortest_plan(state, goal, rules))
+        known = found(state)
+        if isinstance(known, str):
+            raise UnsolvedError(known)
+        return known
 
     return plan
 
@@ -234,23 +252,28 @@ class BlocksworldSettings(Settings):
 
     Attributes:
         rules: `variant` moves whole piles, as DRIP does; `standard` has a hand that holds one
-            block, as PlanBench has.
+            block, as PlanBench has; `handless` moves one block without a hand, as domains with
+            three operators do; `file` takes those that each file of `pddl` is made for, and holds
+            where `pddl` is set and this is not.
         texts: states and goals as `english` sentences, or as `predicates`.
         pddl: a PDDL file of a problem, or a folder of such files, in the place of the task's
             problems.
         problem: number of the one problem that is planned, in the order of the task or of the
             folder. Without it, all problems of a folder are planned, and the first of a task.
+        problem_seconds: time that each problem of a folder may take, waiting included; None for
+            any. The search for a shortest plan has a limit of its own.
         problem_seed: of generated problems; each draws another set.
         pddl_sha256: hash of the files of `pddl`, in hexadecimal, so that a changed file makes
             another trial. It is computed; a given value must match the files.
     """
 
-    added = ("pddl_sha256",)
+    added = ("pddl_sha256", "problem_seconds")
 
-    rules: RuleName = "variant"
+    rules: SetRules = "variant"
     texts: Texts = "english"
     pddl: str = ""
     problem: int | None = Field(None, ge=1)
+    problem_seconds: float | None = Field(None, gt=0)
     problem_seed: int = Field(1, ge=0)
     pddl_sha256: str = ""
 
@@ -259,35 +282,68 @@ class BlocksworldSettings(Settings):
     def _identify(cls, values: object) -> object:
         if not isinstance(values, dict) or not (pddl := values.get("pddl")):
             return values
-        return identified(values, "pddl", hash_of(str(pddl)))
+        return identified({"rules": "file", **values}, "pddl", hash_of(str(pddl)))
 
 
 def _open(task: str, settings: BlocksworldSettings) -> Blocksworld | Several:
+    check_task(task, known=TASKS, of="blocksworld")
+    _refuse_unread(task, settings)
     puzzles = _puzzles(task, settings)
     if settings.problem is None and os.path.isdir(at_home(settings.pddl)):
-        return Several({one.name: _opened(one, settings) for one in puzzles})
+        worlds = {name: _opened(one, settings) for name, one in puzzles.items()}
+        return Several(worlds, seconds=settings.problem_seconds)
     number = settings.problem or 1
     if number > len(puzzles):
-        where = f"pddl={settings.pddl}" if settings.pddl else f"the task {task}"
         raise SettingsError(
-            f"setting problem={number} is not possible: {where} has {len(puzzles)} problems"
+            f"setting problem={number} is not possible: {_where(task, settings)} has "
+            f"{len(puzzles)} problems"
         )
-    return _opened(puzzles[number - 1], settings)
+    opened = _opened(list(puzzles.values())[number - 1], settings)
+    if isinstance(opened, PddlError):
+        raise opened
+    return opened
 
 
-def _puzzles(task: str, settings: BlocksworldSettings) -> list[Puzzle]:
-    check_task(task, known=TASKS, of="blocksworld")
-    if not settings.pddl and task in GENERATED:
-        return problems(GENERATED[task], seed=settings.problem_seed)
-    if settings.problem_seed != BlocksworldSettings.model_fields["problem_seed"].default:
-        where = f"pddl={settings.pddl}" if settings.pddl else f"the task {task}"
+def _puzzles(task: str, settings: BlocksworldSettings) -> Mapping[str, Puzzle | PddlError]:
+    if settings.pddl:
+        rules = None if settings.rules == "file" else settings.rules
+        return read_problems(settings.pddl, rules=rules)
+    if task in GENERATED:
+        drawn = problems(GENERATED[task], seed=settings.problem_seed)
+        return {one.name: one for one in drawn}
+    only = _section_4_1_4()
+    return {only.name: only}
+
+
+def _refuse_unread(task: str, settings: BlocksworldSettings) -> None:
+    """Refuses settings that the problems do not read.
+
+    Raises:
+        SettingsError: names the setting and what to do.
+    """
+    where = _where(task, settings)
+    is_drawn = task in GENERATED and not settings.pddl
+    seed = BlocksworldSettings.model_fields["problem_seed"].default
+    if not is_drawn and settings.problem_seed != seed:
         raise SettingsError(
             f"setting problem_seed={settings.problem_seed} is not possible with {where}: nothing "
             "is generated; leave one of them out"
         )
-    if settings.pddl:
-        return read_problems(settings.pddl, hand=RULES[settings.rules].hand)
-    return [_section_4_1_4()]
+    if settings.rules == "file" and not settings.pddl:
+        known = ", ".join(RULES)
+        raise SettingsError(
+            f"setting rules=file is not possible with {where}: it has no file; write one of {known}"
+        )
+    one = settings.problem is not None or not os.path.isdir(at_home(settings.pddl))
+    if one and settings.problem_seconds is not None:
+        raise SettingsError(
+            f"setting problem_seconds={settings.problem_seconds:g} is not possible for one "
+            "problem: it is for those of a folder; leave it out"
+        )
+
+
+def _where(task: str, settings: BlocksworldSettings) -> str:
+    return f"pddl={settings.pddl}" if settings.pddl else f"the task {task}"
 
 
 def _teacher(held_out: Sequence[str] | None) -> Teacher[Blocks, BlockAction]:
@@ -297,8 +353,13 @@ def _teacher(held_out: Sequence[str] | None) -> Teacher[Blocks, BlockAction]:
     return BlocksworldTeacher(held_out=HELD_OUT_SIZES if held_out is None else held_out)
 
 
-def _opened(puzzle: Puzzle, settings: BlocksworldSettings) -> Blocksworld:
-    return Blocksworld(puzzle, rules=settings.rules, texts=settings.texts)
+def _opened(puzzle: Puzzle | PddlError, settings: BlocksworldSettings) -> Blocksworld | PddlError:
+    if isinstance(puzzle, PddlError):
+        return puzzle
+    rules = settings.rules
+    if rules == "file":
+        rules = DIALECT_RULES[puzzle.dialect or "four operators"]
+    return Blocksworld(puzzle, rules=rules, texts=settings.texts)
 
 
 BLOCKSWORLD = DomainSpec(

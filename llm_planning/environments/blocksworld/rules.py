@@ -1,8 +1,9 @@
-"""The two rules of Blocksworld: what can be done, and what it does.
+"""The rules of Blocksworld: what can be done, and what it does.
 
 The variant (DRIP, Section 4.1.1 and Tables 8 and 9) moves a block together with all that stands on
 it. An action whose effect holds already can always be taken, and changes nothing. By the standard
-rules, which PlanBench has, one hand holds one block.
+rules, which PlanBench has, one hand holds one block. The rules without a hand are those of domains
+with three operators: a block is moved at once, alone.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from llm_planning.names import remedy
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-RuleName: TypeAlias = Literal["variant", "standard"]
+    from llm_planning.environments.blocksworld.blocks import Dialect
+
+RuleName: TypeAlias = Literal["variant", "standard", "handless"]
 
 STACK: Final = "stack"
 UNSTACK_BLOCKS: Final = "unstack blocks"
@@ -203,6 +206,58 @@ class Standard:
         return Blocks.of({**below, action.block: action.onto or TABLE})
 
 
+class Handless:
+    """The rules of domains with three operators: one block is moved at a time, without a hand."""
+
+    told = (
+        "Blocks stand in towers on a table. You move one block at a time, and only a clear one. "
+        "`stack X Y` puts clear block X on clear block Y, from the table or from another block. "
+        "`put-down X` takes clear block X from the block below it and puts it on the table. A "
+        "block is clear if nothing stands on it."
+    )
+    form = "An option is `stack X Y` or `put-down X`, where X and Y are names of blocks."
+    hand = False
+
+    def every(self, blocks: Sequence[str]) -> list[BlockAction]:
+        """All actions on some blocks."""
+        return [
+            *(BlockAction(STACK, one, onto) for one in blocks for onto in blocks if one != onto),
+            *(BlockAction(PUT_DOWN, block) for block in blocks),
+        ]
+
+    def possible(self, state: Blocks) -> list[BlockAction]:
+        """The actions that can be taken; each changes the state."""
+        below, clear = state.below, state.clear
+        return [
+            *(
+                BlockAction(STACK, block, onto)
+                for block in clear
+                for onto in clear
+                if block != onto
+            ),
+            *(BlockAction(PUT_DOWN, block) for block in clear if below[block] != TABLE),
+        ]
+
+    def obstacle(self, state: Blocks, action: BlockAction) -> str | None:
+        """Why an action cannot be taken; None if it can."""
+        if unknown := _unknown(state, action, _HANDLESS_VERBS):
+            return unknown
+        block, onto = action.block, action.onto
+        if block == onto:
+            return f"block {block} cannot stand on itself"
+        above = state.above
+        for one in (block, onto):
+            if one in above:
+                return _covered(state, one)
+        if action.verb == PUT_DOWN and state.below[block] == TABLE:
+            return f"block {block} stands on the table"
+        return None
+
+    def apply(self, state: Blocks, action: BlockAction) -> Blocks:
+        """The state after an action that can be taken."""
+        return state.moved(action.block, action.onto or TABLE)
+
+
 def _covered(state: Blocks, block: str) -> str:
     """Why nothing can be put on a block."""
     covering = state.above.get(block)
@@ -212,6 +267,7 @@ def _covered(state: Blocks, block: str) -> str:
 
 _VARIANT_VERBS: Final[Mapping[str, int]] = {STACK: 2, UNSTACK_BLOCKS: 1, PUT_DOWN: 1}
 _STANDARD_VERBS: Final[Mapping[str, int]] = {PICK_UP: 1, PUT_DOWN: 1, STACK: 2, UNSTACK: 2}
+_HANDLESS_VERBS: Final[Mapping[str, int]] = {STACK: 2, PUT_DOWN: 1}
 """Verb -> how many blocks it names."""
 
 
@@ -229,5 +285,16 @@ def _unknown(state: Blocks, action: BlockAction, verbs: Mapping[str, int]) -> st
     return None
 
 
-RULES: Final[Mapping[RuleName, Rules]] = {"variant": Variant(), "standard": Standard()}
+RULES: Final[Mapping[RuleName, Rules]] = {
+    "variant": Variant(),
+    "standard": Standard(),
+    "handless": Handless(),
+}
 """Every set of rules by name."""
+
+DIALECT_RULES: Final[Mapping[Dialect, RuleName]] = {
+    "four operators": "standard",
+    "three operators": "handless",
+    "mystery": "standard",
+}
+"""Dialect of a file -> the rules that it is made for."""

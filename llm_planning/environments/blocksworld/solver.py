@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from llm_planning.domain import DomainError
 from llm_planning.environments.blocksworld.blocks import TABLE, BlockAction, Blocks
+from llm_planning.environments.blocksworld.goals import definite
 from llm_planning.environments.blocksworld.rules import PICK_UP, PUT_DOWN, STACK, UNSTACK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from llm_planning.environments.blocksworld.blocks import Goal
     from llm_planning.environments.blocksworld.rules import RuleName
@@ -55,11 +56,11 @@ def shortest_plan(start: Blocks, goal: Goal, rules: RuleName) -> list[BlockActio
 
     Args:
         start: the present state.
-        goal: what has to hold; it does not contradict itself.
-        rules: the variant's or the standard ones.
+        goal: what has to hold.
+        rules: by which blocks are moved.
 
     Raises:
-        UnsolvedError: the search takes too long.
+        UnsolvedError: the search takes too long, or the goal contradicts itself.
 
     Example:
         >>> from llm_planning.environments.blocksworld.blocks import Goal
@@ -68,6 +69,30 @@ def shortest_plan(start: Blocks, goal: Goal, rules: RuleName) -> list[BlockActio
         >>> [str(action) for action in plan]
         ['put-down c', 'stack b c']
     """
+    budget = iter(range(MOST_EXPANDED))
+    best: list[Move] | None = None
+    for one in definite(goal, start.names):
+        found = _moves(start, one, rules, budget, fewer_than=None if best is None else len(best))
+        best = best if found is None else found
+    if best is None:
+        raise UnsolvedError("no state reaches the goal: its facts contradict each other")
+    names = start.names
+    if rules != "standard":
+        return [_without_hand(names, move) for move in best]
+    first = _position(start)
+    return [action for move in _from_where(first, best) for action in _of_standard(names, *move)]
+
+
+def _position(state: Blocks) -> Position:
+    numbers = {name: number for number, name in enumerate(state.names)} | {TABLE: _TABLE}
+    below = state.below
+    return tuple(numbers[below[name]] if name in below else _HAND for name in state.names)
+
+
+def _moves(
+    start: Blocks, goal: Goal, rules: RuleName, budget: Iterator[int], *, fewer_than: int | None
+) -> list[Move] | None:
+    """The moves of a shortest plan; None if it has not `fewer_than` so many."""
     names = start.names
     numbers = {name: number for number, name in enumerate(names)} | {TABLE: _TABLE}
     places = [_ANYWHERE] * len(names)
@@ -78,13 +103,9 @@ def shortest_plan(start: Blocks, goal: Goal, rules: RuleName) -> list[BlockActio
             wanted[numbers[under]] = numbers[block]
     for block in goal.clear:
         wanted[numbers[block]] = _CLEAR
-    below = start.below
-    first = tuple(numbers[below[name]] if name in below else _HAND for name in names)
-    board = _BOARDS[rules](places, wanted)
-    moves = _search(first, board)
-    if rules == "variant":
-        return [_of_variant(names, move) for move in moves]
-    return [action for move in _from_where(first, moves) for action in _of_standard(names, *move)]
+    apart = {(numbers[block], numbers[under]) for _, block, under in goal.without}
+    board = _BOARDS[rules](places, wanted, apart)
+    return _search(_position(start), board, budget, fewer_than=fewer_than)
 
 
 class _Board(Protocol):
@@ -105,18 +126,24 @@ class _Places:
     Args:
         places: of each block, what it has to stand on, or `_ANYWHERE`.
         wanted: of each block, the block that has to stand on it, `_CLEAR`, or None.
+        apart: (block, another) that it must not stand on.
     """
 
-    def __init__(self, places: list[int], wanted: list[int | None]) -> None:
+    def __init__(
+        self, places: list[int], wanted: list[int | None], apart: Collection[Move]
+    ) -> None:
         self._places = places
         self._wanted = wanted
+        self._apart = apart
 
     def _fits(self, block: int, under: int) -> bool:
         """Whether a block may stand where it stands, as far as these two are concerned."""
         place = self._places[block]
         if place != _ANYWHERE:
             return place == under
-        return under == _TABLE or (under >= 0 and self._wanted[under] is None)
+        if under < 0:
+            return under == _TABLE
+        return self._wanted[under] is None and (block, under) not in self._apart
 
 
 class _VariantBoard(_Places):
@@ -196,14 +223,26 @@ class _StandardBoard(_Places):
 _BOARDS: Final[Mapping[RuleName, type[_VariantBoard] | type[_StandardBoard]]] = {
     "variant": _VariantBoard,
     "standard": _StandardBoard,
+    "handless": _StandardBoard,
 }
 
 
-def _search(first: Position, board: _Board) -> list[Move]:
+def _search(
+    first: Position, board: _Board, budget: Iterator[int], *, fewer_than: int | None
+) -> list[Move] | None:
     """The moves of a shortest way to a position in which no block is misplaced: A*.
 
+    Args:
+        first: the present position.
+        board: the rules and the goal.
+        budget: an item for each position that may be looked at.
+        fewer_than: moves that the way must not have; None for any number.
+
+    Returns:
+        The moves; None if every way is too long.
+
     Raises:
-        UnsolvedError: `MOST_EXPANDED` positions were not enough.
+        UnsolvedError: the budget is spent.
     """
     order = count()
     misplaced = board.misplaced(first)
@@ -211,8 +250,10 @@ def _search(first: Position, board: _Board) -> list[Move]:
     waiting = [(len(misplaced), len(misplaced), 0, first, misplaced)]
     best: dict[Position, int] = {first: 0}
     came: dict[Position, tuple[Position, Move]] = {}
-    for _ in range(MOST_EXPANDED):
+    for _ in budget:
         f, h, _, position, misplaced = heappop(waiting)
+        if fewer_than is not None and f >= fewer_than:
+            return None
         if not misplaced:
             return _way(position, came)
         g = f - h
@@ -241,7 +282,7 @@ def _way(position: Position, came: Mapping[Position, tuple[Position, Move]]) -> 
     return moves[::-1]
 
 
-def _of_variant(names: tuple[str, ...], move: Move) -> BlockAction:
+def _without_hand(names: tuple[str, ...], move: Move) -> BlockAction:
     block, onto = move
     if onto == _TABLE:
         return BlockAction(PUT_DOWN, names[block])

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from llm_planning.domain import Judged
-from llm_planning.environments.blocksworld.blocks import TABLE, BlockAction
+from llm_planning.domain import DomainError, Judged
+from llm_planning.environments.blocksworld.blocks import TABLE, BlockAction, fact_text
+from llm_planning.environments.blocksworld.goals import vague
 from llm_planning.environments.blocksworld.rules import (
     PUT_DOWN,
     RULES,
@@ -35,8 +36,13 @@ def decomposed(goal: Goal, subtask: BlockAction | None) -> Sequence[BlockAction]
     Returns:
         Of the goal a `stack` for each block that has to stand on another, tower by tower, the lower
         ones first. A goal that puts blocks on the table begins with their `put-down`, and one that
-        clears blocks ends with their `unstack blocks`. Of `stack A B` first `unstack blocks B`,
-        then `put-down B`; of other actions none.
+        clears blocks ends with their `unstack blocks`; a block that must not stand on another is
+        put down if it has no place. Of `stack A B` first `unstack blocks B`, then `put-down B`; of
+        other actions none.
+
+    Raises:
+        DomainError: the goal denies that a block is clear or on the table, and does not say where
+            a block has to stand instead.
     """
     if subtask is None:
         return _bottom_first(goal)
@@ -46,7 +52,13 @@ def decomposed(goal: Goal, subtask: BlockAction | None) -> Sequence[BlockAction]
 
 
 def _bottom_first(goal: Goal) -> tuple[BlockAction, ...]:
+    for fact in vague(goal):
+        raise DomainError(
+            f"the goal's (not {fact_text(fact)}) names no action: subtasks need a goal that says "
+            "where blocks stand"
+        )
     below = goal.below
+    apart = {fact[1]: None for fact in goal.without if fact[0] == "on" and fact[1] not in below}
 
     def place(block: str) -> tuple[str, int]:
         height = 0
@@ -58,6 +70,7 @@ def _bottom_first(goal: Goal) -> tuple[BlockAction, ...]:
     ordered = sorted(below, key=place)
     return (
         *(BlockAction(PUT_DOWN, block) for block in ordered if below[block] == TABLE),
+        *(BlockAction(PUT_DOWN, block) for block in apart),
         *(BlockAction(STACK, block, below[block]) for block in ordered if below[block] != TABLE),
         *(BlockAction(UNSTACK_BLOCKS, block) for block in goal.clear),
     )

@@ -1,0 +1,372 @@
+"""A problem of Blocksworld from the parts of its PDDL file, in every dialect that is read.
+
+What a file says must be complete and possible: the first fact that is not is refused, with its
+file. A goal that no state reaches is a problem, too: its result is that there is no plan.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from llm_kernels.quoting import shown
+from llm_planning.environments.blocksworld.blocks import TABLE, Blocks, Goal, Puzzle, fact_text
+from llm_planning.environments.blocksworld.goals import contradiction, definite, vague
+from llm_planning.environments.blocksworld.language import HELD
+from llm_planning.environments.blocksworld.pddl_text import quoted, refuse, words_of
+from llm_planning.environments.blocksworld.rules import DIALECT_RULES, RULES
+from llm_planning.names import remedy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from llm_planning.environments.blocksworld.blocks import Dialect, Fact
+    from llm_planning.environments.blocksworld.pddl_text import Expression, PddlFile
+    from llm_planning.environments.blocksworld.rules import RuleName
+
+MOST_BLOCKS: Final = 50
+"""The most blocks of a problem: a model's answer is one of thousands of actions then."""
+
+MOST_VAGUE: Final = 3
+"""The most facts of a goal by which some block has to stand somewhere: each has many readings."""
+
+_PREDICATES: Final[Mapping[str, tuple[str, int]]] = {
+    "on": ("on", 2),
+    "ontable": ("ontable", 1),
+    "on-table": ("ontable", 1),
+    "on_table": ("ontable", 1),
+    "clear": ("clear", 1),
+    "handempty": ("handempty", 0),
+    "hand-empty": ("handempty", 0),
+    "emptyhand": ("handempty", 0),
+    "empty-hand": ("handempty", 0),
+    "arm-empty": ("handempty", 0),
+    "armempty": ("handempty", 0),
+    "arm_empty": ("handempty", 0),
+    "holding": ("holding", 1),
+    "handfull": ("handfull", 0),
+}
+"""Predicate as written -> as it is called here, and the number of its blocks."""
+
+_MYSTERY: Final[Mapping[str, tuple[str, int]]] = {
+    "craves": ("on", 2),
+    "planet": ("ontable", 1),
+    "province": ("clear", 1),
+    "harmony": ("handempty", 0),
+    "pain": ("holding", 1),
+}
+"""The same in the words of PlanBench's Mystery Blocksworld."""
+
+_OF_THE_HAND: Final = frozenset(
+    written
+    for written, (name, _) in (*_PREDICATES.items(), *_MYSTERY.items())
+    if name in {"handempty", "handfull", "holding"}
+)
+"""The predicates that only domains with a hand have."""
+
+_POSSIBLE: Final = frozenset({"pick-up", "pickup", "put-down", "putdown", "stack", "unstack"})
+"""Predicates by which a start says what actions there are, as in PDDLGym's files; they stay."""
+
+_SECTIONS: Final = (":domain", ":requirements", ":objects", ":init", ":goal", ":metric")
+_BLOCK_TYPES: Final = frozenset({"block", "object"})
+_ROBOT_TYPES: Final = frozenset({"robot", "arm", "hand", "gripper"})
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
+_THREE_OPERATORS: Final = re.compile(r"3-?op")
+_COST: Final = ["total-cost"]
+"""What a metric counts: every action is one."""
+
+
+def read_problem(
+    file: PddlFile, *, rules: RuleName | None, domains: Mapping[str, Sequence[Expression]]
+) -> Puzzle:
+    """Reads the problem of a file.
+
+    Args:
+        file: with a problem, and perhaps the definition of its domain.
+        rules: by which it is planned; None for those of its dialect.
+        domains: definitions beside the file by the name of the domain.
+
+    Raises:
+        PddlError: it is not a problem of Blocksworld, or not one of these rules.
+    """
+    path = file.path
+    if file.problem is None:
+        found = "it defines nothing" if file.domain is None else "it defines a domain"
+        refuse(path, f"{found}, where (define (problem ...) ...) is expected")
+    sections = _sections(path, file.problem[2:])
+    blocks, robots = _objects(path, sections[":objects"])
+    if len(sections[":goal"]) != 1:
+        parts = len(sections[":goal"])
+        refuse(path, f"(:goal ...) has {parts} parts: write one fact or one (and ...)")
+    predicates = _MYSTERY if _names(sections[":init"]) & _MYSTERY.keys() else _PREDICATES
+    reader = _Facts(path, blocks, robots, predicates)
+    said = reader.facts(_changing(sections[":init"]), "start")
+    name = next(words_of(sections.get(":domain", [])), "")
+    definition = file.domain or domains.get(name)
+    if ":metric" in sections and definition is not None and not _costs_are_even(definition):
+        refuse(path, "its domain's actions differ in cost: only the number of actions is minimized")
+    dialect = _dialect(name, definition, said, predicates)
+    by = rules or DIALECT_RULES[dialect]
+    start = _start(path, blocks, said, hand=dialect != "three operators" and by != "handless")
+    if start.held is not None and not RULES[by].hand:
+        by_them = "by the variant" if by == "variant" else f"by rules={by}"
+        refuse(
+            path,
+            f"the start has the fact (holding {start.held}), but {by_them} no block is held: "
+            "set rules=standard",
+        )
+    goal, no_plan = _goal(path, reader.literals(sections[":goal"]), blocks)
+    return Puzzle(path.name, start, goal, dialect, no_plan)
+
+
+def _sections(path: Path, parts: Iterable[Expression]) -> dict[str, list[Expression]]:
+    sections: dict[str, list[Expression]] = {}
+    for part in parts:
+        key = part[0] if isinstance(part, list) and part else part
+        if not isinstance(part, list) or not isinstance(key, str) or key not in _SECTIONS:
+            known = remedy(key, _SECTIONS) if isinstance(key, str) else f"known: {_SECTIONS}"
+            refuse(path, f"the section {shown(key)} is not of Blocksworld; {known}")
+        if key in sections:
+            refuse(path, f"it has two sections ({key} ...)")
+        sections[key] = part[1:]
+    for key in (":objects", ":init", ":goal"):
+        if key not in sections:
+            refuse(path, f"it has no section ({key} ...)")
+    if sections.get(":metric", ["minimize", _COST]) != ["minimize", _COST]:
+        asked = quoted([":metric", *sections[":metric"]])
+        refuse(path, f"it has {asked}: every action costs one, so only total-cost is minimized")
+    return sections
+
+
+def _objects(path: Path, said: Sequence[Expression]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of the blocks, sorted, and that of the robot, if it is named."""
+    names: list[str] = []
+    robots: list[str] = []
+    untyped = 0
+    words = iter(said)
+    for word in words:
+        if word == "-":
+            kind = next(words, "nothing")
+            if isinstance(kind, str) and kind in _ROBOT_TYPES:
+                robots += names[untyped:]
+                del names[untyped:]
+            elif not isinstance(kind, str) or kind not in _BLOCK_TYPES:
+                refuse(path, f"(:objects ...) has the type {shown(kind)}: all objects are blocks")
+            untyped = len(names)
+        elif not isinstance(word, str) or not _NAME.fullmatch(word) or word in {TABLE, HELD}:
+            refuse(
+                path,
+                f"(:objects ...) has {shown(word)}: the name of a block is up to 32 letters, "
+                f"digits, - and _, and neither {TABLE} nor {HELD}",
+            )
+        else:
+            names.append(word)
+    for name, times in Counter((*names, *robots)).items():
+        if times > 1:
+            refuse(path, f"(:objects ...) has {name} {times} times")
+    if not 1 <= len(names) <= MOST_BLOCKS:
+        refuse(path, f"it has {len(names)} blocks: 1 to {MOST_BLOCKS} are possible")
+    if len(robots) > 1:
+        refuse(path, f"it has the robots {shown(' '.join(robots))}: one hand is possible")
+    return tuple(sorted(names)), tuple(robots)
+
+
+def _names(said: Iterable[Expression]) -> set[str]:
+    """The predicates of facts."""
+    heads = (one[0] for one in said if isinstance(one, list) and one)
+    return {head for head in heads if isinstance(head, str)}
+
+
+def _changing(said: Iterable[Expression]) -> list[Expression]:
+    """The facts of a start without the cost so far and without those that never change."""
+    return [
+        one
+        for one in said
+        if not isinstance(one, list)
+        or (one[:2] != ["=", _COST] and _names([one]).isdisjoint(_POSSIBLE))
+    ]
+
+
+def _costs_are_even(definition: Sequence[Expression]) -> bool:
+    """Whether every action of a domain costs the same."""
+    costs: list[list[Expression]] = []
+    actions = 0
+    waiting = list(definition)
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, list):
+            actions += one[:1] == [":action"]
+            if one[:2] == ["increase", _COST]:
+                costs.append(one)
+            waiting += one
+    first = costs[0][-1] if costs else "0"
+    every_action = len(costs) in {0, actions}
+    return every_action and isinstance(first, str) and all(one[2:] == [first] for one in costs)
+
+
+def _dialect(
+    name: str,
+    definition: Sequence[Expression] | None,
+    start: Iterable[Fact],
+    predicates: Mapping[str, tuple[str, int]],
+) -> Dialect:
+    """What a problem's actions are: by its facts, else by its domain, else by the domain's name."""
+    if predicates is _MYSTERY:
+        return "mystery"
+    if any(fact[0] in _OF_THE_HAND for fact in start):
+        return "four operators"
+    if definition is None:
+        return "three operators" if _THREE_OPERATORS.search(name) else "four operators"
+    has_hand = not _OF_THE_HAND.isdisjoint(words_of(list(definition)))
+    return "four operators" if has_hand else "three operators"
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """Reads facts.
+
+    Attributes:
+        path: of the file.
+        blocks: that there are.
+        robots: the names of the hand; at most one.
+        predicates: as written -> as they are called here, and the number of their blocks.
+    """
+
+    path: Path
+    blocks: Sequence[str]
+    robots: Sequence[str]
+    predicates: Mapping[str, tuple[str, int]]
+
+    def facts(self, said: Iterable[Expression], of: str) -> list[Fact]:
+        """The different facts of the start or of the goal, each with the predicate's own name."""
+        return list(dict.fromkeys(self._fact(one, of) for one in said))
+
+    def literals(self, said: Iterable[Expression]) -> dict[tuple[bool, Fact], None]:
+        """The different facts of the goal in their order, each with whether it has to hold."""
+        found: dict[tuple[bool, Fact], None] = {}
+        for one in _conjuncts(said):
+            if isinstance(one, list) and one[:1] == ["not"] and len(one) == 2:
+                found[False, self._fact(one[1], "goal")] = None
+            else:
+                found[True, self._fact(one, "goal")] = None
+        return found
+
+    def _fact(self, said: Expression, of: str) -> Fact:
+        words = [one for one in said if isinstance(one, str)] if isinstance(said, list) else []
+        if not words or len(words) != len(said):
+            refuse(self.path, f"the {of} has {quoted(said)}, which is no fact of Blocksworld")
+        predicate, *blocks = words
+        told = f"the {of} has the fact {quoted(said)}"
+        if predicate not in self.predicates:
+            known = remedy(predicate, self.predicates)
+            refuse(self.path, f"{told}, which is not of Blocksworld; {known}")
+        name, number = self.predicates[predicate]
+        if predicate in _OF_THE_HAND:
+            blocks = [one for one in blocks if one not in self.robots]
+        if len(blocks) != number:
+            refuse(self.path, f"{told}: ({predicate} ...) takes {number} blocks")
+        for block in blocks:
+            if block not in self.blocks:
+                where = f"which is not in (:objects ...): {remedy(block, self.blocks)}"
+                refuse(self.path, f"{told} about {shown(block)}, {where}")
+        return (name, *blocks)
+
+
+def _conjuncts(said: Iterable[Expression]) -> Iterator[Expression]:
+    """The parts of a goal, with those of every (and ...) in the place of it."""
+    waiting = list(said)[::-1]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, list) and one[:1] == ["and"]:
+            waiting += one[:0:-1]
+        else:
+            yield one
+
+
+def _start(path: Path, blocks: Sequence[str], facts: Sequence[Fact], *, hand: bool) -> Blocks:
+    """s_0 of its facts.
+
+    Args:
+        path: of the file.
+        blocks: that there are.
+        facts: of the start.
+        hand: whether the start has to say what the hand holds.
+
+    Raises:
+        PddlError: two facts contradict each other, or one is missing.
+    """
+    standing = [fact for fact in facts if fact[0] in {"on", "ontable"}]
+    if why := contradiction(standing):
+        refuse(path, f"the start is not possible: {why}")
+    below = dict(_below(standing))
+    held = [fact[1] for fact in facts if fact[0] == "holding"]
+    hands = [fact for fact in facts if fact[0] in {"holding", "handempty"}]
+    if len(hands) > 1:
+        _contradict(path, hands[0], hands[1])
+    if hand and not hands:
+        refuse(
+            path,
+            "the start lacks the fact (handempty): a domain without a hand has three operators and "
+            "is known by its definition, or by rules=handless",
+        )
+    clear = {fact[1] for fact in facts if fact[0] == "clear"}
+    above = {under: block for block, under in below.items()}
+    for block in blocks:
+        if block in held:
+            for fact in facts:
+                if fact[0] != "holding" and block in fact:
+                    _contradict(path, ("holding", block), fact)
+        elif block not in below:
+            refuse(path, f"the start lacks a fact that says what {block} stands on")
+        elif block in clear and block in above:
+            _contradict(path, ("clear", block), ("on", above[block], block))
+        elif block not in clear and block not in above:
+            refuse(path, f"the start lacks the fact (clear {block}): nothing stands on {block}")
+    return Blocks.of(below, held=held[0] if held else None)
+
+
+def _goal(
+    path: Path, literals: Iterable[tuple[bool, Fact]], blocks: Sequence[str]
+) -> tuple[Goal, str]:
+    """The goal of its facts, and why no state reaches it; empty if one does.
+
+    Raises:
+        PddlError: it asks for nothing, for a held block, or in a way that is not read.
+    """
+    asked: dict[bool, list[Fact]] = {True: [], False: []}
+    for holds, fact in literals:
+        # The hand is empty at the end, so to ask for that, or for no held block, is to ask nothing.
+        if fact[0] not in {"handempty", "handfull", "holding"}:
+            asked[holds].append(fact)
+        elif holds != (fact[0] == "handempty"):
+            told = fact_text(fact) if holds else f"(not {fact_text(fact)})"
+            refuse(path, f"the goal has the fact {told}: no goal may ask for a held block")
+    facts, without = asked[True], tuple(sorted(asked[False]))
+    if not facts and not without:
+        refuse(path, "the goal asks for nothing: write facts with on, ontable or clear")
+    pairs = _below(fact for fact in facts if fact[0] != "clear")
+    clear = tuple(sorted(fact[1] for fact in facts if fact[0] == "clear"))
+    goal = Goal(tuple(sorted(pairs)), clear, without)
+    if len(vague(goal)) > MOST_VAGUE:
+        told = " ".join(f"(not {fact_text(fact)})" for fact in vague(goal))
+        refuse(
+            path,
+            f"the goal has {shown(told)[1:-1]}, {len(vague(goal))} facts that name no place: up to "
+            f"{MOST_VAGUE} are possible",
+        )
+    why = contradiction(facts, without)
+    if not why and next(definite(goal, blocks), None) is None:
+        why = "no state has all of its facts"
+    return goal, why and f"the goal is not possible: {why}"
+
+
+def _below(facts: Iterable[Fact]) -> set[tuple[str, str]]:
+    """The (block, what it stands on) of facts with `on` and `ontable`."""
+    return {(fact[1], fact[2] if fact[0] == "on" else TABLE) for fact in facts}
+
+
+def _contradict(path: Path, one: Fact, other: Fact) -> None:
+    refuse(path, f"the start is not possible: {fact_text(one)} contradicts {fact_text(other)}")

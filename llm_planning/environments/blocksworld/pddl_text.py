@@ -1,0 +1,152 @@
+"""PDDL as text: what stands in a file's outermost parentheses, and how it is quoted in errors.
+
+A comment ends with its line, and a line at a line feed or a carriage return. Comments may be in any
+encoding. Case does not count.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
+
+from llm_kernels.files import read_regular
+from llm_kernels.quoting import LONGEST_VALUE, printable, shown
+from llm_planning.domain import DomainError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+MOST_BYTES: Final = 1 << 20
+"""The largest file that is read."""
+
+Expression: TypeAlias = "str | list[Expression]"
+"""A word, or what stands between two parentheses."""
+
+_TOKEN: Final = re.compile(r"[()]|[^\s()]+")
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+
+
+class PddlError(DomainError):
+    """A file is no problem of Blocksworld; the message names the file and what is wrong in it."""
+
+
+def refuse(path: Path, said: str) -> NoReturn:
+    """Refuses a file.
+
+    Raises:
+        PddlError: always.
+    """
+    raise PddlError(f"{path}: {said}")
+
+
+@dataclass(frozen=True, slots=True)
+class PddlFile:
+    """What a file defines.
+
+    Attributes:
+        path: of the file.
+        problem: the parts of `(define (problem ...) ...)`; None if there is none.
+        domain: the parts of `(define (domain ...) ...)`; None if there is none.
+    """
+
+    path: Path
+    problem: list[Expression] | None
+    domain: list[Expression] | None
+
+
+def read_file(path: Path) -> PddlFile:
+    """Reads a file with a problem, a domain or both.
+
+    Raises:
+        PddlError: it cannot be read, or has something else in it.
+    """
+    try:
+        content = read_regular(path, most=MOST_BYTES)
+    except FileNotFoundError:
+        refuse(path, "there is no such file: set pddl to a file or a folder of problems")
+    except OSError as error:
+        raise PddlError(f"{path}: it cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise PddlError(f"{path}: no file can have this name") from error
+    found: dict[str, list[Expression]] = {}
+    for line, form in _forms(path, content):
+        kind = _kind(form)
+        if not found and form[:1] != ["define"]:
+            refuse(path, "it does not begin with (define (problem ...")
+        if found and (kind not in {"problem", "domain"} or kind in found):
+            beside = "one problem may stand in a file, and its domain"
+            refuse(path, f"line {line}: '(' stands outside of (define ...): {beside}")
+        found[kind] = form
+    if not found:
+        refuse(path, "it has nothing in it")
+    return PddlFile(path, found.get("problem"), found.get("domain"))
+
+
+def _kind(form: Sequence[Expression]) -> str:
+    """What a form defines: `problem`, `domain` or something else."""
+    head = form[1] if form[:1] == ["define"] and len(form) > 1 else ""
+    return head[0] if isinstance(head, list) and head and isinstance(head[0], str) else ""
+
+
+def _forms(path: Path, content: bytes) -> Iterator[tuple[int, list[Expression]]]:
+    """What stands in each of the outermost parentheses, with the line on which it begins."""
+    open_: list[list[Expression]] = []
+    begun = 0
+    for number, token in _tokens(path, content):
+        if token == "(":
+            inner: list[Expression] = []
+            if open_:
+                open_[-1].append(inner)
+            else:
+                begun = number
+            open_.append(inner)
+        elif not open_:
+            refuse(path, f"line {number}: {shown(token)} stands outside of (define ...)")
+        elif token == ")":
+            form = open_.pop()
+            if not open_:
+                yield begun, form
+        else:
+            open_[-1].append(token)
+    if open_:
+        refuse(path, f"{len(open_)} parentheses are not closed at its end")
+
+
+def _tokens(path: Path, content: bytes) -> Iterator[tuple[int, str]]:
+    """The parentheses and words outside of comments in lower case, each with its line."""
+    # The lines of a str would end at form feeds, NEL and U+2028, too.
+    lines = content.removeprefix(_BYTE_ORDER_MARK).splitlines()
+    for number, line in enumerate(lines, start=1):
+        try:
+            text = line.partition(b";")[0].lower().decode()
+        except UnicodeDecodeError as error:
+            raise PddlError(f"{path}: line {number}: it is not UTF-8 text") from error
+        for token in _TOKEN.findall(text):
+            yield number, token
+
+
+def words_of(expression: Expression) -> Iterator[str]:
+    """Every word of an expression, at any depth, in its order."""
+    waiting = [expression]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            yield one
+        else:
+            waiting += reversed(one)
+
+
+def quoted(expression: Expression) -> str:
+    """The beginning of an expression as it was written."""
+    words: list[str] = []
+    waiting = [expression]
+    while waiting and len(words) < LONGEST_VALUE:
+        one = waiting.pop()
+        if isinstance(one, str):
+            words.append(one)
+        else:
+            waiting += [")", *reversed(one), "("]
+    text = " ".join(words).replace("( ", "(").replace(" )", ")")
+    return printable(text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}...")

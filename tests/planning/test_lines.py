@@ -1,0 +1,60 @@
+"""Lines of files that others wrote: they end at a line feed or a carriage return, nowhere else."""
+
+import json
+
+import pytest
+
+from llm_planning.commands.index import read_jsonl_entries, read_text_entries
+from llm_planning.environments.travel.files import GraphError, read_graph
+from llm_planning.experiments.export import Column, read_export, to_csv
+from llm_planning.trace_file import decode_trace
+from llm_planning.viewer.reading import read_trace
+
+NO_ENDS = "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
+"""What ends a line for `str.splitlines` alone."""
+
+ODD = "x".join(NO_ENDS).join("ab")
+
+
+def json_lines(*values, end="\n"):
+    return "".join(f"{json.dumps(one, ensure_ascii=False)}{end}" for one in values).encode()
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_traces(tmp_path, end):
+    lines = (
+        {"type": "header", "format": "llm-planning trace", "version": 1, "planner": "p"},
+        {"type": "memory", "at": 0.0, "kind": "note", "text": ODD},
+        {"type": "end", "lines": 3},
+    )
+    path = tmp_path / "trace.jsonl"
+    path.write_bytes(json_lines(*lines, end=end))
+    assert decode_trace(path.read_bytes()) == list(lines)
+    read = read_trace(path)
+    assert read.damage == ()
+    assert [one["text"] for one in read.events if one["type"] == "memory"] == [ODD]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_texts_and_json_lines(tmp_path, end):
+    path = tmp_path / "entries"
+    path.write_bytes(f"{ODD}{end}second{end}".encode())
+    assert [one.text for one in read_text_entries(path).entries] == [ODD, "second"]
+    path.write_bytes(json_lines({"text": ODD}, {"text": "second"}, end=end))
+    read = read_jsonl_entries(path, field="text", key=None)
+    assert [one.text for one in read.entries] == [ODD, "second"]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_tables(tmp_path, end):
+    (tmp_path / "direct_flights.csv").write_bytes(f"from,to{end}1,2{end}".encode())
+    cities = ("id,name,country,population", "1,One,Here,7", "2,Two,Here,7", f"3,Th{ODD}ree,Here,7")
+    (tmp_path / "cities.csv").write_bytes(end.join(cities).encode())
+    with pytest.raises(GraphError, match=r"cities\.csv: line 4: name is 'Tha"):
+        read_graph(tmp_path, end)
+
+
+def test_tables_of_results(tmp_path):
+    path = tmp_path / "export.csv"
+    path.write_bytes(to_csv([Column(name="planner", kind="text", values=[ODD, "b\r\nc"])]))
+    assert [one["planner"] for one in read_export(path)] == [ODD, "b\r\nc"]
