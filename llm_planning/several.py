@@ -33,7 +33,7 @@ class Several:
 
     Attributes:
         worlds: name of a problem -> the domain, opened for it, or why it cannot be; at least one.
-        seconds: that each may take, waiting included; None for any.
+        seconds: that each may take from its first step on, waiting included; None for any.
     """
 
     worlds: Mapping[str, Domain[Any, Any] | DomainError]
@@ -57,6 +57,7 @@ async def plan_each(
         Exception: an error that is not about one problem; the others are cancelled first.
     """
     room = asyncio.Semaphore(MOST_AT_ONCE)
+    looking = asyncio.Lock()
     refused: dict[str, Exception] = {}
 
     async def verdict(name: str, world: Domain[Any, Any] | DomainError) -> Outcome:
@@ -65,6 +66,10 @@ async def plan_each(
             return _failed(NOT_PLANNED, str(world))
         async with room:
             with recording_beside(name):
+                # A world may search for seconds: in a thread, so that the others go on, and one
+                # after the other, because threads take their time from each other.
+                async with looking:
+                    await asyncio.to_thread(_traits, world)
                 try:
                     async with asyncio.timeout(several.seconds) as limit:
                         return await plan(world)
@@ -86,11 +91,15 @@ async def plan_each(
 
 
 def _failed(failure: str, cause: str, world: Domain[Any, Any] | None = None) -> Outcome:
-    traits: Mapping[str, Any] = getattr(world, "traits", {})
     return Outcome(
         success=False,
         plan=(),
-        metrics={**traits, "failure": failure, "failure_cause": cause},
+        metrics={**_traits(world), "failure": failure, "failure_cause": cause},
         trace={},
         text=f"{failure}: {cause}",
     )
+
+
+def _traits(world: Domain[Any, Any] | None) -> Mapping[str, Any]:
+    traits: Mapping[str, Any] = getattr(world, "traits", {})
+    return traits

@@ -1,6 +1,8 @@
 """Several problems of one run: side by side, each with its verdict, and one trace."""
 
 import asyncio
+import time
+from functools import cached_property
 
 import pytest
 
@@ -97,7 +99,7 @@ def test_the_questions_of_all_problems_are_in_flight_together():
         # The last answers come first.
         engine = Counting(
             lambda request: str(number_of(request)),
-            delay=lambda request: 0.01 - number_of(request) / 20_000,
+            delay=lambda request: 0.3 - number_of(request) / 1_000,
         )
         prepared = prepare(asker, domain=opened(worlds), settings={})
         return await prepared.run(Engines(engine), 0)
@@ -146,6 +148,21 @@ def test_each_problem_has_its_own_verdict():
     assert outcome.metrics["failures"] == {"not planned": 2, "out of time": 1}
     assert outcome.text.splitlines()[2] == "bad: not planned (line 3 is wrong)"
     assert len(engine.requests) == 4
+
+
+def test_what_a_world_searches_for_takes_no_time_from_the_others():
+    class Slow(Numbered):
+        def __init__(self, number):
+            self.number = number
+
+        @cached_property
+        def traits(self):
+            time.sleep(0.6)
+            return {"problem": str(self.number)}
+
+    worlds = {"one": Numbered(1), "slow": Slow(2), "three": Numbered(3)}
+    outcome, _, _ = run(worlds, lambda _: "yes", seconds=0.5, delay=lambda _: 0.1)
+    assert outcome.metrics["solved"] == 3
 
 
 def test_where_no_problem_can_be_planned_the_run_fails():
