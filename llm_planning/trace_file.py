@@ -8,6 +8,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from llm_kernels.files import write_durably
+from llm_kernels.lines import lines_in
 from llm_kernels.quoting import shown
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def decode_trace(content: bytes) -> list[Event]:
     Raises:
         TraceError: the content is not a trace, is incomplete, or has another version.
     """
-    lines = [_object(line) for line in BytesIO(content)]
+    lines = [_object(line) for line in lines_in(BytesIO(content))]
     if not lines:
         raise TraceError("it is empty")
     first, last = lines[0], lines[-1]

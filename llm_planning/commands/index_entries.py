@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from codecs import BOM_UTF8
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
 from llm_kernels.files import open_regular, read_regular
+from llm_kernels.lines import lines_in
 from llm_kernels.quoting import shown
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def _lines(path: Path) -> Iterator[bytes]:
     """The lines of a file; what comes after the longest that is read is another line."""
     try:
         with _opened(path) as file:
-            yield from iter(partial(file.readline, _LONGEST_LINE + 1), b"")
+            yield from lines_in(file, longest=_LONGEST_LINE + 1)
     except OSError as error:
         raise EntryFileError(f"{path} cannot be read: {error.strerror}") from error
 

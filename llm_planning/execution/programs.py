@@ -223,8 +223,8 @@ _FUNCTION: Final = re.compile(rf"async\s+function\s+({_NAME})\s*\(", re.ASCII)
 _CALLED: Final = re.compile(rf"(?:async\s+function\s+)?({_NAME})\s*\(", re.ASCII)
 _COMPUTED: Final = re.compile(r"\$\{([^{}]*)\}")
 _TOKEN: Final = re.compile(
-    r"""//[^\n]*|/\*.*?(?:\*/|\Z)           # comments
-    |"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`    # texts
+    r"""//[^\n\r\u2028\u2029]*|/\*.*?(?:\*/|\Z)    # comments
+    |"(?:\\.|[^"\\\n\r])*"|'(?:\\.|[^'\\\n\r])*'|`(?:\\.|[^`\\])*`    # texts
     |(?<![\w$.])async\s+function\s+[A-Za-z_$][\w$]*\s*\(
     |(?<![\w$.])[A-Za-z_$][\w$]*\s*\(
     |[{}]""",

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from llm_kernels.files import TargetError, check_target, write_durably
+from llm_kernels.lines import lines_of
 from llm_planning.experiments.ledger_file import LedgerError
 from llm_planning.experiments.runs import result_record
 from llm_planning.names import remedy
@@ -199,7 +200,7 @@ def _from_csv(content: bytes) -> Mapping[str, Sequence[Any]]:
     text = content.decode()
     # The default limit of the reader is below the length of texts in a ledger.
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
-    head, *rows = csv.reader(io.StringIO(text, newline=""))
+    head, *rows = csv.reader(lines_of(text))
     cells = zip(*rows, strict=True) if rows else [()] * len(head)
     return {name: _typed(name, column) for name, column in zip(head, cells, strict=True)}
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import zlib
 from dataclasses import dataclass
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from llm_kernels.files import parse_json, read_regular
+from llm_kernels.lines import lines_in
 from llm_kernels.quoting import shown
 from llm_planning.trace_file import FORMAT, VERSION, TraceError
 
@@ -129,7 +131,7 @@ def _lines(content: bytes, damage: list[str]) -> tuple[list[Event], bool]:
 def _values(content: bytes, damage: list[str]) -> list[Any]:
     values: list[Any] = []
     wrong: list[int] = []
-    for number, line in enumerate(content.split(b"\n"), 1):
+    for number, line in enumerate(lines_in(BytesIO(content)), 1):
         if not line.strip():
             continue
         try:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import yaml
 
 from llm_kernels.files import read_regular
+from llm_kernels.lines import lines_of
 from llm_kernels.quoting import LONGEST_VALUE, printable, shown
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ _WORDS = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
+_OLD_LINE_ENDS = re.compile("[\x85\u2028\u2029]")
 _INTEGER = re.compile(r"[-+]?[0-9]+")
 _NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
@@ -74,11 +76,19 @@ def _text(path: Path) -> str:
     except OSError as error:
         raise YamlError(f"{path}: cannot be read: {error.strerror}") from error
     try:
-        return content.decode("utf-8-sig")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise YamlError(
             f"{path}: byte {error.start} is not UTF-8; save the file in that encoding"
         ) from error
+    # A key behind one of them in a comment would count for libyaml, and for no later YAML.
+    for number, line in enumerate(lines_of(text), start=1):
+        if found := _OLD_LINE_ENDS.search(line):
+            raise YamlError(
+                f"{path}: line {number} has U+{ord(found[0]):04X}, which ends a line in YAML 1.1 "
+                f'alone; end the line there, or write "\\u{ord(found[0]):04x}" in double quotes'
+            )
+    return text
 
 
 class _Reader:

@@ -193,6 +193,9 @@ REFUSED = {
     GOOD.replace("a b c )", "a b c - block r - robot )").replace("(on a c)", "(on a r)"): (
         "the goal has the fact (on a r) about 'r'"
     ),
+    # Blanks that PDDL does not know part nothing.
+    GOOD.replace("(on a c)", "(on a\u00a0c)"): "the goal has the fact (on a\\xa0c)",
+    GOOD.replace("a b c", "a b c\u2028d"): "(:objects ...) has 'c\\u2028d'",
     GOOD.replace("a b c", "a b - truck c"): "(:objects ...) has the type 'truck'",
     GOOD.replace("(on a c)", "(" * 5_000 + "x\x1b" + ")" * 5_000): "the goal has ((((((",
     # Damaged.

@@ -4,7 +4,9 @@ import json
 
 import pytest
 
-from llm_planning.commands.index import read_jsonl_entries, read_text_entries
+from llm_planning.commands.index_entries import read_json_entries, read_text_entries
+from llm_planning.environments.blocksworld.pddl import read_problems
+from llm_planning.environments.cooking.recipes import read_cookbook
 from llm_planning.environments.travel.files import GraphError, read_graph
 from llm_planning.experiments.export import Column, read_export, to_csv
 from llm_planning.trace_file import decode_trace
@@ -15,12 +17,32 @@ NO_ENDS = "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 
 ODD = "x".join(NO_ENDS).join("ab")
 
+ends = pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+
 
 def json_lines(*values, end="\n"):
     return "".join(f"{json.dumps(one, ensure_ascii=False)}{end}" for one in values).encode()
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@ends
+def test_problems_of_blocks(tmp_path, end):
+    path = tmp_path / "problem.pddl"
+    path.write_bytes(
+        f"(define (problem p) ; {ODD} (:goal (on b a)){end}"
+        f"(:domain blocksworld-4ops) (:objects a b){end}"
+        f"(:init (ontable a) (ontable b) (clear a) (clear b) (handempty)) ; {ODD} ({end}"
+        f"(:goal (and (on a b)))) ; {ODD} (on b a)".encode()
+    )
+    assert read_problems(str(path))["problem.pddl"].goal.on == (("a", "b"),)
+
+
+@ends
+def test_cookbooks(end):
+    book = end.join(("Directions:", f"  chop the {ODD} carrot", "  prepare meal", "", "More."))
+    assert read_cookbook(book)[0] == ("chop", f"{ODD} carrot")
+
+
+@ends
 def test_traces(tmp_path, end):
     lines = (
         {"type": "header", "format": "llm-planning trace", "version": 1, "planner": "p"},
@@ -35,17 +57,17 @@ def test_traces(tmp_path, end):
     assert [one["text"] for one in read.events if one["type"] == "memory"] == [ODD]
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@ends
 def test_texts_and_json_lines(tmp_path, end):
     path = tmp_path / "entries"
     path.write_bytes(f"{ODD}{end}second{end}".encode())
     assert [one.text for one in read_text_entries(path).entries] == [ODD, "second"]
     path.write_bytes(json_lines({"text": ODD}, {"text": "second"}, end=end))
-    read = read_jsonl_entries(path, field="text", key=None)
+    read = read_json_entries(path, field="text", key=None)
     assert [one.text for one in read.entries] == [ODD, "second"]
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@ends
 def test_tables(tmp_path, end):
     (tmp_path / "direct_flights.csv").write_bytes(f"from,to{end}1,2{end}".encode())
     cities = ("id,name,country,population", "1,One,Here,7", "2,Two,Here,7", f"3,Th{ODD}ree,Here,7")

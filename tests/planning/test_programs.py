@@ -188,6 +188,17 @@ def test_feedback_tells_the_last_twenty():
         ("async function a(bot) {}\n/* async function b(bot) {} */", "a"),
         ("async function a(bot) {}\nconst text = 'async function b(bot) {}';", "a"),
         ('async function a(bot) { bot.chat("}"); }\nasync function b(bot) {}', "b"),
+        # JavaScript's comments end at four characters, and its texts at two.
+        *(
+            (f"async function a() {{}} // {end}async function b() {{}}", "b")
+            for end in "\n\r\u2028\u2029"
+        ),
+        *(
+            (f"async function a() {{}} // {no}async function b() {{}}", "a")
+            for no in "\x0b\x0c\x85"
+        ),
+        *((f"async function a() {{}} '{no}async function b() {{}}'", "a") for no in "\u2028\u2029"),
+        *((f"async function a() {{}} it's{end}async function b() {{}} '", "b") for end in "\n\r"),
         ("async  function\n $a1 (bot) {}", "$a1"),
         ("function a(bot) {}", None),
         ("const a = async (bot) => {};", None),

@@ -17,10 +17,14 @@ BOMB = "a0: &a0 [x]\n" + "".join(
 def read(tmp_path):
     def read(text):
         path = tmp_path / "mine.yaml"
-        path.write_text(text)
+        path.write_bytes(text.encode())
         return read_mapping(path)
 
     return read
+
+
+def test_what_ends_a_line_in_old_yaml_can_be_written(read):
+    assert read(r'a: "one\u2028two\x85\u2029"') == {"a": "one\u2028two\x85\u2029"}
 
 
 def test_plain_values(read):
@@ -56,6 +60,9 @@ def test_plain_values(read):
         ("a: [" + 5000 * "9" + "]", "is too long"),
         ("a: *b", r"\*b repeats nothing"),
         ("a: &a [[[[[[[[1]]]]]]]]\nb: &b [[[[[[*a]]]]]]\nc: [[[[*b]]]]", "16 deep.*line 3"),
+        ("a: 1\n# old:\x85b: 2", r"line 2 has U\+0085.* alone; end the line there, or write"),
+        ("a: 1\r# old:\u2028b: 2", r'line 2 has U\+2028.* or write "\\u2028" in double quotes'),
+        ("a: 'one\u2029'", r"line 1 has U\+2029"),
         ("# " + (1 << 20) * "x", "larger than 1048576 bytes"),
     ],
 )

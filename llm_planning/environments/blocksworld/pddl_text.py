@@ -1,16 +1,18 @@
 """PDDL as text: what stands in a file's outermost parentheses, and how it is quoted in errors.
 
 A comment ends with its line, and a line at a line feed or a carriage return. Comments may be in any
-encoding. Case does not count.
+encoding. Case does not count. Words are parted by the blanks of ASCII: any other is part of a word.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from io import BytesIO
 from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
 
 from llm_kernels.files import read_regular
+from llm_kernels.lines import lines_in
 from llm_kernels.quoting import LONGEST_VALUE, printable, shown
 from llm_planning.domain import DomainError
 
@@ -24,7 +26,7 @@ MOST_BYTES: Final = 1 << 20
 Expression: TypeAlias = "str | list[Expression]"
 """A word, or what stands between two parentheses."""
 
-_TOKEN: Final = re.compile(r"[()]|[^\s()]+")
+_TOKEN: Final = re.compile(r"[()]|[^\s()]+", re.ASCII)
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
@@ -116,8 +118,7 @@ def _forms(path: Path, content: bytes) -> Iterator[tuple[int, list[Expression]]]
 
 def _tokens(path: Path, content: bytes) -> Iterator[tuple[int, str]]:
     """The parentheses and words outside of comments in lower case, each with its line."""
-    # The lines of a str would end at form feeds, NEL and U+2028, too.
-    lines = content.removeprefix(_BYTE_ORDER_MARK).splitlines()
+    lines = lines_in(BytesIO(content.removeprefix(_BYTE_ORDER_MARK)))
     for number, line in enumerate(lines, start=1):
         try:
             text = line.partition(b";")[0].lower().decode()

@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from llm_kernels.lines import lines_of
 from llm_serving.errors import ServingError
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def read_cookbook(text: str) -> tuple[Direction, ...]:
     """
     _, found, listed = text.partition("Directions:")
     plan: list[Direction] = []
-    for line in listed.strip().splitlines():
+    for line in lines_of(listed.strip()):
         step = _STEP.fullmatch(line.strip())
         if step is None:
             break

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import io
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from llm_kernels.files import read_regular
+from llm_kernels.lines import lines_of
 from llm_kernels.quoting import printable, shown
 from llm_planning.environments.travel.graph import City, FlightGraph, is_writable
 from llm_planning.settings import SettingsError
@@ -115,7 +115,7 @@ def _city(row: Mapping[str, str], where: str) -> City:
 def _rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, Mapping[str, str]]]:
     """The lines of a file, each with its place, such as `cities.csv: line 2`."""
     said = printable(str(path))
-    reader = csv.DictReader(io.StringIO(_text(path, said), newline=""), strict=True)
+    reader = csv.DictReader(lines_of(_text(path, said)), strict=True)
     count = 0
     try:
         found = reader.fieldnames or ()

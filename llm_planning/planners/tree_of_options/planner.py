@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from llm_kernels.lines import lines_of
 from llm_planning.domain import settled
 from llm_planning.execution.episode import told_milestones
 from llm_planning.outcome import Outcome
@@ -246,10 +247,9 @@ def told_execution(one: Executed[Any, Any]) -> str:
 
 def _told_attempt(number: int, attempt: Attempt[Any]) -> list[str]:
     again = f" (attempt {attempt.m})" if attempt.m > 1 else ""
-    program = (attempt.program or "").strip().splitlines()
     return [
         f"{number}. {attempt.option}{again}: {attempt.feedback}",
-        *(f"     {line}" for line in program),
+        *(f"     {line.rstrip()}" for line in lines_of((attempt.program or "").strip())),
     ]
 
 
