@@ -85,6 +85,9 @@ def test_planbenchs_files_are_read(read):
         GOOD.replace("a b c )", "a b c - block rob - robot)").replace(
             "(handempty)", "(handempty rob) (pickup a) (putdown a) (stack a b) (unstack a b)"
         ),
+        # A robot without a type, and one that the domain has as a constant.
+        GOOD.replace("a b c )", "a rob b c )").replace("(handempty)", "(arm-empty rob)"),
+        GOOD.replace("(handempty)", "(handempty rob)") + DOMAIN,
         # One file has a domain and a problem, in any order.
         DOMAIN + GOOD,
         GOOD + DOMAIN,
@@ -190,6 +193,10 @@ REFUSED = {
         "the section ':constraints' is not of Blocksworld"
     ),
     GOOD.replace("a b c )", "a b c - block r s - robot )"): "it has the robots 'r s'",
+    GOOD.replace("a b c )", "a b c r s)").replace(
+        "(handempty)", "(handempty r) (handempty s)"
+    ): "it has the robots 'r s': one hand is possible",
+    GOOD.replace("(handempty)", "(handempty c)"): "the start has the fact (ontable c) about 'c'",
     GOOD.replace("a b c )", "a b c - block r - robot )").replace("(on a c)", "(on a r)"): (
         "the goal has the fact (on a r) about 'r'"
     ),

@@ -97,7 +97,7 @@ def read_problem(
         found = "it defines nothing" if file.domain is None else "it defines a domain"
         refuse(path, f"{found}, where (define (problem ...) ...) is expected")
     sections = _sections(path, file.problem[2:])
-    blocks, robots = _objects(path, sections[":objects"])
+    blocks, robots = _objects(path, sections[":objects"], _hands(sections[":init"]))
     if len(sections[":goal"]) != 1:
         parts = len(sections[":goal"])
         refuse(path, f"(:goal ...) has {parts} parts: write one fact or one (and ...)")
@@ -141,8 +141,29 @@ def _sections(path: Path, parts: Iterable[Expression]) -> dict[str, list[Express
     return sections
 
 
-def _objects(path: Path, said: Sequence[Expression]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names of the blocks, sorted, and that of the robot, if it is named."""
+def _hands(init: Iterable[Expression]) -> list[str]:
+    """What has an empty hand at the start: so a robot is known where objects have no types."""
+    return [
+        one[1]
+        for one in init
+        if isinstance(one, list)
+        and len(one) == 2
+        and isinstance(one[1], str)
+        and isinstance(one[0], str)
+        and _PREDICATES.get(one[0]) == ("handempty", 0)
+    ]
+
+
+def _objects(
+    path: Path, said: Sequence[Expression], hands: Iterable[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of the blocks, sorted, and that of the robot, if it is named.
+
+    Args:
+        path: of the file.
+        said: the objects, perhaps with types.
+        hands: objects or constants that are robots whatever their type.
+    """
     names: list[str] = []
     robots: list[str] = []
     untyped = 0
@@ -167,6 +188,8 @@ def _objects(path: Path, said: Sequence[Expression]) -> tuple[tuple[str, ...], t
     for name, times in Counter((*names, *robots)).items():
         if times > 1:
             refuse(path, f"(:objects ...) has {name} {times} times")
+    robots = list(dict.fromkeys((*robots, *hands)))
+    names = [name for name in names if name not in robots]
     if not 1 <= len(names) <= MOST_BLOCKS:
         refuse(path, f"it has {len(names)} blocks: 1 to {MOST_BLOCKS} are possible")
     if len(robots) > 1:
