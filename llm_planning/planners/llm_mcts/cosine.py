@@ -12,7 +12,9 @@ common with them, and there are dozens of those. The authors' code is sharp: it 
 every answer by itself, of 100 (cos - mean), and then the mean of these.
 
 cosine        the paper's formula.
-cosine-each   the authors' code.
+cosine-each   the authors' code, in the search.
+nearest       the authors' code, in the baseline without search: each answer is the admissible
+              action that is most similar to it, and one of the answers is taken.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from llm_serving.patterns import finite_regex, or_words
 from llm_serving.request import Request, Sampling
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     from llm_planning.roles import Engines
     from llm_serving.engine import Engine
 
-PolicyKind: TypeAlias = Literal[PriorKind, "cosine", "cosine-each"]
+PolicyKind: TypeAlias = Literal[PriorKind, "cosine", "cosine-each", "nearest"]
 """How π is found: a way of asking of `priors`, or answers in free words."""
 
 SIMILARITY: Final = "similarity"
@@ -57,7 +59,7 @@ MIXTURE: Final = 0.5
 """λ, as in the authors' code; the paper does not say."""
 
 SCALE: Final[Mapping[PolicyKind, float]] = MappingProxyType({"cosine": 1.0, "cosine-each": 100.0})
-"""What multiplies the similarities in the softmax."""
+"""What multiplies the similarities in the softmax; `nearest` has none."""
 
 # Words of letters, three at most. Blanks anywhere in a name would make outlines compile "put" for a
 # second, because each of them could begin "inside the".
@@ -99,11 +101,14 @@ def make_policy(
         scale: of the similarities; by default `SCALE` of the kind. Other kinds have none.
         seed: of the draws.
     """
+    weigh: Callable[[NDArray[np.float64]], list[float]]
     match kind:
         case "cosine":
-            weigh = log_policy
+            weigh = partial(log_policy, scale=scale or SCALE[kind])
         case "cosine-each":
-            weigh = log_policy_of_each
+            weigh = partial(log_policy_of_each, scale=scale or SCALE[kind])
+        case "nearest":
+            weigh = log_shares
         case _:
             return make_prior(
                 kind,
@@ -115,10 +120,9 @@ def make_policy(
                 samples=samples,
             )
     asked = _FreeWords(engines, wording=wording, samples=samples, seed=seed)
-    factor = SCALE[kind] if scale is None else scale
 
     async def estimate(question: Situation) -> Sequence[float]:
-        return weigh(await asked.similarities(question), scale=factor)
+        return weigh(await asked.similarities(question))
 
     return Prior(estimate, wording=wording, temperature=temperature or 1.0, mixture=mixture)
 
@@ -155,6 +159,22 @@ def log_policy_of_each(similarities: NDArray[np.float64], *, scale: float) -> li
     each = weights - np.logaddexp.reduce(weights, axis=1, keepdims=True)
     mean: list[float] = (np.logaddexp.reduce(each, axis=0) - np.log(len(each))).tolist()
     return mean
+
+
+def log_shares(similarities: NDArray[np.float64]) -> list[float]:
+    """Log of the share of answers to which each action is the nearest, the first of equals.
+
+    Args:
+        similarities: CosineSim(α_i, a), shape [samples, actions].
+
+    Returns:
+        Shape [actions], -inf for an action that is the nearest to no answer.
+    """
+    samples, actions = similarities.shape
+    nearest = np.bincount(similarities.argmax(axis=1), minlength=actions)
+    with np.errstate(divide="ignore"):
+        shares: list[float] = np.log(nearest / samples).tolist()
+    return shares
 
 
 class _FreeWords:

@@ -27,13 +27,14 @@ class HomeSettings(RoleSettings, EpisodeSettings):
     """What all planners of a home have in common.
 
     Attributes:
-        interpretation: who says what the goal is: the world (`given`), as in the authors' code, or
-            the role `goal` (`asked`), which reads the instruction (Listing 3).
+        interpretation: who says what the goal is: the world (`given`), or the role `goal`
+            (`asked`), which reads the instruction (Listing 3), as in the authors' code.
         prior: how a model is asked for π(a|h); `cosine` is the paper's way, `cosine-each` that of
-            the authors' code, and `uniform` asks nobody, not even rules.
+            the authors' code in the search, `nearest` that of its baseline without search, and
+            `uniform` asks nobody, not even rules.
         prior_temperature: of the softmax that makes π; by default that of `prior`.
         prior_mixture: λ of π ← (1 - λ) π + λ / |A|.
-        policy_samples: M, answers of `cosine`, `cosine-each` and `sample`.
+        policy_samples: M, answers of `cosine`, `cosine-each`, `nearest` and `sample`.
         cosine_scale: multiplies the similarities; by default 1 for `cosine` and 100 for
             `cosine-each`.
         examples: K, trajectories of similar instructions in the prompt of the policy.
@@ -58,8 +59,9 @@ class PolicySettings(HomeSettings):
     """Settings of the policy alone.
 
     Attributes:
-        choice: `sample` draws one action from π, as the authors' baseline does, `majority` takes
-            the most frequent of several draws, and `argmax` the likeliest action.
+        choice: `sample` draws one action from π, `majority` takes the most frequent of several
+            draws, and `argmax` the likeliest action. The authors' baseline is `sample` with
+            `prior=nearest`.
         votes: draws of `majority`.
         prior_mixture: as above; by default π is not mixed.
     """
@@ -95,7 +97,7 @@ class SearchSettings(HomeSettings):
 
 
 class LlmMctsSettings(SearchSettings):
-    """Settings of LLM-MCTS. The last five choose between the paper and the authors' code.
+    """Settings of LLM-MCTS. From `states` on, they choose between the paper and the authors' code.
 
     Attributes:
         selection: `puct`, or `uct`, the ablation without a policy, which asks nobody for π.
