@@ -242,6 +242,38 @@ async def test_a_model_answers_both_roles(tmp_path):
         assert len(neutral) == len(NEUTRAL)
 
 
+@pytest.mark.parametrize("planner", SEARCHES)
+async def test_the_clock_bounds_a_decision(tmp_path, planner):
+    settings = {"roles": "rules", "seconds": 0.05, "moves": 2}
+    outcome = await run(planner, tiny_task(tmp_path), **settings)
+    assert outcome.metrics["seconds_decision"] >= 0.05
+    assert outcome.metrics["simulations"] > 2
+    # What the clock ends is never the same again.
+    assert outcome.unrepeatable == outcome.metrics.keys()
+
+
+async def test_how_answers_in_free_words_are_drawn(tmp_path):
+    task = next(
+        one
+        for number in range(1, 40)
+        if 0 in (one := tiny_task(tmp_path, number=number)).start.places[2]
+    )
+    engine = ScriptedEngine({"prior": "grab the pear", "position": "on the bench"})
+    authors = {"top_p": 0.9, "presence_penalty": 0.5, "frequency_penalty": 0.3}
+    few = {"simulations": 2, "moves": 1, "position_samples": 2, "examples": 0}
+    await run("llm-mcts", task, engine=engine, prior="cosine-each", **authors, **few)
+    found = {
+        one.role: (
+            one.sampling.temperature,
+            one.sampling.top_p,
+            one.sampling.presence_penalty,
+            one.sampling.frequency_penalty,
+        )
+        for one in engine.requests
+    }
+    assert found == {"prior": (0.6, 0.9, 0.5, 0.3), "position": (0.5, 0.9, 0.5, 0.3)}
+
+
 # LLM-MCTS+ ---------------------------------------------------------------------------------------
 
 
@@ -393,6 +425,8 @@ async def test_systematic_errors_stay_in_a_situation():
         ("llm-mcts", "ask=third", "setting ask='third' is not possible: Input should be 'second'"),
         ("llm-mcts", "c=nan", "setting c='nan' is not possible"),
         ("llm-mcts", "gamma=0", "setting gamma='0' is not possible"),
+        ("llm-mcts", "seconds=0", "setting seconds='0' is not possible"),
+        ("llm-mcts", "top_p=1.1", "setting top_p='1.1' is not possible"),
         ("llm-mcts-plus", "depth=3", "unknown setting 'depth'"),
         ("llm-mcts-plus", "state_prior=model", "setting state_prior='model' is not possible"),
         ("llm-mcts-policy", "simulations=3", "unknown setting 'simulations'"),
@@ -411,6 +445,11 @@ def test_what_is_not_possible_is_one_line(planner, setting, said):
     assert said in ended.stderr
     assert ended.stderr.startswith("error: ")
     assert ended.stderr.count("\n") == 1
+
+
+def test_one_bound_of_a_search():
+    with pytest.raises(SettingsError, match="simulations=7 bounds the same search"):
+        PLANNERS["llm-mcts"].settings.read({"seconds": 1, "simulations": 7})
 
 
 def test_without_a_model_somebody_has_to_answer():

@@ -20,6 +20,7 @@ nearest       the authors' code, in the baseline without search: each answer is 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
@@ -55,6 +56,8 @@ SAMPLES: Final = 5
 TEMPERATURE: Final = 0.6
 """Temperature of the answers, as in the authors' code; the paper does not say."""
 
+ANSWERS: Final = Sampling(temperature=TEMPERATURE)
+
 MIXTURE: Final = 0.5
 """λ, as in the authors' code; the paper does not say."""
 
@@ -86,6 +89,7 @@ def make_policy(
     temperature: float | None = None,
     mixture: float = MIXTURE,
     samples: int = SAMPLES,
+    sampling: Sampling = ANSWERS,
     scale: float | None = None,
     seed: int = 0,
 ) -> Prior[Situation]:
@@ -98,6 +102,7 @@ def make_policy(
         temperature: of the softmax; by default that of `priors`, and 1 for answers in free words.
         mixture: λ.
         samples: M, the number of draws; also of `sample`.
+        sampling: of answers in free words, but for its seed.
         scale: of the similarities; by default `SCALE` of the kind. Other kinds have none.
         seed: of the draws.
     """
@@ -119,7 +124,8 @@ def make_policy(
                 seed=seed,
                 samples=samples,
             )
-    asked = _FreeWords(engines, wording=wording, samples=samples, seed=seed)
+    drawn = replace(sampling, seed=seed)
+    asked = _FreeWords(engines, wording=wording, samples=samples, sampling=drawn)
 
     async def estimate(question: Situation) -> Sequence[float]:
         return weigh(await asked.similarities(question))
@@ -181,13 +187,18 @@ class _FreeWords:
     """How similar drawn answers in free words are to the admissible actions."""
 
     def __init__(
-        self, engines: Engines, *, wording: Wording[Situation], samples: int, seed: int
+        self,
+        engines: Engines,
+        *,
+        wording: Wording[Situation],
+        samples: int,
+        sampling: Sampling,
     ) -> None:
         self._engine = engines.of(ROLE)
         self._vectors = Vectors(engines.default)
         self._wording = wording
         self._samples = samples
-        self._sampling = Sampling(temperature=TEMPERATURE, seed=seed)
+        self._sampling = sampling
 
     async def similarities(self, question: Situation) -> NDArray[np.float64]:
         """CosineSim(α_i, a), shape [samples, actions]."""

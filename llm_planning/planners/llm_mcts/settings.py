@@ -6,9 +6,9 @@ authors' published code where it does not.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from llm_planning.planners.llm_mcts import cosine, interpretation, positions
 from llm_planning.planners.llm_mcts.cosine import PolicyKind  # noqa: TC001 (a setting's type)
@@ -18,9 +18,13 @@ from llm_planning.priors import ROLE
 from llm_planning.roles import RoleSettings
 from llm_planning.roles.seeing import See  # noqa: TC001 (a setting's type)
 from llm_planning.settings import EpisodeSettings
+from llm_serving.request import Sampling
 
 ROLES = (interpretation.ROLE, positions.ROLE, ROLE)
 """The roles that one of these planners asks."""
+
+SIMULATIONS = 100
+"""N of a decision (Appendix E)."""
 
 
 class HomeSettings(RoleSettings, EpisodeSettings):
@@ -37,13 +41,17 @@ class HomeSettings(RoleSettings, EpisodeSettings):
         policy_samples: M, answers of `cosine`, `cosine-each`, `nearest` and `sample`.
         cosine_scale: multiplies the similarities; by default 1 for `cosine` and 100 for
             `cosine-each`.
+        top_p: nucleus of answers in free words, of the policy and of `samples` of positions; the
+            authors' code has 0.9.
+        presence_penalty: of these answers; the authors' code has 0.5.
+        frequency_penalty: of these answers; the authors' code has 0.3.
         examples: K, trajectories of similar instructions in the prompt of the policy.
         see: what the policy is shown of what the agent sees: its `words`, its `picture`, or `both`.
             The model must read images.
     """
 
     known_roles = ROLES
-    added = ("see",)
+    added = ("see", "top_p", "presence_penalty", "frequency_penalty")
 
     interpretation: Literal["given", "asked"] = "given"
     prior: PolicyKind = "exact"
@@ -51,8 +59,20 @@ class HomeSettings(RoleSettings, EpisodeSettings):
     prior_mixture: float = Field(cosine.MIXTURE, ge=0.0, le=1.0)
     policy_samples: int = Field(cosine.SAMPLES, ge=1)
     cosine_scale: float | None = Field(None, gt=0.0, allow_inf_nan=False)
+    top_p: float = Field(1.0, gt=0.0, le=1.0)
+    presence_penalty: float = Field(0.0, ge=-2.0, le=2.0)
+    frequency_penalty: float = Field(0.0, ge=-2.0, le=2.0)
     examples: int = Field(EXAMPLES, ge=0, le=10)
     see: See = "words"
+
+    def drawn(self, temperature: float) -> Sampling:
+        """How answers in free words are drawn, but for the seed."""
+        return Sampling(
+            temperature=temperature,
+            top_p=self.top_p,
+            presence_penalty=self.presence_penalty,
+            frequency_penalty=self.frequency_penalty,
+        )
 
 
 class PolicySettings(HomeSettings):
@@ -80,20 +100,38 @@ class SearchSettings(HomeSettings):
         position_samples: M, answers of `samples` for each thing.
         position_temperature: of these answers.
         simulations: N.
+        seconds: of a decision, in the place of `simulations`: none begins later. The first is
+            always run.
         c: exploration weight.
         gamma: discount factor γ.
         goal_reward: R at the goal.
         width: simulations in flight at once; 1 is the sequential algorithm.
     """
 
+    added = (*HomeSettings.added, "seconds")
+
     state_prior: StatePrior = "samples"
     position_samples: int = Field(positions.SAMPLES, ge=1)
     position_temperature: float = Field(positions.TEMPERATURE, ge=0.0, allow_inf_nan=False)
-    simulations: int = Field(100, ge=1)
+    simulations: int = Field(SIMULATIONS, ge=1)
+    seconds: float | None = Field(None, gt=0.0, allow_inf_nan=False)
     c: float = Field(24.0, ge=0.0, allow_inf_nan=False)
     gamma: float = Field(0.95, gt=0.0, le=1.0)
     goal_reward: float = Field(10.0, gt=0.0, allow_inf_nan=False)
     width: int = Field(1, ge=1)
+
+    @property
+    def most(self) -> int | None:
+        """The most simulations of a decision; None where the clock ends it."""
+        return self.simulations if self.seconds is None else None
+
+    @model_validator(mode="after")
+    def _one_bound(self) -> Self:
+        if self.seconds is not None and self.simulations != SIMULATIONS:
+            raise ValueError(
+                f"simulations={self.simulations} bounds the same search: leave one of them out"
+            )
+        return self
 
 
 class LlmMctsSettings(SearchSettings):
