@@ -6,9 +6,9 @@ authors' published code where it does not.
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from llm_planning.planners.llm_mcts import cosine, interpretation, positions
 from llm_planning.planners.llm_mcts.cosine import PolicyKind  # noqa: TC001 (a setting's type)
@@ -125,13 +125,13 @@ class SearchSettings(HomeSettings):
         """The most simulations of a decision; None where the clock ends it."""
         return self.simulations if self.seconds is None else None
 
-    @model_validator(mode="after")
-    def _one_bound(self) -> Self:
-        if self.seconds is not None and self.simulations != SIMULATIONS:
-            raise ValueError(
-                f"simulations={self.simulations} bounds the same search: leave one of them out"
-            )
-        return self
+    @field_validator("seconds")
+    @classmethod
+    def _one_bound(cls, seconds: float | None, others: ValidationInfo) -> float | None:
+        simulations = others.data.get("simulations", SIMULATIONS)
+        if seconds is not None and simulations != SIMULATIONS:
+            raise ValueError(f"simulations={simulations} bounds the same search: leave one out")
+        return seconds
 
 
 class LlmMctsSettings(SearchSettings):
