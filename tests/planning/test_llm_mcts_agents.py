@@ -197,6 +197,26 @@ async def test_only_roles_that_are_asked_are_told(tmp_path, settings, roles):
     assert (outcome.metrics["questions"] > 0) == ("prior" in roles)
 
 
+async def test_a_goal_that_is_read_rightly_makes_the_same_run():
+    """The tables of the authors' variant were run with the goal given."""
+    authors = {"states": "decision", "histories": "actions", "ask": "first", "ties": "prior"}
+    given, asked = [
+        await run(
+            "llm-mcts",
+            by_law(task_class="comp"),
+            interpretation=interpretation,
+            roles=SYSTEMATIC,
+            values="softmax",
+            moves=5,
+            **authors,
+        )
+        for interpretation in ("given", "asked")
+    ]
+    assert given.plan == asked.plan
+    assert statistics(given) == statistics(asked)
+    assert [one["role"] for one in asked.trace["oracles"]] == ["goal", "prior", "position"]
+
+
 async def test_a_thing_that_is_in_sight_is_not_asked_about(tmp_path):
     engine = ScriptedEngine({}, score=lambda text, choices: [-1.0] * len(choices))
     tasks = [tiny_task(tmp_path, number=number) for number in range(1, 12)]
