@@ -35,6 +35,7 @@ from llm_planning.specs import (
     refuse_unfit,
 )
 from llm_planning.trace import tracing
+from llm_serving.errors import NoModelError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -106,14 +107,26 @@ class Prepared:
         if world is not None and world.no_plan:
             return without_plan(world.no_plan, traits)
         problem: Problem[Any] = Problem(domain=self.domain_name, task=self.task, world=world)
-        outcome = await self.spec.run(
-            problem, engines=engines, settings=self.chosen.planner, seed=seed
-        )
+        try:
+            outcome = await self.spec.run(
+                problem, engines=engines, settings=self.chosen.planner, seed=seed
+            )
+        except NoModelError as error:
+            raise NoModelError(f"{error}{_or_rules(self.spec)}") from error
         judge = getattr(world, "judged", None)
         judged: Mapping[str, Any] = {} if judge is None else judge(outcome.plan)
         if not traits and not judged:
             return outcome
         return replace(outcome, metrics={**traits, **outcome.metrics, **judged})
+
+
+def _or_rules(spec: PlannerSpec) -> str:
+    """What else to do where no model answers: the setting by which rules answer a planner."""
+    if not issubclass(spec.settings, RoleSettings):
+        return ""
+    rules = spec.settings.stand_in
+    setting = "roles=rules" if rules is None else f"{rules.key}={rules.value}"
+    return f", or let rules answer (--set {setting})"
 
 
 def prepare(

@@ -7,6 +7,7 @@ asks for its tables by name, so that no table is typed:
 
     {% set runs = exported("xenon-table5", paper="xenon", table="table5") %}
     {{ runs.table }}
+    {{ runs.part(", seen home").table }}         some of its rows, as they were measured here
     {{ runs.figure("XENON", "(0,0) (here)") }}   one figure of it, without its interval
     {{ runs.difference("EGA: XENON − SC") }}     one difference, with its interval
 
@@ -15,8 +16,8 @@ asks for its tables by name, so that no table is typed:
 
 `exported` measures a table anew from `docs/results/exports/NAME.parquet`, which `llm-planning sweep
 export` wrote, or from several of these. `roles` reads such an export of what `llm-planning roles
-measure` recorded. `printed` reads `docs/results/exports/printed/NAME.csv`: the figures of a report
-whose ledger was not kept.
+measure` recorded. `rearrangement` has the description lengths of a home. `printed` reads
+`docs/results/exports/printed/NAME.csv`: the figures of a report whose ledger was not kept.
 With --check nothing is written; a page that differs from its template and data is an error.
 """
 
@@ -30,10 +31,11 @@ from functools import cache
 from importlib.resources import files
 from math import log2
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from llm_planning.environments.household.home import bundled_home
 from llm_planning.experiments.export import read_export
 from llm_planning.experiments.paper_report import report
 from llm_planning.experiments.papers import find_paper
@@ -48,6 +50,7 @@ from llm_planning.experiments.report_text import (
 )
 from llm_planning.experiments.role_measures import read_measures
 from llm_planning.experiments.runs import runs_of
+from llm_planning.planners.llm_mcts.description import model_bits, policy_bits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -100,6 +103,40 @@ class Source:
             source = f"{source.removesuffix('.')}, {counts.pop()}."
             heads, rows = heads[:1] + heads[2:], [[row[0], *row[2:]] for row in rows]
         return f"{_markdown(heads, rows)}\n\n*{source}*"
+
+    def part(
+        self,
+        ending: str = "",
+        *,
+        figures: Literal["here", "paper"] = "here",
+        without: Sequence[str] = (),
+    ) -> Source:
+        """The rows whose names end so, with the figures of one side alone.
+
+        Args:
+            ending: of the names; they are told without it.
+            figures: measured `here`, or printed in the `paper`.
+            without: columns that are left out.
+        """
+        side = f" ({figures})"
+        heads = [head.removesuffix(side) for head in self.heads]
+        kept = [
+            i
+            for i, head in enumerate(self.heads)
+            if head.endswith(side) and heads[i] not in without
+        ]
+        first = [0, *(i for i, head in enumerate(heads) if head == RUNS_HERE and figures == "here")]
+        rows = []
+        for row in self.rows:
+            name = row[0].removesuffix(f" ({CITED_ONLY})")
+            if name.endswith(ending) and {row[i] for i in kept} != {NOTHING}:
+                cells = (row[i] for i in (*first[1:], *kept))
+                rows.append([name.removesuffix(ending), *cells])
+        return Source(
+            source=self.source if figures == "here" else "As the paper prints them.",
+            heads=[heads[i] for i in (*first, *kept)],
+            rows=rows,
+        )
 
     @property
     def compared(self) -> str:
@@ -288,6 +325,22 @@ def with_travel(runs: Runs) -> Runs:
     return replace(runs, done=tuple(map(told, runs.done)))
 
 
+def rearrangement() -> Source:
+    """What has to be known of the bundled home `seen` (LLM-MCTS, Section 4.2)."""
+    home = bundled_home("seen")
+    bits = {
+        "L-Model: what is where": model_bits(home),
+        "L-Policy: one task": policy_bits(home, tasks=1),
+        "L-Policy: two composed tasks": policy_bits(home, tasks=2),
+    }
+    sizes = f"{len(home.things)} things, {len(home.places)} places, {len(home.rooms)} rooms"
+    return Source(
+        source=f"Computed from a home of {sizes}.",
+        heads=["", "bits to know"],
+        rows=[[what, f"{length:,.0f}"] for what, length in bits.items()],
+    )
+
+
 def pages() -> Mapping[Path, str]:
     """Every page: where it lies and what it says.
 
@@ -306,9 +359,8 @@ def pages() -> Mapping[Path, str]:
     for name in environment.list_templates():
         page = RESULTS / name.removesuffix(".j2")
         depth = len(Path(name).parts) - 1
-        template = environment.get_template(
-            name, globals={"exported": exported, "printed": printed, "roles": roles}
-        )
+        sources = (exported, printed, roles, rearrangement)
+        template = environment.get_template(name, globals={one.__name__: one for one in sources})
         made[page] = template.render().replace(_ROOT, "../" * depth)
     return made
 

@@ -9,9 +9,11 @@ Descents run one after the other. The expansions and evaluations that follow the
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from random import Random
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Protocol, TypeAlias
@@ -104,14 +106,15 @@ async def search(
     *,
     select: Select[S, A],
     backup: Backup[S, A],
-    simulations: int,
+    simulations: int | None,
+    seconds: float = inf,
     width: int = 1,
     max_depth: int | None = None,
     expand_at: ExpandAt = "first",
     rng: Random | None = None,
     before_select: BeforeSelect[S, A] | None = None,
     on_backup: Callable[[Walk[S, A]], None] | None = None,
-) -> None:
+) -> int:
     """Runs simulations of Monte Carlo tree search from a root.
 
     A simulation draws a state, selects among the edges that are legal in it, steps the state and
@@ -129,7 +132,8 @@ async def search(
         model: see `SearchModel`.
         select: see `Select`; counts simulations in flight.
         backup: see `Backup`.
-        simulations: how many to run.
+        simulations: the most to run; None for as many as begin within `seconds`.
+        seconds: by the clock; no simulation but the first is launched later.
         width: the most simulations in flight at once.
         max_depth: actions from the root after which a simulation ends; None for no limit.
         expand_at: the visit that expands a node. `first`: the first visit expands and evaluates
@@ -141,8 +145,11 @@ async def search(
         before_select: see `BeforeSelect`; while a descent waits, nothing is launched or backed up.
         on_backup: called with every walk after its backup.
 
+    Returns:
+        How many simulations were run.
+
     Raises:
-        ValueError: `width` is below 1.
+        ValueError: `width` is below 1, or nothing bounds the search.
         RuntimeError: another search is running on the same tree.
         TypeError: an outcome of an action is not hashable; see `Edge.follow`.
         Exception: the first error of the model or of a hook, unchanged.
@@ -150,6 +157,8 @@ async def search(
     if width < 1:
         msg = f"width is {width}, but at least one simulation must be in flight: set width to 1"
         raise ValueError(msg)
+    if simulations is None and seconds == inf:
+        raise ValueError("nothing bounds the search: set simulations or seconds")
     if root.searched or root.in_flight:
         msg = "this tree is being searched already: await that search, or raise its width"
         raise RuntimeError(msg)
@@ -165,14 +174,16 @@ async def search(
         on_backup=on_backup if notes is None else notes.before(on_backup),
         spare=[TrackedRandom() for _ in range(width)],
         asker=None if notes is None else notes.asker,
+        end=perf_counter() + seconds,
     )
+    most = sys.maxsize if simulations is None else simulations
     rng = Random(root.visits) if rng is None else rng
     root.searched = True
     try:
         if width == 1:
-            await one.run(simulations, rng, _in_place)
+            await one.run(most, rng, _in_place)
         else:
-            await _in_group(lambda group: one.run(simulations, rng, group.create_task))
+            await _in_group(lambda group: one.run(most, rng, group.create_task))
     finally:
         root.searched = False
         _restore(one.changed)
@@ -182,6 +193,7 @@ async def search(
             _undo(walk)
         if notes is not None:
             notes.end()
+    return one.launched
 
 
 @dataclass(slots=True, kw_only=True)
@@ -191,6 +203,8 @@ class _Search(Generic[S, A]):
     Attributes:
         spare: random generators of no simulation in flight.
         asker: to whom the trace ascribes questions of the present descent; None without a trace.
+        end: when launching ends, by `perf_counter`.
+        launched: simulations so far.
         flights: simulations in flight, in the order of launch.
         changed: checkpoints of nodes that the present descent has changed, also in its earlier
             attempts with the same draws; see `Walk.changed`.
@@ -206,6 +220,8 @@ class _Search(Generic[S, A]):
     on_backup: Callable[[Walk[S, A]], None] | None
     spare: list[TrackedRandom]
     asker: Asker | None
+    end: float
+    launched: int = 0
     flights: deque[Walk[S, A]] = field(default_factory=deque)
     changed: list[Checkpoint[S, A]] = field(default_factory=list)
 
@@ -214,18 +230,17 @@ class _Search(Generic[S, A]):
         flights, spare = self.flights, self.spare
         crowded = len(spare) > 1
         answers: deque[Awaitable[None]] = deque()
-        launched = 0
         seed: int | None = None
         pause_at = perf_counter() + _SECONDS_AT_A_STRETCH
-        for _ in range(simulations):
-            while launched < simulations and spare:
+        while True:
+            while spare and self.goes_on(simulations):
                 if perf_counter() >= pause_at:
                     await asyncio.sleep(0)
                     pause_at = perf_counter() + _SECONDS_AT_A_STRETCH
                 # A descent that starts again keeps its draws. New draws would favour the nodes that
                 # are not being expanded.
                 seed = rng.getrandbits(64) if seed is None else seed
-                walk = await self.descend(seed, launched + 1)
+                walk = await self.descend(seed, self.launched + 1)
                 if walk.nodes[-1].pending:
                     break
                 seed = None
@@ -238,7 +253,9 @@ class _Search(Generic[S, A]):
                 answers.append(start(self.fly(walk)))
                 if crowded and self.asker is not None:
                     self.asker = self.asker.another()
-                launched += 1
+                self.launched += 1
+            if not flights:
+                return
             await answers.popleft()
             walk = flights.popleft()
             if crowded:
@@ -251,6 +268,12 @@ class _Search(Generic[S, A]):
             spare.append(walk.rng)
             if self.on_backup is not None:
                 self.on_backup(walk)
+
+    def goes_on(self, simulations: int) -> bool:
+        """Whether another simulation is launched."""
+        if not self.launched:
+            return simulations > 0
+        return self.launched < simulations and perf_counter() < self.end
 
     async def descend(self, seed: int, number: int) -> Walk[S, A]:
         """Walks from the root to a node that is not expanded, or to an end."""

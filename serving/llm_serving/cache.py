@@ -68,8 +68,11 @@ def generate_key(identity: ModelIdentity, prompt: EncodedPrompt, request: Reques
     bound = (
         [sampling.max_tokens] if constraint is None else [constraint.regex, constraint.max_tokens]
     )
+    # They change greedy answers, too.
+    penalties = [float(sampling.presence_penalty), float(sampling.frequency_penalty)]
     weights = identity.answering(request.adapter)
-    return _key("generate", weights, prompt, [drawn, bound, sampling.stop])
+    asked = [drawn, bound, sampling.stop, *(penalties if any(penalties) else ())]
+    return _key("generate", weights, prompt, asked)
 
 
 def score_key(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from llm_serving.encoder import TextEncoder
 from llm_serving.engine import CountingEngine
-from llm_serving.errors import UnsupportedEngineError
+from llm_serving.errors import NoModelError
 from llm_serving.request import ModelIdentity
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ NO_MODEL = "none"
 class EncoderEngine(CountingEngine):
     """Serves runs whose questions are all answered by oracles, without loading a model.
 
-    It embeds texts; every other request raises `UnsupportedEngineError`.
+    It embeds texts; every other request raises `NoModelError`.
 
     Args:
         encoder: embeds, and is closed by its owner; None makes one that keeps no vectors.
@@ -41,7 +41,7 @@ class EncoderEngine(CountingEngine):
         """Refuses: there is no tokenizer.
 
         Raises:
-            UnsupportedEngineError: always.
+            NoModelError: always.
         """
         _refuse()
 
@@ -49,7 +49,7 @@ class EncoderEngine(CountingEngine):
         """Refuses: there is no tokenizer.
 
         Raises:
-            UnsupportedEngineError: always.
+            NoModelError: always.
         """
         _refuse()
 
@@ -80,7 +80,4 @@ class EncoderEngine(CountingEngine):
 
 
 def _refuse() -> NoReturn:
-    raise UnsupportedEngineError(
-        f"the model {NO_MODEL!r} answers no questions: name a model, or let an oracle answer "
-        "(for learning agents: prior=table12)"
-    )
+    raise NoModelError(f"the model {NO_MODEL!r} answers no questions: name a model")

@@ -85,7 +85,7 @@ class Engine(Protocol):
         Raises:
             ServingError: the engine cannot encode this prompt. `TooManyImagesError`: it holds more
                 images than the configuration allows. `RequestFailedError`: the chat template fails.
-                `UnsupportedEngineError`: the engine has no tokenizer.
+                `NoModelError`: the engine has no tokenizer.
         """
         ...
 

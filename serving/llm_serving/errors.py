@@ -76,6 +76,10 @@ class UnsupportedEngineError(ServingError):
     """The installed vLLM is missing, or of a version this project has no adapter for."""
 
 
+class NoModelError(ServingError):
+    """A question came to an engine without a language model."""
+
+
 class AnswerModelError(ServingError):
     """An answer model's language is infinite, or too large to be compiled."""
 

@@ -74,6 +74,8 @@ class Sampling:
     Attributes:
         temperature: 0 is greedy.
         top_p: mass of the nucleus.
+        presence_penalty: taken from the logit of every token that the answer has already.
+        frequency_penalty: the same, times how often the answer has it.
         max_tokens: longest answer; a constrained request takes its constraint's own bound.
         seed: with a temperature above 0, makes the draw repeatable; None leaves it free.
         stop: texts that end the answer and are left out of it.
@@ -87,6 +89,8 @@ class Sampling:
 
     temperature: float = 0.0
     top_p: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
     max_tokens: int = 256
     seed: int | None = None
     stop: tuple[str, ...] = ()

@@ -248,6 +248,8 @@ def sampling_params(
     stop: Sequence[str],
     regex: str | None,
     ends: Sequence[int],
+    presence_penalty: float = 0.0,
+    frequency_penalty: float = 0.0,
 ) -> Any:  # noqa: ANN401 - vLLM's own class, not imported before an engine exists
     """VLLM's parameters of a drawn answer; `ends` are the tokens that end it."""
     from vllm.sampling_params import StructuredOutputsParams
@@ -255,6 +257,8 @@ def sampling_params(
     return _params(
         temperature=temperature,
         top_p=top_p,
+        presence_penalty=presence_penalty,
+        frequency_penalty=frequency_penalty,
         max_tokens=max_tokens,
         seed=seed,
         stop=list(stop) or None,

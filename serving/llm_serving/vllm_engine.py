@@ -249,6 +249,8 @@ class VllmEngine(CountingEngine):
                 sampling_params(
                     temperature=sampling.temperature,
                     top_p=sampling.top_p,
+                    presence_penalty=sampling.presence_penalty,
+                    frequency_penalty=sampling.frequency_penalty,
                     max_tokens=max_tokens,
                     seed=_seed_of(request),
                     stop=sampling.stop,

@@ -1,16 +1,21 @@
 """Whole episodes of LLM-MCTS, of the policy alone and of LLM-MCTS+, mostly by rules."""
 
 import json
+import re
 from collections import Counter
 from math import log
 from pathlib import Path
 from time import process_time
+from zlib import crc32
 
+import numpy as np
 import pytest
 from command_line import invoke
+from household_homes import following
 from llm_mcts_runs import PLANNERS, run, statistics, tiny_task
 
 from llm_planning.environments.household.domain import Household, KnownHousehold
+from llm_planning.environments.household.expert import Expert
 from llm_planning.environments.household.home import bundled_home
 from llm_planning.environments.household.tasks import CLASSES, TaskMaker
 from llm_planning.planners.llm_mcts.positions import NEUTRAL
@@ -192,6 +197,26 @@ async def test_only_roles_that_are_asked_are_told(tmp_path, settings, roles):
     assert (outcome.metrics["questions"] > 0) == ("prior" in roles)
 
 
+async def test_a_goal_that_is_read_rightly_makes_the_same_run():
+    """The tables of the authors' variant were run with the goal given."""
+    authors = {"states": "decision", "histories": "actions", "ask": "first", "ties": "prior"}
+    given, asked = [
+        await run(
+            "llm-mcts",
+            by_law(task_class="comp"),
+            interpretation=interpretation,
+            roles=SYSTEMATIC,
+            values="softmax",
+            moves=5,
+            **authors,
+        )
+        for interpretation in ("given", "asked")
+    ]
+    assert given.plan == asked.plan
+    assert statistics(given) == statistics(asked)
+    assert [one["role"] for one in asked.trace["oracles"]] == ["goal", "prior", "position"]
+
+
 async def test_a_thing_that_is_in_sight_is_not_asked_about(tmp_path):
     engine = ScriptedEngine({}, score=lambda text, choices: [-1.0] * len(choices))
     tasks = [tiny_task(tmp_path, number=number) for number in range(1, 12)]
@@ -235,6 +260,38 @@ async def test_a_model_answers_both_roles(tmp_path):
         assert outcome.metrics["questions"] == len(engine.scored) - len(places)
         neutral = [text for text, _ in engine.scored if "pear" not in text]
         assert len(neutral) == len(NEUTRAL)
+
+
+@pytest.mark.parametrize("planner", SEARCHES)
+async def test_the_clock_bounds_a_decision(tmp_path, planner):
+    settings = {"roles": "rules", "seconds": 0.05, "moves": 2}
+    outcome = await run(planner, tiny_task(tmp_path), **settings)
+    assert outcome.metrics["seconds_decision"] >= 0.05
+    assert outcome.metrics["simulations"] > 2
+    # What the clock ends is never the same again.
+    assert outcome.unrepeatable == outcome.metrics.keys()
+
+
+async def test_how_answers_in_free_words_are_drawn(tmp_path):
+    task = next(
+        one
+        for number in range(1, 40)
+        if 0 in (one := tiny_task(tmp_path, number=number)).start.places[2]
+    )
+    engine = ScriptedEngine({"prior": "grab the pear", "position": "on the bench"})
+    authors = {"top_p": 0.9, "presence_penalty": 0.5, "frequency_penalty": 0.3}
+    few = {"simulations": 2, "moves": 1, "position_samples": 2, "examples": 0}
+    await run("llm-mcts", task, engine=engine, prior="cosine-each", **authors, **few)
+    found = {
+        one.role: (
+            one.sampling.temperature,
+            one.sampling.top_p,
+            one.sampling.presence_penalty,
+            one.sampling.frequency_penalty,
+        )
+        for one in engine.requests
+    }
+    assert found == {"prior": (0.6, 0.9, 0.5, 0.3), "position": (0.5, 0.9, 0.5, 0.3)}
 
 
 # LLM-MCTS+ ---------------------------------------------------------------------------------------
@@ -331,6 +388,38 @@ async def test_a_model_is_asked_once_for_all_votes(tmp_path):
     assert len(engine.scored) == len(outcome.plan) == 3
 
 
+class PerfectAnswers(ScriptedEngine):
+    """Answers what an expert does next who knows the state; embeds a text by its words."""
+
+    def __init__(self, task):
+        super().__init__({"prior": self._next})
+        self._task, self._expert = task, Expert(task.rules)
+
+    def _next(self, request):
+        user = self.text(request.prompt).rpartition("<|user|>")[2]
+        done = re.search("Completed actions: (.+)", user)
+        plan = done[1].split(", ") if done else []
+        state = following(self._task.rules, self._task.start, plan)[-1]
+        return str(self._expert.plan(state)[0])
+
+    async def _embed(self, texts, role):
+        vectors = np.zeros((len(texts), 4096), np.float32)
+        for vector, text in zip(vectors, texts, strict=True):
+            np.add.at(vector, [crc32(word.encode()) % 4096 for word in text.split()], 1.0)
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("home", ["seen", "unseen"])
+async def test_perfect_answers_solve_simple_tasks(home):
+    """The paper's baseline takes the action that is nearest to an answer."""
+    for number in range(1, 4):
+        task = a_task(home, number=number)
+        settings = {"prior": "nearest", "policy_samples": 1, "examples": 0}
+        outcome = await run("llm-mcts-policy", task, engine=PerfectAnswers(task), **settings)
+        assert outcome.success
+        assert len(outcome.plan) == Expert(task.rules).length(task.start)
+
+
 async def test_systematic_errors_stay_in_a_situation():
     """Whoever takes the likeliest action and errs comes back to the same error."""
     world = by_law("seen", "comp", 2)
@@ -356,6 +445,8 @@ async def test_systematic_errors_stay_in_a_situation():
         ("llm-mcts", "ask=third", "setting ask='third' is not possible: Input should be 'second'"),
         ("llm-mcts", "c=nan", "setting c='nan' is not possible"),
         ("llm-mcts", "gamma=0", "setting gamma='0' is not possible"),
+        ("llm-mcts", "seconds=0", "setting seconds='0' is not possible"),
+        ("llm-mcts", "top_p=1.1", "setting top_p='1.1' is not possible"),
         ("llm-mcts-plus", "depth=3", "unknown setting 'depth'"),
         ("llm-mcts-plus", "state_prior=model", "setting state_prior='model' is not possible"),
         ("llm-mcts-policy", "simulations=3", "unknown setting 'simulations'"),
@@ -376,11 +467,18 @@ def test_what_is_not_possible_is_one_line(planner, setting, said):
     assert ended.stderr.count("\n") == 1
 
 
+def test_one_bound_of_a_search():
+    with pytest.raises(SettingsError, match=r"seconds=1 is not possible.*simulations=7 bounds"):
+        PLANNERS["llm-mcts"].settings.read({"seconds": 1, "simulations": 7})
+
+
 def test_without_a_model_somebody_has_to_answer():
     ended = invoke("run", "llm-mcts", "--model", "none")
     assert ended.exit_code == 1
-    assert ended.stderr.startswith("error: the model 'none' answers no questions")
-    assert ended.stderr.count("\n") == 1
+    assert ended.stderr == (
+        "error: the model 'none' answers no questions: name a model, or let rules answer "
+        "(--set roles=rules)\n"
+    )
 
 
 def test_other_domains_are_refused():

@@ -15,6 +15,7 @@ from llm_planning.planners.llm_mcts.cosine import (
     language,
     log_policy,
     log_policy_of_each,
+    log_shares,
     make_policy,
 )
 from llm_planning.planners.llm_mcts.examples import (
@@ -70,6 +71,11 @@ def test_the_authors_formula_by_hand():
     assert sharp == [0.0, -2e4]
 
 
+def test_an_answer_is_its_nearest_action():
+    similar = np.array([[0.1, 0.9, 0.2], [0.5, 0.4, 0.5], [0.0, 0.2, 0.1]])
+    assert np.exp(log_shares(similar)).tolist() == pytest.approx([1 / 3, 2 / 3, 0.0])
+
+
 @pytest.mark.parametrize(
     ("kind", "scale", "expected"),
     [
@@ -77,6 +83,7 @@ def test_the_authors_formula_by_hand():
         ("cosine", None, [0.37080, 0.25839, 0.37080]),
         ("cosine-each", 5.0, [0.40807, 0.22932, 0.36260]),
         ("cosine-each", None, [0.41667, 0.16667, 0.41667]),
+        ("nearest", None, [0.41667, 0.16667, 0.41667]),
     ],
 )
 async def test_half_of_the_policy_is_uniform(kind, scale, expected, wording):

@@ -108,6 +108,33 @@ def test_what_all_rows_have_in_common_is_said_once(heads, rows, table):
     assert made.table == table
 
 
+def test_a_part_of_a_table_has_one_side_of_its_figures():
+    whole = results_pages.Source(
+        source="Made up: 10 runs.",
+        heads=["", "runs here", "goals (paper)", "goals (here)", "seconds (here)"],
+        rows=[
+            ["A, at home", "5 runs", "90%", "80%", "3"],
+            ["B, at home (cited only)", "–", "70%", "–", "–"],
+            ["A, outdoors", "5 runs", "–", "60%", "4"],
+        ],
+    )
+    here = whole.part(", at home", without=["seconds"])
+    assert (here.heads, here.rows) == (["", "runs here", "goals"], [["A", "5 runs", "80%"]])
+    assert here.source == whole.source
+    paper = whole.part(figures="paper")
+    assert paper.heads == ["", "goals"]
+    assert paper.rows == [["A, at home", "90%"], ["B, at home", "70%"]]
+    assert paper.source == "As the paper prints them."
+
+
+def test_pages_of_llm_mcts_and_of_the_matrix_fit_a_screen(pages):
+    for page, text in pages.items():
+        if {page.stem, page.parent.name} & {"llm_mcts", "matrix"}:
+            assert len(text.encode()) <= 20_000, page
+            heads = [line for line in text.splitlines() if line.startswith("|  |")]
+            assert [line for line in heads if line.count("|") > 9] == [], page
+
+
 def test_check_names_what_differs(tmp_path, monkeypatch, capsys):
     templates = tmp_path / "templates"
     (templates / "deep").mkdir(parents=True)
@@ -138,7 +165,7 @@ def test_journeys_have_their_description_length(pages):
     bits = {one["planner"]: one[results_pages.BITS] for one in runs.done}
     each = math.log2(725)
     assert bits == {"l-policy": 725**2 * each, "l-model": 25_421 * each}
-    table = pages[RESULTS / "llm_mcts.md"].partition("## Accuracy and description length")[2]
+    table = pages[RESULTS / "llm_mcts" / "description-length.md"].partition("## Accuracy")[2]
     lines = [line.split(" | ") for line in table.splitlines() if ", travel, " in line]
     assert [(line[0].partition(",")[0], line[2].partition(" ")[0]) for line in lines] == [
         (f"| {planner}", f"{bits:,}")

@@ -425,6 +425,31 @@ async def test_a_search_whose_descent_waits_has_its_tree_as_well():
     assert root.visits == 2
 
 
+@pytest.mark.parametrize(
+    ("simulations", "width", "run"), [(None, 1, 4), (None, 2, 5), (3, 1, 3), (3, 2, 3)]
+)
+async def test_the_clock_ends_a_search(monkeypatch, simulations, width, run):
+    """Half a second passes with each backup; what is in flight after two is backed up, too."""
+    now, root = [0.0], Node()
+
+    def backed_up(walk):
+        now[0] += 0.5
+
+    monkeypatch.setattr("llm_planning.search.driver.perf_counter", lambda: now[0])
+    world = Words(GOLDEN_REWARDS.__getitem__)
+    bounds = {"simulations": simulations, "seconds": 2.0, "width": width}
+    found = await search(root, world, on_backup=backed_up, **HALVED, **bounds)
+    assert found == root.visits == run
+    assert not root.in_flight
+
+
+async def test_the_first_simulation_is_always_run_and_something_bounds_a_search():
+    root, world = Node(), Words(GOLDEN_REWARDS.__getitem__)
+    assert await search(root, world, simulations=None, seconds=1e-9, **HALVED) == 1
+    with pytest.raises(ValueError, match="set simulations or seconds"):
+        await search(root, world, simulations=None, **HALVED)
+
+
 async def test_width_must_be_positive():
     with pytest.raises(ValueError, match="width is 0"):
         await search(Node(), CertainWorld(), **HALVED, simulations=1, width=0)

@@ -19,7 +19,7 @@ from llm_planning.session import plan
 from llm_planning.settings import SettingsError
 from llm_serving.encoder import TextEncoder
 from llm_serving.encoder_engine import EncoderEngine
-from llm_serving.errors import UnsupportedEngineError
+from llm_serving.errors import NoModelError
 
 ORACLE = {"prior": "table12"}
 PLANNERS = {spec.name: spec for spec in SPECS}
@@ -212,7 +212,7 @@ async def test_knowledge_is_taken_up_by_its_own_run_only(engine, tmp_path, other
 
 
 async def test_the_model_none_says_what_to_do_instead(engine):
-    with pytest.raises(UnsupportedEngineError, match="prior=table12"):
+    with pytest.raises(NoModelError, match="prior=table12"):
         await plan("xenon", "67-goals", engine=engine, seed=0)
 
 
@@ -244,6 +244,7 @@ def test_without_a_model_whoever_the_user_named_answers(said):
     result = invoke("run", "xenon", "--model", "none", *said.split())
     assert result.exit_code == 1
     assert result.stderr.startswith("error: the model 'none' answers no questions")
+    assert "(--set prior=table12)" in result.stderr
 
 
 def test_without_a_model_a_cook_asks_its_oracle():

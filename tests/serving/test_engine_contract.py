@@ -11,7 +11,7 @@ import pytest
 from llm_serving.cache import CachedEngine
 from llm_serving.encoder_engine import EncoderEngine
 from llm_serving.engine import BLOCK, Engine, MeteredEngine, draw, filled
-from llm_serving.errors import EngineStoppedError, UnsupportedEngineError
+from llm_serving.errors import EngineStoppedError, NoModelError
 from llm_serving.request import EncodedPrompt, Message, Request, Sampling, Usage
 from llm_serving.response_store import ResponseCache
 from llm_serving.scripted import ScriptedEngine
@@ -120,9 +120,9 @@ async def test_an_encoder_embeds_and_refuses_every_question(text_encoder):
         engine.score("What?", ["yes", "no"]),
         engine.score_labels("What?", ["1", "2"]),
     ):
-        with pytest.raises(UnsupportedEngineError, match="'none' answers no questions"):
+        with pytest.raises(NoModelError, match="'none' answers no questions"):
             await question
-    with pytest.raises(UnsupportedEngineError):
+    with pytest.raises(NoModelError):
         engine.encode("What?")
     assert engine.counters.roles.keys() == {"match"}
     await engine.aclose()

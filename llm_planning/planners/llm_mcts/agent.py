@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import count
+from math import inf
 from random import Random
 from statistics import fmean
 from time import perf_counter
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from llm_planning.domain import Step
 from llm_planning.environments.household.observations import observation_text
@@ -26,6 +27,8 @@ from llm_planning.planners.any_domain.decisions import (
 )
 from llm_planning.planners.any_domain.roles import Situation
 from llm_planning.planners.any_domain.search_agents import best_edge
+from llm_planning.planners.llm_mcts.description import model_bits, policy_bits
+from llm_planning.planners.llm_mcts.failures import failure_metrics
 from llm_planning.planners.llm_mcts.interpretation import reached_as_read, translated
 from llm_planning.planners.llm_mcts.roles import HomeRoles
 from llm_planning.planners.llm_mcts.search import (
@@ -92,11 +95,25 @@ class Mind:
 _SELECTION: Final = {"puct": select_by_puct, "uct": select_by_uct}
 
 
+class Choice(NamedTuple):
+    """The next action.
+
+    Attributes:
+        action: to take.
+        how: it was chosen.
+        simulations: that were run for it.
+    """
+
+    action: Action
+    how: Decision
+    simulations: int = 0
+
+
 class Decide(Protocol):
     """Chooses the next action."""
 
-    async def __call__(self, mind: Mind) -> tuple[Action, Decision] | None:
-        """Returns the action and how it was chosen; None if no action is possible."""
+    async def __call__(self, mind: Mind) -> Choice | None:
+        """Returns the choice; None if no action is possible."""
         ...
 
 
@@ -133,7 +150,7 @@ async def llm_mcts(
     means: Backup[State, Action] = by_sums(gamma=settings.gamma)
     weighted = by_weighted_returns(gamma=settings.gamma, temperature=settings.value_temperature)
 
-    async def decide(mind: Mind) -> tuple[Action, Decision] | None:
+    async def decide(mind: Mind) -> Choice | None:
         belief = mind.belief.filled(Random(f"others {seed} {mind.belief.steps}"))
         draw = belief.draw if settings.states == "simulation" else _always(belief.draw(rng))
         root: Node[State, Action] = Node()
@@ -147,12 +164,13 @@ async def llm_mcts(
             value=value,
             reward=settings.goal_reward,
         )
-        await search(
+        simulations = await search(
             root,
             model,
             select=select,
             backup=means if settings.values == "mean" else weighted,
-            simulations=settings.simulations,
+            simulations=settings.most,
+            seconds=settings.seconds or inf,
             width=settings.width,
             max_depth=settings.depth,
             expand_at=settings.ask,
@@ -163,7 +181,7 @@ async def llm_mcts(
             return None
         best = best_edge(root, rng) if settings.ties == "draw" else max(tried, key=_by_value)
         assert best is not None
-        return best.action, Decision(statistics_of(root))
+        return Choice(best.action, Decision(statistics_of(root)), simulations)
 
     return await _play(problem, roles, decide, places=places, settings=settings, seed=seed)
 
@@ -205,7 +223,7 @@ async def llm_mcts_plus(
     rng = Random(f"search {seed}")
     root: Node[State, Action] = Node()
 
-    async def decide(mind: Mind) -> tuple[Action, Decision] | None:
+    async def decide(mind: Mind) -> Choice | None:
         nonlocal root
         if mind.last is not None:
             action, seen = mind.last
@@ -221,12 +239,13 @@ async def llm_mcts_plus(
             value=value,
             reward=settings.goal_reward,
         )
-        await search(
+        simulations = await search(
             root,
             model,
             select=select,
             backup=backup,
-            simulations=settings.simulations,
+            simulations=settings.most,
+            seconds=settings.seconds or inf,
             width=settings.width,
             # A history that is met only once asks no model.
             expand_at="second",
@@ -235,7 +254,8 @@ async def llm_mcts_plus(
         tried = visited(root)
         if not tried:
             return None
-        return max(tried, key=_by_visits).action, Decision(statistics_of(root))
+        best = max(tried, key=_by_visits)
+        return Choice(best.action, Decision(statistics_of(root)), simulations)
 
     return await _play(problem, roles, decide, places=places, settings=settings, seed=seed)
 
@@ -267,7 +287,7 @@ async def policy_alone(
     rules = roles.world.rules
     draws = Random(f"policy {seed}")
 
-    async def decide(mind: Mind) -> tuple[Action, Decision] | None:
+    async def decide(mind: Mind) -> Choice | None:
         actions = rules.actions(mind.belief.certain)
         if not actions:
             return None
@@ -282,7 +302,7 @@ async def policy_alone(
             votes = Counter(draws.choices(range(len(names)), pi)[0] for pi in answers)
             best = votes.most_common(1)[0][0]
         mean = map(fmean, zip(*answers, strict=True))
-        return actions[best], Decision(tuple(map(ActionStatistics, names, mean)))
+        return Choice(actions[best], Decision(tuple(map(ActionStatistics, names, mean))))
 
     return await _play(problem, roles, decide, places=None, settings=settings, seed=seed)
 
@@ -319,7 +339,8 @@ async def _play(
         world.first_belief(start, places),
         Past((), observation_text(known.now, rules), known),
     )
-    decisions: list[Decision] = []
+    choices: list[Choice] = []
+    beliefs: list[Belief] = []
     seconds = 0.0
     ended = roles.unmet
 
@@ -339,11 +360,14 @@ async def _play(
         seconds += perf_counter() - since
         if found is None:
             return STOP
-        decisions.append(found[1])
-        return found[0]
+        choices.append(found)
+        beliefs.append(mind.belief)
+        return found.action
 
     episode = await play(problem.world, choose, moves=settings.moves, seed=seed)
-    simulations = settings.simulations if isinstance(settings, SearchSettings) else 0
+    decisions = [one.how for one in choices]
+    misread = bool(roles.unmet) or world is not problem.world
+    states = (start, *(move.step.state for move in episode.moves))
     outcome = await episode_outcome(
         problem,
         episode,
@@ -352,16 +376,31 @@ async def _play(
         seed=seed,
         metrics={
             **problem.world.traits,
-            "misread": bool(roles.unmet) or world is not problem.world,
-            "simulations": simulations * len(decisions),
+            "misread": misread,
+            **failure_metrics(
+                zip((str(move.action) for move in episode.moves), states, strict=False),
+                decisions,
+                beliefs,
+                world=problem.world,
+                success=bool(episode.success),
+                misread=misread,
+            ),
+            "description_bits": (
+                model_bits(real.home)
+                if isinstance(settings, SearchSettings)
+                else policy_bits(real.home, tasks=len(real.goal))
+            ),
+            "simulations": sum(one.simulations for one in choices),
             "questions": 0 if roles.policy is None else roles.policy.questions,
-            "seconds_decision": seconds / max(1, len(decisions)),
+            "seconds_decision": seconds / max(1, len(choices)),
         },
         oracles=roles.oracles,
     )
+    # What the clock ends is never the same again.
+    timed = isinstance(settings, SearchSettings) and settings.seconds is not None
     return replace(
         outcome,
-        unrepeatable=frozenset({"seconds_decision"}),
+        unrepeatable=frozenset(outcome.metrics if timed else {"seconds_decision"}),
         text="\n\n".join(filter(None, (outcome.text, ended))),
     )
 

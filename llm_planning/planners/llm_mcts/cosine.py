@@ -12,12 +12,15 @@ common with them, and there are dozens of those. The authors' code is sharp: it 
 every answer by itself, of 100 (cos - mean), and then the mean of these.
 
 cosine        the paper's formula.
-cosine-each   the authors' code.
+cosine-each   the authors' code, in the search.
+nearest       the authors' code, in the baseline without search: each answer is the admissible
+              action that is most similar to it, and one of the answers is taken.
 """
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
@@ -32,7 +35,7 @@ from llm_serving.patterns import finite_regex, or_words
 from llm_serving.request import Request, Sampling
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -41,7 +44,7 @@ if TYPE_CHECKING:
     from llm_planning.roles import Engines
     from llm_serving.engine import Engine
 
-PolicyKind: TypeAlias = Literal[PriorKind, "cosine", "cosine-each"]
+PolicyKind: TypeAlias = Literal[PriorKind, "cosine", "cosine-each", "nearest"]
 """How π is found: a way of asking of `priors`, or answers in free words."""
 
 SIMILARITY: Final = "similarity"
@@ -53,11 +56,13 @@ SAMPLES: Final = 5
 TEMPERATURE: Final = 0.6
 """Temperature of the answers, as in the authors' code; the paper does not say."""
 
+ANSWERS: Final = Sampling(temperature=TEMPERATURE)
+
 MIXTURE: Final = 0.5
 """λ, as in the authors' code; the paper does not say."""
 
 SCALE: Final[Mapping[PolicyKind, float]] = MappingProxyType({"cosine": 1.0, "cosine-each": 100.0})
-"""What multiplies the similarities in the softmax."""
+"""What multiplies the similarities in the softmax; `nearest` has none."""
 
 # Words of letters, three at most. Blanks anywhere in a name would make outlines compile "put" for a
 # second, because each of them could begin "inside the".
@@ -84,6 +89,7 @@ def make_policy(
     temperature: float | None = None,
     mixture: float = MIXTURE,
     samples: int = SAMPLES,
+    sampling: Sampling = ANSWERS,
     scale: float | None = None,
     seed: int = 0,
 ) -> Prior[Situation]:
@@ -96,14 +102,18 @@ def make_policy(
         temperature: of the softmax; by default that of `priors`, and 1 for answers in free words.
         mixture: λ.
         samples: M, the number of draws; also of `sample`.
+        sampling: of answers in free words, but for its seed.
         scale: of the similarities; by default `SCALE` of the kind. Other kinds have none.
         seed: of the draws.
     """
+    weigh: Callable[[NDArray[np.float64]], list[float]]
     match kind:
         case "cosine":
-            weigh = log_policy
+            weigh = partial(log_policy, scale=scale or SCALE[kind])
         case "cosine-each":
-            weigh = log_policy_of_each
+            weigh = partial(log_policy_of_each, scale=scale or SCALE[kind])
+        case "nearest":
+            weigh = log_shares
         case _:
             return make_prior(
                 kind,
@@ -114,11 +124,11 @@ def make_policy(
                 seed=seed,
                 samples=samples,
             )
-    asked = _FreeWords(engines, wording=wording, samples=samples, seed=seed)
-    factor = SCALE[kind] if scale is None else scale
+    drawn = replace(sampling, seed=seed)
+    asked = _FreeWords(engines, wording=wording, samples=samples, sampling=drawn)
 
     async def estimate(question: Situation) -> Sequence[float]:
-        return weigh(await asked.similarities(question), scale=factor)
+        return weigh(await asked.similarities(question))
 
     return Prior(estimate, wording=wording, temperature=temperature or 1.0, mixture=mixture)
 
@@ -157,17 +167,38 @@ def log_policy_of_each(similarities: NDArray[np.float64], *, scale: float) -> li
     return mean
 
 
+def log_shares(similarities: NDArray[np.float64]) -> list[float]:
+    """Log of the share of answers to which each action is the nearest, the first of equals.
+
+    Args:
+        similarities: CosineSim(α_i, a), shape [samples, actions].
+
+    Returns:
+        Shape [actions], -inf for an action that is the nearest to no answer.
+    """
+    samples, actions = similarities.shape
+    nearest = np.bincount(similarities.argmax(axis=1), minlength=actions)
+    with np.errstate(divide="ignore"):
+        shares: list[float] = np.log(nearest / samples).tolist()
+    return shares
+
+
 class _FreeWords:
     """How similar drawn answers in free words are to the admissible actions."""
 
     def __init__(
-        self, engines: Engines, *, wording: Wording[Situation], samples: int, seed: int
+        self,
+        engines: Engines,
+        *,
+        wording: Wording[Situation],
+        samples: int,
+        sampling: Sampling,
     ) -> None:
         self._engine = engines.of(ROLE)
         self._vectors = Vectors(engines.default)
         self._wording = wording
         self._samples = samples
-        self._sampling = Sampling(temperature=TEMPERATURE, seed=seed)
+        self._sampling = sampling
 
     async def similarities(self, question: Situation) -> NDArray[np.float64]:
         """CosineSim(α_i, a), shape [samples, actions]."""

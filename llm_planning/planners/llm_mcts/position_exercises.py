@@ -13,7 +13,7 @@ from llm_planning.environments.household.domain import HOUSEHOLD
 from llm_planning.environments.household.goals import Wanted
 from llm_planning.environments.household.home import bundled_home
 from llm_planning.environments.household.rules import Rules
-from llm_planning.planners.llm_mcts.positions import ROLE, TEMPERATURE, asked_as, state_prior
+from llm_planning.planners.llm_mcts.positions import ROLE, asked_as, state_prior
 from llm_planning.roles.exercises import USUAL_WAY, WAY, Exercise, Grade
 from llm_planning.search import argmax
 
@@ -66,9 +66,7 @@ def _exercise(
     positions = [f"{place.relation} the {place.name}" for place in home.places]
 
     async def ask(engine: Engine) -> str:
-        weights, *_ = await state_prior(
-            rules, asked, engine=engine, samples=1, temperature=TEMPERATURE
-        )
+        weights, *_ = await state_prior(rules, asked, engine=engine, samples=1)
         # A sample gives all places that it names the same weight.
         best = max(weights)
         named = [p for p, weight in enumerate(weights) if weight == best]

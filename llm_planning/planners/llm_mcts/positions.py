@@ -8,7 +8,7 @@ about: the agent knows the house, and so in which room each container and each s
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.resources import files
 from statistics import fmean
@@ -42,6 +42,8 @@ ROLE: Final = "position"
 SAMPLES: Final = 50
 TEMPERATURE: Final = 0.5
 """M and the temperature of the answers, as in the authors' code; the paper states neither."""
+
+ANSWERS: Final = Sampling(temperature=TEMPERATURE)
 
 FLOOR: Final = 1e-3
 """The least probability of a place (C.2). The rest is not normalised anew: a belief takes weights,
@@ -94,7 +96,7 @@ async def state_prior(
     engine: Engine,
     oracle: Role[Where, Sequence[float]] | None = None,
     samples: int = SAMPLES,
-    temperature: float = TEMPERATURE,
+    sampling: Sampling = ANSWERS,
     seed: int = 0,
 ) -> Prior:
     """b(s_0): where each thing of the goal may be; the others may be anywhere.
@@ -107,7 +109,7 @@ async def state_prior(
         engine: answers; maps drawn answers to places by its embeddings.
         oracle: answers instead of the model, with weights of all places; see `position_rule`.
         samples: M, the number of answers of `samples`.
-        temperature: of these answers.
+        sampling: of these answers, but for its seed.
         seed: of these answers.
 
     Returns:
@@ -127,9 +129,9 @@ async def state_prior(
         found = await gather(_asked(oracle, thing, numbers) for thing in asked)
     elif kind == "samples":
         matcher = await _matcher(places, engine)
-        sampling = Sampling(temperature=temperature, seed=seed)
+        drawn = replace(sampling, seed=seed)
         found = await gather(
-            _drawn(rules.home, thing, engine=engine, matcher=matcher, m=samples, sampling=sampling)
+            _drawn(rules.home, thing, engine=engine, matcher=matcher, m=samples, sampling=drawn)
             for thing in asked
         )
     else:

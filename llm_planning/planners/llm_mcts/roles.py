@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from llm_planning.environments.household.goals import GoalError, goal_predicates
 from llm_planning.planners.any_domain.roles import ActWording, Situation
-from llm_planning.planners.llm_mcts.cosine import make_policy
+from llm_planning.planners.llm_mcts.cosine import TEMPERATURE, make_policy
 from llm_planning.planners.llm_mcts.examples import similar_instances, worked_examples
 from llm_planning.planners.llm_mcts.interpretation import ROLE as GOAL
 from llm_planning.planners.llm_mcts.interpretation import (
@@ -127,6 +127,7 @@ class HomeRoles:
             temperature=settings.prior_temperature,
             mixture=settings.prior_mixture,
             samples=settings.policy_samples,
+            sampling=settings.drawn(TEMPERATURE),
             scale=settings.cosine_scale,
             seed=self._seed,
         )
@@ -143,7 +144,7 @@ class HomeRoles:
             engine=self._engines.of(POSITION),
             oracle=None if kind == "uniform" else self._oracle(POSITION, rule),
             samples=settings.position_samples,
-            temperature=settings.position_temperature,
+            sampling=settings.drawn(settings.position_temperature),
             seed=self._seed,
         )
 

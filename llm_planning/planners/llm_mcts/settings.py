@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
 from llm_planning.planners.llm_mcts import cosine, interpretation, positions
 from llm_planning.planners.llm_mcts.cosine import PolicyKind  # noqa: TC001 (a setting's type)
@@ -18,31 +18,40 @@ from llm_planning.priors import ROLE
 from llm_planning.roles import RoleSettings
 from llm_planning.roles.seeing import See  # noqa: TC001 (a setting's type)
 from llm_planning.settings import EpisodeSettings
+from llm_serving.request import Sampling
 
 ROLES = (interpretation.ROLE, positions.ROLE, ROLE)
 """The roles that one of these planners asks."""
+
+SIMULATIONS = 100
+"""N of a decision (Appendix E)."""
 
 
 class HomeSettings(RoleSettings, EpisodeSettings):
     """What all planners of a home have in common.
 
     Attributes:
-        interpretation: who says what the goal is: the world (`given`), as in the authors' code, or
-            the role `goal` (`asked`), which reads the instruction (Listing 3).
+        interpretation: who says what the goal is: the world (`given`), or the role `goal`
+            (`asked`), which reads the instruction (Listing 3), as in the authors' code.
         prior: how a model is asked for π(a|h); `cosine` is the paper's way, `cosine-each` that of
-            the authors' code, and `uniform` asks nobody, not even rules.
+            the authors' code in the search, `nearest` that of its baseline without search, and
+            `uniform` asks nobody, not even rules.
         prior_temperature: of the softmax that makes π; by default that of `prior`.
         prior_mixture: λ of π ← (1 - λ) π + λ / |A|.
-        policy_samples: M, answers of `cosine`, `cosine-each` and `sample`.
+        policy_samples: M, answers of `cosine`, `cosine-each`, `nearest` and `sample`.
         cosine_scale: multiplies the similarities; by default 1 for `cosine` and 100 for
             `cosine-each`.
+        top_p: nucleus of answers in free words, of the policy and of `samples` of positions; the
+            authors' code has 0.9.
+        presence_penalty: of these answers; the authors' code has 0.5.
+        frequency_penalty: of these answers; the authors' code has 0.3.
         examples: K, trajectories of similar instructions in the prompt of the policy.
         see: what the policy is shown of what the agent sees: its `words`, its `picture`, or `both`.
             The model must read images.
     """
 
     known_roles = ROLES
-    added = ("see",)
+    added = ("see", "top_p", "presence_penalty", "frequency_penalty")
 
     interpretation: Literal["given", "asked"] = "given"
     prior: PolicyKind = "exact"
@@ -50,16 +59,29 @@ class HomeSettings(RoleSettings, EpisodeSettings):
     prior_mixture: float = Field(cosine.MIXTURE, ge=0.0, le=1.0)
     policy_samples: int = Field(cosine.SAMPLES, ge=1)
     cosine_scale: float | None = Field(None, gt=0.0, allow_inf_nan=False)
+    top_p: float = Field(1.0, gt=0.0, le=1.0)
+    presence_penalty: float = Field(0.0, ge=-2.0, le=2.0)
+    frequency_penalty: float = Field(0.0, ge=-2.0, le=2.0)
     examples: int = Field(EXAMPLES, ge=0, le=10)
     see: See = "words"
+
+    def drawn(self, temperature: float) -> Sampling:
+        """How answers in free words are drawn, but for the seed."""
+        return Sampling(
+            temperature=temperature,
+            top_p=self.top_p,
+            presence_penalty=self.presence_penalty,
+            frequency_penalty=self.frequency_penalty,
+        )
 
 
 class PolicySettings(HomeSettings):
     """Settings of the policy alone.
 
     Attributes:
-        choice: `sample` draws one action from π, as the authors' baseline does, `majority` takes
-            the most frequent of several draws, and `argmax` the likeliest action.
+        choice: `sample` draws one action from π, `majority` takes the most frequent of several
+            draws, and `argmax` the likeliest action. The authors' baseline is `sample` with
+            `prior=nearest`.
         votes: draws of `majority`.
         prior_mixture: as above; by default π is not mixed.
     """
@@ -78,24 +100,42 @@ class SearchSettings(HomeSettings):
         position_samples: M, answers of `samples` for each thing.
         position_temperature: of these answers.
         simulations: N.
+        seconds: of a decision, in the place of `simulations`: none begins later. The first is
+            always run.
         c: exploration weight.
         gamma: discount factor γ.
         goal_reward: R at the goal.
         width: simulations in flight at once; 1 is the sequential algorithm.
     """
 
+    added = (*HomeSettings.added, "seconds")
+
     state_prior: StatePrior = "samples"
     position_samples: int = Field(positions.SAMPLES, ge=1)
     position_temperature: float = Field(positions.TEMPERATURE, ge=0.0, allow_inf_nan=False)
-    simulations: int = Field(100, ge=1)
+    simulations: int = Field(SIMULATIONS, ge=1)
+    seconds: float | None = Field(None, gt=0.0, allow_inf_nan=False)
     c: float = Field(24.0, ge=0.0, allow_inf_nan=False)
     gamma: float = Field(0.95, gt=0.0, le=1.0)
     goal_reward: float = Field(10.0, gt=0.0, allow_inf_nan=False)
     width: int = Field(1, ge=1)
 
+    @property
+    def most(self) -> int | None:
+        """The most simulations of a decision; None where the clock ends it."""
+        return self.simulations if self.seconds is None else None
+
+    @field_validator("seconds")
+    @classmethod
+    def _one_bound(cls, seconds: float | None, others: ValidationInfo) -> float | None:
+        simulations = others.data.get("simulations", SIMULATIONS)
+        if seconds is not None and simulations != SIMULATIONS:
+            raise ValueError(f"simulations={simulations} bounds the same search: leave one out")
+        return seconds
+
 
 class LlmMctsSettings(SearchSettings):
-    """Settings of LLM-MCTS. The last five choose between the paper and the authors' code.
+    """Settings of LLM-MCTS. From `states` on, they choose between the paper and the authors' code.
 
     Attributes:
         selection: `puct`, or `uct`, the ablation without a policy, which asks nobody for π.
