@@ -1,7 +1,7 @@
 """Settings of the agents.
 
-The defaults are the paper's (Section 4.1, Appendix B), except `prior`, which is `exact` here. The
-paper says nothing about `moves`, `depth`, `width` and `history`.
+The defaults are the paper's (Section 4.1, Appendix B). It says nothing about `moves`, `depth`,
+`width` and `history`.
 """
 
 from __future__ import annotations
@@ -73,7 +73,17 @@ class PrunedSettings(GameSearchSettings):
         return (*range(self.d_min, self.d_max, self.delta_d), self.d_max)
 
 
-class FixedDepthSettings(PriorSettings, GameSearchSettings):
+class LabelPriorSettings(PriorSettings):
+    """Settings of π.
+
+    Attributes:
+        prior: by default the paper's way, a label for each action (Section 4.1).
+    """
+
+    prior: PriorKind = "index"
+
+
+class FixedDepthSettings(LabelPriorSettings, GameSearchSettings):
     """Settings of MC-DML without ℳ_c and DP.
 
     Attributes:
@@ -104,7 +114,7 @@ class ReflectiveFixedSettings(ReflectionSettings, FixedDepthSettings):
     """Settings of MC-DML without DP."""
 
 
-class McDmlSettings(ReflectionSettings, PriorSettings, PrunedSettings):
+class McDmlSettings(ReflectionSettings, LabelPriorSettings, PrunedSettings):
     """Settings of MC-DML."""
 
     known_roles = ROLES
@@ -122,7 +132,7 @@ class LlmAgentSettings(RoleSettings, EpisodeSettings):
     known_roles = ROLES
     added = ROLE_SETTINGS
 
-    prior: PriorKind = "exact"
+    prior: PriorKind = "index"
     history: int = Field(3, ge=0, le=20)
     temperature: float = Field(0.1, gt=0.0, allow_inf_nan=False)
 
