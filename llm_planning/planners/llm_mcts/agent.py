@@ -34,7 +34,6 @@ from llm_planning.planners.llm_mcts.search import (
     Past,
     UniformRollouts,
     by_regret,
-    by_weighted_returns,
 )
 from llm_planning.planners.llm_mcts.settings import SearchSettings
 from llm_planning.search import (
@@ -42,6 +41,7 @@ from llm_planning.search import (
     advance,
     argmax,
     by_sums,
+    by_weighted_returns,
     search,
     select_by_puct,
     select_by_uct,
@@ -131,7 +131,9 @@ async def llm_mcts(
     rule: Callable[..., Select[State, Action]] = _SELECTION[settings.selection]
     select = rule(c=settings.c)
     means: Backup[State, Action] = by_sums(gamma=settings.gamma)
-    weighted = by_weighted_returns(gamma=settings.gamma, temperature=settings.value_temperature)
+    weighted: Backup[State, Action] = by_weighted_returns(
+        gamma=settings.gamma, temperature=settings.value_temperature
+    )
 
     async def decide(mind: Mind) -> tuple[Action, Decision] | None:
         belief = mind.belief.filled(Random(f"others {seed} {mind.belief.steps}"))
