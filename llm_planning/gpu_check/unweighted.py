@@ -97,11 +97,12 @@ TINY = Sizes(
 
 
 def write_folder(folder: Path, sizes: Sizes) -> None:
-    """Writes everything but weights; the tokenizer writes bytes.
+    """Writes everything, but a file of no weights; the tokenizer writes bytes.
 
     Raises:
         ImportError: the image processor needs torchvision.
     """
+    from safetensors.numpy import save_file
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
@@ -114,6 +115,7 @@ def write_folder(folder: Path, sizes: Sizes) -> None:
     config = make_config(tokenizer, sizes)
     config.architectures = ["Qwen2_5_VLForConditionalGeneration"]
     config.save_pretrained(folder)
+    save_file({}, folder / "model.safetensors")
 
 
 def make_tokenizer(words: Any) -> Any:  # noqa: ANN401 - transformers has no types

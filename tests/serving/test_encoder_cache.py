@@ -6,10 +6,12 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from killing import apart, at_call, in_memory, kill_everywhere
+from safetensors.numpy import save_file
 
 from llm_planning.session import open_engine, open_engines, open_uncached_engine
 from llm_serving import encoder as encoder_module
@@ -19,6 +21,12 @@ from llm_serving.errors import EncoderError
 from llm_serving.vector_store import VectorCache
 
 TEXTS = ("fridge", "kitchen table", "on the kitchen table", "東京 🍎", "fridge ")
+
+
+def tokenizer_of(tokens):
+    """Takes every text for so many known tokens."""
+    known = SimpleNamespace(unk_token_id=None)
+    return Mock(known, side_effect=lambda texts, **_: {"input_ids": [[0] * tokens for _ in texts]})
 
 
 @pytest.fixture
@@ -104,7 +112,7 @@ def test_the_shared_cache_is_opened_at_the_first_text(tmp_path, monkeypatch, unl
 def test_what_was_computed_before_an_error_is_kept(tmp_path):
     opened = TextEncoder(cache=tmp_path / "vectors.sqlite")
     opened._model = SimpleNamespace(
-        tokenizer=lambda texts, **_: {"input_ids": [[0] * 256 for _ in texts]},
+        tokenizer=tokenizer_of(256),
         max_seq_length=256,
         device=SimpleNamespace(type="cpu"),
         encode=lambda texts, **_: 1 / 0 if "thing 9" in texts else np.full((4, 4), 0.5),
@@ -154,7 +162,7 @@ def embed(folder, weights, said):
     """Embeds all things, eight of 128 tokens in a batch, and says each that is reported."""
     encoder = TextEncoder(str(weights), cache=folder / "vectors.sqlite")
     encoder._model = SimpleNamespace(
-        tokenizer=lambda texts, **_: {"input_ids": [[0] * 128 for _ in texts]},
+        tokenizer=tokenizer_of(128),
         max_seq_length=256,
         device=SimpleNamespace(type="cpu"),
         encode=lambda texts, **_: np.stack([vector_of(text) for text in texts]),
@@ -175,6 +183,7 @@ def kill_at_every_call(place):
     weights = place / "weights"
     weights.mkdir()
     (weights / "config.json").write_text("{}")
+    save_file({}, weights / "model.safetensors")
     with closing(TextEncoder(str(weights), cache=None)) as encoder:
         identity = encoder.identity
 
