@@ -37,7 +37,7 @@ from llm_planning.planners.mc_dml.prompts import GameWording
 from llm_planning.planners.mc_dml.roles import GameTurn
 from llm_planning.planners.mc_dml.search import Position, SearchParts, observe, search_move
 from llm_planning.priors import action_prompt, make_prior
-from llm_planning.search import edges_below, select_by_puct
+from llm_planning.search import by_sums, edges_below, select_by_puct
 from llm_serving.models.folders import cache_folder
 
 if TYPE_CHECKING:
@@ -92,6 +92,7 @@ def searching(per_action: int, *, prior: GamePolicy = uniform) -> SearchParts:
         gamma=0.95,
         simulations_per_action=per_action,
         width=1,
+        backup=by_sums(gamma=0.95),
     )
 
 

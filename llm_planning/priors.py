@@ -202,6 +202,7 @@ def make_prior(
     mixture: float = 0.0,
     seed: int = 0,
     samples: int = SAMPLES,
+    absent: float = ABSENT,
 ) -> Prior[Q]:
     """Makes the prior of a kind.
 
@@ -213,8 +214,10 @@ def make_prior(
         mixture: ε of π ← (1 - ε) π + ε / |𝒜|.
         seed: of the draws of `sample`; the other kinds draw nothing.
         samples: number of these draws.
+        absent: log-probability of an action that the answer of `index`, `sample` or `verbal` does
+            not contain, in nats.
     """
-    asked = _Asked(engine, wording)
+    asked = _Asked(engine, wording, absent)
     estimate: Callable[[Q], Awaitable[Sequence[float]]] | None
     match kind:
         case "exact":
@@ -243,9 +246,10 @@ def action_prompt(engine: Engine, wording: Wording[Q], question: Q) -> EncodedPr
 class _Asked(Generic[Q]):
     """Log-probabilities of actions, shape [actions]: a method for each way of asking."""
 
-    def __init__(self, engine: Engine, wording: Wording[Q]) -> None:
+    def __init__(self, engine: Engine, wording: Wording[Q], absent: float) -> None:
         self._engine = engine
         self._wording = wording
+        self._absent = absent
         self._labels = Labels(engine)
 
     async def exact(self, question: Q) -> Sequence[float]:
@@ -256,11 +260,12 @@ class _Asked(Generic[Q]):
     async def index(self, question: Q) -> Sequence[float]:
         """MC-DML's log-probabilities, given that the answer is one of the labels.
 
-        So -10 means the same for a model that mostly answers in other words.
+        So an absent label means the same for a model that mostly answers in other words.
         """
         names = self._names(question)
         prompt = self._wording.label(question, names)
-        return likeliest(log_softmax(await self._labels.logprobs(prompt, names, role=ROLE)))
+        logprobs = await self._labels.logprobs(prompt, names, role=ROLE)
+        return likeliest(log_softmax(logprobs), absent=self._absent)
 
     async def sample(self, question: Q, *, seed: int, samples: int) -> Sequence[float]:
         names = self._names(question)
@@ -271,7 +276,7 @@ class _Asked(Generic[Q]):
             role=ROLE,
         )
         drawn = Counter(answer.text for answer in await draw(self._engine, request, samples))
-        return [math.log(drawn[name] / samples) if drawn[name] else ABSENT for name in names]
+        return [math.log(drawn[name] / samples) if drawn[name] else self._absent for name in names]
 
     async def verbal(self, question: Q) -> Sequence[float]:
         """Asks greedily. If the answer repeats a label, its first chance counts."""
@@ -282,20 +287,20 @@ class _Asked(Generic[Q]):
             Request(prompt=prompt, constraint=constraint_of(model), role=ROLE)
         )
         said = dict(reversed(parse(model, answer.text).actions))
-        return [math.log(said[name] / 100) if name in said else ABSENT for name in names]
+        return [math.log(said[name] / 100) if name in said else self._absent for name in names]
 
     def _names(self, question: Q) -> tuple[str, ...]:
         return self._labels.of(len(self._wording.actions(question)))
 
 
-def likeliest(logprobs: Sequence[float]) -> list[float]:
-    """Keeps the `LIKELIEST` highest log-probabilities, the first of equals, and sets others to -10.
+def likeliest(logprobs: Sequence[float], *, absent: float = ABSENT) -> list[float]:
+    """Keeps the `LIKELIEST` highest log-probabilities, the first of equals; others are `absent`.
 
-    It raises the highest to at least -10, so that no kept action is worse than an absent one.
+    It raises the highest to at least `absent`, so that no kept action is worse than an absent one.
     """
     ranked = sorted(range(len(logprobs)), key=lambda i: -logprobs[i])
     kept = frozenset(ranked[:LIKELIEST])
-    return [max(value, ABSENT) if i in kept else ABSENT for i, value in enumerate(logprobs)]
+    return [max(value, absent) if i in kept else absent for i, value in enumerate(logprobs)]
 
 
 def softmax(logprobs: Sequence[float], *, temperature: float) -> list[float]:

@@ -5,6 +5,7 @@ from llm_planning.search.backup import (
     by_means,
     by_softmax,
     by_sums,
+    by_weighted_returns,
     softmax_value,
 )
 from llm_planning.search.driver import Evaluation, SearchModel, Select, search
@@ -44,6 +45,7 @@ __all__ = [
     "by_means",
     "by_softmax",
     "by_sums",
+    "by_weighted_returns",
     "edges_below",
     "expanded",
     "format_tree",

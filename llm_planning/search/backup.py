@@ -127,6 +127,29 @@ def by_softmax(*, gamma: float, temperature: float) -> Backup[S, A]:
     return back_up
 
 
+def by_weighted_returns(*, gamma: float, temperature: float) -> Backup[S, A]:
+    """Q(h,a) = Σ_i R_i softmax_i(R_i / T) over the returns of the visits, R_i as in `by_sums`.
+
+    It lies between their mean and their highest. The root's V is the mean of R_0.
+
+    Source: the published codes of LLM-MCTS and of MC-DML (T = 10 in both).
+
+    Args:
+        gamma: discount γ in [0, 1].
+        temperature: T, above 0, in units of the return.
+    """
+
+    def back_up(walk: Walk[S, A]) -> None:
+        r_i = walk.tail
+        for edge, step in _upwards(walk):
+            r_i = step.reward + gamma * r_i
+            edge.moments = (*(edge.moments or ()), r_i)
+            edge.value = softmax_value(edge.moments, temperature)
+        _settle(walk.nodes[0], r_i)
+
+    return back_up
+
+
 def by_control_variates(*, gamma: float) -> Backup[S, A]:
     """Q is the mean of R_i without the part due to luck: Q = R̄ - β L̄, β = Cov(R, L) / Var(L).
 

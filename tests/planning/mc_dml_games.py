@@ -9,7 +9,7 @@ from search_worlds import exported as statistics
 from llm_planning.environments.textgame.domain import TextGameDomain
 from llm_planning.environments.textgame.game import GameSeconds, Transition
 from llm_planning.planners.mc_dml.search import Position, SearchParts, search_move
-from llm_planning.search import edges_below, select_by_puct
+from llm_planning.search import by_sums, edges_below, select_by_puct
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "mc_dml"
 
@@ -90,7 +90,8 @@ def search_parts(**parts):
         "simulations_per_action": 1,
         "width": 1,
     }
-    return SearchParts(**{**given, **parts})
+    given = {**given, **parts}
+    return SearchParts(**{"backup": by_sums(gamma=given["gamma"]), **given})
 
 
 async def searched(game, parts, seed="0", turns=(), score=0.0):

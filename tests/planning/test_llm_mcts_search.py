@@ -22,7 +22,6 @@ from llm_planning.planners.llm_mcts.search import (
     Past,
     UniformRollouts,
     by_regret,
-    by_weighted_returns,
 )
 from llm_planning.search import (
     Edge,
@@ -30,6 +29,7 @@ from llm_planning.search import (
     TrackedRandom,
     Walk,
     by_sums,
+    by_weighted_returns,
     edges_below,
     search,
     select_by_puct,

@@ -1,6 +1,7 @@
 """MC-DML, its ablations and its baselines: compositions, settings, whole runs on one engine."""
 
 import math
+import re
 
 import pytest
 from any_domain_worlds import Cliff, Guarded
@@ -26,7 +27,8 @@ from llm_planning.trace import recording
 from llm_serving.scripted import ScriptedEngine
 
 ADVICE = "Next time, take the lantern first."
-SMALL = {"simulations_per_action": 5, "moves": 3, "C": 20}
+# Scripts of these tests like actions, and not labels of actions.
+SMALL = {"simulations_per_action": 5, "moves": 3, "C": 20, "prior": "exact"}
 AGENTS = {spec.name: spec for spec in SPECS}
 
 
@@ -144,6 +146,25 @@ def test_no_agent_has_settings_without_effect(settings, key):
         settings.read({key: 1})
 
 
+@pytest.mark.parametrize("name", [spec.name for spec in SPECS if "prior" in spec.roles])
+def test_by_default_a_model_is_asked_as_in_the_paper(name):
+    assert AGENTS[name].settings.read({}).prior == "index"
+
+
+async def test_the_papers_prior_by_hand():
+    """One label an action; log p is 0 for the trap door's and -2 for the others; temperature 5."""
+
+    def by_label(prompt, labels):
+        listed = dict(re.findall(r"^(\S+): (.+)$", prompt, re.MULTILINE))
+        return [0.0 if listed[label] == "open trap door" else -2.0 for label in labels]
+
+    engine = ScriptedEngine({}, score=by_label)
+    outcome = await play("mc-dml-no-mc-dp", engine, moves=1, prior="index")
+    pi = {one["action"]: one["prior"] for one in outcome.trace["moves"][0]["root"]}
+    weight = math.exp(2.0 / 5.0)
+    assert pi["open trap door"] == pytest.approx(weight / (weight + 5))
+
+
 async def test_the_prior_is_asked_for_as_set():
     """log p of the six first actions: 0 for the trap door, -2 for the others."""
     for given, weight in (
@@ -206,7 +227,7 @@ async def test_a_domain_says_what_failed_and_a_state_that_stays_is_no_failure():
     outcome = await spec.run(
         Problem(domain="gate", task="gate", world=Guarded()),
         engines=Engines(ScriptedEngine({}, score=liked)),
-        settings=spec.settings.read({"moves": 4, "history": 20}),
+        settings=spec.settings.read({"moves": 4, "history": 20, "prior": "exact"}),
         seed=0,
     )
     assert (outcome.success, outcome.plan) == (True, ("go", "wait", "wait", "go"))

@@ -65,8 +65,10 @@ def test_every_sweep_is_counted():
 
 @pytest.mark.parametrize("sweep", SWEEPS)
 def test_a_sweep_loads_a_model_only_where_it_is_asked(sweep):
-    asks = {trial.planner == "walkthrough": trial.model for trial in trials(sweep)}
-    assert asks in ({True: "none"}, {False: "smollm2-135m-instruct"})
+    asks = {bool(find_planner(trial.planner).roles): trial.model for trial in trials(sweep)}
+    # Where others ask, agents that ask nobody have the model's name, so that runs can be paired.
+    assert asks.get(True, "smollm2-135m-instruct") == "smollm2-135m-instruct"
+    assert asks.get(False) in {None, "none", asks.get(True)}
 
 
 def test_a_spread_is_printed_as_the_paper_prints_it():
@@ -74,14 +76,17 @@ def test_a_spread_is_printed_as_the_paper_prints_it():
 
 
 @pytest.mark.parametrize("sweep", ["table1", "table2", "table3"])
-def test_jericho_games_are_played_at_the_papers_settings_but_for_prior_and_moves(sweep):
+def test_jericho_games_are_played_at_the_papers_settings(sweep):
     papers = {"C": None, "gamma": 0.95, "simulations_per_action": 50, "k": 3}
     papers |= {"d_min": 10, "d_max": 30, "delta_d": 20, "temperature": 0.1}
-    # The paper's prior is `index`, and it does not say how many moves an episode has.
-    own = {"prior": "exact", "moves": 50}
+    papers |= {"prior": "index", "prior_temperature": None}  # which is 5 for `index`
+    # The paper does not say how many moves an episode has.
+    own = {"moves": 50}
     set_to = {}
     for trial in trials(sweep):
         assert trial.task in JERICHO
+        if (sweep, trial.planner) == ("table2", "mc-dml-puct"):
+            continue  # PUCT-RL's first search
         played = settings_of(trial)
         assert played["games"] == "story-files"
         for key, value in played.items():
@@ -89,6 +94,17 @@ def test_jericho_games_are_played_at_the_papers_settings_but_for_prior_and_moves
     searched = papers.keys() - (set() if sweep == "table1" else {"temperature"})
     assert {key: set_to[key] for key in searched} == {key: {papers[key]} for key in searched}
     assert {key: set_to[key] for key in own} == {key: {value} for key, value in own.items()}
+
+
+def test_the_first_search_of_puct_rl_is_puct_with_a_uniform_policy_at_depth_10():
+    """Of Table 2's rows it is the one that needs no model: 31.9 ± 1.4."""
+    played = [settings_of(trial) for trial in trials("table2") if trial.planner == "mc-dml-puct"]
+    assert len(played) == 3
+    papers = {"d_min": 10, "d_max": 10, "moves": 50, "simulations_per_action": 50, "C": None}
+    assert all(one.items() >= papers.items() and "prior" not in one for one in played)
+    (column,) = [one for one in PAPER.table("table2").columns if one.key == "puct-rl-search"]
+    assert column.where == {"planner": ("mc-dml-puct",), "settings.d_max": (10,)}
+    assert PAPER.table("table2").rows[0].published[column.key] == "31.9 ± 1.4"
 
 
 def settings_of(trial):
@@ -118,7 +134,7 @@ def test_the_part_without_story_files_is_a_part_of_table_5():
 @pytest.mark.parametrize(
     ("planner", "tables"),
     [
-        ("mc-dml-puct", ["table1", "table2", "table3", "table4", "games", "priors"]),
+        ("mc-dml-puct", ["table1", "table2", "table3", "table4", "games", "priors", "search"]),
         ("walkthrough", ["table5"]),
     ],
 )

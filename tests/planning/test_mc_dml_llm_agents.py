@@ -205,7 +205,7 @@ async def test_the_agents_as_they_are_run():
     def engine():
         return ScriptedEngine({"reflection": LESSON}, score=falling)
 
-    settings = {"moves": "8", "history": "0"}
+    settings = {"moves": "8", "history": "0", "prior": "exact"}
     alone = await run(llm_agent, engine(), LlmAgentSettings.read(settings))
     assert alone.plan == FALL
     assert (alone.success, alone.metrics["score"], alone.metrics["ending"]) == (
@@ -238,7 +238,7 @@ async def test_the_best_score_may_be_of_an_earlier_round():
     outcome = await run(
         reflection_agent,
         ScriptedEngine({"reflection": LESSON}, score=choose),
-        ReflectionAgentSettings.read({"moves": "1", "k": "1"}),
+        ReflectionAgentSettings.read({"moves": "1", "k": "1", "prior": "exact"}),
     )
     assert (outcome.metrics["score"], outcome.metrics["best_score"]) == (0.0, BAIT)
 

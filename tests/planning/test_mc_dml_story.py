@@ -21,6 +21,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*is not fully supported"),
 ]
 SMALL = {"moves": 3, "simulations_per_action": 4, "C": 5, "d_min": 3, "d_max": 6, "delta_d": 3}
+SMALL |= {"prior": "exact"}
 TIMES = {"seconds_engine", "seconds_valid_actions", "seconds_simulation"}
 
 

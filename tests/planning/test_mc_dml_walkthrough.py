@@ -32,11 +32,13 @@ from llm_serving.scripted import ScriptedEngine
 @pytest.mark.parametrize(
     ("rewards", "choices", "mean_choices", "mean", "longest"),
     [
-        # Rewards at steps 2, 3 and 7: distances 2, 1 and 4, whose mean is 7/3; step 8 follows the
-        # last.
-        ((0, 5, 1, 0, 0, 0, 10, 0), (3, 4, 5, 1, 1, 1, 2, 3), 20 / 8, 7 / 3, 4),
-        # Lost points are not a reward.
-        ((0, -5, 2), (1, 1, 1), 1, 3, 3),
+        # Steps 2, 3 and 7 change the score: distances 1 and 4. The way to step 2 is none, and step
+        # 8 follows the last.
+        ((0, 5, 1, 0, 0, 0, 10, 0), (3, 4, 5, 1, 1, 1, 2, 3), 20 / 8, 5 / 2, 4),
+        # Points are lost at step 2, so there are two steps to step 4.
+        ((0, -5, 0, 2), (1, 1, 1, 1), 1, 2, 2),
+        # Between one reward and nothing lies nothing.
+        ((0, 0, 3), (1, 1, 1), 1, None, None),
         ((0, 0), (1, 1), 1, None, None),
         ((), (), None, None, None),
     ],
@@ -113,8 +115,8 @@ async def test_the_trap_door():
     # Points for the trap door, the third action, and for the crown, the last one.
     length = len(TrapDoor.walkthrough)
     expected = {"score": 100, "max_score": 100, "normalised_score": 1, "ending": "victory"}
-    expected |= {"walkthrough_length": length, "steps_per_reward": length / 2}
-    expected |= {"max_steps_per_reward": max(3, length - 3)}
+    expected |= {"walkthrough_length": length}
+    expected |= {"steps_per_reward": length - 3, "max_steps_per_reward": length - 3}
     assert outcome.metrics.items() >= expected.items()
     assert outcome.metrics["actions_per_step"] > 1
     assert "3. open trap door: +25, score 25" in outcome.text
@@ -125,7 +127,8 @@ async def test_a_generated_game():
     outcome = await walked("custom", game_seed=1)
     assert outcome.metrics["ending"] == "victory"
     assert outcome.metrics["score"] == outcome.metrics["max_score"]
-    assert outcome.metrics["walkthrough_length"] == outcome.metrics["max_steps_per_reward"]
+    # Its one reward is the last step's.
+    assert outcome.metrics["max_steps_per_reward"] is None
     assert len(outcome.trace["moves"]) == outcome.metrics["walkthrough_length"]
 
 

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from textgame_toys import Numbers, follow, kept, view, wander
+from textgame_toys import Numbers, Parities, follow, kept, view, wander
 
 from llm_planning.environments.textgame.game import (
     Ending,
@@ -130,6 +130,9 @@ class Counting:
     async def actions(self, state):
         return ("on",) if self.number(state) < 3 else ()
 
+    async def situation(self, state):
+        return state
+
     async def step(self, state, action):
         await asyncio.sleep(0)
         self.seconds.steps += 1
@@ -174,3 +177,37 @@ async def test_of_a_state_that_the_game_alone_knows_nothing_is_kept_on_disk(tmp_
         await follow(game, "double", "double", "add")
         memory.save()
         assert store.load("number 4").depth == 2
+
+
+async def test_valid_actions_are_computed_once_for_each_situation_and_are_those_of_each_state():
+    toy, plain = Parities(), Numbers()
+    game = RememberedGame(SnapshotGame(toy), TransitionMemory())
+    for seed in range(3):
+        expected = await wander(SnapshotGame(plain), seed=seed, steps=200)
+        assert await wander(game, seed=seed, steps=200) == expected
+    assert len(game.memory.states) > 10
+    assert toy.asked["actions"] == 2
+
+
+async def test_players_who_ask_in_the_same_situation_wait_for_one_answer():
+    toy = Parities()
+    game = RememberedGame(SnapshotGame(toy), TransitionMemory())
+    two = (await follow(game, "add")).state
+    four = (await follow(game, "add", "double")).state
+    toy.waiting = asyncio.Event()
+    asking = [asyncio.create_task(game.actions(state)) for state in (two, four, two)]
+    await asyncio.sleep(0.01)
+    toy.waiting.set()
+    assert await asyncio.gather(*asking) == [("add", "double", "wait")] * 3
+    assert toy.asked["actions"] == 1
+
+
+async def test_situations_are_on_disk(tmp_path):
+    path = tmp_path / "parities.sqlite"
+    toy = Parities()
+    with kept(path, toy) as game:
+        await game.actions((await follow(game, "add")).state)
+    with kept(path, toy) as game:
+        eight = await follow(game, "add", "double", "double")
+        assert await game.actions(eight.state) == ("add", "double", "wait")
+    assert toy.asked["actions"] == 1

@@ -58,8 +58,8 @@ def saved(path):
 def test_the_tasks_are_the_kinds_the_trap_door_and_table_1():
     kinds = ("coin-collector", "treasure-hunter", "simple", "custom", "cooking", "trap-door")
     assert GAME_TASKS[:6] == kinds
-    assert GAME_TASKS[6:10] == ("zork1", "deephome", "ludicorp", "pentari")
-    assert GAME_TASKS[10:] == ("detective", "library", "balances", "temple", "ztuu")
+    assert GAME_TASKS[6:11] == ("gull-rock", "zork1", "deephome", "ludicorp", "pentari")
+    assert GAME_TASKS[11:] == ("detective", "library", "balances", "temple", "ztuu")
 
 
 @pytest.mark.parametrize(

@@ -204,7 +204,7 @@ async def test_a_planner_reports_what_was_not_judged(
     engine = ScriptedEngine(
         {}, score=lambda _, actions: [0.0 if one == favourite else -50.0 for one in actions]
     )
-    settings = {"game": str(story_file(3)), "moves": 3}
+    settings = {"game": str(story_file(3)), "moves": 3, "prior": "exact"}
     outcome = await plan("llm-agent", "zork1", engine=engine, settings=settings, seed=1)
     assert (outcome.success, outcome.plan) == (success, (favourite,))
     assert (outcome.metrics["ending"], outcome.metrics["max_score"]) == (ending, 5.0)

@@ -39,6 +39,9 @@ class Numbers:
     def key(self, snapshot):
         return f"number {snapshot[0]}"
 
+    def situation(self, snapshot):
+        return self.key(snapshot)
+
     def step(self, snapshot, action):
         self.asked["step"] += 1
         number, trail = snapshot
@@ -57,6 +60,13 @@ class Numbers:
             await self.waiting.wait()
         await asyncio.sleep(0)
         return ("add", "double") if snapshot[0] % 2 else ("add", "double", "wait")
+
+
+class Parities(Numbers):
+    """What can be done is decided by whether the number is odd."""
+
+    def situation(self, snapshot):
+        return "odd" if snapshot[0] % 2 else "even"
 
 
 class Trails(Numbers):

@@ -170,7 +170,7 @@ async def open_text_game(task: str, settings: GameSettings) -> AsyncIterator[Tex
 
 TEXTGAME = DomainSpec(
     name="textgame",
-    summary="text games: five kinds of TextWorld's, a trap door, and Jericho's story files",
+    summary="text games: five kinds of TextWorld's, a trap door, Gull Rock, Jericho's story files",
     kind=TextGameDomain,
     tasks=GAME_TASKS,
     settings=GameSettings,

@@ -154,6 +154,15 @@ class TextGame(Protocol):
         """
         ...
 
+    async def situation(self, state: str) -> str:
+        """The name of all that decides 𝒜(s); several states may be in the same situation.
+
+        Raises:
+            KeyError: the state is not known.
+            TextGameError: the interpreter failed.
+        """
+        ...
+
     async def look(self, state: str) -> tuple[str, str]:
         """The answers to `look` and to `inventory`, no turn taken; empty if the game has ended.
 
@@ -205,6 +214,10 @@ class Interpreter(Protocol):
 
     def key(self, snapshot: Snapshot) -> str:
         """The name of a snapshot's state."""
+        ...
+
+    def situation(self, snapshot: Snapshot) -> str:
+        """The name of all that decides the valid actions: the key, or less than that."""
         ...
 
     def step(self, snapshot: Snapshot, action: str) -> Transition:

@@ -4,8 +4,8 @@ This is Jericho's valid action handicap (MC-DML, Section 4.1) without a language
 things around the player come from the answers to `look` and `inventory`, filtered by the game's own
 dictionary, and from the objects that are near. The grammar's templates are filled with one name per
 thing, and commands that change nothing are left out. This tries a hundred to thousands of commands
-per state, in 0.1 to 3 seconds. The result is a function of the story and the snapshot, unless the
-time for a state is up before all commands are tried.
+per state, mostly in 0.1 to 3 seconds (in Ztuu up to 13). The result is a function of the story and
+the snapshot, unless the time for a state is up before all commands are tried.
 
 Jericho's filter sees objects that move and change. What it cannot see is looked at here: ways
 between places that no object shows, and the keys that a story waits for.

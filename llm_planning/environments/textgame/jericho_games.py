@@ -23,6 +23,7 @@ from llm_planning.environments.textgame.jericho_machine import (
     find_jericho,
     process_folder,
 )
+from llm_planning.environments.textgame.shipped_stories import shipped_by_digest
 from llm_planning.names import remedy
 from llm_planning.worker_processes import WorkerLostError, bounded, in_lone_worker
 
@@ -128,6 +129,17 @@ def read_story(file: Path) -> Story:
     digest = md5(content, usedforsecurity=False).hexdigest()
     if digest in _bindings():
         return _known(file, content, digest)
+    if shipped := shipped_by_digest().get(digest):
+        return Story(
+            file=_copied(file, content, digest),
+            digest=digest,
+            name=shipped.name,
+            seed=1,
+            grammar=shipped.grammar,
+            word_length=9,
+            walkthrough=shipped.walkthrough,
+            known=False,
+        )
     if fault := _fault(content):
         raise TextGameError(_unsupported(file, content, digest, fault))
     return _tried(file, content, digest)
@@ -178,6 +190,7 @@ def _tried(file: Path, content: bytes, digest: str) -> Story:
         grammar="",
         word_length=6 if content[0] <= 3 else 9,
         known=False,
+        objects_tell=False,
     )
     try:
         words = asyncio.run(in_lone_worker(bounded, _SECONDS_OF_TRIAL, vocabulary, story))

@@ -1,6 +1,6 @@
 """The interpreter of Jericho games.
 
-Valid actions take 0.1 to 3 seconds per state, so they are found in worker processes.
+Valid actions take 0.1 to 13 seconds per state, so they are found in worker processes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ StateOption: TypeAlias = Literal["exact", "world"]
 logger = logging.getLogger(__name__)
 
 SECONDS = 10.0
-"""The processor time after which no more commands of a state are tried; most take 0.1 to 3."""
+"""The processor time after which no more commands of a state are tried; most take less than 3."""
 
 MOST_SECONDS = 20.0
 """The limit of processor time for a process that finds valid actions. A command that never ends is
@@ -79,12 +79,12 @@ class JerichoInterpreter:
     """
 
     def __init__(self, story: Story, *, state: StateOption) -> None:
-        if state == "world" and not story.known:
+        if state == "world" and not story.objects_tell:
             raise TextGameError(
                 f"setting state=world is not possible: Jericho does not know the objects of "
                 f"{story.name}, so all of its states would have one name; leave it out"
             )
-        if not story.known:
+        if not story.objects_tell:
             logger.warning(
                 "Jericho does not know the story %s (MD5 %s): its points and its end are those "
                 "that it tells, its commands are usual ones",
@@ -112,6 +112,18 @@ class JerichoInterpreter:
     def key(self, snapshot: MachineSnapshot) -> str:
         """The name of a snapshot's state."""
         return self._key(snapshot)
+
+    def situation(self, snapshot: MachineSnapshot) -> str:
+        """The world of the snapshot, whatever its turns, points and random numbers.
+
+        Both authors' codes remember valid actions so (MC-DML and MC-LAVE-RL, `env.py`). A story
+        whose objects may not tell everything has no such name: its situations are its states.
+        """
+        if not self._story.objects_tell:
+            return self.key(snapshot)
+        with self._playing:
+            world = self._machine.world(snapshot)
+        return f"{world} key" if snapshot.awaits_key else world
 
     def step(self, snapshot: MachineSnapshot, action: str) -> Transition:
         """Plays one action.

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import ModuleType
 
+    from numpy.typing import NDArray
+
 _READS_KEY = 246
 """The instruction with which a story waits for one key (Z-Machine Standards, 15: `read_char`)."""
 
@@ -115,6 +117,8 @@ class Story:
         walkthrough: commands that lead to the best known score.
         known: Jericho knows where this story keeps its score and its objects, and how it ends.
             Otherwise only what the story says itself is known.
+        objects_tell: places and attributes of its objects decide what can be done, as Jericho
+            assumes of the stories that it knows.
     """
 
     file: Path
@@ -125,6 +129,7 @@ class Story:
     word_length: int
     walkthrough: tuple[str, ...] = ()
     known: bool = True
+    objects_tell: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,8 +289,11 @@ class Machine:
     def world(self, snapshot: MachineSnapshot) -> str:
         """Jericho's hash of the world: the places and attributes of its objects, and little else.
 
-        It ignores what Jericho treats as noise in a story, such as Zork's thief.
+        It ignores what Jericho treats as noise in a story, such as Zork's thief. Of a story that
+        Jericho does not know, it is a hash of just these places and attributes.
         """
+        if not self._known:
+            return blake2b(placed_objects(snapshot.parts[0]), digest_size=16).hexdigest()
         self._restore(snapshot)
         return str(self._env.get_world_state_hash())
 
@@ -360,6 +368,24 @@ class Machine:
         if verdict is Ending.VICTORY or score >= self.max_score > 0:
             return Ending.VICTORY
         return Ending.FAILURE if self._known else Ending.OVER
+
+
+def placed_objects(memory: NDArray[np.uint8]) -> bytes:
+    """Attributes and parent of every object of a story (Z-Machine Standards, 12.3).
+
+    Nothing counts the objects; property tables begin where their table ends.
+
+    Args:
+        memory: of a story, shape [bytes].
+    """
+    defaults, size, told, word = (31, 9, 5, 7) if memory[0] <= 3 else (63, 14, 8, 12)
+    first = int.from_bytes(memory[0x0A:0x0C].tobytes()) + 2 * defaults
+    at, end = first, len(memory)
+    while at < end:
+        end = min(end, int.from_bytes(memory[at + word : at + word + 2].tobytes()))
+        at += size
+    count = (at - first) // size
+    return memory[first : first + count * size].reshape(count, size)[:, :told].tobytes()
 
 
 def exact_key(snapshot: MachineSnapshot) -> str:

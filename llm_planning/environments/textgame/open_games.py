@@ -27,6 +27,7 @@ from llm_planning.environments.textgame import jericho_games
 from llm_planning.environments.textgame.given_games import open_given, textworld_description
 from llm_planning.environments.textgame.jericho_interpreter import StateOption  # noqa: TC001
 from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
+from llm_planning.environments.textgame.shipped_stories import SHIPPED
 from llm_planning.environments.textgame.snapshot_game import SnapshotGame, StateTable
 from llm_planning.environments.textgame.textworld_kinds import KINDS, LEVELS, level_of
 from llm_planning.environments.textgame.transition_store import (
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
 TRAP_DOOR = TrapDoor.name
 
-GAME_TASKS: tuple[str, ...] = (*KINDS, TRAP_DOOR, *jericho_games.JERICHO_GAMES)
+GAME_TASKS: tuple[str, ...] = (*KINDS, TRAP_DOOR, *SHIPPED, *jericho_games.JERICHO_GAMES)
 """The names of all games."""
 
 Remember: TypeAlias = Literal["disk", "memory", "off"]
@@ -162,7 +163,7 @@ class OpenGames:
         """Opens a game for one player; see `open_game`."""
         _check(task, settings)
         key = game_key(task, settings)
-        if key.story is not None and not settings.game:
+        if task in jericho_games.JERICHO_GAMES and key.story and not settings.game:
             await asyncio.to_thread(jericho_games.check_release, key.story)
         shared = _SharedGame(key, settings.state)
         if settings.state == "exact":
@@ -248,6 +249,8 @@ def game_key(task: str, settings: GameSettings) -> GameKey:
     if settings.game or task in jericho_games.JERICHO_GAMES:
         named = settings.game or str(jericho_games.find_story(task, settings.games))
         return GameKey("", jericho_games.story_file(named), None, 0)
+    if task in SHIPPED:
+        return GameKey("", SHIPPED[task].file, None, 0)
     level = level_of(task, settings.level) if task in KINDS else None
     return GameKey(task, None, level, settings.game_seed)
 
@@ -288,7 +291,7 @@ def _check(task: str, settings: GameSettings) -> None:
             f"{LEVELS[task]}"
         )
     if settings.state == "world":
-        if not settings.game and task not in jericho_games.JERICHO_GAMES:
+        if not settings.game and task not in {*SHIPPED, *jericho_games.JERICHO_GAMES}:
             raise SettingsError(
                 "setting state=world is not possible: it is for story files, and "
                 f"{task} is not one; leave it out"

@@ -1,7 +1,8 @@
 """The transition memory: a game's answers are remembered and never played again.
 
 A game is deterministic given its state, so the transitions from s, 𝒜(s) and the answers to `look`
-and `inventory` never change; each is remembered when a player first asks for it. A simulation walks
+and `inventory` never change; each is remembered when a player first asks for it. 𝒜(s) is computed
+once for all states in the same situation, since it may take seconds. A simulation walks
 remembered transitions by dictionary look-ups, without the event loop, and uses the interpreter only
 for a new transition.
 """
@@ -12,7 +13,7 @@ import asyncio
 import math
 import sys
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from llm_planning.environments.textgame.game import (
     Origin,
@@ -52,13 +53,14 @@ class TransitionMemory:
 
     Attributes:
         states: name -> what is remembered, for the states in memory; callers must not change it.
-        computing: state -> event that is set when its valid actions, which a player is computing,
-            are known.
+        computing: situation -> event that is set when its valid actions, which a player is
+            computing, are known.
     """
 
     def __init__(self, store: TransitionStore | None = None, *, limit: int = STATES_KEPT) -> None:
         self.states: dict[str, KnownState] = {}
         self.computing: dict[str, asyncio.Event] = {}
+        self._situations: dict[str, tuple[str, ...]] = {}
         self._store = store
         self._limit = limit
         self._timed: asyncio.AbstractEventLoop | None = None
@@ -116,6 +118,24 @@ class TransitionMemory:
             self._keep(known, lambda store: store.put_actions(state, actions))
         return actions
 
+    def actions_in(self, situation: str) -> tuple[str, ...] | None:
+        """The valid actions of a situation; None if nobody computed them.
+
+        Raises:
+            TextGameError: the store cannot be read.
+        """
+        actions = self._situations.get(situation)
+        if actions is None and self._store is not None:
+            actions = self._store.load_actions(situation)
+        return actions
+
+    def put_situation(self, situation: str, actions: tuple[str, ...]) -> None:
+        """Remembers the valid actions of a situation."""
+        self._situations[situation] = actions
+        if len(self._situations) > self._limit:
+            _drop_older_half(self._situations)
+        self._put(lambda store: store.put_situation(situation, actions))
+
     def put_seen(self, state: str, known: KnownState, seen: tuple[str, str]) -> tuple[str, str]:
         """Remembers the answers to `look` and to `inventory` in a known state.
 
@@ -169,15 +189,18 @@ class TransitionMemory:
         self.states[state] = known
         if len(self.states) > self._limit:
             self.save()
-            for old in list(islice(self.states, len(self.states) // 2)):
-                del self.states[old]
+            _drop_older_half(self.states)
 
     def _keep(self, known: KnownState, put: Callable[[TransitionStore], None]) -> None:
         """Puts a row about a state into the store, if there is one, and schedules its saving.
 
         A state without a known way is left out, because no later run could reach it.
         """
-        if self._store is None or math.isinf(known.depth):
+        if not math.isinf(known.depth):
+            self._put(put)
+
+    def _put(self, put: Callable[[TransitionStore], None]) -> None:
+        if self._store is None:
             return
         put(self._store)
         if self._store.unsaved >= ROWS_AT_ONCE:
@@ -192,6 +215,11 @@ class TransitionMemory:
     def _save_in_time(self) -> None:
         self._timed = None
         self.save()
+
+
+def _drop_older_half(known: dict[str, Any]) -> None:
+    for old in list(islice(known, len(known) // 2)):
+        del known[old]
 
 
 class RememberedGame:
@@ -233,6 +261,12 @@ class RememberedGame:
             return await self._compute(state)
         return known.actions
 
+    async def situation(self, state: str) -> str:
+        """The game's own answer; it is not remembered."""
+        await self._known_state(state)
+        await self._return_to(state)
+        return await self._game.situation(state)
+
     async def look(self, state: str) -> tuple[str, str]:
         """The answers to `look` and to `inventory`, looked up or asked for."""
         known = self._states.get(state)
@@ -251,18 +285,27 @@ class RememberedGame:
         known = await self._known_state(state)
         if self._has_ended(state, known):
             return self.memory.put_actions(state, ())
-        while (computing := self.memory.computing.get(state)) is not None:
+        # They may have been on disk.
+        if known.actions is not None:
+            return known.actions
+        situation = await self.situation(state)
+        while (computing := self.memory.computing.get(situation)) is not None:
             with self.seconds.valid_actions.running():
                 await computing.wait()
         # The player who was computing them may have been cancelled.
         if known.actions is not None:
             return known.actions
-        computed = self.memory.computing[state] = asyncio.Event()
+        if (actions := self.memory.actions_in(situation)) is not None:
+            return self.memory.put_actions(state, actions)
+        computed = self.memory.computing[situation] = asyncio.Event()
         try:
-            await self._return_to(state)
-            return self.memory.put_actions(state, await self._game.actions(state))
+            actions = await self._game.actions(state)
+            # Where every state is a situation of its own, the state's actions say it all.
+            if situation != state:
+                self.memory.put_situation(situation, actions)
+            return self.memory.put_actions(state, actions)
         finally:
-            del self.memory.computing[state]
+            del self.memory.computing[situation]
             computed.set()
 
     async def _look(self, state: str) -> tuple[str, str]:

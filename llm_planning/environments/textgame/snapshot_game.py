@@ -164,6 +164,16 @@ class SnapshotGame:
         with self.seconds.valid_actions.running():
             return await self._interpreter.valid_actions(snapshot)
 
+    async def situation(self, state: str) -> str:
+        """The interpreter's situation; the state itself if the game has ended."""
+        if self._has_ended(state):
+            return state
+        snapshot = self.states.restore(state, self.seconds)
+        started = time.perf_counter()
+        situation = self._interpreter.situation(snapshot)
+        self.seconds.simulation += time.perf_counter() - started
+        return situation
+
     async def look(self, state: str) -> tuple[str, str]:
         """The answers to `look` and to `inventory`; empty if the game has ended."""
         if self._has_ended(state):

@@ -157,6 +157,10 @@ class TextWorldInterpreter:
         words.append(str(snapshot.ending))
         return hashlib.sha256("\n".join(words).encode()).hexdigest()[:32]
 
+    def situation(self, snapshot: TextWorldSnapshot) -> str:
+        """The key."""
+        return self.key(snapshot)
+
     def step(self, snapshot: TextWorldSnapshot, action: str) -> Transition:
         """Plays one action.
 

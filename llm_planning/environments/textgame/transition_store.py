@@ -36,7 +36,7 @@ LAYOUT = CacheLayout(
     name="transition memory",
     clear="transitions",
     application_id=0x4C4C4D54,  # "LLMT"
-    version=2,
+    version=3,
     tables=(
         """CREATE TABLE states (
             state TEXT PRIMARY KEY,
@@ -56,6 +56,10 @@ LAYOUT = CacheLayout(
             ending TEXT,
             PRIMARY KEY (state, action)
         )""",
+        """CREATE TABLE situations (
+            situation TEXT PRIMARY KEY,
+            actions TEXT NOT NULL
+        )""",
     ),
 )
 
@@ -73,6 +77,8 @@ _PUT_TRANSITION = (
     "INSERT OR IGNORE INTO transitions (state, action, next, text, reward, ending) "
     "VALUES (?, ?, ?, ?, ?, ?)"
 )
+_PUT_SITUATION = "INSERT OR IGNORE INTO situations (situation, actions) VALUES (?, ?)"
+_GET_SITUATION = "SELECT actions FROM situations WHERE situation = ?"
 _GET_STATE = "SELECT parent, action, depth, look, inventory, actions FROM states WHERE state = ?"
 _GET_TRANSITIONS = (
     "SELECT action, next, text, reward, ending, "
@@ -142,7 +148,8 @@ class TransitionStore:
         self.path = path
         # Rows are saved in this order, because the other statements need the row of their state.
         self._rows: dict[str, list[Row]] = {
-            statement: [] for statement in (_PUT_STATE, _PUT_ACTIONS, _PUT_SEEN, _PUT_TRANSITION)
+            statement: []
+            for statement in (_PUT_STATE, _PUT_ACTIONS, _PUT_SEEN, _PUT_TRANSITION, _PUT_SITUATION)
         }
         try:
             self._file = _open(path)
@@ -170,6 +177,18 @@ class TransitionStore:
         except (CacheError, ValueError, TypeError, RecursionError) as error:
             raise self._failed(error) from error
 
+    def load_actions(self, situation: str) -> tuple[str, ...] | None:
+        """Returns the valid actions of a situation; None if they were never put.
+
+        Raises:
+            TextGameError: the file cannot be read.
+        """
+        try:
+            found = self._file.run(_GET_SITUATION, (situation,))
+            return _listed(found[0][0]) if found else None
+        except (CacheError, ValueError, TypeError, RecursionError) as error:
+            raise self._failed(error) from error
+
     def damaged(self, reason: str) -> TextGameError:
         """The error for loaded rows that contradict each other; it says how to remove the file."""
         return self._failed(ValueError(reason))
@@ -181,6 +200,10 @@ class TransitionStore:
     def put_actions(self, state: str, actions: tuple[str, ...]) -> None:
         """Puts the valid actions of a state that was put before."""
         self._put(_PUT_ACTIONS, (json.dumps(actions, ensure_ascii=False), state))
+
+    def put_situation(self, situation: str, actions: tuple[str, ...]) -> None:
+        """Puts the valid actions of a situation."""
+        self._put(_PUT_SITUATION, (situation, json.dumps(actions, ensure_ascii=False)))
 
     def put_seen(self, state: str, seen: tuple[str, str]) -> None:
         """Puts the answers to `look` and to `inventory` in a state that was put before."""
@@ -252,16 +275,20 @@ def _known_state(row: Row, transitions: dict[str, Transition]) -> KnownState:
     parent, action, depth, look, inventory, actions = row
     if type(depth) is not int or depth < 0:
         raise ValueError(f"a state's depth is {depth!r}, not a whole number of 0 or more")
-    listed = None if actions is None else json.loads(actions)
-    if not isinstance(listed, list | None):
-        raise TypeError("a state's valid actions are not a list")
     return KnownState(
         None if parent is None else Origin(sys.intern(parent), sys.intern(action)),
         depth,
-        actions=None if listed is None else tuple(map(sys.intern, listed)),
+        actions=None if actions is None else _listed(actions),
         seen=None if look is None else (sys.intern(look), sys.intern(inventory)),
         transitions=transitions,
     )
+
+
+def _listed(actions: str) -> tuple[str, ...]:
+    listed = json.loads(actions)
+    if not isinstance(listed, list):
+        raise TypeError("a state's valid actions are not a list")
+    return tuple(map(sys.intern, listed))
 
 
 def _transition(row: Row) -> tuple[str, Transition]:

@@ -163,6 +163,10 @@ class TrapDoor:
         """Names the scene by all that is in it."""
         return "|".join(map(str, _parts(snapshot)))
 
+    def situation(self, snapshot: Snapshot) -> str:
+        """The key."""
+        return self.key(snapshot)
+
     def step(self, snapshot: Snapshot, action: str) -> Transition:
         """Plays one action; one that is not valid changes nothing and takes no time."""
         if action not in _actions(snapshot):

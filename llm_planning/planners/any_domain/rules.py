@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from llm_planning.domain import DomainError
 from llm_planning.planners.any_domain.roles import THOUGHT
-from llm_planning.priors import ROLE, SAMPLES, Prior, make_prior
+from llm_planning.priors import ABSENT, ROLE, SAMPLES, Prior, make_prior
 from llm_planning.roles import Oracle, Rule
 from llm_planning.roles.domain_rules import spread
 from llm_planning.settings import SettingsError
@@ -158,6 +158,7 @@ class RuleAnswers:
         settings: PriorSettings,
         wording: Wording[Q],
         samples: int = SAMPLES,
+        absent: float = ABSENT,
     ) -> Prior[Q]:
         """π that a planner's settings ask for, by rules or by a model.
 
@@ -170,6 +171,7 @@ class RuleAnswers:
             settings: of the prior.
             wording: of the questions.
             samples: draws of `sample`.
+            absent: log-probability of an action that an answer does not contain, in nats.
 
         Raises:
             SettingsError: see `oracle`.
@@ -184,6 +186,7 @@ class RuleAnswers:
                 mixture=settings.prior_mixture,
                 seed=self._seed,
                 samples=samples,
+                absent=absent,
             )
 
         async def right(question: Q) -> tuple[str, ...]:

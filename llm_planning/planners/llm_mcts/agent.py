@@ -37,7 +37,6 @@ from llm_planning.planners.llm_mcts.search import (
     Past,
     UniformRollouts,
     by_regret,
-    by_weighted_returns,
 )
 from llm_planning.planners.llm_mcts.settings import SearchSettings
 from llm_planning.search import (
@@ -45,6 +44,7 @@ from llm_planning.search import (
     advance,
     argmax,
     by_sums,
+    by_weighted_returns,
     search,
     select_by_puct,
     select_by_uct,
@@ -148,7 +148,9 @@ async def llm_mcts(
     rule: Callable[..., Select[State, Action]] = _SELECTION[settings.selection]
     select = rule(c=settings.c)
     means: Backup[State, Action] = by_sums(gamma=settings.gamma)
-    weighted = by_weighted_returns(gamma=settings.gamma, temperature=settings.value_temperature)
+    weighted: Backup[State, Action] = by_weighted_returns(
+        gamma=settings.gamma, temperature=settings.value_temperature
+    )
 
     async def decide(mind: Mind) -> Choice | None:
         belief = mind.belief.filled(Random(f"others {seed} {mind.belief.steps}"))

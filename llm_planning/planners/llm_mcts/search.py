@@ -14,7 +14,7 @@ from llm_planning.domain import Step
 from llm_planning.environments.household.observations import observation_text
 from llm_planning.environments.household.simulator import Simulator
 from llm_planning.planners.any_domain.roles import Situation, Turn
-from llm_planning.search import Edge, Evaluation, softmax_value
+from llm_planning.search import Edge, Evaluation
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Hashable, Sequence
@@ -235,28 +235,6 @@ class GoalRegression:
     async def __call__(self, walk: HomeWalk) -> float:
         """Returns V(s)."""
         return self.of(walk.state)
-
-
-def by_weighted_returns(*, gamma: float, temperature: float) -> Backup[State, Action]:
-    """Q(h,a) = Σ_i R_i softmax_i(R_i / T) over the returns of the visits, as the authors' code.
-
-    It lies between their mean and their highest.
-
-    Args:
-        gamma: γ.
-        temperature: T, in units of the return.
-    """
-
-    def back_up(walk: HomeWalk) -> None:
-        r = walk.tail
-        for edge, step in zip(reversed(walk.edges), reversed(walk.steps), strict=True):
-            r = step.reward + gamma * r
-            edge.moments = (*(edge.moments or ()), r)
-            edge.value = softmax_value(edge.moments, temperature)
-        root = walk.nodes[0]
-        root.value += (r - root.value) / root.visits
-
-    return back_up
 
 
 def by_regret(value: GoalRegression, *, gamma: float, reward: float) -> Backup[State, Action]:

@@ -12,22 +12,24 @@ tree does not depend on how long the answers of several simulations in flight ta
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias
 
 from llm_planning.domain import Step
 from llm_planning.environments.textgame.game import Ending, Observation, Transition
 from llm_planning.planners.any_domain.decisions import visited
 from llm_planning.planners.mc_dml.roles import GameSituation, GameTurn, Trajectory
-from llm_planning.search import Edge, Evaluation, Node, Walk, by_sums, search
+from llm_planning.search import Edge, Evaluation, Node, Walk, search
 from llm_planning.trace import tracing
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
     from random import Random
 
     from llm_planning.environments.textgame.domain import TextGameDomain
     from llm_planning.planners.mc_dml.roles import GamePolicy, Reflect
     from llm_planning.search import Select
+    from llm_planning.search.driver import Backup
 
 GameNode: TypeAlias = Node[Transition, str]
 GameEdge: TypeAlias = Edge[Transition, str]
@@ -48,6 +50,10 @@ class SearchParts:
         gamma: γ.
         simulations_per_action: a search runs so many simulations for each action of its root.
         width: simulations in flight at once; 1 is Algorithm 1, step for step.
+        backup: updates Q along a simulation.
+        reward: r of a transition, as the search counts it.
+        reflects_on: the endings of simulations that are reflected on.
+        stuck: the actions where the game goes on and none is valid.
     """
 
     prior: GamePolicy
@@ -59,6 +65,10 @@ class SearchParts:
     gamma: float
     simulations_per_action: int
     width: int
+    backup: Backup[Transition, str]
+    reward: Callable[[Transition], float] = attrgetter("reward")
+    reflects_on: frozenset[Ending] = frozenset({Ending.FAILURE})
+    stuck: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +163,7 @@ async def search_move(
         TextGameError: the game failed.
         Exception: an error of a role, unchanged.
     """
-    actions = await world.actions(position.here)
+    actions = await world.actions(position.here) or parts.stuck
     if not actions:
         raise ValueError("there is nothing to search: no action is valid here")
     simulations = parts.simulations_per_action * len(actions)
@@ -166,7 +176,7 @@ async def search_move(
             root,
             model,
             select=parts.select,
-            backup=by_sums(gamma=parts.gamma),
+            backup=parts.backup,
             simulations=simulations,
             width=parts.width,
             expand_at="second",
@@ -201,14 +211,15 @@ class _GameModel:
         walk.memory = self.memory
         return self.position.here
 
-    async def legal(self, state: Transition) -> Sequence[str]:
+    async def legal(self, state: Transition) -> tuple[str, ...]:
         """𝒜(s)."""
-        return await self.world.actions(state)
+        stuck = self.parts.stuck if state.ending is None else ()
+        return await self.world.actions(state) or stuck
 
     async def expand(self, node: GameNode, walk: GameWalk) -> Sequence[GameEdge]:
         """Makes an edge for each action that the node lacks, with its π."""
         known = {edge.action for edge in node.edges or ()}
-        actions = () if walk.depth == self.depth else await self.world.actions(walk.state)
+        actions = () if walk.depth == self.depth else await self.legal(walk.state)
         if known.issuperset(actions):
             return ()
         pi = await self._pi(walk, actions)
@@ -222,7 +233,7 @@ class _GameModel:
     async def step(self, state: Transition, action: str, rng: Random) -> Step[Transition]:
         """𝒯(s, a)."""
         made = await self.world.play(state, action, rng)
-        return Step(made, made.reward, text=made.text)
+        return Step(made, self.parts.reward(made), text=made.text)
 
     async def evaluate(self, node: GameNode, walk: GameWalk) -> Evaluation[Transition, str]:  # noqa: ARG002
         """ROLLOUT: takes uniform actions until the game ends or t = H (lines 43 to 56).
@@ -238,15 +249,15 @@ class _GameModel:
         for _ in range(self.depth - walk.depth):
             if here.ending is not None:
                 break
-            actions = await world.actions(here)
+            actions = await world.actions(here) or self.parts.stuck
             if not actions:
                 break
             action = actions[int(rng.random() * len(actions))]
             here = await world.play(here, action, rng)
             walked.append((action, here))
-            value += weight * here.reward
+            value += weight * self.parts.reward(here)
             weight *= gamma
-        failed = here.ending is Ending.FAILURE
+        failed = here.ending in self.parts.reflects_on
         return Evaluation(tail=value, note=await self._reflect(walk, walked) if failed else None)
 
     async def _reflect(self, walk: GameWalk, walked: list[tuple[str, Transition]]) -> Lesson | None:

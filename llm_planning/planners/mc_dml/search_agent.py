@@ -11,6 +11,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from llm_planning.environments.textgame.game import Ending
 from llm_planning.execution import episode as execution
 from llm_planning.planners.any_domain.decisions import ActionStatistics, statistics_of
 from llm_planning.planners.any_domain.rules import RuleAnswers
@@ -25,9 +26,16 @@ from llm_planning.planners.mc_dml.search import (
     observe,
     search_move,
 )
-from llm_planning.planners.mc_dml.settings import ReflectionSettings
+from llm_planning.planners.mc_dml.settings import (
+    DEATH,
+    STUCK,
+    CrossTrialSettings,
+    LabelPriorSettings,
+    ReflectionSettings,
+)
 from llm_planning.planners.mc_dml.worlds import as_text_game, game_adviser
-from llm_planning.priors import PriorSettings
+from llm_planning.search import by_sums, by_weighted_returns
+from llm_planning.settings import SettingsError
 from llm_planning.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
@@ -37,12 +45,17 @@ if TYPE_CHECKING:
     from llm_planning.environments.textgame.game import Transition
     from llm_planning.outcome import Outcome
     from llm_planning.planners.mc_dml.roles import GameTurn, Trajectory
-    from llm_planning.planners.mc_dml.settings import FixedDepthSettings, PrunedSettings
+    from llm_planning.planners.mc_dml.settings import (
+        FixedDepthSettings,
+        GameSearchSettings,
+        PrunedSettings,
+    )
     from llm_planning.roles import Engines
     from llm_planning.search import Select
+    from llm_planning.search.driver import Backup
     from llm_planning.specs import Problem
 
-UNIFORM = PriorSettings.read({"prior": "uniform"})
+UNIFORM = LabelPriorSettings.read({"prior": "uniform"})
 """The prior of agents without settings for it."""
 
 
@@ -70,14 +83,22 @@ async def search_agent(
 
     Raises:
         DomainError: the world hides its state.
+        SettingsError: `stuck=wait` is for text games, and this is none.
         TextGameError: the game cannot be played.
         ServingError: the engine failed.
     """
     world = as_text_game(problem)
     waiting = Stopwatch()
-    asked = settings if isinstance(settings, PriorSettings) else UNIFORM
+    if settings.stuck == "wait" and world is not problem.world:
+        raise SettingsError(
+            f"setting stuck=wait is not possible: {problem.domain} is no text game, where one may "
+            "always wait; leave it out"
+        )
+    asked = settings if isinstance(settings, LabelPriorSettings) else UNIFORM
     answers = RuleAnswers(asked, engines, advise=partial(game_adviser, world), seed=seed)
-    prior = answers.prior(choice_of, settings=asked, wording=GameWording())
+    prior = answers.prior(
+        choice_of, settings=asked, wording=GameWording(), absent=asked.prior_absent
+    )
     k = settings.k if isinstance(settings, ReflectionSettings) else 0
     # Without ℳ_c the role is never asked, so it needs no answerer.
     reflecting = reflection(world, answers, engines) if k else _never
@@ -91,6 +112,10 @@ async def search_agent(
         gamma=settings.gamma,
         simulations_per_action=settings.simulations_per_action,
         width=settings.width,
+        backup=_backup(settings),
+        reward=partial(_reward, death=settings.death_reward),
+        reflects_on=_reflects_on(settings),
+        stuck=STUCK if settings.stuck == "wait" else (),
     )
     episode, searches = await play_by_search(world, parts, moves=settings.moves, seed=seed)
     turns = trajectory_of(episode).turns
@@ -112,6 +137,21 @@ async def search_agent(
         return outcome
     first = await first_move_metrics(world, searches[0].root, executed=turns[0].action, seed=seed)
     return replace(outcome, metrics={**outcome.metrics, **first})
+
+
+def _backup(settings: GameSearchSettings) -> Backup[Transition, str]:
+    if settings.values == "softmax":
+        return by_weighted_returns(gamma=settings.gamma, temperature=settings.value_temperature)
+    return by_sums(gamma=settings.gamma)
+
+
+def _reward(made: Transition, *, death: float | None) -> float:
+    return made.reward if death is None or DEATH not in made.text.lower() else death
+
+
+def _reflects_on(settings: GameSearchSettings) -> frozenset[Ending]:
+    at_any = isinstance(settings, CrossTrialSettings) and settings.reflect_at == "end"
+    return frozenset(Ending if at_any else {Ending.FAILURE})
 
 
 async def _never(_: Trajectory, /) -> str:
@@ -165,7 +205,7 @@ async def play_by_search(
     searches: list[MoveStatistics] = []
 
     async def choose(episode: execution.Episode[Transition, str]) -> str | execution.Stop:
-        if not await world.actions(episode.state):
+        if not (parts.stuck or await world.actions(episode.state)):
             return execution.STOP
         stream = f"{seed}/{len(episode.moves)}"
         past = trajectory_of(episode)

@@ -1,16 +1,18 @@
 """Settings of the agents.
 
-The defaults are the paper's (Section 4.1, Appendix B), except `prior`, which is `exact` here. The
-paper says nothing about `moves`, `depth`, `width` and `history`.
+The defaults are the paper's (Section 4.1, Appendix B). It says nothing about `moves`, `depth`,
+`width` and `history`. Some settings choose between the paper and the authors' published code
+(github.com/winni18/MC-DML): `values`, `value_temperature`, `death_reward`, `stuck`, `prior_absent`
+and `reflect_at`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import Field, model_validator
 
-from llm_planning.priors import ROLE, PriorKind, PriorSettings
+from llm_planning.priors import ABSENT, ROLE, PriorKind, PriorSettings
 from llm_planning.roles import ROLE_SETTINGS, RoleSettings
 from llm_planning.settings import EpisodeSettings, Settings
 
@@ -22,6 +24,12 @@ EXPLORATION: Mapping[str, float] = {"deephome": 20.0, "library": 20.0, "detectiv
 
 USUAL_EXPLORATION = 50.0
 """C of the other games."""
+
+DEATH = "*** you have died ***"
+"""The answer to a deadly action in the stories of some compilers, in lower case."""
+
+STUCK = ("wait", "yes", "no")
+"""What the authors' code offers where no action is valid."""
 
 ROLES = (ROLE, "reflection")
 """The roles that one of the agents asks."""
@@ -35,12 +43,23 @@ class GameSearchSettings(EpisodeSettings):
         gamma: discount factor γ.
         simulations_per_action: simulations of a search are this many times |𝒜(s_0)|.
         width: simulations in flight at once; 1 is Algorithm 1, step for step.
+        values: Q is the `mean` return (Algorithm 1, line 29), or the `softmax`-weighted one of the
+            authors' code (mcts.py, `simulate`).
+        value_temperature: of that softmax; the authors' is 10.
+        death_reward: the search's reward of an action that the game answers by `DEATH`, in place of
+            the game's; the authors' is -10 (mcts.py). None keeps the game's.
+        stuck: where no action is valid, an episode and a simulation `stop`, or may `wait` and
+            answer `yes` or `no`, as in the authors' code (env.py).
     """
 
     c: float | None = Field(None, ge=0.0, allow_inf_nan=False, validation_alias="C")
     gamma: float = Field(0.95, ge=0.0, le=1.0)
     simulations_per_action: int = Field(50, ge=1)
     width: int = Field(1, ge=1)
+    values: Literal["mean", "softmax"] = "mean"
+    value_temperature: float = Field(10.0, gt=0.0, allow_inf_nan=False)
+    death_reward: float | None = Field(None, allow_inf_nan=False)
+    stuck: Literal["stop", "wait"] = "stop"
 
     def exploration(self, game: str) -> float:
         """C of the game of this name; the task's name does not matter."""
@@ -73,7 +92,20 @@ class PrunedSettings(GameSearchSettings):
         return (*range(self.d_min, self.d_max, self.delta_d), self.d_max)
 
 
-class FixedDepthSettings(PriorSettings, GameSearchSettings):
+class LabelPriorSettings(PriorSettings):
+    """Settings of π.
+
+    Attributes:
+        prior: by default the paper's way, a label for each action (Section 4.1).
+        prior_absent: log-probability of an action that the answer of `index`, `sample` or `verbal`
+            does not contain, in nats: the paper's -10; -5 in the authors' code (llm.py).
+    """
+
+    prior: PriorKind = "index"
+    prior_absent: float = Field(ABSENT, le=0.0, allow_inf_nan=False)
+
+
+class FixedDepthSettings(LabelPriorSettings, GameSearchSettings):
     """Settings of MC-DML without ℳ_c and DP.
 
     Attributes:
@@ -100,11 +132,22 @@ class ReflectionSettings(Settings):
     k: int = Field(3, ge=1)
 
 
-class ReflectiveFixedSettings(ReflectionSettings, FixedDepthSettings):
+class CrossTrialSettings(ReflectionSettings):
+    """Settings of a search with cross-trial memory ℳ_c.
+
+    Attributes:
+        reflect_at: a simulation is reflected on if it ends in `failure` (Algorithm 1, lines 10 and
+            44), or at any `end`, victory included, as in the authors' code (mcts.py).
+    """
+
+    reflect_at: Literal["failure", "end"] = "failure"
+
+
+class ReflectiveFixedSettings(CrossTrialSettings, FixedDepthSettings):
     """Settings of MC-DML without DP."""
 
 
-class McDmlSettings(ReflectionSettings, PriorSettings, PrunedSettings):
+class McDmlSettings(CrossTrialSettings, LabelPriorSettings, PrunedSettings):
     """Settings of MC-DML."""
 
     known_roles = ROLES
@@ -122,7 +165,7 @@ class LlmAgentSettings(RoleSettings, EpisodeSettings):
     known_roles = ROLES
     added = ROLE_SETTINGS
 
-    prior: PriorKind = "exact"
+    prior: PriorKind = "index"
     history: int = Field(3, ge=0, le=20)
     temperature: float = Field(0.1, gt=0.0, allow_inf_nan=False)
 

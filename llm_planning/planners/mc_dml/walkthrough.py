@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -97,12 +98,13 @@ def walkthrough_statistics(turns: Sequence[GameTurn], choices: Sequence[int]) ->
     Returns:
         walkthrough_length: steps.
         actions_per_step: mean of |𝒜(s)|; None without steps.
-        steps_per_reward, max_steps_per_reward: mean and largest distance, in steps, between
-            rewarded steps; None without rewards. The steps before the first reward count as a
-            distance, those after the last do not. A step that loses points is not rewarded.
+        steps_per_reward, max_steps_per_reward: mean and largest distance, in steps, "between two
+            reward-triggering steps" (Appendix A); None where fewer than two steps change the
+            score. As in the authors' published code (`game_stas.py`), a step that loses points is
+            one of them, and the way to the first one is no distance.
     """
-    rewarded = [number for number, turn in enumerate(turns, start=1) if turn.reward > 0]
-    distances = [here - before for before, here in zip([0, *rewarded], rewarded, strict=False)]
+    changing = [number for number, turn in enumerate(turns, start=1) if turn.reward]
+    distances = [here - before for before, here in pairwise(changing)]
     return {
         "walkthrough_length": len(turns),
         "actions_per_step": fmean(choices) if choices else None,
