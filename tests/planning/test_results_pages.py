@@ -67,6 +67,16 @@ def test_figures_that_a_table_lacks_are_errors(row, column):
         table.cell(row, column)
 
 
+def test_some_rows_of_a_table():
+    table = results_pages.Source(
+        source="Made up.", heads=["", "here"], rows=[["A, 5%", "1"], ["B, 5%", "2"], ["A, 9%", "3"]]
+    )
+    assert table.having("A,").rows == [["A, 5%", "1"], ["A, 9%", "3"]]
+    assert table.having("B,", "9%").rows == [["B, 5%", "2"], ["A, 9%", "3"]]
+    with pytest.raises(results_pages.PageError, match="C"):
+        table.having("C")
+
+
 def test_a_difference_is_told_in_points():
     table = results_pages.Source(
         source="Made up.",

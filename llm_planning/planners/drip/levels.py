@@ -13,8 +13,8 @@ Where the pseudo-code is inconsistent, it is read so:
 - A subtask that equals one above it is dropped. A decomposition into nothing fails its node, or
   gives it up (`empty`).
 
-With the reading `redo`, the root's children are judged anew after each level. What was undone is
-then open again, unless nodes below it still are.
+With the reading `redo`, which is ours, the root's children are judged anew after each level. What
+was undone is then open again, unless nodes below it still are.
 """
 
 from __future__ import annotations

@@ -96,7 +96,12 @@ def _outcome(
     return Outcome(
         success=execution.success,
         plan=tuple(str(step.proposed) for step in steps),
-        metrics={**execution.metrics(), "options_planned": len(steps), "proposals": 1},
+        metrics={
+            **execution.metrics(),
+            "options_planned": len(steps),
+            "proposals": 1,
+            "judgements": 0,
+        },
         trace={
             "task": problem.task,
             "goal": problem.world.goal,
