@@ -7,7 +7,8 @@ asks for its tables by name, so that no table is typed:
 
     {% set runs = exported("xenon-table5", paper="xenon", table="table5") %}
     {{ runs.table }}
-    {{ runs.part(", seen home").table }}         some of its rows, as they were measured here
+    {{ runs.side(", seen home").table }}         some of its rows, as they were measured here
+    {{ runs.part("(0,0) (here)").table }}        some of its columns
     {{ runs.figure("XENON", "(0,0) (here)") }}   one figure of it, without its interval
     {{ runs.difference("EGA: XENON − SC") }}     one difference, with its interval
 
@@ -104,7 +105,7 @@ class Source:
             heads, rows = heads[:1] + heads[2:], [[row[0], *row[2:]] for row in rows]
         return f"{_markdown(heads, rows)}\n\n*{source}*"
 
-    def part(
+    def side(
         self,
         ending: str = "",
         *,
@@ -148,6 +149,35 @@ class Source:
     def settings_table(self) -> str:
         """The settings as Markdown."""
         return _markdown(("setting", "paper", "here"), self.settings)
+
+    def part(self, *columns: str) -> Source:
+        """The same with these columns only, and the runs that they rest on.
+
+        Raises:
+            PageError: the table has no such column.
+        """
+        heads = list(self.heads)
+        for column in columns:
+            if column not in heads:
+                raise PageError(f"no column {column!r} in: {self.source}")
+        kept = [place for place, head in enumerate(heads) if place == 0 or head == RUNS_HERE]
+        kept += [heads.index(column) for column in columns]
+        return replace(
+            self,
+            heads=[heads[place] for place in kept],
+            rows=[[row[place] for place in kept] for row in self.rows],
+        )
+
+    def having(self, *texts: str) -> Source:
+        """The same with the rows only whose names have one of these texts.
+
+        Raises:
+            PageError: no row's name has one.
+        """
+        rows = [row for row in self.rows if any(text in row[0] for text in texts)]
+        if not rows:
+            raise PageError(f"no row with {texts} in: {self.source}")
+        return replace(self, rows=rows)
 
     def cell(self, row: str, column: str) -> str:
         """A cell as it is printed.

@@ -76,6 +76,7 @@ class Episode(Generic[S, A]):
         over: whether the episode has ended.
         milestones: milestone of the domain -> the number of moves after which it was first reached;
             None if it was not.
+        draws: all chance of the world.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class Episode(Generic[S, A]):
         self.success: bool | None = False
         self.over = False
         self.milestones: dict[str, int | None] = {}
-        self._draws = world_draws(seed)
+        self.draws = world_draws(seed)
         self._see = see
 
     @classmethod
@@ -118,7 +119,7 @@ class Episode(Generic[S, A]):
         """
         if self.over:
             raise RuntimeError(f"the episode is over, and {action} can no longer be done")
-        step = await settled(self.domain.step(self.state, action, self._draws))
+        step = await settled(self.domain.step(self.state, action, self.draws))
         self.state = step.state
         self.moves.append(Move(action, step, self.now))
         if (trace := tracing()) is not None:

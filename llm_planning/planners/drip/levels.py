@@ -3,8 +3,8 @@
 Where the pseudo-code is inconsistent, it is read so:
 
 - l.3 decomposes open nodes only. The decompositions of a level are asked for together.
-- l.8 goes over pending nodes only. All pending are judged in one state; nodes that are done before
-  the first 'true' are closed, that one is applied, and the rest are judged again.
+- l.8 goes over pending nodes only.
+- l.16 ends the passes when nothing was applied; 'done' alone makes no further pass.
 - l.20 comes after the loop: only nodes that stay false are open children.
 - l.22 judges all children again, and l.23 judges a parent again before it is applied.
 - l.25 holds if every child of the root is closed.
@@ -13,8 +13,8 @@ Where the pseudo-code is inconsistent, it is read so:
 - A subtask that equals one above it is dropped. A decomposition into nothing fails its node, or
   gives it up (`empty`).
 
-With the reading `redo`, the root's children are judged anew after each level. What was undone is
-then open again, unless nodes below it still are.
+With the reading `redo`, which is ours, the root's children are judged anew after each level. What
+was undone is then open again, unless nodes below it still are.
 """
 
 from __future__ import annotations

@@ -15,13 +15,14 @@ judges, applies or acts, and limits run out:
     framework       no answer was found wrong, and the goal is not reached all the same
 
 The first that holds counts. For the framework, the cause is the first action of the plan after
-which a subtask of the goal no longer holds that held before.
+which a subtask of the goal no longer holds that held before; if there is none, the subtask at which
+the planner is stuck.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from llm_planning.execution.episode import Episode, told_milestones
@@ -62,8 +63,8 @@ _BY_ROLE: Mapping[str, Class] = {
 async def carried_out(domain: Any, plan: Sequence[Any], *, seed: int) -> Execution[Any, Any]:  # noqa: ANN401
     """Carries out all actions of a plan, also those after the goal is reached.
 
-    The goal must hold in the last state: a plan that reaches it and goes on does not know that it
-    did. An action that the world refuses leaves the world as it is.
+    It succeeds if the goal holds in the last state and no action was refused: a plan that reaches
+    the goal and goes on does not know that it did. Where chance decided, nothing was refused.
 
     Args:
         domain: the real dynamics.
@@ -71,10 +72,14 @@ async def carried_out(domain: Any, plan: Sequence[Any], *, seed: int) -> Executi
         seed: of the trial.
     """
     episode: Episode[Any, Any] = await Episode.begin(domain, seed=seed)
+    refused = False
     for action in plan:
         episode.over = False
-        await episode.act(action)
-    return await episode.recorded()
+        before = episode.draws.getstate()
+        step = await episode.act(action)
+        refused = refused or (step.obstacle is not None and episode.draws.getstate() == before)
+    done = await episode.recorded()
+    return replace(done, success=False) if refused else done
 
 
 async def outcome_of(
@@ -101,7 +106,7 @@ async def outcome_of(
     failure = None
     if not done.success:
         wrong = ask.wrong + done.wrong
-        failure = blame(domain, acting.states[0], done.moves, wrong=wrong, ending=ending)
+        failure = blame(domain, acting.states[0], done.moves, wrong=wrong, ending=ending, tree=tree)
     optimum = getattr(domain, "traits", {}).get("optimum")
     excess = len(plan) - optimum if done.success and optimum is not None else None
     conclusion = f"carried out: the goal is {'reached' if done.success else 'not reached'}"
@@ -117,6 +122,7 @@ async def outcome_of(
             "actions": len(plan),
             "excess": excess,
             "refused": acting.refused,
+            "proposals": ask.asked["decompose"] + ask.asked["act"],
             "decompositions": acting.decomposed,
             "judgements": ask.asked["judge"],
             "applications": ask.asked["apply"],
@@ -198,6 +204,7 @@ def blame(
     *,
     wrong: Mapping[str, int],
     ending: Ending,
+    tree: ReasoningTree[Any] | None = None,
 ) -> Failure:
     """Says whose error a failed plan is.
 
@@ -207,6 +214,7 @@ def blame(
         moves: the plan as it was carried out.
         wrong: role -> number of its answers that differ from the rules, or from the world.
         ending: why the planner stopped.
+        tree: T; None for ReAct.
     """
     for role, kind in _BY_ROLE.items():
         if wrong.get(role):
@@ -214,7 +222,9 @@ def blame(
             return Failure(kind, f"{said}: {wrong[role]}")
     if ending not in {"goal", "stuck"}:
         return Failure("limit", f"ran out of {ending}")
-    return Failure("framework", undone(domain, start, moves) or f"ended: {ending}")
+    stuck = tree.deepest_open if tree else None
+    at = f"ended: {ending}" if stuck is None else f"stuck at {stuck.subtask}: {stuck.reason}"
+    return Failure("framework", undone(domain, start, moves) or at)
 
 
 def undone(domain: Any, start: Any, moves: Sequence[Move[Any, Any]]) -> str | None:  # noqa: ANN401

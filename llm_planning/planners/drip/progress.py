@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic
 
 from llm_planning.domain import A, S, settled
-from llm_planning.roles import gather
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -68,25 +67,18 @@ class Progress(Generic[S, A]):
     async def carry_out(self, pending: Sequence[Node[A]]) -> list[Node[A]]:
         """Applies what is executable until nothing is (Algorithm 1, lines 6 to 19).
 
-        All pending are judged in one state. Nodes that are done before the first 'true' are closed,
-        that one is applied, and the rest are judged again.
+        Each pass judges one pending node after the other. A node that is applied changes the state
+        in which the next one is judged.
 
         Returns:
             F_remaining: what is not executable.
         """
-        remaining = list(pending)
-        while remaining and not await self._reached():
-            verdicts = await gather(self.judged(node) for node in remaining)
+        remaining, before = list(pending), None
+        while remaining and self.acting.state is not before:
             before = self.acting.state
-            left: list[Node[A]] = []
-            for place, (node, judged) in enumerate(zip(remaining, verdicts, strict=True), start=1):
-                closed = await self.closes(node, judged)
-                if not closed:
-                    left.append(node)
-                if judged.verdict == "true" and (closed or self.acting.state is not before):
-                    left += remaining[place:]
-                    break
-            else:
-                return left
-            remaining = left
+            remaining = [
+                node
+                for node in remaining
+                if await self._reached() or not await self.closes(node, await self.judged(node))
+            ]
         return remaining

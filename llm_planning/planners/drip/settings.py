@@ -74,18 +74,25 @@ class ActingSettings(CarryingSettings):
     votes: int = Field(1, ge=1, le=25)
 
 
-class PlanAndSolveSettings(CarryingSettings, PromptSettings):
-    """Settings of Plan-and-Solve.
+class OneAnswerSettings(PromptSettings):
+    """Settings of a planner that plans in one answer.
 
     Attributes:
         d: the most steps of the plan. The paper states none.
+    """
+
+    d: int = Field(32, ge=1, le=32)
+
+
+class PlanAndSolveSettings(CarryingSettings, OneAnswerSettings):
+    """Settings of Plan-and-Solve.
+
+    Attributes:
         tries: how often a step is tried, with `direct` as well; every try counts as a step there.
     """
 
     known_roles = PromptSettings.known_roles
     added = ("execution", "skills")
-
-    d: int = Field(32, ge=1, le=32)
 
 
 class TreeSettings(ActingSettings):
@@ -106,14 +113,14 @@ class DripSettings(TreeSettings):
     """Settings of DRIP.
 
     Attributes:
-        reading: `literal` is Algorithm 1 as printed. `redo` also judges the root's children anew
-            after each level, so that what was undone is done again.
+        reading: `literal` is Algorithm 1 as printed. `redo` is ours: it also judges the root's
+            children anew after each level, so that what was undone is done again.
         empty: what a subtask is worth that cannot be carried out and comes apart into nothing: it
             has failed (`fail`), or is given up and counts as closed (`close`).
         attempts: how often it may come apart into nothing before that.
     """
 
-    reading: Literal["redo", "literal"] = "redo"
+    reading: Literal["literal", "redo"] = "literal"
     empty: Literal["fail", "close"] = "fail"
     attempts: int = Field(1, ge=1)
 

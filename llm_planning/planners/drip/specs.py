@@ -1,4 +1,4 @@
-"""DRIP, DRIP+ and the baseline ReAct, for the catalogue."""
+"""DRIP, DRIP+ and the paper's baselines, for the catalogue."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from llm_planning.planners.drip.agenda import drip_plus
 from llm_planning.planners.drip.exercises import subtask_exercises
 from llm_planning.planners.drip.forward import react
 from llm_planning.planners.drip.levels import drip
-from llm_planning.planners.drip.plan_and_solve import plan_and_solve
+from llm_planning.planners.drip.one_answer import chain_of_thought, plan_and_solve
 from llm_planning.planners.drip.settings import (
     DripPlusSettings,
     DripSettings,
+    OneAnswerSettings,
     PlanAndSolveSettings,
     ReactSettings,
 )
@@ -51,6 +52,14 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         run=react,
         roles=("act", "apply", *EXECUTION_ROLES),
         needs=(_NAMES_OPTIONS, _TESTS),
+    ),
+    _Spec(
+        name="drip-cot",
+        summary="Chain of Thought as in DRIP: one answer plans, and all of it is carried out",
+        settings=OneAnswerSettings,
+        run=chain_of_thought,
+        roles=("decompose",),
+        needs=(_NAMES_OPTIONS,),
     ),
     _Spec(
         name="plan-and-solve",

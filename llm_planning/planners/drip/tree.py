@@ -74,6 +74,11 @@ class Node(Generic[A]):
         )
 
     @property
+    def reason(self) -> str:
+        """Why its last verdict is as it is; empty before the first."""
+        return self.judged.reason if self.judged else ""
+
+    @property
     def above(self) -> A | None:
         """The subtask of the parent; None if that is the goal."""
         return self.parent.subtask if self.parent else None
@@ -100,6 +105,12 @@ class ReasoningTree(Generic[A]):
     def depth(self) -> int:
         """The greatest depth of a node."""
         return max(node.depth for node in self.nodes)
+
+    @property
+    def deepest_open(self) -> Node[A] | None:
+        """The open node furthest from the goal, of several the first; None if there is none."""
+        found = [node for node in self.nodes[1:] if node.is_open]
+        return max(found, key=lambda node: node.depth, default=None)
 
     def decomposed(self, node: Node[A], subtasks: Sequence[A]) -> tuple[Node[A], ...]:
         """Adds the children of a decomposition.
