@@ -63,9 +63,9 @@ def paper(
 ) -> Work:
     """Prints a table of a paper as Markdown, with what a sweep measured beside it.
 
-    Exits with 1 if the sweep was not run or its ledger or export cannot be read; with 2 for a paper or a
-    table that does not exist, a file that cannot be written, or a file of theirs that says
-    something impossible.
+    Exits with 1 if the sweep was not run or its ledger or export cannot be read; with 2 for a
+    paper or a table that does not exist, a file that cannot be written, or a file of theirs that
+    says something impossible.
     """
     from llm_planning.commands import report as commands
 

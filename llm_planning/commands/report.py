@@ -131,7 +131,9 @@ def _sweeps(paper: Paper, table: str) -> list[str]:
 def _default_folder(paper: Paper, table: str) -> Path:
     sweeps = paper.sweeps(table)
     if not sweeps:
-        raise UsageError(f"no sweep measures {paper.name} {table}; name a folder or a file with --from")
+        raise UsageError(
+            f"no sweep measures {paper.name} {table}; name a folder or a file with --from"
+        )
     return _SWEEPS / sweep_name(sweeps[0])
 
 

@@ -98,7 +98,7 @@ def measure(runs: Runs, what: Measure, *, beside: Runs | None = None) -> Measure
         MeasureError: a value is not a number, for a cost one below zero, for a portion not one
             from 0 to 1, or for a rate not a boolean.
     """
-    for field in filter(None, (*what.fields, what.per, what.unit, *what.budget)):
+    for field in filter(None, (*what.fields, what.per, *what.budget)):
         runs.check_field(field)
     if what.kind == "passed":
         return _passed(runs, what, beside=Runs() if beside is None else beside)
