@@ -179,6 +179,17 @@ class Source:
             raise PageError(f"no row with {texts} in: {self.source}")
         return replace(self, rows=rows)
 
+    def without(self, *labels: str) -> Source:
+        """The same without these rows.
+
+        Raises:
+            PageError: the table has no such row.
+        """
+        for label in labels:
+            if label not in {row[0] for row in self.rows}:
+                raise PageError(f"no row {label!r} in: {self.source}")
+        return replace(self, rows=[row for row in self.rows if row[0] not in labels])
+
     def cell(self, row: str, column: str) -> str:
         """A cell as it is printed.
 

@@ -122,6 +122,28 @@ SHAPES: Final[dict[str, dict[str, Any]]] = {
     "Qwen/Qwen2.5-VL-7B-Instruct-AWQ": _seeing(
         _SEVEN, torch_dtype="float16", quantization_config=_AWQ
     ),
+    "microsoft/Phi-4-mini-instruct": {
+        "model_type": "phi3",
+        "architectures": ["Phi3ForCausalLM"],
+        "torch_dtype": "bfloat16",
+        "vocab_size": 200064,
+        "hidden_size": 3072,
+        "intermediate_size": 8192,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 24,
+        "num_key_value_heads": 8,
+        "max_position_embeddings": 131072,
+        "original_max_position_embeddings": 4096,
+        "partial_rotary_factor": 0.75,
+        # The factors of positions beyond 4,096 are others; only their number is read here.
+        "rope_scaling": {"type": "longrope", "short_factor": [1.0] * 48, "long_factor": [1.0] * 48},
+        "rope_theta": 10000.0,
+        "rms_norm_eps": 1e-5,
+        "pad_token_id": 199999,
+        "bos_token_id": 199999,
+        "eos_token_id": 199999,
+        "tie_word_embeddings": True,
+    },
     "smollm2-135m-instruct": {
         "model_type": "llama",
         "architectures": ["LlamaForCausalLM"],

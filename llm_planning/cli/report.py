@@ -21,9 +21,9 @@ FromOption = Annotated[
     Path | None,
     typer.Option(
         "--from",
-        metavar="FOLDER",
+        metavar="PATH",
         parser=named_path,
-        help="The sweep's folder.  [default: ./sweeps/NAME]",
+        help="The sweep's folder, or its export: .csv or .parquet.  [default: ./sweeps/NAME]",
     ),
 ]
 CsvOption = Annotated[
@@ -56,21 +56,21 @@ def paper(
     name: PaperArgument,
     table: TableArgument = None,
     *,
-    folder: FromOption = None,
+    source: FromOption = None,
     csv: CsvOption = None,
     picture: PlotOption = None,
     as_json: JsonOption = False,
 ) -> Work:
     """Prints a table of a paper as Markdown, with what a sweep measured beside it.
 
-    Exits with 1 if the sweep was not run or its ledger cannot be read; with 2 for a paper or a
-    table that does not exist, a file that cannot be written, or a file of theirs that says
-    something impossible.
+    Exits with 1 if the sweep was not run or its ledger or export cannot be read; with 2 for a
+    paper or a table that does not exist, a file that cannot be written, or a file of theirs that
+    says something impossible.
     """
     from llm_planning.commands import report as commands
 
     if table is None:
         return partial(commands.list_tables, name, as_json=as_json)
     return partial(
-        commands.paper, name, table, folder=folder, csv=csv, picture=picture, as_json=as_json
+        commands.paper, name, table, source=source, csv=csv, picture=picture, as_json=as_json
     )

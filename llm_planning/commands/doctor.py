@@ -47,6 +47,7 @@ _SCENES = "virtualhome-eval"
 
 # By configuration, bytes of the weights in bfloat16, as published on the hub.
 _HUB_WEIGHTS = {
+    "phi-4-mini-instruct": 7_670_000_000,
     "qwen2.5-vl-3b-instruct": 7_510_000_000,
     "qwen2.5-7b-instruct": 15_230_000_000,
     "qwen2.5-vl-7b-instruct": 16_580_000_000,

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from llm_kernels.files import TargetError, check_target, write_durably
 from llm_planning.endings import UsageError, refusing
+from llm_planning.experiments.export import provenances_of, read_export
 from llm_planning.experiments.grid_file import SweepConfigError, sweep_name
 from llm_planning.experiments.ledger import Ledger
 from llm_planning.experiments.paper_report import PaperReport, report
@@ -20,7 +21,7 @@ from llm_planning.experiments.plots import PICTURES
 from llm_planning.experiments.plots import picture as draw_picture
 from llm_planning.experiments.report_text import as_csv, markdown
 from llm_planning.experiments.report_text import as_json as as_values
-from llm_planning.experiments.runs import read_runs
+from llm_planning.experiments.runs import read_runs, runs_of
 from llm_planning.experiments.sweep_files import shown_sweep
 from llm_serving.terminal import SafeConsole, literal, say
 
@@ -38,21 +39,35 @@ def paper(
     name: str,
     table: str,
     *,
-    folder: Path | None,
+    source: Path | None,
     csv: Path | None,
     picture: Path | None,
     as_json: bool,
 ) -> None:
-    """Prints a table of a paper as Markdown, with what a sweep measured beside it."""
+    """Prints a table of a paper as Markdown, with what a sweep measured beside it.
+
+    Args:
+        name: of the paper.
+        table: of the paper.
+        source: folder of the sweep, or a file that `sweep export` wrote; by default the folder of
+            the table's own sweep.
+        csv: file for every cell.
+        picture: file to draw it into.
+        as_json: whether to print JSON.
+    """
     with refusing(PublishedError, SweepConfigError):
         chosen = find_paper(name)
         chosen.table(table)  # a wrong name is reported before a missing sweep
         _check_files(csv, picture)
-        sweep = folder or _default_folder(chosen, table)
-    _check_folder(sweep, chosen, table)
-    with Ledger.open(sweep) as ledger:
-        runs = read_runs(ledger)
-        provenance = {name: dict(known) for name, known in ledger.provenances.items()}
+        sweep = source or _default_folder(chosen, table)
+    if os.path.isfile(sweep):
+        records = read_export(sweep)
+        runs, provenance = runs_of(records), provenances_of(records)
+    else:
+        _check_folder(sweep, chosen, table)
+        with Ledger.open(sweep) as ledger:
+            runs = read_runs(ledger)
+            provenance = {name: dict(known) for name, known in ledger.provenances.items()}
     made = report(chosen, table, runs)
     _write_files(made, csv, picture)
     if as_json:
@@ -116,7 +131,9 @@ def _sweeps(paper: Paper, table: str) -> list[str]:
 def _default_folder(paper: Paper, table: str) -> Path:
     sweeps = paper.sweeps(table)
     if not sweeps:
-        raise UsageError(f"no sweep measures {paper.name} {table}; name a folder with --from")
+        raise UsageError(
+            f"no sweep measures {paper.name} {table}; name a folder or a file with --from"
+        )
     return _SWEEPS / sweep_name(sweeps[0])
 
 

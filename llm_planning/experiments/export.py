@@ -163,6 +163,22 @@ def read_export(path: Path) -> list[RunRecord]:
     ]
 
 
+def provenances_of(records: Iterable[RunRecord]) -> dict[str, dict[str, Any]]:
+    """The provenances in the records of an export: their numbers, and what each says of its runs.
+
+    What a ledger nests, such as the versions of packages, has dotted names here.
+    """
+    prefix = "provenance."
+    return {
+        str(record["provenance"]): {
+            name.removeprefix(prefix): value
+            for name, value in record.items()
+            if name.startswith(prefix)
+        }
+        for record in records
+    }
+
+
 def to_csv(table: Iterable[Column]) -> bytes:
     """Comma-separated values in UTF-8 with a head line.
 

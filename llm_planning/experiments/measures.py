@@ -16,6 +16,7 @@ from llm_planning.experiments.statistics import (
     from_zero,
     mean,
     mean_of_groups,
+    mean_of_units,
     median,
     odds_ratio,
     paired_by_unit,
@@ -23,6 +24,7 @@ from llm_planning.experiments.statistics import (
     paired_proportions,
     portion,
     proportion,
+    share_of_units,
 )
 
 if TYPE_CHECKING:
@@ -100,12 +102,11 @@ def measure(runs: Runs, what: Measure, *, beside: Runs | None = None) -> Measure
         runs.check_field(field)
     if what.kind == "passed":
         return _passed(runs, what, beside=Runs() if beside is None else beside)
-    groups: defaultdict[object, list[float]] = defaultdict(list)
-    for record, value in _valued(runs, what):
-        groups[_group(record, what)].append(value)
-    having = sum(map(len, groups.values()))
+    valued = _valued(runs, what)
+    groups = _grouped(valued, what)
+    having = len(valued)
     if beside is None:
-        estimate = _estimate(list(groups.values()), what)
+        estimate = _by_unit(valued, what) or _estimate(list(groups.values()), what)
     else:
         ours, theirs = (_counts(side, what) for side in (runs, beside))
         estimate = fisher(theirs, ours) if what.kind == "fisher" else odds_ratio(theirs, ours)
@@ -245,6 +246,28 @@ def _by_seed(records: list[RunRecord]) -> list[RunRecord]:
             "several differ in settings alone: select one of these by `where`"
         )
     return [by_seed[seed] for seed in sorted(by_seed)]
+
+
+def _grouped(
+    valued: Iterable[tuple[RunRecord, float]], what: Measure
+) -> Mapping[Hashable, list[float]]:
+    groups: defaultdict[Hashable, list[float]] = defaultdict(list)
+    for record, value in valued:
+        groups[_group(record, what)].append(value)
+    return groups
+
+
+def _by_unit(valued: Sequence[tuple[RunRecord, float]], what: Measure) -> Estimate | None:
+    """The number over units, each measured by itself; None if there are not several."""
+    if what.unit is None:
+        return None
+    units: defaultdict[Hashable, list[tuple[RunRecord, float]]] = defaultdict(list)
+    for record, value in valued:
+        units[distinct(record.get(what.unit))].append((record, value))
+    if len(units) < 2:
+        return None
+    each = [fmean(map(fmean, _grouped(unit, what).values())) for unit in units.values()]
+    return share_of_units(each) if what.is_share else mean_of_units(each)
 
 
 def _estimate(groups: list[list[float]], what: Measure) -> Estimate:

@@ -137,6 +137,9 @@ class Measure(Part):
             is compared with. A cell of these very runs is empty, unless it has a budget.
         interval: of a rate, a share or what passed.
         per: the field whose values group the runs, usually `task`. Groups weigh alike in a mean.
+        unit: of a mean or a rate: the field whose values were drawn, such as the file of a learned
+            graph, so that runs which share one are not independent. The interval is over its
+            values. A cell whose runs share one value is measured as without `unit`.
         within: the value of a group: the `mean` of its runs, the largest (`max`) or the smallest
             (`min`). A rate with `max` is the share of groups in which any run succeeded.
     """
@@ -154,6 +157,7 @@ class Measure(Part):
     against: CheckedWhere | None = None
     interval: Interval = "wilson"
     per: str | None = None
+    unit: str | None = None
     within: Literal["mean", "max", "min"] = "mean"
 
     @property
@@ -178,7 +182,7 @@ class Measure(Part):
             raise ValueError(f"name one of {', '.join(_KINDS[:-1])} and {_KINDS[-1]}")
         if not all(self.fields) or not self.fields:
             raise ValueError(f"{self.kind}: name a field")
-        for field in (*self.fields, self.per, *self.budget):
+        for field in (*self.fields, self.per, self.unit, *self.budget):
             if field is not None:
                 check_field_name(field)
         kind = self.kind
@@ -190,6 +194,8 @@ class Measure(Part):
             raise ValueError("passed needs budget, the fields that cost, and per; others no budget")
         if self.interval != "wilson" and not (self.is_share or kind == "passed"):
             raise ValueError(f"interval={self.interval} is for a rate or a share")
+        if self.unit is not None and (kind not in {"mean", "rate"} or self.within != "mean"):
+            raise ValueError("unit is for a mean or a rate")
         if self.per is None and self.within != "mean":
             raise ValueError(f"within={self.within} needs per, the field that groups the runs")
         if kind == "passed" and self.within != "mean":

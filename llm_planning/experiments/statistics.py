@@ -19,9 +19,10 @@ The kind of estimate decides its interval; all have one level of confidence (`CO
     median           Order statistics: exact whatever the distribution, and free of random draws.
     difference of paired proportions
                      Newcombe's hybrid score interval (method 10).
-    difference by units
-                     Pairs that share something that was drawn, such as an oracle's errors, are not
-                     independent; the units that share nothing are. Student's t over the units.
+    by units         Runs or pairs that share something that was drawn, such as an oracle's errors
+                     or a learned graph, are not independent; the units that share nothing are.
+                     Student's t over the units; a share's interval is cut at 0 and 1, and is
+                     Wilson's where all units are alike.
     odds ratio       Woolf's: normal in the logarithm.
 
 Papers that print Wald's interval of a proportion are shown beside Wald's; it is too narrow near 0
@@ -56,7 +57,7 @@ STUDENT = "Student's t"
 STRATIFIED = "Student's t over repeats within groups that weigh alike"
 ORDER = "order statistics"
 NEWCOMBE = "Newcombe's hybrid score for pairs"
-UNITS = "Student's t over independent units of pairs"
+UNITS = "Student's t over independent units"
 WOOLF = "Woolf's for odds ratios"
 FISHER = "Fisher's exact test, two-sided"
 
@@ -279,8 +280,9 @@ def paired_by_unit(units: Sequence[Sequence[tuple[float, float]]]) -> Estimate:
         The difference; `n` counts the units.
     """
     full = [unit for unit in units if unit]
-    values = [descriptive.fmean(first - second for first, second in unit) for unit in full]
-    return replace(mean(values), method=UNITS)
+    return mean_of_units(
+        [descriptive.fmean(first - second for first, second in unit) for unit in full]
+    )
 
 
 def paired_proportions(pairs: Sequence[tuple[bool, bool]]) -> Estimate:
@@ -304,6 +306,29 @@ def paired_proportions(pairs: Sequence[tuple[bool, bool]]) -> Estimate:
     low = p - q - _joined(p - p_low, q_high - q, phi)
     high = p - q + _joined(p_high - p, q - q_low, phi)
     return Estimate(value=p - q, low=low, high=high, n=n, method=NEWCOMBE)
+
+
+def mean_of_units(values: Sequence[float]) -> Estimate:
+    """Mean over independent units, each of which is a mean itself.
+
+    Args:
+        values: shape [n].
+    """
+    return replace(mean(values), method=UNITS)
+
+
+def share_of_units(values: Sequence[float]) -> Estimate:
+    """Mean over independent units, each of which is a share.
+
+    Args:
+        values: shape [n], each within [0, 1].
+    """
+    estimate = mean_of_units(values)
+    if estimate.low is None or estimate.high is None:
+        return estimate
+    if estimate.low == estimate.high:
+        return portion(values)
+    return replace(estimate, low=max(0.0, estimate.low), high=min(1.0, estimate.high))
 
 
 def _normal() -> float:

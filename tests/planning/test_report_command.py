@@ -2,6 +2,7 @@
 
 import csv
 import json
+from pathlib import Path
 
 import pytest
 from command_line import invoke
@@ -63,6 +64,35 @@ def test_reads_another_folder(swept, here):
     result = told("too", "table2", "--from", "elsewhere")
     assert result.exit_code == 0
     assert "| ToO | 2 runs |" in result.stdout
+
+
+@pytest.mark.parametrize("name", ["too.parquet", "too.csv"])
+def test_reads_an_export_of_the_sweep(swept, here, name):
+    whole, as_values = told("too", "table2").stdout, told("too", "table2", "--json").stdout
+    assert invoke("sweep", "export", "sweeps/too-table2", "--out", name).exit_code == 0
+    swept.rename(here / "gone")
+    result = told("too", "table2", "--from", name)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == whole.replace("(sweeps/too-table2)", f"({name})")
+    read = json.loads(told("too", "table2", "--from", name, "--json").stdout)
+    assert read["rows"] == json.loads(as_values)["rows"]
+    (of_runs,) = read["provenance"].values()
+    assert (of_runs["commit"], of_runs["model.name"]) == ("0123abc", "scripted")
+
+
+def test_reads_the_exports_of_the_published_pages(here):
+    exports = Path(__file__).parents[2] / "docs" / "results" / "exports"
+    result = told("xenon", "table5", "--from", str(exports / "xenon-table5.parquet"))
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "15 runs" in result.stdout
+
+
+def test_a_file_that_is_no_export_is_refused(here):
+    (here / "x.parquet").write_text("no table")
+    result = told("too", "table2", "--from", "x.parquet")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert len(result.stderr.splitlines()) == 1
+    assert "cannot read x.parquet" in result.stderr
 
 
 def test_prints_json_with_provenance(swept):

@@ -242,6 +242,35 @@ def test_the_best_run_of_each_task(configs, tmp_path):
     assert best.estimate.value == 3.5
 
 
+def test_runs_that_share_what_was_drawn_are_one_value_of_the_interval(configs, tmp_path):
+    add_table(
+        configs,
+        """
+        title: By graph
+        columns:
+          - {key: rate, label: SR, measure: {rate: success, unit: settings.k}}
+          - {key: mean, label: mean, measure: {mean: success, per: task, unit: settings.k}}
+          - {key: one, label: one, measure: {rate: success, unit: task}}
+          - {key: none, label: none, measure: {rate: success, unit: settings.graph}}
+        rows: [{label: ToO, where: {planner: too}}]
+        """,
+    )
+    results = [
+        too(k=k, seed=seed, success=seed < successes)
+        for k, successes in ((1, 4), (3, 2), (5, 3))
+        for seed in range(4)
+    ]
+    (line,) = measured(configs, tmp_path / "sweep", results, ()).lines
+    rate, mean, one, none = (line.cell(key).measured for key in ("rate", "mean", "one", "none"))
+    known = scipy.stats.ttest_1samp([1.0, 0.5, 0.75], 0).confidence_interval(0.95)
+    assert (rate.estimate.value, rate.estimate.n, rate.runs) == (0.75, 3, 12)
+    assert (mean.estimate.low, mean.estimate.high) == pytest.approx((known.low, known.high))
+    assert rate.estimate.high == 1.0 < known.high
+    # All runs are of one task, and have no graph, so nothing else was drawn: Wilson's of twelve.
+    assert (one.estimate.value, one.estimate.n, one.estimate.method) == (0.75, 12, "Wilson score")
+    assert none.estimate == one.estimate
+
+
 def test_no_interval_of_a_cost_is_below_zero_but_that_of_a_difference_is(configs, tmp_path):
     add_table(
         configs,

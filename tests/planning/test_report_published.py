@@ -82,6 +82,7 @@ WRONG = [
     ({"measure": "{rate: success, per: task}"}, "a rate per group needs within"),
     ({"measure": "{median: calls, per: task}"}, "a median has no groups"),
     ({"measure": "{mean: calls, within: max}"}, "within=max needs per"),
+    ({"measure": "{median: calls, unit: seed}"}, "unit is for a mean or a rate"),
     ({"measure": "{share: {}}"}, "share: name a field"),
     ({"measure": "{share: {metrisc.failure: x}}"}, "share: unknown field 'metrisc.failure'"),
     ({"measure": "{share: {success: true}, per: task}"}, "a share has no groups"),

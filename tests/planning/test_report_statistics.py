@@ -17,6 +17,7 @@ from llm_planning.experiments.statistics import (
     from_zero,
     mean,
     mean_of_groups,
+    mean_of_units,
     median,
     odds_ratio,
     paired_by_unit,
@@ -24,6 +25,7 @@ from llm_planning.experiments.statistics import (
     paired_proportions,
     portion,
     proportion,
+    share_of_units,
 )
 
 SHARES = st.lists(st.floats(0.0, 1.0), min_size=2, max_size=30)
@@ -177,6 +179,16 @@ def test_pairs_of_one_unit_count_as_one():
     assert (estimate.value, estimate.n) == (pytest.approx(1.75 / 3), 3)
     assert ends(estimate) == pytest.approx((known.low, known.high))
     assert ends(paired_by_unit([unit * 9 for unit in units])) == pytest.approx(ends(estimate))
+
+
+def test_shares_of_units_stay_within_0_and_1_and_alike_ones_keep_a_width():
+    known = scipy.stats.ttest_1samp([0.5, 0.75, 1.0], 0).confidence_interval(0.95)
+    assert ends(mean_of_units([0.5, 0.75, 1.0])) == pytest.approx((known.low, known.high))
+    estimate = share_of_units([0.5, 0.75, 1.0])
+    assert (estimate.value, estimate.n) == (0.75, 3)
+    assert ends(estimate) == (pytest.approx(known.low), 1.0)
+    assert known.high > 1.0
+    assert ends(share_of_units([0.0] * 10)) == ends(proportion(0, 10))
 
 
 def test_paired_proportions_agree_with_newcombes_example():

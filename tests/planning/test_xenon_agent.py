@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 
 import pytest
-from xenon_builders import LOGS, PLANKS, TRACES, VERBS, Alike, Liking, asking, book_of
+from xenon_builders import LOGS, PLANKS, TRACES, VERBS, Alike, Liking, asking, book_of, failed
 
 from llm_planning.environments.minecraft.rulebook import ItemRule, RuleBook
 from llm_planning.environments.minecraft.text_world import TextWorld
 from llm_planning.planners.xenon.action_policies import FailureAware
-from llm_planning.planners.xenon.agent import Agent
+from llm_planning.planners.xenon.agent import Agent, learn_from
 from llm_planning.planners.xenon.dependency_graph import DependencyGraph
 from llm_planning.planners.xenon.fam import ActionMemory
 from llm_planning.planners.xenon.goals import dex
@@ -25,6 +25,7 @@ from llm_planning.planners.xenon.knowledge import Knowledge
 from llm_planning.planners.xenon.revision import Analogy, AnalogyStore
 from llm_planning.planners.xenon.settings import LearningSettings
 
+SCALES = LearningSettings(c0=3, alpha_s=2, alpha_i=8, K=3)
 BOOK = book_of(
     LOGS,
     PLANKS,
@@ -64,10 +65,9 @@ def answering(answers):
 def xenon(known, answers, *, x0):
     choose, asked = answering(answers)
     memory, rng = ActionMemory(VERBS, x0=x0), random.Random(0)
-    scales = LearningSettings(c0=3, alpha_s=2, alpha_i=8, K=3)
     agent = Agent(
         knowledge=known,
-        dependencies=AnalogyStore(Analogy(knowledge=known, similar=Alike(), scales=scales)),
+        dependencies=AnalogyStore(Analogy(knowledge=known, similar=Alike(), scales=SCALES)),
         actions=FailureAware(asking(choose, memory=memory)),
         select_goal=lambda: dex(known, rng),
     )
@@ -116,6 +116,33 @@ async def test_the_end_of_the_time_is_no_failure():
     await agent.learn(world, until=4, watch=lambda _: None)
     assert world.log == ["mine logs"] * 4
     assert memory.failures("mine", "logs") == 0
+
+
+async def fail_until_exhausted(memory, item, *, known):
+    """Every action fails twice as the actions of an agent do; returns what is remembered then."""
+    dependencies = AnalogyStore(Analogy(knowledge=known, similar=Alike(), scales=SCALES))
+    actions = FailureAware(asking(memory=memory))
+    ended = [
+        await learn_from(
+            action, item, failed(item, action), actions=actions, dependencies=dependencies
+        )
+        for action in ("mine", "craft", "smelt") * 2
+    ]
+    assert ended == [False] * 5 + [True]
+
+
+async def test_what_worked_is_forgotten_with_a_revision_only():
+    """An obtained item is not revised, so its failures are the controller's (Algorithm 1, 16)."""
+    known = Knowledge(DependencyGraph(["logs", "bowl"]), obtained={"logs"})
+    for item, remembered in (("logs", "mine"), ("bowl", None)):
+        memory = ActionMemory(VERBS, x0=2)
+        memory.record("mine", item, True)
+        memory.record("mine", item, False)
+        await fail_until_exhausted(memory, item, known=known)
+        assert memory.valid(item) == remembered
+        assert memory.successes("mine", item) == (remembered is not None)
+        assert not memory.exhausted(item)
+        assert known.revision_count(item) == (1 if remembered else 2)
 
 
 # The beginning ------------------------------------------------------------------------------------

@@ -232,9 +232,10 @@ async def test_runs_are_repeatable_and_within_the_horizon(name):
 
 
 async def test_fam_reaches_what_the_llm_alone_does_not():
+    chances = {"prior": "table12", "right_action": 0.6}
     for name, reached in (("select-xenon", True), ("select-llm", False)):
         for seed in range(5):
-            run = await plan(name, "note_block", seed=seed, verbs=45, prior="table12")
+            run = await plan(name, "note_block", seed=seed, verbs=45, **chances)
             assert run.success is reached
 
 

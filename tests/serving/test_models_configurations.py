@@ -19,6 +19,7 @@ def test_each_intended_model_has_one():
         "qwen2.5-vl-7b-instruct-awq",
         "qwen2.5-vl-3b-instruct",
         "qwen2.5-7b-instruct",
+        "phi-4-mini-instruct",
     }
 
 

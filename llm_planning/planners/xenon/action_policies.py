@@ -63,8 +63,12 @@ class ActionPolicy(ABC):
         """Whether the item's requirements are to be doubted, rather than its actions."""
         return False
 
-    def reset(self, item: str) -> None:  # noqa: B027 - a default
-        """Begins to explore an item's actions afresh."""
+    def forgive(self, item: str) -> None:  # noqa: B027 - a default
+        """Forgets an item's failures, and keeps the action that worked."""
+
+    def reset(self, item: str) -> None:
+        """Begins to explore an item's actions afresh, with its revised requirements."""
+        self.forgive(item)
 
 
 class Remembering(ActionPolicy):
@@ -88,6 +92,10 @@ class Remembering(ActionPolicy):
     def exhausted(self, item: str) -> bool:
         """Whether all actions are empirically invalid."""
         return self._memory.exhausted(item)
+
+    def forgive(self, item: str) -> None:
+        """Sets F(., v) to 0."""
+        self._memory.forgive(item)
 
     def reset(self, item: str) -> None:
         """Sets M[v, .] to (0, 0)."""
@@ -189,7 +197,7 @@ class SuccessOnly(ActionPolicy):
         most = self._memory.x0 * len(self._memory.actions)
         return self.state.in_vain.get(item, 0) >= most
 
-    def reset(self, item: str) -> None:
+    def forgive(self, item: str) -> None:
         """Begins to count failures afresh, and keeps the action that worked."""
         self.state.in_vain.pop(item, None)
 

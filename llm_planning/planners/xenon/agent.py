@@ -76,8 +76,12 @@ class Revises(Protocol):
         """Learns that a subgoal failed."""
         ...
 
-    async def revise(self, item: str) -> None:
-        """Revises the requirements of an item at which all actions failed."""
+    async def revise(self, item: str) -> bool:
+        """Revises the requirements of an item at which all actions failed, or leaves them.
+
+        Returns:
+            Whether they were revised.
+        """
         ...
 
 
@@ -91,15 +95,18 @@ async def learn_from(
 ) -> bool:
     """Learns from the outcome of one subgoal (Algorithm 1, lines 12 to 16).
 
+    The memory of an item is reset with a revision only. Where the requirements stay, the item's
+    failures are forgotten and its successes kept (ours).
+
     Args:
         action: a.
         item: v.
         failure: the failure; None if the subgoal was reached.
         actions: learns the outcome, and tells when all actions are ruled out.
-        dependencies: learns the outcome, and is revised when all actions are ruled out.
+        dependencies: learns the outcome, and may be revised when all actions are ruled out.
 
     Returns:
-        Whether the dependencies were revised.
+        Whether all actions were ruled out.
     """
     if failure is None:
         actions.succeeded(action, item)
@@ -109,8 +116,10 @@ async def learn_from(
     dependencies.failed(failure)
     if not actions.exhausted(item):
         return False
-    await dependencies.revise(item)
-    actions.reset(item)
+    if await dependencies.revise(item):
+        actions.reset(item)
+    else:
+        actions.forgive(item)
     return True
 
 
@@ -154,7 +163,7 @@ class Agent:
             watch(await self.pursue(goal, world, until=until))
 
     async def pursue(self, goal: str, world: World, *, until: int) -> list[Plan]:
-        """Plans and acts until the goal is reached or some requirements were revised.
+        """Plans and acts until the goal is reached or all actions of an item are ruled out.
 
         Args:
             goal: v_g.
@@ -185,7 +194,7 @@ class Agent:
         between two actions, nothing has failed.
 
         Returns:
-            Whether to make another plan for the goal: a subgoal failed and nothing was revised.
+            Whether to make another plan for the goal: a subgoal failed, and actions are left.
         """
         known = self.knowledge
         for quantity, item in plan.missing:
@@ -198,7 +207,7 @@ class Agent:
             _note_step(subgoal, goal, world, failed=failed, done=world.steps >= until)
             if not (reached or failed):
                 return False
-            revised = await learn_from(
+            ruled_out = await learn_from(
                 action,
                 item,
                 self._failure(action, item, world) if failed else None,
@@ -206,10 +215,10 @@ class Agent:
                 dependencies=self.dependencies,
             )
             self._note_graph()
-            if revised and item in known.obtained:
+            if ruled_out and item in known.obtained:
                 known.setbacks[goal] = known.setbacks.get(goal, 0) + 1
             if failed:
-                return not revised
+                return not ruled_out
         return False
 
     async def execute(

@@ -121,8 +121,13 @@ class PredictedTools:
     def failed(self, failure: Failure) -> None:
         """Learns from a subgoal that was refused; here nothing."""
 
-    async def revise(self, cookbook_action: str) -> None:
-        """Revises a tool with which no executable action succeeds; here nothing changes."""
+    async def revise(self, cookbook_action: str) -> bool:  # noqa: ARG002 - a default
+        """Revises a tool with which no executable action succeeds; here nothing changes.
+
+        Returns:
+            Whether the tool was revised.
+        """
+        return False
 
     async def ask(self, cookbook_action: str) -> str:
         """Returns the predicted tool, given similar cookbook actions and failures."""
@@ -161,7 +166,7 @@ class AnalogyTools(PredictedTools):
     When all tools were tried, all of them are tried again.
     """
 
-    async def revise(self, cookbook_action: str) -> None:
+    async def revise(self, cookbook_action: str) -> bool:
         """Replaces the tool."""
         known = self._knowledge
         known.revisions += 1
@@ -172,10 +177,11 @@ class AnalogyTools(PredictedTools):
         for tool in [known.tools[u] for u in await self._cook.alike(cookbook_action)]:
             if tool not in rejected:
                 known.tools[cookbook_action] = tool
-                return
+                return True
         untried = [tool for tool in TOOLS if tool not in rejected]
         rng = Random(f"{self._cook.seed}/revision/{cookbook_action}/{known.revisions}")
         known.tools[cookbook_action] = rng.choice(untried)
+        return True
 
 
 class SelfCorrecting(SuccessOnly):

@@ -91,7 +91,7 @@ async def obtain(
 ) -> GoalAttempt:
     """Plans and acts until the goal is obtained or the episode ends.
 
-    If all actions of an item are ruled out, they are explored afresh. The graph is not revised.
+    If all actions of an item are ruled out, its failures are forgotten. The graph is not revised.
 
     Args:
         goal: g.

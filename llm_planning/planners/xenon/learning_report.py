@@ -13,6 +13,7 @@ import math
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+from llm_planning.environments.minecraft.goals import GOAL_GROUPS_67
 from llm_planning.outcome import Outcome
 from llm_planning.planners.xenon.dependency_graph import ancestors
 
@@ -90,6 +91,7 @@ def learning_outcome(
     Metrics:
         ega, ega_at_<step>: share of right goals, N_true(Ĝ) / |V_0|, at the end and on the way
             (Section 5.1); with several episodes ega_after_<episode>.
+        ega_of_<group>: the same at the end, of the goals of a group of Table 10 (Appendix K.3).
         obtained, obtained_at_<step>: share of the goals that the agent obtained itself.
         relearnt: of the goals with changed rules, the share that is right and was obtained under
             them (Table 16). If only actions change, requirements stay right by themselves.
@@ -111,6 +113,10 @@ def learning_outcome(
         "ega": len(right) / len(goals),
         "obtained": sum(v in known.obtained for v in goals) / len(goals),
         **_on_the_way(result, settings),
+        **{
+            f"ega_of_{group.lower()}": _share([v for v in members if v in truth], right)
+            for group, members in GOAL_GROUPS_67.items()
+        },
         "relearnt": _share(changed, right & known.obtained),
         "initially_right": sum(_is_told(result, v) for v in goals),
         "hallucinated_descendants": len(invented),

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         AskingSettings,
         LearningSettings,
         PlanningSettings,
+        PriorSettings,
     )
     from llm_planning.roles import Engines
 
@@ -185,7 +186,7 @@ async def nothing_predicted(_: Learner) -> Initial:
 
 
 def prior_roles(
-    settings: LearningSettings | AskingSettings | PlanningSettings,
+    settings: PriorSettings,
     world: TextWorld,
     engines: Engines,
     *,
@@ -213,7 +214,9 @@ def prior_roles(
         if "predict" not in answered.roles:
             return roles
     else:
-        roles = oracle_roles(world.book, items=world.items, seed=seed)
+        roles = oracle_roles(
+            world.book, items=world.items, seed=seed, right_action=settings.right_action
+        )
     return roles if names is None else replace(roles, predict=_closed(names, roles.predict))
 
 

@@ -77,10 +77,9 @@ class RefutingStore(DependencyStore):
 
     async def _revise(self, item: str, failures: Sequence[Failure]) -> None:
         """Repeats RevisionByAnalogy until the requirements are not refuted."""
-        if item not in self._knowledge.obtained:
-            self._knowledge.refutations.refute(item, failures)
-            await self._analogy.revise(item)
-            await self._go_beyond(item)
+        self._knowledge.refutations.refute(item, failures)
+        await self._analogy.revise(item)
+        await self._go_beyond(item)
 
     def _spared(self, item: str) -> set[str]:
         """Returns the obtained items, and the demonstrated ones unless the item waits."""

@@ -67,12 +67,23 @@ class DependencyStore:
         """Keeps a failed attempt until its item succeeds or is revised."""
         self.state.unrevised.setdefault(failure.item, []).append(failure)
 
-    async def revise(self, item: str) -> None:
-        """Revises the requirements of an item at which all actions failed."""
-        await self._revise(item, self.state.unrevised.pop(item, []))
+    async def revise(self, item: str) -> bool:
+        """Revises the requirements of an item at which all actions failed.
+
+        An item that the agent obtained itself keeps its requirements: they are known, so an
+        imperfect controller has failed.
+
+        Returns:
+            Whether they were revised.
+        """
+        failures = self.state.unrevised.pop(item, [])
+        if item in self._knowledge.obtained:
+            return False
+        await self._revise(item, failures)
+        return True
 
     async def _revise(self, item: str, failures: Sequence[Failure]) -> None:  # noqa: ARG002
-        """Revises the requirements of an item, and adds 1 to C(v).
+        """Revises the requirements of an item that was not obtained, and adds 1 to C(v).
 
         Args:
             item: v.
@@ -122,13 +133,8 @@ class SelfCorrection(DependencyStore):
         self.state: CorrectionState = CorrectionState()
 
     async def _revise(self, item: str, failures: Sequence[Failure]) -> None:
-        """Replaces R(v) by a new prediction, or by nothing if it makes a cycle (App. E.2).
-
-        An item that the agent obtained itself keeps its requirements, as in `AnalogyStore`.
-        """
+        """Replaces R(v) by a new prediction, or by nothing if it makes a cycle (App. E.2)."""
         known = self._knowledge
-        if item in known.obtained:
-            return
         known.count_revision(item)
         known.demonstrated.discard(item)
         corrections = self.state.corrections
@@ -292,19 +298,14 @@ def ranking(analogy: Analogy, rank: Rank) -> Analogy:
 
 
 class AnalogyStore(DependencyStore):
-    """RevisionByAnalogy (○).
-
-    An item that the agent obtained itself keeps its requirements: they are known, so an imperfect
-    controller has failed.
-    """
+    """RevisionByAnalogy (○)."""
 
     def __init__(self, analogy: Analogy) -> None:
         super().__init__(analogy.knowledge)
         self._analogy = analogy
 
     async def _revise(self, item: str, failures: Sequence[Failure]) -> None:  # noqa: ARG002
-        if item not in self._knowledge.obtained:
-            await self._analogy.revise(item)
+        await self._analogy.revise(item)
 
 
 def _acyclic(known: Knowledge, item: str, candidates: Collection[str]) -> list[str]:

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from llm_planning.environments.minecraft.perturbation import Pool  # noqa: TC001 (pydantic)
 from llm_planning.environments.minecraft.text_world import action_set
+from llm_planning.planners.xenon.rules import RIGHT_ACTION
 from llm_planning.roles import ROLE_SETTINGS, RoleSettings, StandIn
 from llm_planning.roles.seeing import See  # noqa: TC001 (a setting's type)
 from llm_planning.settings import Settings
@@ -49,7 +50,21 @@ class AskedSettings(RoleSettings):
         return self
 
 
-class LearningSettings(AskedSettings):
+class PriorSettings(AskedSettings):
+    """Settings of a planner that asks about Minecraft.
+
+    Attributes:
+        prior: who answers: the `model`, or an oracle that errs at the rates of `table12`. In a
+            long-horizon run the oracle always sees that a controller is stuck.
+        right_action: with prior=table12, the probability that the first answer about an action is
+            right; the default is fitted to Table 5 (`rules.RIGHT_ACTION`).
+    """
+
+    prior: Prior = "model"
+    right_action: float = Field(RIGHT_ACTION, ge=0.0, le=1.0)
+
+
+class LearningSettings(PriorSettings):
     """Settings of every agent that learns dependencies and actions.
 
     Attributes:
@@ -64,7 +79,6 @@ class LearningSettings(AskedSettings):
             they concern; 0: they hold from the beginning (Appendix K.6).
         initial: the first Ĝ: `predicted` by the prior, or the unperturbed `truth`. With the truth,
             the agent tries the least attempted items that it has not obtained (Appendix K.8).
-        prior: who answers: the `model`, or an oracle that errs at the rates of `table12`.
         names: names that the agent is told: its `goals`, or `all` items of the world.
         controller: how actions are carried out: `text` without chance, the others by a simulated
             controller.
@@ -87,7 +101,6 @@ class LearningSettings(AskedSettings):
     plans: int = Field(3, ge=0, le=3)
     change_at: int = Field(0, ge=0)
     initial: Literal["predicted", "truth"] = "predicted"
-    prior: Prior = "model"
     names: Names = "goals"
     controller: Literal["text", "minerl", "mineflayer"] = "text"
     x0: int = Field(2, ge=1)
@@ -134,21 +147,18 @@ class ControllerSettings(Settings):
     controller: Literal["minerl", "minerl-standard", "mineflayer"] = "minerl"
 
 
-class PlanningSettings(AskedSettings, ControllerSettings):
+class PlanningSettings(PriorSettings, ControllerSettings):
     """Settings of XENON and its ablations for a given goal.
 
     Attributes:
         graph: the graph to plan with: `truth` (XENON*), `initial` (before anything is learnt), or
             the file of a learning run, whose action memory is taken over with it.
-        prior: who answers: the `model`, or an oracle that errs at the rates of `table12` and always
-            sees that a controller is stuck.
         x0: x_0, failures beyond successes that make an action invalid.
         k: K, number of similar items that serve as examples (key `K`).
         most: with graph=initial, most items whose requirements are asked for.
     """
 
     graph: str = Field(TRUTH, min_length=1)
-    prior: Prior = "model"
     x0: int = Field(2, ge=1)
     k: int = Field(3, ge=1, validation_alias="K")
     most: int = Field(300, ge=1)
@@ -203,16 +213,14 @@ class MemorySettings(SelectionSettings):
     x0: int = Field(2, ge=1)
 
 
-class AskingSettings(AskedSettings, MemorySettings):
+class AskingSettings(PriorSettings, MemorySettings):
     """Settings of the planners that ask a model for actions (Figure 25).
 
     Attributes:
         k: K, number of similar items that serve as examples (key `K`).
-        prior: who answers: the `model`, or an oracle that errs at the rates of `table12`.
     """
 
     k: int = Field(3, ge=1, validation_alias="K")
-    prior: Prior = "model"
 
 
 class CookingSettings(AskedSettings):
