@@ -38,7 +38,9 @@ from llm_planning.experiments.export import read_export
 from llm_planning.experiments.paper_report import report
 from llm_planning.experiments.papers import find_paper
 from llm_planning.experiments.report_text import (
+    CITED_ONLY,
     NOTHING,
+    RUNS_HERE,
     difference_table,
     header,
     text_line,
@@ -85,8 +87,19 @@ class Source:
 
     @property
     def table(self) -> str:
-        """As Markdown, with its source below."""
-        return f"{_markdown(self.heads, self.rows)}\n\n*{self.source}*"
+        """As Markdown, with its source below.
+
+        What all rows or columns have in common is said once: how many runs they rest on, below,
+        and that a figure is measured here, nowhere if none is published beside it.
+        """
+        heads, rows, source = list(self.heads), self.rows, self.source
+        if not any(head.endswith(("(paper)", f"({CITED_ONLY})")) for head in heads):
+            heads = [head.removesuffix(" (here)") for head in heads]
+        counts = {row[1] for row in rows if heads[1:2] == [RUNS_HERE]} - {NOTHING}
+        if len(counts) == 1:
+            source = f"{source.removesuffix('.')}, {counts.pop()}."
+            heads, rows = heads[:1] + heads[2:], [[row[0], *row[2:]] for row in rows]
+        return f"{_markdown(heads, rows)}\n\n*{source}*"
 
     @property
     def compared(self) -> str:
@@ -119,7 +132,7 @@ class Source:
         return self.cell(row, column).partition(" ")[0]
 
     def difference(self, label: str) -> str:
-        """A difference with its interval, in points.
+        """A difference with its interval, in points: `-19 [-27, -10]`.
 
         Raises:
             PageError: the table has no such difference.

@@ -91,7 +91,7 @@ def _share(line: Line, key: str) -> float | None:
 
 def _said(share: float | None, *, senseless: bool) -> str:
     if share is not None:
-        return write_number(round(share, 2), "percent")
+        return write_number(share, "percent")
     return SENSELESS if senseless else NOT_RUN
 
 

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 NOTHING = "–"
 """The text of a cell without a figure."""
 
+RUNS_HERE = "runs here"
+"""Heads the column of a row's runs."""
+
 SENSELESS = "×"
 """The text of a cell that no run can fill."""
 
@@ -107,7 +110,7 @@ def markdown(report: PaperReport, about: Mapping[str, Any]) -> str:
 
 def header(report: PaperReport) -> list[str]:
     """Headings of a table in which published and measured figures stand side by side."""
-    names = ["", "runs here"]
+    names = ["", RUNS_HERE]
     for column in report.columns:
         if column.paper == "printed":
             names.append(f"{column.label} ({'paper' if column.measure else CITED_ONLY})")
@@ -277,22 +280,23 @@ def printed_value(text: Text) -> float | None:
 
 
 def write_number(value: float, form: Form) -> str:
-    """Writes a number with three significant digits, or with all digits before the point."""
+    """Writes a whole percent, or three significant digits and all that stand before the point."""
     if form == "thousands":
         return f"{_significant(value / 1e3)}k"
     if form == "percent":
-        return f"{_significant(100 * value)}%"
+        return f"{100 * value:z.0f}%"
     return _significant(value)
 
 
 def write_estimate(estimate: Estimate, form: Form) -> str:
-    """A number and its interval, such as `0.912k [0.85k, 0.974k]`."""
+    """A number and its interval, such as `74% [70, 78]` or `0.912k [0.85k, 0.974k]`."""
     if estimate.value is None:
         return NOTHING
     value = write_number(estimate.value, form)
     if estimate.low is None or estimate.high is None:
         return value
-    return f"{value} [{write_number(estimate.low, form)}, {write_number(estimate.high, form)}]"
+    low, high = (write_number(end, form).removesuffix("%") for end in (estimate.low, estimate.high))
+    return f"{value} [{low}, {high}]"
 
 
 def write_measured(measured: Measured, form: Form, *, runs: Runs) -> str:

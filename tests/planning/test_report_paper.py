@@ -45,7 +45,7 @@ A. Author, 2026
 | --- | --- | --- | --- | --- | --- |
 | CoT | 4 runs | 1 | 1 [1, 1] | – (4 without a value) | 0.06k |
 | ReAct (cited only) | – | 0.03k | – | – | – |
-| ToO | 3 runs, 1 failed, 1 not run yet | 0.9k | 35 (no interval: one run only in 1 of 2 groups) | 66.7% [20.8%, 93.9%] | 0.03k |
+| ToO | 3 runs, 1 failed, 1 not run yet | 0.9k | 35 (no interval: one run only in 1 of 2 groups) | 67% [21, 94] | 0.03k |
 
 Differences, paired by task and seed:
 
@@ -379,7 +379,7 @@ def test_a_row_is_tested_against_another(configs, tmp_path):
     assert (lost.estimate.value, lost.runs, lost.without) == (0.3, 10, 0)
     text = markdown(made, {"sweep": "s"})
     # Wald: 0.8 ± 1.96 · √(0.8 · 0.2 / 10), cut at 1
-    assert "| ToO k=3 | 10 runs | 9 / 10 | 80% [55.2%, 100%] |" in text
+    assert "| ToO k=3 | 10 runs | 9 / 10 | 80% [55, 100] |" in text
     assert "| | paper | first − second |" in text
     assert "| lost: too − cot | 4.29 | -30% [" in text
     assert "| SR: too − cot | – | 60% [" in text

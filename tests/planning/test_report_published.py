@@ -51,7 +51,8 @@ def test_numbers_that_papers_print(text, value):
         (1, "thousands", "0.001k"),
         (912.4, "thousands", "0.912k"),
         (346_912, "thousands", "347k"),
-        (2 / 3, "percent", "66.7%"),
+        (2 / 3, "percent", "67%"),
+        (-0.004, "percent", "0%"),
         (1.0, "percent", "100%"),
     ],
 )

@@ -72,11 +72,40 @@ def test_a_difference_is_told_in_points():
         source="Made up.",
         heads=[""],
         rows=[],
-        differences=[["", "first − second"], ["SR: a − b", "16.5% [3.2%, 29%] (20 seeds)"]],
+        differences=[["", "first − second"], ["SR: a − b", "17% [3, 29] (20 seeds)"]],
     )
-    assert table.difference("SR: a − b") == "16.5 [3.2, 29]"
+    assert table.difference("SR: a − b") == "17 [3, 29]"
     with pytest.raises(results_pages.PageError, match="no difference 'SR: b' in: Made up"):
         table.difference("SR: b")
+
+
+@pytest.mark.parametrize(
+    ("heads", "rows", "table"),
+    [
+        (
+            ["", "runs here", "goals (here)"],
+            [["A", "5 runs", "80% [38, 96]"], ["B", "5 runs", "0% [0, 43]"]],
+            "|  | goals |\n| --- | --- |\n| A | 80% [38, 96] |\n| B | 0% [0, 43] |\n\n"
+            "*Made up: 10 runs, 5 runs.*",
+        ),
+        (
+            ["", "runs here", "goals (paper)", "goals (here)"],
+            [["A", "5 runs", "90%", "80%"], ["C (cited only)", "–", "70%", "–"]],
+            "|  | goals (paper) | goals (here) |\n| --- | --- | --- |\n| A | 90% | 80% |\n"
+            "| C (cited only) | 70% | – |\n\n*Made up: 10 runs, 5 runs.*",
+        ),
+        (
+            ["", "runs here", "goals (here)"],
+            [["A", "5 runs", "80%"], ["B", "4 runs, 1 failed", "0%"]],
+            "|  | runs here | goals |\n| --- | --- | --- |\n| A | 5 runs | 80% |\n"
+            "| B | 4 runs, 1 failed | 0% |\n\n*Made up: 10 runs.*",
+        ),
+    ],
+    ids=["nothing published", "one row only cited", "unequal runs"],
+)
+def test_what_all_rows_have_in_common_is_said_once(heads, rows, table):
+    made = results_pages.Source(source="Made up: 10 runs.", heads=heads, rows=rows)
+    assert made.table == table
 
 
 def test_check_names_what_differs(tmp_path, monkeypatch, capsys):
