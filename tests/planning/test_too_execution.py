@@ -141,7 +141,8 @@ async def test_algorithm_2_refines_a_program_by_its_feedback(tmp_path):
 
     def answer(request):
         if request.role == "complete":
-            return written({"reason": "", "done": "'oak_log': 3" in request.prompt[-1].content})
+            done = "'oak_log': 3" in request.prompt[-1].content
+            return written({"reason": "" if done else "no logs are held", "done": done})
         return model(request)
 
     engine = ScriptedEngine(answer)
@@ -157,6 +158,7 @@ async def test_algorithm_2_refines_a_program_by_its_feedback(tmp_path):
     assert "There was no attempt yet." in codes[0]
     assert wrong in codes[1]
     assert first["feedback"] in codes[1]
+    assert "no logs are held" in codes[1]  # the critique
     # A skill is called after its option.
     assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {"mineOakLog"}
     kept = (tmp_path / "mineOakLog" / "1.js").read_text()

@@ -38,6 +38,7 @@ from llm_planning.planners.tree_of_options.settings import (
 )
 from llm_planning.planners.tree_of_options.states import (
     Candidate,
+    Completion,
     Feasibility,
     OptionQuestion,
     PolicyQuestion,
@@ -197,11 +198,11 @@ class OptionRoles(Generic[S, A]):
 
         return self._role("code", NOW, CodeAnswer, read)
 
-    def complete(self) -> Role[PolicyQuestion[S, A], bool]:
-        """The role that judges whether ω is done, LLM_β."""
+    def complete(self) -> Role[PolicyQuestion[S, A], Completion]:
+        """The role that judges whether ω is done, LLM_β, with its reason if it is not."""
 
-        def read(_: PolicyQuestion[S, A], said: CompletionAnswer) -> bool:
-            return said.done
+        def read(_: PolicyQuestion[S, A], said: CompletionAnswer) -> Completion:
+            return Completion(said.done, "" if said.done else said.reason)
 
         answer = reasoned(CompletionAnswer, self.settings.reason)
         return self._role("complete", NOW, answer, read)

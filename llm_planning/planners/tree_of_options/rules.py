@@ -17,6 +17,7 @@ from llm_planning.domain import A, S
 from llm_planning.planners.tree_of_options.answers import RewardAnswer
 from llm_planning.planners.tree_of_options.states import (
     Candidate,
+    Completion,
     Feasibility,
     OptionQuestion,
     OptionState,
@@ -105,11 +106,11 @@ def rules_of(domain: Any, *, seed: int) -> Mapping[str, Rule[Any, Any]]:  # noqa
         ),
         "complete": Rule(
             right=answers.is_complete,
-            wrong=lambda question, _: not answers.is_complete(question),
+            wrong=lambda question, _: Completion(not answers.is_complete(question).done),
             situation=answers.situation_of_policy,
             kinds=Kinds(
                 names=(DONE, NOT_DONE),
-                of=lambda question: DONE if answers.is_complete(question) else NOT_DONE,
+                of=lambda question: DONE if answers.is_complete(question).done else NOT_DONE,
             ),
         ),
     }
@@ -193,9 +194,9 @@ class _Answers(Generic[S, A]):
         wrong = self._mistaken(question.tau.state, question.option, rng)
         return () if wrong is None else (wrong,)
 
-    def is_complete(self, question: PolicyQuestion[S, A]) -> bool:
+    def is_complete(self, question: PolicyQuestion[S, A]) -> Completion:
         """Whether the world shows that the option is done."""
-        return is_shown(self._domain, question)
+        return Completion(is_shown(self._domain, question))
 
     def decomposing(self, kinds: Sequence[str] = ()) -> Rule[OptionState[S, A], list[Candidate[A]]]:
         """The rule of `decompose`. An option errs on its own by a mistake of one of these kinds."""
