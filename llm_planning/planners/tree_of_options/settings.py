@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -31,7 +31,7 @@ class ReasonSettings(RoleSettings):
             papers set no limit.
     """
 
-    added = ("reason",)
+    added: ClassVar[tuple[str, ...]] = ("reason",)
 
     reason: int = Field(REASON, ge=1, le=1_000)
 
