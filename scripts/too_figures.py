@@ -1,17 +1,22 @@
-"""Draws how plans of Tree of Options and its baselines were executed: Figures 2, 5, 6 and 7.
+"""Draws how plans of Tree of Options and its baselines were executed: Figures 2, 5, 6, 7 and 9.
 
     python scripts/too_figures.py sweeps/too-table1 --out docs/results
+    python scripts/too_figures.py sweeps/too-table5 --out docs/results       # Figure 9
     python scripts/too_figures.py sweeps/too-single --out . --seed 1000 --where settings.d=20
 
 It reads the traces of a ledger and draws the first execution of one trial of every method and task:
 the one with the smallest seed, or with `--seed`. `--where` chooses among trials that differ in
-settings. Each figure is a PNG and an SVG, the same for the same traces. Figures without a trial are
-left out. Figure 3 is a table's plot: `llm-planning report paper too figure3 --plot figure3.svg`.
+settings; a planner without such a setting is drawn as it is. Each figure is a PNG and an SVG, the
+same for the same traces. Figures without a trial are left out. Figure 3 is a table's plot:
+`llm-planning report paper too figure3 --plot figure3.svg`.
 
     Figures 2, 5, 6   x: attempts used; y: options. Dashed: the plan, one attempt an option. Solid:
                       what was executed; an attempt may execute several options on the way to its
                       own. A white mark is an attempt that left its option undone.
+    Figure 9          the same of ToO without its parts
     Figure 7          the share of the attempts that each option of a plan took
+
+Figure 8 is the case of Figure 2 in pictures: what was planned, and what was executed.
 
 Source: Tree of Options, Sections 4.2 and C.1. The paper does not name the tasks of Figures 5 and 6:
 here 5 has those that need animals, beside that of Figure 2, and 6 has those that craft tools first.
@@ -56,20 +61,30 @@ if TYPE_CHECKING:
 METHODS = ("react-action", "cot", "react-option", "tot-mcts", "too", "too-plus")
 """The planners that are drawn, from left to right."""
 
-ONE_SHOT = ("cot", "tot-mcts", "too")
-"""Those whose plan is made before it is executed: they have a dashed line, and Figure 7."""
+ABLATIONS = ("too", "too-no-wm", "too-no-fc")
+"""The planners of Figure 9."""
+
+ONE_SHOT = ("cot", "tot-mcts", "too", "too-no-wm", "too-no-fc")
+"""Those whose plan is made before it is executed: they have a dashed line."""
 
 DYNAMICS = {
-    "too-figure2": ("obtain-leather",),
-    "too-figure5": ("cook-meat", "shear-a-sheep", "milk-a-cow"),
+    "too-figure2": (METHODS, ("obtain-leather",)),
+    "too-figure5": (METHODS, ("cook-meat", "shear-a-sheep", "milk-a-cow")),
     "too-figure6": (
-        "collect-a-lava-bucket",
-        "craft-a-golden-sword",
-        "craft-a-compass",
-        "craft-a-diamond-pickaxe",
+        METHODS,
+        (
+            "collect-a-lava-bucket",
+            "craft-a-golden-sword",
+            "craft-a-compass",
+            "craft-a-diamond-pickaxe",
+        ),
+    ),
+    "too-figure9": (
+        ABLATIONS,
+        ("obtain-leather", "cook-meat", "shear-a-sheep", "milk-a-cow"),
     ),
 }
-"""The figures of execution dynamics and their tasks."""
+"""The figures of execution dynamics, their planners and their tasks."""
 
 DISTRIBUTION = ("too-figure7", "obtain-leather")
 
@@ -139,7 +154,7 @@ def read_executions(
 
     Args:
         ledger: open.
-        where: field of a trial -> the value that it must have.
+        where: field of a trial -> the value that it must have, if it has the field.
         seed: of the trials; None for the smallest of each planner and task.
 
     Raises:
@@ -149,8 +164,9 @@ def read_executions(
     chosen: dict[tuple[str, str], LedgerRow] = {}
     for row in ledger.rows():
         trial = row.result.trial
-        fitting = runs_of([{**trial_record(trial), "status": "done"}]).select(
-            {field: (value,) for field, value in where.items()}
+        record = trial_record(trial)
+        fitting = runs_of([{**record, "status": "done"}]).select(
+            {field: (value,) for field, value in where.items() if field in record}
         )
         if row.result.status != "done" or not fitting.done or seed not in {None, trial.seed}:
             continue
@@ -197,15 +213,15 @@ def _execution(said: Mapping[str, Any], plan: Sequence[str]) -> Execution:
 
 
 def dynamics(
-    executions: Mapping[tuple[str, str], Execution], tasks: Sequence[str]
+    executions: Mapping[tuple[str, str], Execution], methods: Sequence[str], tasks: Sequence[str]
 ) -> Figure | None:
-    """Figures 2, 5 and 6: a row of panels for each task, a panel for each method.
+    """Figures 2, 5, 6 and 9: a row of panels for each task, a panel for each method.
 
     Returns:
         The figure; None if no method has an execution of any of the tasks.
     """
-    rows = [task for task in tasks if any(of[1] == task for of in executions)]
-    methods = [one for one in METHODS if any((one, task) in executions for task in rows)]
+    methods = [one for one in methods if any((one, task) in executions for task in tasks)]
+    rows = [task for task in tasks if any((one, task) in executions for one in methods)]
     if not methods:
         return None
     figure, grid = _canvas(len(rows), len(methods), width=3.5, height=3.0)
@@ -278,7 +294,11 @@ def distribution(executions: Mapping[tuple[str, str], Execution], task: str) -> 
     Returns:
         The figure; None if no method has an execution of the task.
     """
-    found = {one: executions[one, task] for one in ONE_SHOT if (one, task) in executions}
+    found = {
+        one: executions[one, task]
+        for one in METHODS
+        if one in ONE_SHOT and (one, task) in executions
+    }
     if not found:
         return None
     figure, (panels,) = _canvas(1, len(found), width=3.8, height=3.2)
@@ -350,9 +370,16 @@ def _spaced(task: str) -> str:
 
 def figures(executions: Mapping[tuple[str, str], Execution]) -> Iterable[tuple[str, Figure]]:
     """Names of files and the figures in them, those that have something to show."""
-    made = {name: dynamics(executions, tasks) for name, tasks in DYNAMICS.items()}
+    # A ledger of ablations has no other figure's methods, but ToO.
+    others = {method for method, _ in executions} - {"too"}
+    made = {
+        name: dynamics(executions, methods, tasks)
+        for name, (methods, tasks) in DYNAMICS.items()
+        if others.intersection(methods) or not others
+    }
     name, task = DISTRIBUTION
-    made[name] = distribution(executions, task)
+    if others.intersection(METHODS) or not others:
+        made[name] = distribution(executions, task)
     return [(name, figure) for name, figure in made.items() if figure is not None]
 
 
@@ -373,7 +400,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         0; or 1 with one line on stderr if there is nothing to draw.
     """
-    parser = argparse.ArgumentParser(description="Draws Figures 2, 5, 6 and 7 from a ledger.")
+    parser = argparse.ArgumentParser(description="Draws Figures 2, 5, 6, 7 and 9.")
     parser.add_argument("ledger", type=Path, help="folder of a sweep")
     parser.add_argument("--out", type=Path, required=True, help="folder of the pictures")
     parser.add_argument("--seed", type=int, help="of the trials; without it, the smallest")

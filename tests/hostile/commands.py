@@ -92,7 +92,7 @@ CALLS: tuple[str, ...] = (
     f"run too-plus {_PLUS} --set execution=direct --set effects=effects --json",
     "run drip-react --domain minecraft --task cook-meat --model none --set roles=rules "
     "--set execution=programs --set tries=1 --set moves=2 --set skills=skills",
-    f"run cot {_CHAIN} --set execution=programs --set chain=composed --set skills=skills --json",
+    f"run cot {_CHAIN} --set execution=programs --set skills=skills --json",
     "run drip --domain blocksworld --task section-4.1.4 --model none --set roles=roles.yaml --json",
     "run drip-plus --domain blocksworld --task section-4.1.4 --model none --set roles=rules",
     f"run uct {_GAME} --trace trace.jsonl",

@@ -73,7 +73,7 @@ REFUSED = [
     (
         "{planners: [too, cot], tasks: cook-meat, settings: {k: 3}}",
         "settings.k: planner cot in minecraft has no setting 'k'",
-        "known: attempts, chain, d, ",
+        "known: attempts, d, ",
     ),
     (
         GOOD + "settings: {d: [8, 64]}",

@@ -20,6 +20,7 @@ from llm_planning.planners.tree_of_options.answers import (
     RewardAnswer,
     TerminationAnswer,
     one_option,
+    reasoned,
     several_options,
 )
 from llm_planning.planners.tree_of_options.states import OptionState
@@ -56,6 +57,18 @@ def test_proposal_has_exactly_k_options():
     for wrong in (1, 3):
         with pytest.raises(ValidationError):
             parse(model, f'{{"options":[{",".join([option] * wrong)}]}}')
+
+
+def test_a_reason_is_as_long_as_is_said():
+    longer = reasoned(FeasibilityAnswer, 100)
+    assert list(longer.model_fields) == ["reason", "action_valid"]
+    assert parse(longer, f'{{"reason":"{"a" * 100}","action_valid":true}}').action_valid
+    option = f'{{"reasoning":"{"a" * 100}","verb":"craft","quantity":4,"item":"oak_planks"}}'
+    several = several_options(GRAMMARS["closed"], 1, 1, reason=100)
+    assert len(parse(several, f'{{"options":[{option}]}}').options[0].reasoning) == 100
+    for model in (reasoned(FeasibilityAnswer, 60), reasoned(FeasibilityAnswer, 99)):
+        with pytest.raises(ValidationError):
+            parse(model, f'{{"reason":"{"a" * 100}","action_valid":true}}')
 
 
 def test_reason_is_written_before_the_verdict():

@@ -52,6 +52,7 @@ def test_profiles_err_as_was_fixed_before_the_runs(kind, profile, proposer, judg
     said = read_mapping(ORACLES / f"{kind}-{profile}.yaml")
     rates = dict.fromkeys(JUDGES, judges) | {"propose": proposer, "repair": proposer, "code": code}
     expected = {role: {"rate": rate, "kind": kind} for role, rate in rates.items()}
+    expected["decompose"] = {"rate": proposer, "unit": "item", "kind": kind}
     expected["propose"]["unit"] = "item"
     assert said == expected
 

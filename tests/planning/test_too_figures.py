@@ -1,4 +1,4 @@
-"""Figures 2, 5, 6 and 7 of Tree of Options, drawn from a ledger made by hand."""
+"""Figures 2, 5, 6, 7 and 9 of Tree of Options, drawn from a ledger made by hand."""
 
 import importlib.util
 import io
@@ -104,7 +104,8 @@ def replace_k(k):
 
 
 def test_the_plan_is_dashed_and_what_was_executed_is_solid(tmp_path):
-    figure = too_figures.dynamics(read(tmp_path / "a", [TOO, REACT]), (LEATHER,))
+    found = read(tmp_path / "a", [TOO, REACT])
+    figure = too_figures.dynamics(found, too_figures.METHODS, (LEATHER,))
     react, too = figure.axes  # the methods in the paper's order
     assert react.get_title().startswith("ReAct-Option, obtain leather\nnot reached, 2 attempts")
     assert too.get_title() == "ToO, obtain leather\nreached, 4 attempts"
@@ -156,6 +157,20 @@ def test_pictures_are_written_and_the_same_every_time(tmp_path, capsys):
     assert not re.search("<dc:date>", svg)
     with Image.open(io.BytesIO((tmp_path / "a" / "too-figure6.png").read_bytes())) as png:
         assert len(png.convert("RGB").getcolors(1 << 20)) > 10
+
+
+def test_a_ledger_of_ablations_has_figure_9_alone(tmp_path):
+    ablations = [
+        executed("too-no-fc", [attempt("find 1 cow")], plan=("find 1 cow",)),
+        executed("too-no-wm", [attempt("wait")], rules_see="imagined"),
+        executed("too-no-wm", [attempt("wait")] * 2, rules_see="initial"),
+    ]
+    found = read(tmp_path / "a", [TOO, *ablations], where={"settings.rules_see": "initial"})
+    ((name, figure),) = too_figures.figures(found)
+    assert name == "too-figure9"
+    titles = [axes.get_title().partition(",")[0] for axes in figure.axes]
+    assert titles == ["ToO", "ToO w/o WM", "ToO w/o FC"]
+    assert len(found["too-no-wm", LEATHER].attempts) == 2  # the others have no such setting
 
 
 def test_a_ledger_without_executions(tmp_path, capsys):

@@ -1,18 +1,27 @@
 """Tree of Options with a domain's rules in the model's place: oracles of stated error rate."""
 
 import asyncio
+from dataclasses import replace
 from random import Random
 
 import pytest
 from golden import golden
 
+from llm_planning.domain import Step
 from llm_planning.environments.minecraft.domain import Minecraft
 from llm_planning.environments.minecraft.option_language import Option
 from llm_planning.environments.minecraft.tasks import PLAINS
+from llm_planning.planners.drip.rules import rules_of as drip_rules
+from llm_planning.planners.drip.specs import SPECS as DRIP
 from llm_planning.planners.tree_of_options.roles import OptionRoles
 from llm_planning.planners.tree_of_options.rules import is_near, rules_of
 from llm_planning.planners.tree_of_options.specs import SPECS
-from llm_planning.planners.tree_of_options.states import Feasibility, OptionQuestion, OptionState
+from llm_planning.planners.tree_of_options.states import (
+    Feasibility,
+    OptionQuestion,
+    OptionState,
+    PolicyQuestion,
+)
 from llm_planning.roles import Engines, Errors, Oracle
 from llm_planning.roles.oracles import tell
 from llm_planning.settings import SettingsError
@@ -44,7 +53,8 @@ async def test_right_rules_reach_the_goal_without_a_model(name):
     assert outcome.metrics["success_basis"] == "executed"
     assert outcome.metrics["options_executed"] == len(outcome.plan) == 6
     described = outcome.trace["oracles"]
-    assert {one["role"] for one in described} <= set(PLANNERS[name].roles)
+    imagines = {"dynamics"} if "rules_see" in PLANNERS[name].settings.known_keys() else set()
+    assert {one["role"] for one in described} <= {*PLANNERS[name].roles, *imagines}
     (line,) = tell(described)
     assert line.endswith(
         ": rate 1.0, unit answer, kind independent; "
@@ -202,10 +212,110 @@ async def test_scores_err_one_by_one():
     assert 551 <= near <= 649
 
 
-def test_without_predictions_rules_replay_the_options():
-    rules = rules_of(WORLD, seed=0)
-    done = OptionState(WORLD.goal, PLAINS, str(PLAINS), (WOOD,), since=(WOOD,))
-    assert rules["feasibility"].right(OptionQuestion(done, TABLE)) == Feasibility()
+def without_a_model(folder, *, rules_see="imagined", dynamics="rules", seed=0):
+    """The roles of a planner that knows s_0 and the options since."""
+    file = folder / "roles.yaml"
+    roles = ("propose", "feasibility", "repair", "reward", "termination")
+    said = "".join(f"{role}: rules\n" for role in roles)
+    file.write_text(f"{said}dynamics: {dynamics}\n")
+    settings = PLANNERS["too-no-wm"].settings.read({"roles": str(file), "rules_see": rules_see})
+    return OptionRoles(WORLD, Engines(EncoderEngine()), settings, seed=seed)
+
+
+DONE_WOOD = OptionState(WORLD.goal, PLAINS, str(PLAINS), (WOOD,), since=(WOOD,))
+
+
+@pytest.mark.parametrize(
+    ("see", "rate", "feasible"),
+    [("imagined", 1.0, 5), ("imagined", 0.0, 1), ("initial", 1.0, 0)],
+)
+async def test_without_predictions_rules_know_what_they_imagine(tmp_path, see, rate, feasible):
+    """Wood makes the table possible; the outcome of another option does not, unless it is wood."""
+    found = 0
+    for seed in range(5):
+        roles = without_a_model(tmp_path, rules_see=see, dynamics=f"{{rate: {rate}}}", seed=seed)
+        said = await roles.feasibility("at the start")(OptionQuestion(DONE_WOOD, TABLE))
+        found += said.obstacle is None
+        assert roles.asked == {"feasibility": 1}  # what is imagined is no question of the planner
+    assert found == feasible
+
+
+async def test_a_reward_compares_what_is_imagined_before_and_after(tmp_path):
+    after = replace(DONE_WOOD, options=(WOOD, TABLE), since=(WOOD, TABLE))
+    question = OptionQuestion(replace(after, options=(WOOD,)), TABLE, before=DONE_WOOD)
+    scores = {
+        see: await without_a_model(tmp_path, rules_see=see).reward("at the start")(question)
+        for see in ("imagined", "initial")
+    }
+    assert scores["imagined"]["feasibility"] == 1.0
+    assert scores["imagined"]["reward_estimate"] == WORLD.score(table_made())
+    assert scores["initial"]["feasibility"] == 0.0
+    assert scores["initial"]["reward_estimate"] == WORLD.score(PLAINS)
+
+
+def table_made():
+    rules = rules_of(WORLD, seed=0)["dynamics"]
+    after = rules.right(OptionQuestion(START, WOOD)).state
+    wood = OptionState(WORLD.goal, after, str(after), (WOOD,))
+    return rules.right(OptionQuestion(wood, TABLE)).state
+
+
+async def test_who_imagines_has_to_be_said(tmp_path):
+    file = tmp_path / "roles.yaml"
+    file.write_text("propose: rules\n")
+    with pytest.raises(SettingsError, match="set rules_see=initial"):
+        await plan("tot-mcts", roles=file)
+
+
+async def test_an_ablation_of_the_world_model_pays_for_wrong_predictions(tmp_path):
+    """What ToO's world model gets wrong, whoever does without it gets wrong as well."""
+    file = tmp_path / "roles.yaml"
+    others = (role for role in PLANNERS["too"].roles if role != "dynamics")
+    file.write_text("dynamics: {rate: 0.0}\n" + "".join(f"{role}: rules\n" for role in others))
+    for name in ("too", "too-no-wm", "tot-mcts"):
+        assert (await plan(name, roles=file, iter=2)).success is False
+
+
+PREDICTS = {"dynamics", "apply"}
+"""The roles that say what an action does; rules carry it out in a world of their own."""
+
+RUNS = [
+    pytest.param(spec, settings, id="-".join((spec.name, *settings.values())))
+    for spec in (*SPECS, *DRIP)
+    for settings in (
+        [{"rules_see": "imagined"}, {"rules_see": "initial"}]
+        if "rules_see" in spec.settings.known_keys()
+        else [{}]
+    )
+]
+
+
+@pytest.mark.parametrize(("spec", "settings"), RUNS)
+async def test_worlds_that_agree_in_a_question_get_the_same_answer(monkeypatch, spec, settings):
+    """Every question of a run, asked again where nothing that is done has an effect."""
+    asked, answer = [], Oracle.__call__
+
+    async def heard(self, question):
+        asked.append((self.name, question, self._rule.right(question)))
+        return await answer(self, question)
+
+    monkeypatch.setattr(Oracle, "__call__", heard)
+    small = {"roles": "rules", "execution": "direct", "iter": 2}
+    known = {key: value for key, value in small.items() if key in spec.settings.known_keys()}
+    await spec.run(
+        Problem(domain="minecraft", task=TASK, world=WORLD),
+        engines=Engines(EncoderEngine()),
+        settings=spec.settings.read(known | settings),
+        seed=0,
+    )
+    idle = WORLD.in_units() if spec.name == "react-action" else Minecraft(task=TASK)
+    idle.step = lambda state, action, rng: Step(state, obstacle="nothing works here")
+    options, subtasks = rules_of(idle, seed=0), drip_rules(idle, seed=0)
+    assert asked
+    for role, question, said in asked:
+        of_options = isinstance(question, OptionState | OptionQuestion | PolicyQuestion)
+        rule = (options if of_options else subtasks)[role]
+        assert role in PREDICTS or rule.right(question) == said
 
 
 def test_the_kinds_of_questions_by_what_is_right():

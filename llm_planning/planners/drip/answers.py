@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, Field, create_model
 
 from llm_planning.domain import Verdict  # noqa: TC001 (a field's type)
-from llm_planning.planners.tree_of_options.answers import Reason, one_option
+from llm_planning.planners.tree_of_options.answers import REASON, Reason, one_option
 
 if TYPE_CHECKING:
     from llm_planning.domain import Grammar
@@ -30,8 +30,9 @@ def several_subtasks(grammar: Grammar[Any], most: int) -> type[BaseModel]:
     return create_model("Subtasks", subtasks=(several, ...))
 
 
-def next_action(grammar: Grammar[Any]) -> type[BaseModel]:
+def next_action(grammar: Grammar[Any], *, reason: int = REASON) -> type[BaseModel]:
     """Makes the answer model of ReAct: a thought, then an action or `END`."""
+    thought: Any = Annotated[str, Field(max_length=reason)]
     option = one_option(grammar)
     following: Any = Literal["end"] | option
-    return create_model("Thought", thought=(Reason, ...), next=(following, ...))
+    return create_model("Thought", thought=(thought, ...), next=(following, ...))

@@ -18,6 +18,7 @@ from llm_planning.planners.drip.answers import (
 from llm_planning.planners.drip.prompts import compose
 from llm_planning.planners.drip.questions import Applied
 from llm_planning.planners.drip.rules import rules_of
+from llm_planning.planners.tree_of_options.answers import reasoned
 from llm_planning.roles import LlmRole, OptionLanguage, Oracle, gather, missing_for_rules
 from llm_planning.settings import SettingsError
 from llm_serving.request import Sampling
@@ -126,7 +127,8 @@ class DripRoles(Generic[S, A]):
         def read(_: Judgement[S, A], said: JudgementAnswer) -> Judged:
             return Judged(said.verdict, said.reason)
 
-        role = self._voted("judge", JudgementAnswer, read, key=lambda judged: judged.verdict)
+        answer = reasoned(JudgementAnswer, self._settings.reason)
+        role = self._voted("judge", answer, read, key=lambda judged: judged.verdict)
         return self._checked("judge", role, same=lambda a, b: a.verdict == b.verdict)
 
     def apply(self) -> Role[Application[S, A], Applied[S]]:
@@ -160,7 +162,7 @@ class DripRoles(Generic[S, A]):
     def act(self) -> Role[NextAction[S, A], Sequence[A]]:
         """The role that names the next action; no action says that the goal is reached."""
         grammar = self.domain.grammar
-        answer = next_action(grammar)
+        answer = next_action(grammar, reason=self._settings.reason)
 
         def read(_: NextAction[S, A], said: Any) -> Sequence[A]:  # noqa: ANN401
             return [] if said.next == END else [grammar.read(said.next.model_dump())]

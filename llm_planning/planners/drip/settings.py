@@ -11,8 +11,8 @@ from llm_planning.planners.tree_of_options.settings import (
     Execution,
     ExecutionSettings,
     PromptSettings,
+    ReasonSettings,
 )
-from llm_planning.roles import RoleSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ ROLES = ("decompose", "judge", "apply", "act")
 """The roles that a planner of this family asks for a plan."""
 
 
-class CarryingSettings(RoleSettings):
+class CarryingSettings(ReasonSettings):
     """Settings of a planner whose subtasks programs may carry out (Section 4.2.1).
 
     Attributes:
@@ -33,7 +33,7 @@ class CarryingSettings(RoleSettings):
     """
 
     known_roles: ClassVar[tuple[str, ...]] = (*ROLES, *EXECUTION_ROLES)
-    added: ClassVar[tuple[str, ...]] = ("execution", "tries", "skills")
+    added: ClassVar[tuple[str, ...]] = ("reason", "execution", "tries", "skills")
 
     execution: Execution = "direct"
     tries: int = Field(5, ge=1)
@@ -92,7 +92,7 @@ class PlanAndSolveSettings(CarryingSettings, OneAnswerSettings):
     """
 
     known_roles = PromptSettings.known_roles
-    added = ("execution", "skills")
+    added = ("reason", "execution", "skills")
 
 
 class TreeSettings(ActingSettings):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
 
 from pydantic import BaseModel, Field, create_model
 
@@ -10,11 +10,13 @@ if TYPE_CHECKING:
     from llm_planning.domain import Grammar
 
 REASON: Final = 60
-"""The most characters of a reason."""
+"""The most characters of a reason where the setting `reason` says nothing else."""
 
 LONGEST_EXPLANATION: Final = 200
 LONGEST_PROGRAM: Final = 1_200
 """The most characters of an explanation and of a program."""
+
+AnswerT = TypeVar("AnswerT", bound=BaseModel)
 
 Reason: TypeAlias = Annotated[str, Field(max_length=REASON)]
 Score: TypeAlias = Annotated[float, Field(ge=0.0, le=1.0, multiple_of=0.1)]
@@ -66,11 +68,20 @@ class CompletionAnswer(BaseModel):
     done: bool
 
 
-def several_options(grammar: Grammar[Any], least: int, most: int) -> type[OptionsAnswer]:
+def reasoned(answer: type[AnswerT], most: int) -> type[AnswerT]:
+    """Makes an answer model whose `reason` has at most so many characters."""
+    if most == REASON:
+        return answer
+    return create_model(answer.__name__, __base__=answer, reason=(_text(most), ...))
+
+
+def several_options(
+    grammar: Grammar[Any], least: int, most: int, *, reason: int = REASON
+) -> type[OptionsAnswer]:
     """Makes the answer model of `least` to `most` options with their reasons (eq. 2)."""
     fields: dict[str, Any] = {name: (kind, ...) for name, kind in grammar.fields.items()}
-    reasoned: Any = create_model("ReasonedOption", reasoning=(Reason, ...), **fields)
-    several: Any = Annotated[list[reasoned], Field(min_length=least, max_length=most)]
+    option: Any = create_model("ReasonedOption", reasoning=(_text(reason), ...), **fields)
+    several: Any = Annotated[list[option], Field(min_length=least, max_length=most)]
     return create_model("SeveralOptions", __base__=OptionsAnswer, options=(several, ...))
 
 
@@ -78,6 +89,10 @@ def one_option(grammar: Grammar[Any]) -> type[BaseModel]:
     """Makes the answer model of a prerequisite (eq. 3)."""
     fields: dict[str, Any] = {name: (kind, ...) for name, kind in grammar.fields.items()}
     return create_model("PlainOption", __doc__="An option as the domain writes it.", **fields)
+
+
+def _text(most: int) -> Any:  # noqa: ANN401 - a field's type
+    return Annotated[str, Field(max_length=most)]
 
 
 def plain_reason(reason: str) -> str:

@@ -153,8 +153,8 @@ class Executing(Generic[S, A]):
         """
         before = tau = await self.state()
         question = PolicyQuestion(tau=tau, option=option, before=before)
-        judge = judge or self._by_beta
-        said, verdict = "", "again"
+        said = ""
+        verdict: Verdict = "again"
         for m in range(1, self._settings.refinements + 1):
             if not self.goes_on:
                 break
@@ -170,7 +170,12 @@ class Executing(Generic[S, A]):
                 feedback=said,
                 moves=feedback.moves,
             )
-            verdict = await judge(question)  # line 7
+            if judge is None:
+                completion = await self._policies.judged(question)  # line 7
+                verdict = "done" if completion.done else "again"
+                question = replace(question, critique=completion.critique)
+            else:
+                verdict = await judge(question)
             shown = is_shown(self._problem.world, question)
             self.attempts.append(
                 Attempt(
@@ -190,9 +195,6 @@ class Executing(Generic[S, A]):
                 break
         self._executed.append((option, said))
         return verdict == "done"
-
-    async def _by_beta(self, question: PolicyQuestion[S, A]) -> Verdict:
-        return "done" if await self._policies.is_done(question) else "again"
 
     async def recorded(self) -> Executed[S, A]:
         """The record of the execution so far."""

@@ -11,16 +11,14 @@ from llm_planning.execution.episode import told_milestones
 from llm_planning.outcome import Outcome
 from llm_planning.planners.tree_of_options.executing import Executing, costs_of, metrics_of
 from llm_planning.planners.tree_of_options.policies import policies_of
-from llm_planning.planners.tree_of_options.prompts import NOW
 from llm_planning.planners.tree_of_options.roles import OptionRoles
 from llm_planning.planners.tree_of_options.search import (
     NO_WORLD_MODEL,
     WORLD_MODEL,
     TreeOfOptions,
     checked,
-    predicted,
 )
-from llm_planning.planners.tree_of_options.states import OptionQuestion, OptionState
+from llm_planning.planners.tree_of_options.states import OptionState
 from llm_planning.roles.seeing import refuse_unseen
 from llm_planning.search import best_path, edges_below, format_tree
 
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
     from llm_planning.planners.tree_of_options.policies import Policies
     from llm_planning.planners.tree_of_options.search import Check, SearchState, WorldModel
     from llm_planning.planners.tree_of_options.settings import (
-        ChainSettings,
         ExecutionSettings,
         OptionSearchSettings,
     )
@@ -87,20 +84,19 @@ async def chain_of_thought(
     problem: Problem[OptionDomain[Any, Any]],
     *,
     engines: Engines,
-    settings: ChainSettings,
+    settings: ExecutionSettings,
     seed: int,
 ) -> Outcome:
-    """CoT: plans a chain of at most d options from the initial state (Section 4.1).
+    """CoT: one answer breaks the goal down into at most d options, from s_0 alone (Section 4.1).
 
     Args:
-        problem: its domain has a `grammar`, and a `state_model` for a composed chain.
+        problem: its domain has a `grammar`.
         engines: answer the roles.
-        settings: of the chain and the execution.
+        settings: of the answer's length and the execution.
         seed: of the start, the answer and the world.
     """
     ask: Ask = OptionRoles(problem.world, engines, settings, seed=seed)
-    start = await first_state(problem.world, seed)
-    chain = await _CHAINS[settings.chain](ask, start, settings)
+    chain = await ask.decompose()(await first_state(problem.world, seed))
     return await executed_plan(
         [one.proposed for one in chain],
         problem,
@@ -114,31 +110,6 @@ async def chain_of_thought(
             f"{i}. {one.proposed} ({one.reasoning})" for i, one in enumerate(chain, start=1)
         ),
     )
-
-
-async def _answered(
-    ask: Ask,
-    start: OptionState[Any, Any],
-    settings: ChainSettings,  # noqa: ARG001 - the role knows d
-) -> Sequence[Candidate[Any]]:
-    """One answer breaks the goal down."""
-    return await ask.decompose()(start)
-
-
-async def _composed(
-    ask: Ask, start: OptionState[Any, Any], settings: ChainSettings
-) -> Sequence[Candidate[Any]]:
-    """D times one proposal (eq. 2) and its prediction (eq. 1), without check or search."""
-    propose, dynamics = ask.propose(1, NOW), predicted(ask)
-    tau, chain = start, list[Any]()
-    for _ in range(settings.d):
-        for candidate in await propose(tau):
-            chain.append(candidate)
-            tau, _ = await dynamics(OptionQuestion(tau, candidate.proposed))
-    return chain
-
-
-_CHAINS = {"answer": _answered, "composed": _composed}
 
 
 async def first_state(domain: OptionDomain[Any, Any], seed: int) -> OptionState[Any, Any]:

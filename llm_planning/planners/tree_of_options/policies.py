@@ -20,6 +20,7 @@ from llm_planning.execution.skill_files import Skill, SkillError
 from llm_planning.execution.skills import Policy as LibraryPolicy
 from llm_planning.execution.skills import SkillLibrary
 from llm_planning.planners.tree_of_options.rules import approach, is_shown
+from llm_planning.planners.tree_of_options.states import Completion
 from llm_planning.settings import SettingsError
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class Policies(Protocol[S, A]):
         """EXECUTE (line 6)."""
         ...
 
-    async def is_done(self, question: PolicyQuestion[S, A]) -> bool:
+    async def judged(self, question: PolicyQuestion[S, A]) -> Completion:
         """β_ω (line 7)."""
         ...
 
@@ -111,11 +112,11 @@ class Verbs(Generic[S, A]):
                     break
         return Feedback("; ".join(said) or "done", tuple(episode.moves[first:]))
 
-    async def is_done(self, question: PolicyQuestion[S, A]) -> bool:
+    async def judged(self, question: PolicyQuestion[S, A]) -> Completion:
         """Whether the world shows the option's effect."""
         if self._complete is not None:
             return await self._complete(question)
-        return is_shown(self._domain, question)
+        return Completion(is_shown(self._domain, question))
 
     async def note(self, question: PolicyQuestion[S, A], *, shown: bool) -> None:
         """Verbs are no skills."""
@@ -164,9 +165,9 @@ class Skilled(Generic[S, A]):
         )
         return Feedback(_said(done), done.moves, program)
 
-    async def is_done(self, question: PolicyQuestion[S, A]) -> bool:
+    async def judged(self, question: PolicyQuestion[S, A]) -> Completion:
         """Whether the world shows the option's effect."""
-        return await self._verbs.is_done(question)
+        return await self._verbs.judged(question)
 
     async def note(self, question: PolicyQuestion[S, A], *, shown: bool) -> None:
         """Counts a win or a loss of the skill that ran."""
@@ -212,7 +213,7 @@ class Programs(Skilled[S, A]):
         shown = "\n".join(f"// {skill.description}\n{skill.code}" for skill in found)
         return await self._code(replace(question, skills=shown))
 
-    async def is_done(self, question: PolicyQuestion[S, A]) -> bool:
+    async def judged(self, question: PolicyQuestion[S, A]) -> Completion:
         """LLM_β."""
         return await self._complete(question)
 

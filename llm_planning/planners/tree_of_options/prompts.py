@@ -223,6 +223,7 @@ def told(question: Any) -> dict[str, object]:  # noqa: ANN401 - an `OptionState`
         "reason": getattr(question, "obstacle", ""),
         "program": getattr(question, "program", ""),
         "feedback": getattr(question, "feedback", ""),
+        "critique": getattr(question, "critique", ""),
         "skills": getattr(question, "skills", ""),
     }
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from llm_planning.domain import A, S
 from llm_planning.planners.tree_of_options.answers import (
+    REASON,
     CodeAnswer,
     CompletionAnswer,
     FeasibilityAnswer,
@@ -15,8 +16,10 @@ from llm_planning.planners.tree_of_options.answers import (
     RewardAnswer,
     TerminationAnswer,
     one_option,
+    reasoned,
     several_options,
 )
+from llm_planning.planners.tree_of_options.imagining import imagining
 from llm_planning.planners.tree_of_options.prompts import (
     NOW,
     PROPOSED,
@@ -29,9 +32,13 @@ from llm_planning.planners.tree_of_options.prompts import (
     told_to_taught,
 )
 from llm_planning.planners.tree_of_options.rules import rules_of
-from llm_planning.planners.tree_of_options.settings import OptionSearchSettings
+from llm_planning.planners.tree_of_options.settings import (
+    OptionSearchSettings,
+    UnpredictedSettings,
+)
 from llm_planning.planners.tree_of_options.states import (
     Candidate,
+    Completion,
     Feasibility,
     OptionQuestion,
     PolicyQuestion,
@@ -141,7 +148,8 @@ class OptionRoles(Generic[S, A]):
         def read(_: OptionQuestion[S, A], said: FeasibilityAnswer) -> Feasibility:
             return Feasibility(None if said.action_valid else said.reason)
 
-        return self._role("feasibility", moment, FeasibilityAnswer, read)
+        answer = reasoned(FeasibilityAnswer, self.settings.reason)
+        return self._role("feasibility", moment, answer, read)
 
     def repair(self, moment: str) -> Role[OptionQuestion[S, A], A]:
         """The role that names a prerequisite of an infeasible ω̃ (eq. 3). Sees τ, ω̃ and reason."""
@@ -190,13 +198,14 @@ class OptionRoles(Generic[S, A]):
 
         return self._role("code", NOW, CodeAnswer, read)
 
-    def complete(self) -> Role[PolicyQuestion[S, A], bool]:
-        """The role that judges whether ω is done, LLM_β."""
+    def complete(self) -> Role[PolicyQuestion[S, A], Completion]:
+        """The role that judges whether ω is done, LLM_β, with its reason if it is not."""
 
-        def read(_: PolicyQuestion[S, A], said: CompletionAnswer) -> bool:
-            return said.done
+        def read(_: PolicyQuestion[S, A], said: CompletionAnswer) -> Completion:
+            return Completion(said.done, "" if said.done else said.reason)
 
-        return self._role("complete", NOW, CompletionAnswer, read)
+        answer = reasoned(CompletionAnswer, self.settings.reason)
+        return self._role("complete", NOW, answer, read)
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embeds the descriptions of skills, shape [texts, D]."""
@@ -228,7 +237,7 @@ class OptionRoles(Generic[S, A]):
             chosen = [(grammar.read(one), one["reasoning"]) for one in written]
             return [Candidate(option, option, reasoning) for option, reasoning in chosen]
 
-        model = several_options(grammar, least, most)
+        model = several_options(grammar, least, most, reason=self.settings.reason)
         role = self._role(name, moment, model, read, count=most, sampling=self._drawn)
 
         async def ask(question: OptionState[S, A], /) -> Sequence[Candidate[A]]:
@@ -259,10 +268,7 @@ class OptionRoles(Generic[S, A]):
                     f"add {', '.join(missing_for_rules(self.domain))} as plain methods, or let a "
                     "model answer it"
                 )
-            # An oracle counts its askings, so that all searches of a run share it.
-            if role not in self._oracles:
-                self._oracles[role] = Oracle(role, self._rules[role], errors=errors, seed=self.seed)
-            return self._counted(role, self._in_words(role))
+            return self._counted(role, self._seeing(role, self._in_words(role, errors)))
         tell: Callable[[Any], Mapping[str, object]]
         see, show = self._shown_to(name)
         if see == "words" and self._is_taught(name, moment):
@@ -282,8 +288,28 @@ class OptionRoles(Generic[S, A]):
         )
         return self._counted(role, asked.read(read))
 
-    def _in_words(self, role: str) -> Role[Any, Any]:
+    def _seeing(self, role: str, ask: Role[Any, Any]) -> Role[Any, Any]:
+        """A role that rules answer, which knows of a state what `rules_see` says.
+
+        Raises:
+            SettingsError: the state is to be imagined by rules, but a model answers `dynamics`.
+        """
+        settings = self.settings
+        if not isinstance(settings, UnpredictedSettings) or settings.rules_see == "initial":
+            return ask
+        errors = self.errors_of("dynamics")
+        if errors is None:
+            raise SettingsError(
+                f"roles={settings.roles}: rules answer {role!r}, but none of `dynamics` imagine "
+                "the state for them: say how often it is right, or set rules_see=initial"
+            )
+        return imagining(ask, self._in_words("dynamics", errors), self.domain)
+
+    def _in_words(self, role: str, errors: Errors) -> Role[Any, Any]:
         """A role that rules answer, and that names options as a model can."""
+        # An oracle counts its askings, so that all searches of a run share it.
+        if role not in self._oracles:
+            self._oracles[role] = Oracle(role, self._rules[role], errors=errors, seed=self.seed)
         oracle = self._oracles[role]
         if role not in NAMED_OPTIONS:
             return oracle
@@ -319,6 +345,7 @@ class OptionRoles(Generic[S, A]):
             and name in TAUGHT_ORDER
             and moment != START
             and self.settings.layout == "cached"
+            and self.settings.reason == REASON
             and taught.words_sha256 == taught_words(self.domain)
         )
 

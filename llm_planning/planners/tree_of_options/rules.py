@@ -1,10 +1,11 @@
 """A domain's rules as answers to ToO's questions, for oracles.
 
-A right answer follows from the rules. Chance is drawn once for each question from the run's seed,
-so a prediction is right for one possible world, in which the option shows its effect if it can; the
-real world may differ. A wrong proposal or program is a mistaken option, a wrong prerequisite a
-useless one, a wrong verdict the opposite, a wrong prediction the outcome of another option. A wrong
-score is another one that is not near the right one; the eight scores may err one by one.
+A right answer follows from the rules and from what the question holds. Only a prediction carries
+options out. Its chance is drawn once for each question from the run's seed, so it is right for one
+possible world, in which the option shows its effect if it can; the real world may differ. A wrong
+proposal or program is a mistaken option, a wrong prerequisite a useless one, a wrong verdict the
+opposite, a wrong prediction the outcome of another option. A wrong score is another one that is not
+near the right one; the eight scores may err one by one.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from llm_planning.domain import A, S
 from llm_planning.planners.tree_of_options.answers import RewardAnswer
 from llm_planning.planners.tree_of_options.states import (
     Candidate,
+    Completion,
     Feasibility,
     OptionQuestion,
     OptionState,
@@ -104,11 +106,11 @@ def rules_of(domain: Any, *, seed: int) -> Mapping[str, Rule[Any, Any]]:  # noqa
         ),
         "complete": Rule(
             right=answers.is_complete,
-            wrong=lambda question, _: not answers.is_complete(question),
+            wrong=lambda question, _: Completion(not answers.is_complete(question).done),
             situation=answers.situation_of_policy,
             kinds=Kinds(
                 names=(DONE, NOT_DONE),
-                of=lambda question: DONE if answers.is_complete(question) else NOT_DONE,
+                of=lambda question: DONE if answers.is_complete(question).done else NOT_DONE,
             ),
         ),
     }
@@ -120,6 +122,7 @@ class _Answers(Generic[S, A]):
     def __init__(self, domain: DomainWithRules[S, A], seed: int) -> None:
         self._domain = domain
         self._seed = seed
+        self._outcomes: dict[tuple[str, A], tuple[S, S]] = {}
 
     def situation(self, question: OptionState[S, A]) -> tuple[str, ...]:
         """The situation of a question about τ. Its subject is the present state."""
@@ -143,19 +146,17 @@ class _Answers(Generic[S, A]):
 
     def propose(self, question: OptionState[S, A]) -> list[Candidate[A]] | None:
         """The advised and feasible options, in order; None if there are none."""
-        state = self._state(question)
-        advised = on_the_way(self._domain, state)[:MOST_PROPOSED]
+        advised = on_the_way(self._domain, question.state)[:MOST_PROPOSED]
         return [Candidate(one, one, "the rules ask for it") for one in advised] or None
 
     def decompose(self, question: OptionState[S, A]) -> list[Candidate[A]]:
         """All advised options."""
-        return [Candidate(one, one, "needed") for one in self._advised(self._state(question))]
+        return [Candidate(one, one, "needed") for one in self._advised(question.state)]
 
     def useless(self, question: OptionState[S, A], rng: Random) -> list[Candidate[A]]:
         """Options that the rules do not advise, in random order."""
-        state = self._state(question)
-        advised = self._advised(state)
-        pool = [one for one in self._domain.actions(state) if one not in advised]
+        advised = self._advised(question.state)
+        pool = [one for one in self._domain.actions(question.state) if one not in advised]
         chosen = rng.sample(pool, min(MOST_PROPOSED, len(pool)))
         return [Candidate(one, one, "a guess") for one in chosen]
 
@@ -176,11 +177,10 @@ class _Answers(Generic[S, A]):
         self, question: OptionState[S, A], said: list[Candidate[A]], name: Key, rng: Random
     ) -> list[Candidate[A]]:
         """A proposal with mistaken options in the place of those about one subject."""
-        here = self._state(question)
         return [
             Candidate(wrong, wrong, "a mistake")
             if self._subject(one.proposed) == name
-            and (wrong := self._mistaken(here, one.proposed, rng)) is not None
+            and (wrong := self._mistaken(question.state, one.proposed, rng)) is not None
             else one
             for one in said
         ]
@@ -191,12 +191,12 @@ class _Answers(Generic[S, A]):
 
     def mistaken_policy(self, question: PolicyQuestion[S, A], rng: Random) -> Sequence[A]:
         """A mistaken option in the place of this one."""
-        wrong = self._mistaken(self._state(question.tau), question.option, rng)
+        wrong = self._mistaken(question.tau.state, question.option, rng)
         return () if wrong is None else (wrong,)
 
-    def is_complete(self, question: PolicyQuestion[S, A]) -> bool:
+    def is_complete(self, question: PolicyQuestion[S, A]) -> Completion:
         """Whether the world shows that the option is done."""
-        return is_shown(self._domain, question)
+        return Completion(is_shown(self._domain, question))
 
     def decomposing(self, kinds: Sequence[str] = ()) -> Rule[OptionState[S, A], list[Candidate[A]]]:
         """The rule of `decompose`. An option errs on its own by a mistake of one of these kinds."""
@@ -221,7 +221,7 @@ class _Answers(Generic[S, A]):
 
     def feasible(self, question: OptionQuestion[S, A]) -> Feasibility:
         """Whether an option can be carried out, by the rules."""
-        return Feasibility(self._domain.feasible(self._state(question.tau), question.option))
+        return Feasibility(self._domain.feasible(question.tau.state, question.option))
 
     def verdict(self, question: OptionQuestion[S, A]) -> str:
         """Whether the option can be carried out, in a word."""
@@ -252,15 +252,14 @@ class _Answers(Generic[S, A]):
 
     def mispredict(self, question: OptionQuestion[S, A], rng: Random) -> PredictedState[S]:
         """The state after another option."""
-        state = self._state(question.tau)
-        others = [one for one in self._domain.actions(state) if one != question.option]
+        actions = self._domain.actions(question.tau.state)
+        others = [one for one in actions if one != question.option]
         return self._outcome(question, rng.choice(others) if others else question.option)
 
     def judge(self, question: OptionQuestion[S, A]) -> dict[str, float]:
         """The eight scores, by the progress that an option makes towards the goal."""
         domain = self._domain
-        before = self._state(question.before or question.tau)
-        after = self._state(question.tau)
+        before, after = (question.before or question.tau).state, question.tau.state
         score = domain.score(after)
         possible = float(domain.feasible(before, question.option) is None)
         useful = float(score > domain.score(before))
@@ -282,7 +281,7 @@ class _Answers(Generic[S, A]):
 
     def is_terminal(self, question: OptionState[S, A]) -> bool:
         """Whether the goal is reached."""
-        return self._domain.success(self._state(question))
+        return self._domain.success(question.state)
 
     def _mistaken(self, state: S, option: A, rng: Random) -> A | None:
         """What someone may write by mistake in the place of an option; None if nothing is known."""
@@ -300,26 +299,28 @@ class _Answers(Generic[S, A]):
     def _advised(self, state: S) -> list[A]:
         return list(self._domain.advise(state))
 
-    def _state(self, tau: OptionState[S, A]) -> S:
-        """ŝ after the options in `tau.since`, which no prediction has covered."""
-        state = tau.state
-        for number, option in enumerate(tau.since):
-            draws = Random(f"{self._seed} replayed {number} {option}")
-            state = self._domain.step(state, option, draws).state
-        return state
-
     def _outcome(self, question: OptionQuestion[S, A], option: A) -> PredictedState[S]:
-        """The first of some drawn outcomes in which the option shows its effect."""
+        """The state after an option, as `_drawn` finds it; each is found once."""
         tau = question.tau
+        asked = (tau.described, option)
+        kept = self._outcomes.get(asked)
+        if kept is None or kept[0] != tau.state:
+            kept = self._outcomes[asked] = (tau.state, self._drawn(tau, option))
+        return PredictedState(kept[1])
+
+    def _drawn(self, tau: OptionState[S, A], option: A) -> S:
+        """The first of some drawn outcomes in which the option shows its effect, or the first."""
         draws = Random(f"{self._seed} predicted {tau.described} {option}")
         shows = getattr(self._domain, "shows", None)
-        found = self._domain.step(tau.state, option, draws)
-        step = found
+        found = self._domain.step(tau.state, option, draws).state
+        if shows is None or self._domain.feasible(tau.state, option) is not None:
+            return found
+        state = found
         for _ in range(DRAWS):
-            if shows is None or shows(tau.state, step.state, option):
-                return PredictedState(step.state)
-            step = self._domain.step(tau.state, option, draws)
-        return PredictedState(found.state)
+            if shows(tau.state, state, option):
+                return state
+            state = self._domain.step(tau.state, option, draws).state
+        return found
 
 
 def approach(domain: Any, question: PolicyQuestion[S, A]) -> Sequence[A]:  # noqa: ANN401

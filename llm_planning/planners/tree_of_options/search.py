@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
-from llm_planning.domain import A, S, Step, settled
+from llm_planning.domain import A, S, Step
+from llm_planning.planners.tree_of_options.imagining import following
 from llm_planning.planners.tree_of_options.prompts import NOW, PREDICTED, START
 from llm_planning.planners.tree_of_options.states import Candidate, OptionQuestion, OptionState
 from llm_planning.roles import gather
@@ -81,11 +82,7 @@ def predicted(ask: OptionRoles[S, A]) -> Dynamics[S, A]:
     async def dynamics(
         question: OptionQuestion[S, A],
     ) -> tuple[OptionState[S, A], Mapping[str, int]]:
-        tau = question.tau
-        found = await predict(question)
-        described = await settled(ask.domain.describe(found.state))
-        options = (*tau.options, question.option)
-        return OptionState(tau.goal, found.state, described, options), found.clipped
+        return await following(predict, ask.domain, question.tau, question.option)
 
     return dynamics
 
@@ -97,8 +94,7 @@ def unpredicted(ask: OptionRoles[S, A]) -> Dynamics[S, A]:  # noqa: ARG001 - ask
         question: OptionQuestion[S, A],
     ) -> tuple[OptionState[S, A], Mapping[str, int]]:
         tau, option = question.tau, question.option
-        following = replace(tau, options=(*tau.options, option), since=(*tau.since, option))
-        return following, {}
+        return replace(tau, options=(*tau.options, option), since=(*tau.since, option)), {}
 
     return dynamics
 
@@ -314,10 +310,10 @@ class TreeOfOptions(Generic[S, A]):
         """Predicts the state after an option (eq. 1), then scores the option by it (eq. 6)."""
         tau = here.tau
         with asking_about(option):
-            following, clipped = await self._dynamics(OptionQuestion(tau, option))
-            judged = replace(following, options=tau.options)
+            after, clipped = await self._dynamics(OptionQuestion(tau, option))
+            judged = replace(after, options=tau.options)
             scores = await self._reward(OptionQuestion(judged, option, before=tau))
-        reached = SearchState(following, Candidate(option, option), scores, clipped)
+        reached = SearchState(after, Candidate(option, option), scores, clipped)
         return Step(reached, scalar_reward(scores, weights(self.settings)))
 
     async def options(

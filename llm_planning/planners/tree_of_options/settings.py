@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from pydantic import Field
 
+from llm_planning.planners.tree_of_options.answers import REASON
 from llm_planning.roles import RoleSettings
 from llm_planning.roles.seeing import See  # noqa: TC001 (a setting's type)
 
@@ -22,7 +23,20 @@ Layout: TypeAlias = Literal["cached", "paper"]
 Execution: TypeAlias = Literal["direct", "skills", "programs"]
 
 
-class PromptSettings(RoleSettings):
+class ReasonSettings(RoleSettings):
+    """Settings of a planner whose models give reasons.
+
+    Attributes:
+        reason: the most characters of a reason: of a proposed option, a verdict, a thought. The
+            papers set no limit.
+    """
+
+    added: ClassVar[tuple[str, ...]] = ("reason",)
+
+    reason: int = Field(REASON, ge=1, le=1_000)
+
+
+class PromptSettings(ReasonSettings):
     """Settings of the questions: their layout, and who answers them.
 
     Attributes:
@@ -65,18 +79,6 @@ class ExecutionSettings(PromptSettings):
         return tuple(role for role in roles if role not in silent)
 
 
-class ChainSettings(ExecutionSettings):
-    """Settings of Chain of Thought.
-
-    Attributes:
-        chain: `answer` is one answer with the whole plan. `composed` makes the plan of ToO's own
-            roles, a proposal and a prediction for each option, so that their oracles can err in it;
-            it does not open models of their own for these roles.
-    """
-
-    chain: Literal["answer", "composed"] = "answer"
-
-
 class OptionSearchSettings(ExecutionSettings):
     """Settings of the tree search.
 
@@ -100,7 +102,7 @@ class OptionSearchSettings(ExecutionSettings):
             `both`. The model must read images, and the domain draw its states.
     """
 
-    added = ("see",)
+    added = ("reason", "see")
 
     k: int = Field(3, ge=1, le=8)
     iterations: int = Field(10, ge=1, validation_alias="iter")
@@ -116,6 +118,18 @@ class OptionSearchSettings(ExecutionSettings):
     see: See = "words"
 
 
+class UnpredictedSettings(OptionSearchSettings):
+    """Settings of a search without a world model.
+
+    Attributes:
+        rules_see: what rules in a model's place know of the state after options: what they have
+            `imagined`, with the errors of their `dynamics`, or the `initial` state alone. Both are
+            bounds; a model is asked the same with either.
+    """
+
+    rules_see: Literal["imagined", "initial"] = "imagined"
+
+
 class FeasibleSearchSettings(OptionSearchSettings):
     """Settings of a search with a feasibility check.
 
@@ -125,6 +139,10 @@ class FeasibleSearchSettings(OptionSearchSettings):
     """
 
     infeasible: Literal["repair", "drop"] = "repair"
+
+
+class FeasibleUnpredictedSettings(UnpredictedSettings, FeasibleSearchSettings):
+    """Settings of a search with a feasibility check and without a world model."""
 
 
 class PlusSettings(FeasibleSearchSettings):

@@ -29,11 +29,12 @@ from llm_planning.planners.tree_of_options.search import NO_WORLD_MODEL, uncheck
 from llm_planning.planners.tree_of_options.settings import (
     EXECUTION_ROLES,
     ROLES,
-    ChainSettings,
     ExecutionSettings,
     FeasibleSearchSettings,
+    FeasibleUnpredictedSettings,
     OptionSearchSettings,
     PlusSettings,
+    UnpredictedSettings,
 )
 from llm_planning.specs import PlannerSpec
 
@@ -78,7 +79,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
     _Spec(
         name="too-no-wm",
         summary="Tree of Options without its world model: the state stays the initial one",
-        settings=FeasibleSearchSettings,
+        settings=FeasibleUnpredictedSettings,
         run=partial(tree_of_options, world_model=NO_WORLD_MODEL),
         roles=tuple(role for role in _ASKED if role != "dynamics"),
         needs=(_NAMES_OPTIONS,),
@@ -94,7 +95,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
     _Spec(
         name="tot-mcts",
         summary="Tree of Thoughts with MCTS: neither world model nor feasibility check",
-        settings=OptionSearchSettings,
+        settings=UnpredictedSettings,
         run=partial(tree_of_options, world_model=NO_WORLD_MODEL, check=unchecked),
         roles=("propose", "reward", "termination", *EXECUTION_ROLES),
         needs=(_NAMES_OPTIONS,),
@@ -102,7 +103,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
     _Spec(
         name="cot",
         summary="Chain of Thought: one answer breaks the goal down into options",
-        settings=ChainSettings,
+        settings=ExecutionSettings,
         run=chain_of_thought,
         roles=("decompose", *EXECUTION_ROLES),
         needs=(_NAMES_OPTIONS,),

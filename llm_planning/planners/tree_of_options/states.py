@@ -81,6 +81,7 @@ class PolicyQuestion(Generic[S, A]):
         m: the attempt at ω, from 1.
         program: of the last attempt; empty before the first, and where verbs are executed.
         feedback: of the last attempt, feedback^(m-1); empty before the first.
+        critique: what LLM_β missed after the last attempt; empty before the first, and from rules.
         moves: of the last attempt, in order.
         skills: the retrieved skills, as a model reads them.
     """
@@ -91,6 +92,7 @@ class PolicyQuestion(Generic[S, A]):
     m: int = 1
     program: str = ""
     feedback: str = ""
+    critique: str = ""
     moves: tuple[Move[S, A], ...] = ()
     skills: str = ""
 
@@ -121,6 +123,19 @@ class Feasibility:
     """
 
     obstacle: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """Whether an option that was executed is done: β_ω.
+
+    Attributes:
+        done: whether it is.
+        critique: what is missing, by who judges; empty if it is done, and from rules.
+    """
+
+    done: bool
+    critique: str = ""
 
 
 @dataclass(frozen=True, slots=True)
