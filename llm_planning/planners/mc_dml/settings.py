@@ -6,13 +6,13 @@ paper says nothing about `moves`, `depth`, `width` and `history`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from llm_planning.priors import ROLE, PriorKind, PriorSettings
-from llm_planning.roles import ROLE_SETTINGS, RoleSettings
-from llm_planning.settings import EpisodeSettings, Settings
+from llm_planning.priors import ASKED, ROLE, WAY_OF_ASKING, PriorKind, PriorSettings
+from llm_planning.roles import ROLE_SETTINGS, RoleSettings, by_fallible
+from llm_planning.settings import EpisodeSettings, ReadWhen, Settings, When
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,6 +55,10 @@ class PrunedSettings(GameSearchSettings):
         d_max: the largest H.
         delta_d: Δd, the growth of H.
     """
+
+    read_when: ClassVar[ReadWhen] = {
+        "delta_d": [When("d_max", "a d_max above d_min", lambda one: one.d_max > one.d_min)]
+    }
 
     d_min: int = Field(10, ge=1)
     d_max: int = Field(30, ge=1)
@@ -121,6 +125,11 @@ class LlmAgentSettings(RoleSettings, EpisodeSettings):
 
     known_roles = ROLES
     added = ROLE_SETTINGS
+    read_when: ClassVar[ReadWhen] = {
+        "prior": [WAY_OF_ASKING],
+        "history": [ASKED, by_fallible(ROLE)],
+        "temperature": [ASKED],
+    }
 
     prior: PriorKind = "exact"
     history: int = Field(3, ge=0, le=20)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from pydantic import Field
 
-from llm_planning.roles import RoleSettings
+from llm_planning.roles import Errors, RoleSettings, by_model
 from llm_planning.roles.seeing import See  # noqa: TC001 (a setting's type)
+from llm_planning.settings import ReadWhen, When, when
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +23,13 @@ Layout: TypeAlias = Literal["cached", "paper"]
 Execution: TypeAlias = Literal["direct", "skills", "programs"]
 
 
+def _asks_model(settings: RoleSettings) -> bool:
+    who = settings.assignment
+    return not all(
+        isinstance(who.of(role), Errors) for role in settings.models_roles(settings.known_roles)
+    )
+
+
 class PromptSettings(RoleSettings):
     """Settings of the questions: their layout, and who answers them.
 
@@ -33,6 +41,9 @@ class PromptSettings(RoleSettings):
     """
 
     known_roles = (*ROLES, *EXECUTION_ROLES)
+    read_when: ClassVar[ReadWhen] = {
+        "layout": [When("roles", "a model that answers a role", _asks_model)]
+    }
 
     d: int = Field(12, ge=1, le=32)
     layout: Layout = "cached"
@@ -52,6 +63,8 @@ class ExecutionSettings(PromptSettings):
         skills: the library: the `seeded` skills of the domain, `none`, or a folder, which has the
             seeded ones and those that are added.
     """
+
+    read_when: ClassVar[ReadWhen] = {"skills": [when("execution", "skills", "programs")]}
 
     execution: Execution = "direct"
     refinements: int = Field(4, ge=1)
@@ -101,6 +114,7 @@ class OptionSearchSettings(ExecutionSettings):
     """
 
     added = ("see",)
+    read_when: ClassVar[ReadWhen] = {"see": [by_model("dynamics")]}
 
     k: int = Field(3, ge=1, le=8)
     iterations: int = Field(10, ge=1, validation_alias="iter")
