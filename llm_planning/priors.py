@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter, defaultdict
+from dataclasses import replace
 from functools import cache, partial
 from itertools import chain, islice, product
 from string import ascii_uppercase
@@ -23,6 +24,7 @@ from typing import (
     Annotated,
     Any,
     ClassVar,
+    Final,
     Generic,
     Literal,
     Protocol,
@@ -32,7 +34,8 @@ from typing import (
 
 from pydantic import BaseModel, Field, create_model
 
-from llm_planning.roles import ROLE_SETTINGS, RoleSettings
+from llm_planning.roles import ROLE_SETTINGS, RoleSettings, by_model
+from llm_planning.settings import ReadWhen, When
 from llm_serving.answers import Constraint, constraint_of, parse
 from llm_serving.engine import draw, filled
 from llm_serving.patterns import words
@@ -77,6 +80,14 @@ MOST_SAID = 5
 """The most actions with their chances in an answer of `verbal`."""
 
 
+BY_MODEL: Final = by_model(ROLE)
+ASKED: Final = When(ROLE, "a prior other than uniform", lambda one: one.prior != "uniform")
+WAY_OF_ASKING: Final = replace(
+    BY_MODEL, holds=lambda one: one.prior == "uniform" or BY_MODEL.holds(one)
+)
+"""When settings about π are read (`Settings.read_when`): rules do not follow the way of asking."""
+
+
 class PriorSettings(RoleSettings):
     """Settings of a planner that asks for π.
 
@@ -89,6 +100,11 @@ class PriorSettings(RoleSettings):
 
     known_roles: ClassVar[tuple[str, ...]] = (ROLE,)
     added: ClassVar[tuple[str, ...]] = ROLE_SETTINGS
+    read_when: ClassVar[ReadWhen] = {
+        "prior": [WAY_OF_ASKING],
+        "prior_temperature": [ASKED],
+        "prior_mixture": [ASKED],
+    }
 
     prior: PriorKind = "exact"
     prior_temperature: float | None = Field(None, gt=0.0, allow_inf_nan=False)

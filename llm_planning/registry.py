@@ -79,6 +79,17 @@ def left_out(planner: str, domain: str) -> dict[str, object]:
     return added_defaults(spec, DOMAINS.get(domain)) if spec else {}
 
 
+def never_read(planner: object) -> frozenset[str]:
+    """The settings that a planner shares with others and never reads.
+
+    Args:
+        planner: its name in trials. If it is not of this project, nothing is known, as its code is
+            not loaded for that.
+    """
+    spec = _our_planner(str(planner))
+    return spec.never_read if spec else frozenset()
+
+
 def why_unfit(planner: str, domain: str) -> str | None:
     """Why a planner cannot plan in a domain, in one sentence; None if it can, or if nobody knows.
 

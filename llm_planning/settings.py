@@ -2,19 +2,61 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Self
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, ClassVar, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from llm_kernels.quoting import shown
 from llm_planning.names import remedy
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 class SettingsError(ValueError):
-    """A setting is unknown, or its value is impossible."""
+    """A setting is unknown, its value is impossible, or nothing reads it."""
+
+
+class UnreadSettingError(SettingsError):
+    """A setting has another value than its default, and nothing in the run reads it.
+
+    Attributes:
+        key: of the setting, as `Settings.known_keys` has it.
+    """
+
+    def __init__(self, key: str, said: str) -> None:
+        super().__init__(said)
+        self.key = key
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """A condition under which a setting is read.
+
+    Attributes:
+        key: of the setting that decides it; empty if none does.
+        reader: what reads the setting then, such as `choice=majority`; if none does, why.
+        holds: tells whether settings meet it.
+    """
+
+    key: str
+    reader: str
+    holds: Callable[[Any], bool]
+
+
+ReadWhen: TypeAlias = Mapping[str, Sequence[When]]
+"""Key of a setting -> the conditions under which it is read; all must hold."""
+
+
+def when(key: str, *values: object) -> When:
+    """The condition that a setting has one of these values."""
+    said = " or ".join(map(str, values))
+    return When(key, f"{key}={said}", lambda settings: getattr(settings, key) in values)
+
+
+def never(why: str) -> When:
+    """No condition: the setting is shared with others, and is never read here."""
+    return When("", why, lambda _: False)
 
 
 class Settings(BaseModel):
@@ -27,6 +69,8 @@ class Settings(BaseModel):
         added: settings that this planner did not have when its first trials were recorded.
             `to_json` leaves such a setting out while it has its default, so that the keys of those
             trials stay the same.
+        read_when: when settings are read. A setting without an entry is always read; the entries
+            of base classes count as well.
 
     Example:
         >>> from pydantic import Field
@@ -44,6 +88,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True)
 
     added: ClassVar[tuple[str, ...]] = ()
+    read_when: ClassVar[ReadWhen] = {}
 
     @classmethod
     def known_keys(cls) -> tuple[str, ...]:
@@ -78,9 +123,9 @@ class Settings(BaseModel):
         except ValidationError as error:
             first = error.errors()[0]
             key = ".".join(map(str, first["loc"]))
-            raise SettingsError(
-                f"setting {key}={shown(first['input'])} is not possible: {first['msg']}"
-            ) from error
+            # An error of settings that do not fit together has no place, and names them itself.
+            what = f"setting {key}={shown(first['input'])} is" if key else "these settings are"
+            raise SettingsError(f"{what} not possible: {first['msg']}") from error
 
     def to_json(self) -> dict[str, object]:
         """Key -> value, as `read` takes them, without the defaults of `added`."""
@@ -91,6 +136,40 @@ class Settings(BaseModel):
     def every_value(self) -> dict[str, object]:
         """Key -> value of all keys."""
         return dict(zip(self.known_keys(), self.model_dump().values(), strict=True))
+
+    def missing_reader(self, key: str, more: ReadWhen) -> When | None:
+        """The condition that fails, so that nothing reads a setting; None if it is read.
+
+        Args:
+            key: of the setting.
+            more: conditions beside those of `read_when`.
+        """
+        tables = [more, *(vars(kind).get("read_when", {}) for kind in type(self).__mro__)]
+        conditions = chain.from_iterable(table.get(key, ()) for table in tables)
+        return next((one for one in conditions if not one.holds(self)), None)
+
+    def refuse_unread(self, name: str, more: ReadWhen) -> None:
+        """Makes sure that every value that is not the default is read.
+
+        Args:
+            name: of the planner.
+            more: conditions beside those of `read_when`.
+
+        Raises:
+            UnreadSettingError: names the setting, and what would read it.
+        """
+        fields = zip(self.every_value().items(), type(self).model_fields.values(), strict=True)
+        for (key, value), field in fields:
+            missing = None if value == field.default else self.missing_reader(key, more)
+            if missing is None:
+                continue
+            why = f": {missing.reader}"
+            if missing.key:
+                now = f"{missing.key}={getattr(self, missing.key)}"
+                why = f" with {now}: only {missing.reader} reads it"
+            raise UnreadSettingError(
+                key, f"setting {key}={shown(value)} does nothing in {name}{why}; leave it out"
+            )
 
 
 def identified(values: Mapping[str, object], name: str, found: str) -> dict[str, object]:

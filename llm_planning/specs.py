@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from llm_planning.domain import Domain, DomainError, Need
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from llm_planning.own_code import CodeSource
     from llm_planning.roles import Engines
     from llm_planning.roles.exercises import ExerciseMaker, Teacher, Words
+    from llm_planning.settings import ReadWhen
     from llm_planning.several import Several
 
 FOREIGN = "domain."
@@ -95,6 +96,8 @@ class PlannerSpec:
             that has none, and is None if no domain has any. Planners of one family share one
             function.
         free_text: those of `roles` whose answer is free text, so that none is right.
+        read_when: as `Settings.read_when`, for what this planner does not share with the others
+            that have the same settings. `domain.KEY` is a setting of the domain.
     """
 
     name: str
@@ -109,6 +112,16 @@ class PlannerSpec:
     aliases: tuple[str, ...] = ()
     exercises: Callable[[DomainSpec, Words], ExerciseMaker | None] | None = None
     free_text: tuple[str, ...] = ()
+    read_when: ReadWhen = field(default_factory=dict)
+
+    @property
+    def never_read(self) -> frozenset[str]:
+        """The settings that it shares with other planners and never reads itself."""
+        return frozenset(
+            key.removeprefix(FOREIGN)
+            for key, conditions in self.read_when.items()
+            if any(not one.key for one in conditions)
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -282,7 +295,8 @@ def choose(spec: PlannerSpec, domain: DomainSpec | None, values: Mapping[str, ob
         values: key -> value; `domain.KEY` is always a setting of the domain.
 
     Raises:
-        SettingsError: names the key, the value and what to write instead.
+        SettingsError: names the key, the value and what to write instead; also where nothing reads
+            the value. A default says nothing and is never refused, as trials list all settings.
     """
     own = spec.settings.known_keys()
     theirs = domain.settings.known_keys() if domain else ()
@@ -298,9 +312,17 @@ def choose(spec: PlannerSpec, domain: DomainSpec | None, values: Mapping[str, ob
         else:
             known = known_keys(spec, domain)
             raise SettingsError(f"unknown setting {key!r}; {remedy(key, known)}")
-    return Chosen(
+    chosen = Chosen(
         spec.settings.read(split[0]), (domain.settings if domain else NoSettings).read(split[1])
     )
+    chosen.planner.refuse_unread(spec.name, spec.read_when)
+    of_domain = {
+        key.removeprefix(FOREIGN): conditions
+        for key, conditions in spec.read_when.items()
+        if key.startswith(FOREIGN)
+    }
+    chosen.domain.refuse_unread(spec.name, of_domain)
+    return chosen
 
 
 def check_task(task: str, *, known: Sequence[str], of: str) -> None:

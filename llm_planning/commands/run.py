@@ -214,7 +214,7 @@ def _tasks_and_settings(spec: PlannerSpec, domain: str | None) -> list[dict[str,
     rows += [
         {"kind": "setting", "name": key, "default": str(chosen[key])}
         for key in known_keys(spec, first[1])
-        if key not in _FILLED_IN
+        if key not in _FILLED_IN | spec.never_read
     ]
     return rows + [
         {"kind": f"setting in {name}", "name": key, "default": str(value)}

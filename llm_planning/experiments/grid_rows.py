@@ -23,7 +23,7 @@ from llm_planning.running import (
     name_of,
     tasks_of,
 )
-from llm_planning.settings import SettingsError
+from llm_planning.settings import SettingsError, UnreadSettingError
 from llm_planning.specs import FOREIGN, check_task, choose, known_keys
 from llm_serving.errors import ServingError
 from llm_serving.yaml_file import key_path
@@ -79,10 +79,14 @@ class Row:
 
     def _impossible(self, given: Mapping[str, Json], error: SettingsError) -> SweepConfigError:
         """The error to show, at the setting that is impossible on its own, if there is one."""
+        if isinstance(error, UnreadSettingError) and error.key in self.settings:
+            return SweepConfigError(f"{self.settings[error.key].where}: {error}, or exclude it")
         where, value = self.where, shown(given)
         for key, entry in self.settings.items():
             try:
                 models_of_roles(self.spec, choose(self.spec, self.domain, {key: given[key]}))
+            except UnreadSettingError:
+                continue
             except SettingsError:
                 where, value = entry.where, shown(given[key])
                 break

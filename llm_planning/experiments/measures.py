@@ -26,6 +26,7 @@ from llm_planning.experiments.statistics import (
     proportion,
     share_of_units,
 )
+from llm_planning.registry import never_read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -125,8 +126,8 @@ def compare(runs: Runs, what: Measure, comparison: Comparison) -> Difference:
 
     The interval counts pairs, or the units of the comparison.
 
-    Settings of only one side's planner are ignored in pairing. There are no pairs while one side
-    has no finished run with a value.
+    Settings that only one side's planner has or reads are ignored in pairing. There are no pairs
+    while one side has no finished run with a value.
 
     Args:
         runs: of the table and the column.
@@ -146,7 +147,8 @@ def compare(runs: Runs, what: Measure, comparison: Comparison) -> Difference:
         # The fields that an empty side will share with the other are not known yet.
         return _difference({}, [], what, comparison, alone=sum(map(len, sides)))
     first, second = (
-        {field for record, _ in side for field in record if is_trial_field(field)} for side in sides
+        {field for record, _ in side for field in record if is_trial_field(field)} - _unread(side)
+        for side in sides
     )
     of_one = {field for field in first ^ second if field.startswith("settings.")}
     fields = sorted((first | second) - of_one - set(comparison.first))
@@ -156,6 +158,12 @@ def compare(runs: Runs, what: Measure, comparison: Comparison) -> Difference:
     pairs = {key: (minuends[key], subtrahends[key]) for key in minuends if key in subtrahends}
     alone = len(minuends) + len(subtrahends) - 2 * len(pairs)
     return _difference(pairs, fields, what, comparison, alone=alone)
+
+
+def _unread(side: Sequence[tuple[RunRecord, float]]) -> set[str]:
+    """The fields of settings that no planner of a side reads."""
+    planners = {record["planner"] for record, _ in side}
+    return {f"settings.{key}" for key in frozenset.intersection(*map(never_read, planners))}
 
 
 def _difference(

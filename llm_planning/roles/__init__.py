@@ -6,6 +6,8 @@ from llm_planning.roles.assignment import (
     RoleAssignment,
     RoleSettings,
     StandIn,
+    by_fallible,
+    by_model,
     read_roles,
 )
 from llm_planning.roles.domain_rules import DomainWithRules, missing_for_rules, on_the_way
@@ -35,6 +37,8 @@ __all__ = [
     "RuleWalks",
     "ScoringRole",
     "StandIn",
+    "by_fallible",
+    "by_model",
     "gather",
     "metered",
     "missing_for_rules",

@@ -14,7 +14,7 @@ from llm_planning.model_configs import model_name, split_adapter
 from llm_planning.names import remedy
 from llm_planning.registry import every_role
 from llm_planning.roles.oracles import Errors
-from llm_planning.settings import Settings, SettingsError, identified
+from llm_planning.settings import Settings, SettingsError, When, identified
 from llm_serving.yaml_file import YamlError, file_hash, read_mapping
 
 if TYPE_CHECKING:
@@ -132,6 +132,27 @@ def _answerer(said: object) -> Answerer:
         case {**values} if values and "model" not in values:
             return Errors.read({str(key): value for key, value in values.items()})
     raise SettingsError(f"{said!r} does not say who answers; write {SHAPES}")
+
+
+def by_model(*roles: str) -> When:
+    """The condition that a model answers one of these roles (`Settings.read_when`)."""
+    said = " or ".join(f"`{role}`" for role in roles)
+
+    def holds(settings: RoleSettings) -> bool:
+        who = settings.assignment
+        return not all(isinstance(who.of(role), Errors) for role in roles)
+
+    return When("roles", f"a model that answers {said}", holds)
+
+
+def by_fallible(role: str) -> When:
+    """The condition that a model answers a role, or rules that err (`Settings.read_when`)."""
+
+    def holds(settings: RoleSettings) -> bool:
+        who = settings.assignment.of(role)
+        return not (isinstance(who, Errors) and who.never)
+
+    return When("roles", f"who may err in `{role}`", holds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,16 +37,3 @@ def looking(domain: object, see: See) -> Callable[[Any], tuple[Image, ...]]:
             "write see=words, or add it (docs/extending.md)"
         )
     return lambda state: (draw(state),)
-
-
-def refuse_unseen(see: See, role: str) -> None:
-    """Makes sure that nothing is shown where no model looks.
-
-    Raises:
-        SettingsError: a picture would be shown.
-    """
-    if see != "words":
-        raise SettingsError(
-            f"setting see={see} is not possible here: no model answers {role!r}, and only a model "
-            "reads pictures; let one answer it, or write see=words"
-        )

@@ -183,22 +183,3 @@ async def test_what_is_seen_is_shown_in_words_or_as_a_picture(see, in_words, pic
 async def test_a_domain_that_does_not_draw_shows_no_pictures():
     with pytest.raises(SettingsError, match=r"see=both needs a domain that draws.*see=words"):
         await run("llm-policy", Doors(), engine=ScriptedEngine({}), see="both")
-
-
-@pytest.mark.parametrize("settings", [{"prior": "uniform"}, {"roles": "rules"}])
-async def test_a_picture_that_no_model_would_see_is_refused(settings):
-    with pytest.raises(SettingsError, match=r"see=picture.*no model answers 'prior'"):
-        await run("llm-policy", Advised(), engine=None, see="picture", **settings)
-
-
-class Advised(DrawnDoors):
-    """Doors with rules that know the right one."""
-
-    def advise(self, state):
-        return ["open right"]
-
-    def feasible(self, state, action):
-        return None
-
-    def score(self, state):
-        return 0.0

@@ -63,7 +63,7 @@ def invoke(*arguments):
     "planner", [name for name, spec in PLANNERS.items() if spec.paper == "Tree of Options"]
 )
 def test_every_planner_reports_in_one_json_line(opened, monkeypatch, planner):
-    settings = SMALL if "k" in PLANNERS[planner].settings.known_keys() else ("--set", "d=2")
+    settings = SMALL if "k" in PLANNERS[planner].settings.known_keys() else ("--set", "attempts=2")
     if planner.startswith("react"):
         monkeypatch.setitem(SCRIPT, "propose", SCRIPT["decompose"])
     result = invoke(planner, "--task", "milk-a-cow", "--json", *settings)

@@ -505,9 +505,3 @@ async def test_the_policy_is_shown_what_is_in_sight(tmp_path, planner, see, in_w
         ("The picture shows what you see now." in user.content) is not in_words for user in asked
     )
     assert len({user.images for user in asked}) > pictures
-
-
-@pytest.mark.parametrize("settings", [{"roles": "rules"}, {"prior": "uniform"}])
-async def test_a_picture_that_no_model_would_see_is_refused(tmp_path, settings):
-    with pytest.raises(SettingsError, match=r"see=both.*no model answers 'prior'"):
-        await run("llm-mcts", tiny_task(tmp_path), see="both", state_prior="uniform", **settings)

@@ -29,7 +29,6 @@ from llm_planning.planners.tree_of_options.settings import (
 from llm_planning.planners.tree_of_options.specs import SPECS
 from llm_planning.roles import Engines, metered
 from llm_planning.search import Node
-from llm_planning.settings import SettingsError
 from llm_planning.specs import Problem
 from llm_serving.errors import ServingError
 from llm_serving.scripted import ScriptedEngine
@@ -405,9 +404,3 @@ async def test_the_pictures_of_a_tree_are_those_of_its_states():
     assert pictures[0] == PROBLEM.world.draw(start)
     assert PROBLEM.world.draw(predicted) in pictures
     assert PROBLEM.world.draw(start) != PROBLEM.world.draw(predicted)
-
-
-@pytest.mark.parametrize(("name", "settings"), [("too", {"roles": "rules"}), ("too-no-wm", {})])
-async def test_a_picture_that_no_model_would_see_is_refused(name, settings):
-    with pytest.raises(SettingsError, match=r"see=picture.*no model answers 'dynamics'"):
-        await plan(name, see="picture", **settings)

@@ -19,7 +19,6 @@ from llm_planning.planners.xenon.given_goal import obtain, true_knowledge
 from llm_planning.planners.xenon.saved import SavedKnowledgeError, save_knowledge
 from llm_planning.planners.xenon.specs import SPECS
 from llm_planning.roles import Engines
-from llm_planning.settings import SettingsError
 from llm_planning.specs import Problem
 from llm_serving.scripted import ScriptedEngine
 
@@ -258,20 +257,3 @@ async def test_a_stuck_controller_is_looked_at(monkeypatch, see, captions):
     assert all(("Water everywhere." in user.content) is bool(captions) for user in decided)
     assert all(("deep water" in user.content) is (see != "picture") for user in decided)
     assert all(len(user.images) == 1 for user in looked)
-
-
-@pytest.mark.parametrize(
-    ("settings", "role"),
-    [
-        ({"prior": "table12"}, "caption"),
-        ({"roles": "intervene: rules"}, "intervene"),
-        ({"roles": "rules"}, "caption"),
-    ],
-)
-async def test_a_picture_that_no_model_would_see_is_refused(settings, role, tmp_path):
-    if ":" in settings.get("roles", ""):
-        roles = tmp_path / "roles.yaml"
-        roles.write_text(settings["roles"])
-        settings = {"roles": str(roles)}
-    with pytest.raises(SettingsError, match=rf"see=picture.*no model answers '{role}'"):
-        await plan("plan-xenon", "wooden_pickaxe", see="picture", **settings)

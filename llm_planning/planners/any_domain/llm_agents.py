@@ -22,9 +22,7 @@ from llm_planning.planners.any_domain.roles import (
     write_thought,
 )
 from llm_planning.planners.any_domain.rules import INSIGHT, RuleAnswers, choice_of
-from llm_planning.priors import ROLE
 from llm_planning.roles.domain_rules import adviser
-from llm_planning.roles.seeing import refuse_unseen
 from llm_planning.search import argmax
 
 if TYPE_CHECKING:
@@ -59,7 +57,6 @@ async def llm_policy(
     if settings.choice == "majority":
         asked = settings.model_copy(update={"prior": "sample"})
     prior = answers.prior(choice_of, settings=asked, wording=wording, samples=settings.samples)
-    _refuse_unseen(asked, answers)
     draws = Random(f"policy {seed}")
 
     def drawn(pi: Sequence[float]) -> int:
@@ -85,7 +82,6 @@ async def react(
     wording = ActWording(problem.world, see=settings.see)
     answers = RuleAnswers(settings, engines, advise=partial(adviser, problem.world), seed=seed)
     prior = answers.prior(choice_of, settings=settings, wording=wording)
-    _refuse_unseen(settings, answers)
     think = answers.about_choices(THINK, INSIGHT, choice_of) or partial(
         write_thought,
         engine=engines.of(THINK),
@@ -102,11 +98,6 @@ async def react(
         seed=seed,
         oracles=answers.oracles,
     )
-
-
-def _refuse_unseen(settings: ActingSettings, answers: RuleAnswers) -> None:
-    if settings.prior == "uniform" or answers.oracles:
-        refuse_unseen(settings.see, ROLE)
 
 
 async def _act(

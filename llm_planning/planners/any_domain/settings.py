@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from llm_planning.priors import ROLE, PriorSettings
-from llm_planning.roles import ROLE_SETTINGS
+from llm_planning.priors import ASKED, BY_MODEL, ROLE, PriorSettings
+from llm_planning.roles import ROLE_SETTINGS, by_model
 from llm_planning.roles.seeing import See  # noqa: TC001 (a setting's type)
-from llm_planning.settings import EpisodeSettings
+from llm_planning.settings import EpisodeSettings, ReadWhen, When, when
 
-ROLES = ("think", ROLE)
+THINK = "think"
+
+ROLES = (THINK, ROLE)
 """The roles that one of these planners asks."""
 
 
@@ -37,10 +40,25 @@ class PolicySettings(ActingSettings):
 
     Attributes:
         choice: `argmax` takes the likeliest action, `sample` draws one from π, `majority` takes
-            the most frequent of several answers, whatever `prior` says. Rules give π as a whole,
-            so `majority` is `argmax` there.
-        samples: answers of `majority`.
+            the most frequent of several answers of a model.
+        samples: answers of `majority` and of `prior=sample`.
     """
+
+    read_when: ClassVar[ReadWhen] = {
+        "choice": [
+            replace(BY_MODEL, holds=lambda one: one.choice != "majority" or BY_MODEL.holds(one))
+        ],
+        "prior": [when("choice", "argmax", "sample")],
+        "samples": [
+            BY_MODEL,
+            When(
+                "choice",
+                "choice=majority or prior=sample",
+                lambda one: one.choice == "majority" or one.prior == "sample",
+            ),
+        ],
+        "see": [ASKED, BY_MODEL],
+    }
 
     choice: Literal["argmax", "sample", "majority"] = "argmax"
     samples: int = Field(10, ge=1)
@@ -52,6 +70,11 @@ class ReactSettings(ActingSettings):
     Attributes:
         temperature: of the thoughts; 0 is greedy.
     """
+
+    read_when: ClassVar[ReadWhen] = {
+        "temperature": [by_model(THINK)],
+        "see": [by_model(THINK, ROLE)],
+    }
 
     temperature: float = Field(0.0, ge=0.0, allow_inf_nan=False)
 

@@ -13,6 +13,8 @@ from llm_planning.planners.tree_of_options.settings import (
     PromptSettings,
     ReasonSettings,
 )
+from llm_planning.roles import by_fallible, by_model
+from llm_planning.settings import ReadWhen, when
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +36,7 @@ class CarryingSettings(ReasonSettings):
 
     known_roles: ClassVar[tuple[str, ...]] = (*ROLES, *EXECUTION_ROLES)
     added: ClassVar[tuple[str, ...]] = ("reason", "execution", "tries", "skills")
+    read_when: ClassVar[ReadWhen] = {"skills": [when("execution", "skills", "programs")]}
 
     execution: Execution = "direct"
     tries: int = Field(5, ge=1)
@@ -70,6 +73,8 @@ class ActingSettings(CarryingSettings):
         votes: how often `judge` and `apply` are asked each time; the most frequent answer counts.
     """
 
+    read_when: ClassVar[ReadWhen] = {"tries": [when("execution", "skills", "programs")]}
+
     budget: int = Field(200, ge=1)
     votes: int = Field(1, ge=1, le=25)
 
@@ -103,6 +108,8 @@ class TreeSettings(ActingSettings):
         decompositions: the most decompositions.
         most: the most subtasks that a model writes in one decomposition.
     """
+
+    read_when: ClassVar[ReadWhen] = {"most": [by_model("decompose")]}
 
     max_depth: int = Field(16, ge=1)
     decompositions: int = Field(400, ge=1)
@@ -149,6 +156,9 @@ class ReactSettings(ActingSettings):
             `tested` when it is reached in the state.
         moves: the most askings for an action.
     """
+
+    # It is not asked to judge, and the world itself says what programs did.
+    read_when: ClassVar[ReadWhen] = {"votes": [when("execution", "direct"), by_fallible("apply")]}
 
     end: Literal["said", "tested"] = "said"
     moves: int = Field(70, ge=1)

@@ -20,7 +20,6 @@ from llm_planning.planners.llm_mcts.positions import position_rule, state_prior
 from llm_planning.planners.llm_mcts.rules import POLICY, BelievedChoice, best_action, situation_of
 from llm_planning.priors import ROLE, Prior
 from llm_planning.roles import Oracle
-from llm_planning.roles.seeing import refuse_unseen
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Hashable, Sequence
@@ -88,8 +87,6 @@ class HomeRoles:
         """
         settings, engines = self._settings, self._engines
         oracle = None if settings.prior == "uniform" else self._oracle(ROLE, POLICY)
-        if settings.prior == "uniform" or oracle is not None:
-            refuse_unseen(settings.see, ROLE)
         if settings.prior == "uniform":
             return
         if oracle is not None:

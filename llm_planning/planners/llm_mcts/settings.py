@@ -6,7 +6,7 @@ authors' published code where it does not.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -14,14 +14,20 @@ from llm_planning.planners.llm_mcts import cosine, interpretation, positions
 from llm_planning.planners.llm_mcts.cosine import PolicyKind  # noqa: TC001 (a setting's type)
 from llm_planning.planners.llm_mcts.examples import EXAMPLES
 from llm_planning.planners.llm_mcts.positions import StatePrior  # noqa: TC001 (a setting's type)
-from llm_planning.priors import ROLE
-from llm_planning.roles import RoleSettings
+from llm_planning.priors import ASKED, BY_MODEL, ROLE, WAY_OF_ASKING
+from llm_planning.roles import RoleSettings, by_model
 from llm_planning.roles.seeing import See  # noqa: TC001 (a setting's type)
-from llm_planning.settings import EpisodeSettings
+from llm_planning.settings import EpisodeSettings, ReadWhen, When, when
 from llm_serving.request import Sampling
 
 ROLES = (interpretation.ROLE, positions.ROLE, ROLE)
 """The roles that one of these planners asks."""
+
+FREE_WORDS = ("cosine", "cosine-each", "nearest")
+"""Ways of asking for π that draw answers in free words."""
+
+DRAWS = ("top_p", "presence_penalty", "frequency_penalty")
+"""Settings of how answers in free words are drawn."""
 
 SIMULATIONS = 100
 """N of a decision (Appendix E)."""
@@ -51,7 +57,16 @@ class HomeSettings(RoleSettings, EpisodeSettings):
     """
 
     known_roles = ROLES
-    added = ("see", "top_p", "presence_penalty", "frequency_penalty")
+    added: ClassVar[tuple[str, ...]] = ("see", *DRAWS)
+    read_when: ClassVar[ReadWhen] = {
+        "prior": [WAY_OF_ASKING],
+        "prior_temperature": [ASKED],
+        "prior_mixture": [ASKED],
+        "policy_samples": [when("prior", *FREE_WORDS, "sample"), BY_MODEL],
+        "cosine_scale": [when("prior", "cosine", "cosine-each"), BY_MODEL],
+        "examples": [ASKED, BY_MODEL],
+        "see": [ASKED, BY_MODEL],
+    }
 
     interpretation: Literal["given", "asked"] = "given"
     prior: PolicyKind = "exact"
@@ -86,9 +101,19 @@ class PolicySettings(HomeSettings):
         prior_mixture: as above; by default π is not mixed.
     """
 
+    read_when: ClassVar[ReadWhen] = {
+        "votes": [when("choice", "majority")],
+        **dict.fromkeys(DRAWS, (when("prior", *FREE_WORDS), BY_MODEL)),
+    }
+
     choice: Literal["sample", "majority", "argmax"] = "sample"
     votes: int = Field(5, ge=1)
     prior_mixture: float = Field(0.0, ge=0.0, le=1.0)
+
+
+def _draws_words(settings: SearchSettings) -> bool:
+    beliefs = settings.state_prior == "samples" and by_model(positions.ROLE).holds(settings)
+    return beliefs or (settings.prior in FREE_WORDS and BY_MODEL.holds(settings))
 
 
 class SearchSettings(HomeSettings):
@@ -109,6 +134,11 @@ class SearchSettings(HomeSettings):
     """
 
     added = (*HomeSettings.added, "seconds")
+    read_when: ClassVar[ReadWhen] = {
+        "position_samples": [when("state_prior", "samples")],
+        "position_temperature": [when("state_prior", "samples"), by_model(positions.ROLE)],
+        **dict.fromkeys(DRAWS, (When("prior", "who draws answers in free words", _draws_words),)),
+    }
 
     state_prior: StatePrior = "samples"
     position_samples: int = Field(positions.SAMPLES, ge=1)
@@ -153,6 +183,12 @@ class LlmMctsSettings(SearchSettings):
         ties: of actions with the same Q one is drawn by π (`draw`), or the likeliest is taken
             (`prior`), as in the authors' code, which may walk in circles.
     """
+
+    read_when: ClassVar[ReadWhen] = {
+        # The ablation without a policy asks nobody for one.
+        **dict.fromkeys(HomeSettings.read_when, (when("selection", "puct"),)),
+        "value_temperature": [when("values", "softmax")],
+    }
 
     selection: Literal["puct", "uct"] = "puct"
     depth: int = Field(20, ge=1)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from pydantic import Field
 
-from llm_planning.roles import RoleSettings
+from llm_planning.roles import RoleSettings, by_model
+
+if TYPE_CHECKING:
+    from llm_planning.settings import ReadWhen
 
 ROUTE: Final = "route"
 FLIGHTS: Final = "flights"
@@ -24,6 +27,7 @@ class RouteSettings(RoleSettings):
     """
 
     known_roles = (ROUTE, FLIGHTS)
+    read_when: ClassVar[ReadWhen] = {"temperature": [by_model(ROUTE)]}
 
     temperature: float = Field(0.0, ge=0.0, allow_inf_nan=False)
 
@@ -36,6 +40,11 @@ class FlightSearchSettings(RouteSettings):
         expansions: the most cities whose flights are looked at.
         width: cities that are asked about at once; it does not change the journey.
     """
+
+    read_when: ClassVar[ReadWhen] = {
+        "temperature": [by_model(FLIGHTS)],
+        "listed": [by_model(FLIGHTS)],
+    }
 
     listed: int = Field(20, ge=1, le=MOST_LISTED)
     expansions: int = Field(100, ge=1)

@@ -8,13 +8,21 @@ and `reflect_at`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from llm_planning.priors import ABSENT, ROLE, PriorKind, PriorSettings
-from llm_planning.roles import ROLE_SETTINGS, RoleSettings
-from llm_planning.settings import EpisodeSettings, Settings
+from llm_planning.priors import (
+    ABSENT,
+    ASKED,
+    BY_MODEL,
+    ROLE,
+    WAY_OF_ASKING,
+    PriorKind,
+    PriorSettings,
+)
+from llm_planning.roles import ROLE_SETTINGS, RoleSettings, by_fallible
+from llm_planning.settings import EpisodeSettings, ReadWhen, Settings, When, when
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,6 +60,8 @@ class GameSearchSettings(EpisodeSettings):
             answer `yes` or `no`, as in the authors' code (env.py).
     """
 
+    read_when: ClassVar[ReadWhen] = {"value_temperature": [when("values", "softmax")]}
+
     c: float | None = Field(None, ge=0.0, allow_inf_nan=False, validation_alias="C")
     gamma: float = Field(0.95, ge=0.0, le=1.0)
     simulations_per_action: int = Field(50, ge=1)
@@ -74,6 +84,10 @@ class PrunedSettings(GameSearchSettings):
         d_max: the largest H.
         delta_d: Δd, the growth of H.
     """
+
+    read_when: ClassVar[ReadWhen] = {
+        "delta_d": [When("d_max", "a d_max above d_min", lambda one: one.d_max > one.d_min)]
+    }
 
     d_min: int = Field(10, ge=1)
     d_max: int = Field(30, ge=1)
@@ -100,6 +114,10 @@ class LabelPriorSettings(PriorSettings):
         prior_absent: log-probability of an action that the answer of `index`, `sample` or `verbal`
             does not contain, in nats: the paper's -10; -5 in the authors' code (llm.py).
     """
+
+    read_when: ClassVar[ReadWhen] = {
+        "prior_absent": [when("prior", "index", "sample", "verbal"), BY_MODEL]
+    }
 
     prior: PriorKind = "index"
     prior_absent: float = Field(ABSENT, le=0.0, allow_inf_nan=False)
@@ -164,6 +182,11 @@ class LlmAgentSettings(RoleSettings, EpisodeSettings):
 
     known_roles = ROLES
     added = ROLE_SETTINGS
+    read_when: ClassVar[ReadWhen] = {
+        "prior": [WAY_OF_ASKING],
+        "history": [ASKED, by_fallible(ROLE)],
+        "temperature": [ASKED],
+    }
 
     prior: PriorKind = "index"
     history: int = Field(3, ge=0, le=20)

@@ -13,13 +13,11 @@ from llm_planning.planners.tree_of_options.executing import Executing, costs_of,
 from llm_planning.planners.tree_of_options.policies import policies_of
 from llm_planning.planners.tree_of_options.roles import OptionRoles
 from llm_planning.planners.tree_of_options.search import (
-    NO_WORLD_MODEL,
     WORLD_MODEL,
     TreeOfOptions,
     checked,
 )
 from llm_planning.planners.tree_of_options.states import OptionState
-from llm_planning.roles.seeing import refuse_unseen
 from llm_planning.search import best_path, edges_below, format_tree
 
 if TYPE_CHECKING:
@@ -59,8 +57,6 @@ async def tree_of_options(
         world_model: `WORLD_MODEL`, or `NO_WORLD_MODEL` to plan with s_0 and the options done.
         check: `checked` or `unchecked`.
     """
-    if world_model is NO_WORLD_MODEL:
-        refuse_unseen(settings.see, "dynamics")
     ask: Ask = OptionRoles(problem.world, engines, settings, seed=seed)
     start = await first_state(problem.world, seed)
     root = await TreeOfOptions(start, ask, settings, world_model=world_model, check=check).search()

@@ -51,7 +51,7 @@ from llm_planning.roles import (
     missing_for_rules,
     usage_by_role,
 )
-from llm_planning.roles.seeing import looking, refuse_unseen
+from llm_planning.roles.seeing import looking
 from llm_planning.settings import SettingsError
 from llm_serving.request import Sampling
 
@@ -260,8 +260,6 @@ class OptionRoles(Generic[S, A]):
         role = name.partition("-")[0]
         errors = self.errors_of(role)
         if errors is not None:
-            if role == "dynamics":
-                refuse_unseen(self._see, role)
             if role not in self._rules:
                 raise SettingsError(
                     f"roles={self.settings.roles}: this domain has no rules that answer {role!r}: "

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 from pydantic import Field
 
 from llm_planning.planners.tree_of_options.answers import REASON
-from llm_planning.roles import RoleSettings
+from llm_planning.roles import Errors, RoleSettings, by_model
 from llm_planning.roles.seeing import See  # noqa: TC001 (a setting's type)
+from llm_planning.settings import ReadWhen, When, when
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +24,18 @@ Layout: TypeAlias = Literal["cached", "paper"]
 Execution: TypeAlias = Literal["direct", "skills", "programs"]
 
 
+def _asks_model(settings: RoleSettings) -> bool:
+    who = settings.assignment
+    return not all(
+        isinstance(who.of(role), Errors) for role in settings.models_roles(settings.known_roles)
+    )
+
+
+def _asks_rules(settings: RoleSettings) -> bool:
+    who = settings.assignment
+    return any(isinstance(who.of(role), Errors) for role in ROLES)
+
+
 class ReasonSettings(RoleSettings):
     """Settings of a planner whose models give reasons.
 
@@ -32,6 +45,9 @@ class ReasonSettings(RoleSettings):
     """
 
     added: ClassVar[tuple[str, ...]] = ("reason",)
+    read_when: ClassVar[ReadWhen] = {
+        "reason": [When("roles", "a model that answers a role", _asks_model)]
+    }
 
     reason: int = Field(REASON, ge=1, le=1_000)
 
@@ -47,6 +63,9 @@ class PromptSettings(ReasonSettings):
     """
 
     known_roles = (*ROLES, *EXECUTION_ROLES)
+    read_when: ClassVar[ReadWhen] = {
+        "layout": [When("roles", "a model that answers a role", _asks_model)]
+    }
 
     d: int = Field(12, ge=1, le=32)
     layout: Layout = "cached"
@@ -66,6 +85,8 @@ class ExecutionSettings(PromptSettings):
         skills: the library: the `seeded` skills of the domain, `none`, or a folder, which has the
             seeded ones and those that are added.
     """
+
+    read_when: ClassVar[ReadWhen] = {"skills": [when("execution", "skills", "programs")]}
 
     execution: Execution = "direct"
     refinements: int = Field(4, ge=1)
@@ -103,6 +124,7 @@ class OptionSearchSettings(ExecutionSettings):
     """
 
     added = ("reason", "see")
+    read_when: ClassVar[ReadWhen] = {"see": [by_model("dynamics")]}
 
     k: int = Field(3, ge=1, le=8)
     iterations: int = Field(10, ge=1, validation_alias="iter")
@@ -126,6 +148,10 @@ class UnpredictedSettings(OptionSearchSettings):
             `imagined`, with the errors of their `dynamics`, or the `initial` state alone. Both are
             bounds; a model is asked the same with either.
     """
+
+    read_when: ClassVar[ReadWhen] = {
+        "rules_see": [When("roles", "rules that answer a role", _asks_rules)]
+    }
 
     rules_see: Literal["imagined", "initial"] = "imagined"
 

@@ -36,6 +36,7 @@ from llm_planning.planners.tree_of_options.settings import (
     PlusSettings,
     UnpredictedSettings,
 )
+from llm_planning.settings import never
 from llm_planning.specs import PlannerSpec
 
 if TYPE_CHECKING:
@@ -64,6 +65,9 @@ def _exercises(domain: DomainSpec, words: Words) -> ExerciseMaker | None:
 
 _NAMES_OPTIONS = Need("grammar", "names its options")
 _MODELS_STATE = Need("state_model", "has a model of its state")
+_UNSEEN = {"see": [never("it predicts no states, and nothing else is shown pictures")]}
+_UNPLANNED = {"d": [never("it makes no plan, and proposes one option at a time")]}
+_UNIT_BY_UNIT = (never("it takes actions of one unit, each once, and no option is carried out"),)
 _ASKED = (*(role for role in ROLES if role != "decompose"), *EXECUTION_ROLES)
 _Spec = partial(PlannerSpec, paper="Tree of Options", exercises=_exercises)
 
@@ -83,6 +87,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         run=partial(tree_of_options, world_model=NO_WORLD_MODEL),
         roles=tuple(role for role in _ASKED if role != "dynamics"),
         needs=(_NAMES_OPTIONS,),
+        read_when=_UNSEEN,
     ),
     _Spec(
         name="too-no-fc",
@@ -99,6 +104,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         run=partial(tree_of_options, world_model=NO_WORLD_MODEL, check=unchecked),
         roles=("propose", "reward", "termination", *EXECUTION_ROLES),
         needs=(_NAMES_OPTIONS,),
+        read_when=_UNSEEN,
     ),
     _Spec(
         name="cot",
@@ -115,6 +121,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         run=react_option,
         roles=("propose", *EXECUTION_ROLES),
         needs=(_NAMES_OPTIONS,),
+        read_when=_UNPLANNED,
     ),
     _Spec(
         name="react-action",
@@ -123,6 +130,11 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         run=react_action,
         roles=("propose", *EXECUTION_ROLES),
         needs=(_NAMES_OPTIONS, Need("in_units", "has actions of one unit")),
+        read_when={
+            **_UNPLANNED,
+            **dict.fromkeys(("execution", "refinements", "skills"), _UNIT_BY_UNIT),
+            "domain.options": [never("its actions are always single recipes")],
+        },
     ),
     _Spec(
         name="too-plus",
@@ -131,5 +143,6 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         run=too_plus,
         roles=_ASKED,
         needs=(_NAMES_OPTIONS, _MODELS_STATE),
+        read_when={"infeasible": [never("a prerequisite stands beside an infeasible option")]},
     ),
 )

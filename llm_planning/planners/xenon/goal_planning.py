@@ -51,8 +51,7 @@ from llm_planning.planners.xenon.role_rules import ESCAPE, INTERVENTION, answere
 from llm_planning.planners.xenon.roles import StuckQuestion
 from llm_planning.planners.xenon.saved import Saved
 from llm_planning.planners.xenon.settings import FIRST, TRUTH, RepromptingSettings
-from llm_planning.roles import Errors, LlmRole
-from llm_planning.roles.seeing import refuse_unseen
+from llm_planning.roles import LlmRole
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -200,9 +199,6 @@ async def plan_and_act(
     see = settings.see if isinstance(settings, RepromptingSettings) else "words"
     if settings.prior != "model":
         decide = always_intervene
-    for role in ("caption", "intervene"):
-        if settings.prior != "model" or isinstance(settings.assignment.of(role), Errors):
-            refuse_unseen(see, role)
     caption = caption_of(world, engines, see=see)
     believed = await _believed(settings, asking, text, problem.task)
     outcome = await play(

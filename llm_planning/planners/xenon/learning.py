@@ -209,7 +209,7 @@ async def _episode(
         progress.curve.note(begun + world.steps, known.graph.n_true(truth), obtained)
 
     note()
-    if settings.change_at and isinstance(world, TextWorld):
+    if settings.change_at and perturbed.items and isinstance(world, TextWorld):
         await agent.learn(world, until=settings.change_at, watch=note)
         # If nothing is left to try, the agent waits for the change.
         world.steps = max(world.steps, settings.change_at)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field, model_validator
 
 from llm_planning.environments.minecraft.perturbation import Pool  # noqa: TC001 (pydantic)
 from llm_planning.environments.minecraft.text_world import action_set
 from llm_planning.planners.xenon.rules import RIGHT_ACTION
-from llm_planning.roles import ROLE_SETTINGS, RoleSettings, StandIn
+from llm_planning.roles import ROLE_SETTINGS, RoleSettings, StandIn, by_model
 from llm_planning.roles.seeing import See  # noqa: TC001 (a setting's type)
-from llm_planning.settings import Settings
+from llm_planning.settings import ReadWhen, Settings, When, when
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +27,10 @@ ROLES = (
 Prior: TypeAlias = Literal["model", "table12"]
 Names: TypeAlias = Literal["goals", "all"]
 ActionSetSize: TypeAlias = Annotated[int, AfterValidator(lambda size: len(action_set(size)))]
+
+
+EXAMPLES: Final = (when("prior", "model"), by_model("predict", "choose", "correct"))
+"""When similar items are read as examples (`Settings.read_when`): rules answer without any."""
 
 
 class AskedSettings(RoleSettings):
@@ -60,6 +64,8 @@ class PriorSettings(AskedSettings):
             right; the default is fitted to Table 5 (`rules.RIGHT_ACTION`).
     """
 
+    read_when: ClassVar[ReadWhen] = {"right_action": [when("prior", "table12")]}
+
     prior: Prior = "model"
     right_action: float = Field(RIGHT_ACTION, ge=0.0, le=1.0)
 
@@ -71,8 +77,10 @@ class LearningSettings(PriorSettings):
         requirements: perturbation level r of the required items, 0 to 3 (Table 4).
         actions: perturbation level a of the actions.
         pool: where perturbed requirements come from: `resources`, or any item that is `required`.
-        steps: horizon of an episode, in environment steps; 36,000 with a controller (J.2.4).
-        episodes: number of episodes, each from an empty inventory; 400 with a controller.
+        steps: horizon of an episode, in environment steps. With a controller it must be given; the
+            paper has 36,000 (J.2.4).
+        episodes: number of episodes, each from an empty inventory; the paper has 400 with a
+            controller.
         verbs: size of the action set 𝒜 (Appendix K.9).
         plans: number of human-written plans to begin with, 0 to 3 (Appendix K.11).
         change_at: step at which the perturbed rules take effect and the agent is told which items
@@ -91,6 +99,18 @@ class LearningSettings(PriorSettings):
         save: file to which learned knowledge is written after each episode, and from which a
             stopped run goes on; empty: it is not saved.
     """
+
+    read_when: ClassVar[ReadWhen] = {
+        "change_at": [
+            When(
+                "requirements",
+                "a perturbation, requirements or actions above 0,",
+                lambda one: one.requirements or one.actions,
+            )
+        ],
+        "pool": [When("requirements", "requirements above 0", lambda one: one.requirements > 0)],
+        "most": [when("initial", "predicted")],
+    }
 
     requirements: int = Field(0, ge=0, le=3)
     actions: int = Field(0, ge=0, le=3)
@@ -158,6 +178,11 @@ class PlanningSettings(PriorSettings, ControllerSettings):
         most: with graph=initial, most items whose requirements are asked for.
     """
 
+    read_when: ClassVar[ReadWhen] = {
+        "K": EXAMPLES,
+        "most": [when("graph", FIRST)],
+    }
+
     graph: str = Field(TRUTH, min_length=1)
     x0: int = Field(2, ge=1)
     k: int = Field(3, ge=1, validation_alias="K")
@@ -173,6 +198,9 @@ class RepromptingSettings(PlanningSettings):
     """
 
     added = (*ROLE_SETTINGS, "see")
+    read_when: ClassVar[ReadWhen] = {
+        "see": [when("prior", "model"), by_model("caption"), by_model("intervene")]
+    }
 
     see: See = "words"
 
@@ -220,6 +248,8 @@ class AskingSettings(PriorSettings, MemorySettings):
         k: K, number of similar items that serve as examples (key `K`).
     """
 
+    read_when: ClassVar[ReadWhen] = {"K": EXAMPLES}
+
     k: int = Field(3, ge=1, validation_alias="K")
 
 
@@ -233,13 +263,15 @@ class CookingSettings(AskedSettings):
             drawn by its seed.
         ingredients: of each recipe: 3 make a plan of 8 subgoals. The paper does not say how many.
         prior: who predicts tools and executable actions: the `model`, or an `oracle` that errs.
-        accuracy: probability that an oracle's answer is right; a model ignores it.
+        accuracy: probability that an oracle's answer is right.
         k: K, number of similar cookbook actions that serve as examples (key `K`).
         save: file to which the run is written after each episode, and from which a stopped run goes
             on exactly; empty: it is not saved.
     """
 
     stand_in = StandIn("prior", "oracle", errors="the errors that `accuracy` states")
+
+    read_when: ClassVar[ReadWhen] = {"accuracy": [when("prior", "oracle")]}
 
     episodes: int = Field(100, ge=1)
     max_steps: int = Field(50, ge=1)

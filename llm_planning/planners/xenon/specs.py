@@ -16,6 +16,7 @@ from llm_planning.planners.xenon import cooking, cooking_agent, given_goal, goal
 from llm_planning.planners.xenon.action_policies import FailureAware, SuccessOnly
 from llm_planning.planners.xenon.learning import learn
 from llm_planning.planners.xenon.settings import (
+    EXAMPLES,
     AskingSettings,
     ControllerSettings,
     CookingSettings,
@@ -27,6 +28,7 @@ from llm_planning.planners.xenon.settings import (
     UcbSettings,
     XenonCookingSettings,
 )
+from llm_planning.settings import never
 from llm_planning.specs import Benchmark, PlannerSpec
 
 _LEARNER = partial(
@@ -71,6 +73,14 @@ _MINED = partial(_XENON, dependencies=parts.analogy_gathered)
 _CLOSED = partial(_MINED, closed=True)
 _RANKED = partial(_CLOSED, dependencies=parts.analogy_ranked)
 _XENON_PLUS = partial(_CLOSED, dependencies=parts.analogy_refuting, goals=parts.by_dex_of_unrefuted)
+
+_QUANTITIES = (never("only revision by analogy writes quantities of its own"),)
+_NO_ANALOGY = {
+    **dict.fromkeys(("alpha_s", "alpha_i"), _QUANTITIES),
+    "c0": [never("no item of this agent becomes inadmissible")],
+    "K": EXAMPLES,
+}
+_TRUE_GRAPH = {"x0": [never("it counts no failures of an action, and its graph is never revised")]}
 _PLAN = partial(goal_planning.plan_and_act, actions=parts.fam, patience=None)
 
 SPECS: tuple[PlannerSpec, ...] = (
@@ -84,6 +94,7 @@ SPECS: tuple[PlannerSpec, ...] = (
         summary="SC: requirements and actions corrected by the LLM itself",
         run=partial(_RAND, dependencies=parts.self_correction, actions=parts.self_reflection),
         roles=("predict", "choose", "correct", "analyse"),
+        read_when=_NO_ANALOGY,
     ),
     _LEARNER(
         name="adam",
@@ -95,16 +106,22 @@ SPECS: tuple[PlannerSpec, ...] = (
             guess=parts.nothing_predicted,
         ),
         roles=("choose",),
+        read_when={
+            **{key: one for key, one in _NO_ANALOGY.items() if key != "alpha_i"},
+            "most": [never("it asks for no requirements")],
+        },
     ),
     _LEARNER(
         name="deckard",
         summary="DECKARD: requirements as predicted, successful actions kept",
         run=_DECKARD,
+        read_when={key: one for key, one in _NO_ANALOGY.items() if key != "c0"},
     ),
     _LEARNER(
         name="rand",
         summary="RAND: requirements as predicted, no memory, random goals",
         run=_RAND,
+        read_when=_NO_ANALOGY,
     ),
     # Table 5, rows 2 to 6.
     _LEARNER(
@@ -123,16 +140,19 @@ SPECS: tuple[PlannerSpec, ...] = (
         summary="XENON, but requirements corrected by the LLM itself",
         run=partial(_XENON, dependencies=parts.self_correction),
         roles=("predict", "choose", "correct"),
+        read_when=_NO_ANALOGY,
     ),
     _LEARNER(
         name="xenon-no-dependencies",
         summary="XENON without correction of requirements",
         run=partial(_XENON, dependencies=parts.as_predicted),
+        read_when=_NO_ANALOGY,
     ),
     _LEARNER(
         name="xenon-no-correction",
         summary="XENON without any correction",
         run=partial(_XENON, dependencies=parts.as_predicted, actions=parts.successes_only),
+        read_when=_NO_ANALOGY,
     ),
     # XENON+ and its ablation.
     _INFORMED_LEARNER(
@@ -191,11 +211,13 @@ SPECS: tuple[PlannerSpec, ...] = (
         summary="given the true graph, actions by the LLM, told why it failed",
         run=partial(given_goal.select_by_asking, actions=parts.self_reflection),
         roles=("choose", "analyse"),
+        read_when=_TRUE_GRAPH,
     ),
     _SELECTOR(
         name="select-llm",
         summary="given the true graph, actions by the LLM, without memory",
         run=partial(given_goal.select_by_asking, actions=parts.no_memory),
+        read_when={**_TRUE_GRAPH, "K": [never("it asks without examples")]},
     ),
     # Tables 3 and 14 to 21.
     _GOAL_PLANNER(
@@ -215,6 +237,7 @@ SPECS: tuple[PlannerSpec, ...] = (
         name="plan-xenon-no-actions",
         summary="one goal by XENON without reprompting or correction, on a simulated controller",
         run=partial(_PLAN, actions=goal_planning.successes_taken_over),
+        read_when=_TRUE_GRAPH,
     ),
     _GOAL_PLANNER(
         name="plan-oracle-actions",
