@@ -44,6 +44,16 @@ def test_why_an_action_is_lost(world):
     assert lost(world, useless, useless, believed=FRIDGE) == "policy"
 
 
+def test_without_a_policy_the_fault_is_the_searchs(world):
+    state, belief = world.start(0), world.first_belief(world.start(0))
+    names = [str(one) for one in world.rules.actions(state)]
+    options = tuple(ActionStatistics(one, 1 / len(names)) for one in names)
+    useless = "walk to the table"
+    told = {"state": state, "belief": belief, "world": world}
+    assert useless in names
+    assert loss_of(useless, Decision(options), **told) == "search"
+
+
 def test_a_run_has_the_class_of_most_of_its_lost_actions(world):
     state = world.start(0)
     prior = [[1.0, 0.0, 0.0, 0.0]] * 2

@@ -5,8 +5,9 @@ An action is *lost* if it brings the goal no nearer, as an expert counts who kno
 translation  the instruction was read as another goal.
 model        the action helps in the state that the agent held for the likeliest: things lie
              elsewhere than it believes.
-policy       it helps in neither state, nor does the action that π liked most.
-search       it helps in neither state, though the action that π liked most does (ours).
+policy       it helps in neither state, nor does an action that π liked most.
+search       it helps in neither state, though an action that π liked most does (ours). A search
+             without a policy likes all alike, so the fault is its own.
 time         no action was lost, and there were too few.
 
 A run has the class of most of its lost actions. What the paper calls a translation of an action, an
@@ -68,10 +69,10 @@ def loss_of(
     believed = likeliest(belief, world.expert)
     if helps(world, believed, action):
         return "model"
-    liked = max(decision.options, key=lambda one: one.prior).action
-    if helps(world, state, liked) or helps(world, believed, liked):
-        return "search"
-    return "policy"
+    most = max(one.prior for one in decision.options)
+    liked = (one.action for one in decision.options if one.prior == most)
+    helpful = any(helps(world, state, one) or helps(world, believed, one) for one in liked)
+    return "search" if helpful else "policy"
 
 
 def failure_metrics(
