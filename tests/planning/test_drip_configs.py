@@ -77,9 +77,9 @@ DIAMOND = {"domain": "minecraft", "task": "mine-a-diamond", "settings": {"roles"
 DRIP, ALL = ("drip", "drip-plus"), ("drip", "drip-plus", "drip-react")
 MEASURED = {
     **dict.fromkeys(("table2", "readings"), (BLOCKS, DRIP)),
-    "errors": (BLOCKS, ALL),
+    **dict.fromkeys(("errors", "calls"), (BLOCKS, ALL)),
     **dict.fromkeys(
-        ("table1", "figure5", "figure6", "rates", "order", "calls"), (BLOCKS, (*ALL, "drip-cot"))
+        ("table1", "figure5", "figure6", "rates", "order"), (BLOCKS, (*ALL, "drip-cot"))
     ),
     **dict.fromkeys(("table3", "table4", "programs"), (DIAMOND, (*ALL, "plan-and-solve"))),
     **dict.fromkeys(("figure7", "stuck"), (DIAMOND, DRIP)),
