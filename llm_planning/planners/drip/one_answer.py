@@ -96,12 +96,7 @@ def _outcome(
     return Outcome(
         success=execution.success,
         plan=tuple(str(step.proposed) for step in steps),
-        metrics={
-            **execution.metrics(),
-            "options_planned": len(steps),
-            "proposals": 1,
-            "judgements": 0,
-        },
+        metrics={**execution.metrics(), "options_planned": len(steps)},
         trace={
             "task": problem.task,
             "goal": problem.world.goal,

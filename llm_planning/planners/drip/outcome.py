@@ -122,7 +122,6 @@ async def outcome_of(
             "actions": len(plan),
             "excess": excess,
             "refused": acting.refused,
-            "proposals": ask.asked["decompose"] + ask.asked["act"],
             "decompositions": acting.decomposed,
             "judgements": ask.asked["judge"],
             "applications": ask.asked["apply"],
