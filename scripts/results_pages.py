@@ -112,6 +112,24 @@ class Source:
         """The settings as Markdown."""
         return _markdown(("setting", "paper", "here"), self.settings)
 
+    def part(self, *columns: str) -> Source:
+        """The same with these columns only, and the runs that they rest on.
+
+        Raises:
+            PageError: the table has no such column.
+        """
+        heads = list(self.heads)
+        for column in columns:
+            if column not in heads:
+                raise PageError(f"no column {column!r} in: {self.source}")
+        kept = [place for place, head in enumerate(heads) if place == 0 or head == RUNS_HERE]
+        kept += [heads.index(column) for column in columns]
+        return replace(
+            self,
+            heads=[heads[place] for place in kept],
+            rows=[[row[place] for place in kept] for row in self.rows],
+        )
+
     def cell(self, row: str, column: str) -> str:
         """A cell as it is printed.
 
