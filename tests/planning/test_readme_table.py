@@ -9,7 +9,6 @@ ROOT = Path(__file__).parents[2]
 WORLDS = ("minecraft", "blocksworld", "household", "travel", "textgame")
 PLANNERS = {
     "Tree of Options": "too",
-    "Tree of Options, no world model": "too-no-wm",
     "ReAct over options": "react-option",
     "Chain of Thought": "cot",
     "DRIP+ (ours)": "drip-plus",

@@ -77,6 +77,19 @@ def test_some_rows_of_a_table():
         table.having("C")
 
 
+def test_a_part_of_a_table_has_the_columns_that_were_named_and_their_runs():
+    table = results_pages.Source(
+        source="Made up.",
+        heads=["", results_pages.RUNS_HERE, "SR (here)", "time (here)", "SR (paper)"],
+        rows=[["Somebody", "5 runs", "50%", "3", "2 / 3"]],
+    )
+    part = table.part("SR (paper)", "SR (here)")
+    assert part.heads == ["", results_pages.RUNS_HERE, "SR (paper)", "SR (here)"]
+    assert part.rows == [["Somebody", "5 runs", "2 / 3", "50%"]]
+    with pytest.raises(results_pages.PageError, match="no column 'SR' in: Made up"):
+        table.part("SR")
+
+
 def test_a_difference_is_told_in_points():
     table = results_pages.Source(
         source="Made up.",
