@@ -6,7 +6,7 @@ authors' published code where it does not.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -51,7 +51,7 @@ class HomeSettings(RoleSettings, EpisodeSettings):
     """
 
     known_roles = ROLES
-    added = ("see", "top_p", "presence_penalty", "frequency_penalty")
+    added: ClassVar[tuple[str, ...]] = ("see", "top_p", "presence_penalty", "frequency_penalty")
 
     interpretation: Literal["given", "asked"] = "given"
     prior: PolicyKind = "exact"
@@ -108,7 +108,7 @@ class SearchSettings(HomeSettings):
         width: simulations in flight at once; 1 is the sequential algorithm.
     """
 
-    added = (*HomeSettings.added, "seconds")
+    added: ClassVar[tuple[str, ...]] = (*HomeSettings.added, "seconds")
 
     state_prior: StatePrior = "samples"
     position_samples: int = Field(positions.SAMPLES, ge=1)
