@@ -43,4 +43,4 @@ def policy_bits(home: Home, *, tasks: int) -> float:
         [6347, 9171269]
     """
     n, m, k = len(home.things), len(home.places), len(home.rooms)
-    return float((m * n) ** tasks) * log2(m + k)
+    return float(m * n) ** tasks * log2(m + k)

@@ -133,7 +133,7 @@ class SearchSettings(HomeSettings):
         width: simulations in flight at once; 1 is the sequential algorithm.
     """
 
-    added = (*HomeSettings.added, "seconds")
+    added: ClassVar[tuple[str, ...]] = (*HomeSettings.added, "seconds")
     read_when: ClassVar[ReadWhen] = {
         "position_samples": [when("state_prior", "samples")],
         "position_temperature": [when("state_prior", "samples"), by_model(positions.ROLE)],
