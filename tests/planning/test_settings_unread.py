@@ -66,7 +66,7 @@ REFUSED = [
     ("xenon", {}, {"pool": "required"}, "pool='required' .* only requirements above 0 reads it"),
     ("sc-cooking", {}, {"accuracy": 0.9}, "accuracy=0.9 .* only prior=oracle reads it"),
     ("llm-mcts", HOME, {"cosine_scale": 2.0, "prior": "cosine", **RULES}, "with roles=rules"),
-    ("llm-mcts", HOME, {"policy_samples": 9}, "only prior=cosine or cosine-each or sample reads"),
+    ("llm-mcts", HOME, {"policy_samples": 9}, "only prior=cosine or cosine-each or nearest or sample reads"),
     ("llm-mcts", HOME, {"examples": 1, **UNIFORM}, "examples=1 .* with prior=uniform"),
     ("llm-mcts", HOME, {"prior": "cosine", **RULES}, "prior='cosine' .* a model that answers"),
     ("llm-mcts", HOME, {"see": "both", "selection": "uct"}, "only selection=puct reads it"),
@@ -186,13 +186,13 @@ CONTEXTS = {
     "mc-dml": (
         GAME,
         {"simulations_per_action": 2, "moves": 2},
-        [{}, UNIFORM, {"d_min": 5, "d_max": 5, **RULES}],
+        [{}, UNIFORM, {"values": "softmax"}, {"d_min": 5, "d_max": 5, **RULES}],
     ),
     "llm-agent": (GAME, {"moves": 2}, [{}, UNIFORM, RULES]),
     "too": (
         OPTIONS,
         {"iter": 2, "d": 2, "attempts": 2, "k": 2, "execution": "direct"},
-        [{}, RULES, {"chain": "composed"}],
+        [{}, RULES],
     ),
     "drip": (
         BLOCKS,
@@ -226,7 +226,7 @@ GROUPS = {
     "mc-dml": "mc-dml-no-dp mc-dml-no-mc-dp mc-dml-no-mc-mi-dp mc-dml-puct mc-dml-uct walkthrough",
     "llm-agent": "reflection-agent",
     "too": "too-no-wm too-no-fc tot-mcts cot react-option react-action too-plus",
-    "drip": "drip-plus drip-react plan-and-solve",
+    "drip": "drip-plus drip-react drip-cot plan-and-solve",
     "llm-mcts": "llm-mcts-plus llm-mcts-policy",
     "l-policy": "l-model",
     "l-policy-multiplication": "l-model-multiplication",
