@@ -30,7 +30,7 @@ RUNS = {
     "too-erring": "run too --task craft-a-compass --set roles={roles}",
     "uct": "run uct --task coin-collector --set level=205 --set simulations=60",
     "mc-dml": "run mc-dml --task coin-collector --set level=205 --set roles=rules --set C=5",
-    "drip": "run drip --domain blocksworld --set problem=7 --set roles=rules",
+    "drip": "run drip --domain blocksworld --set problem=7 --set reading=redo --set roles=rules",
     "llm-mcts-plus": "run llm-mcts-plus --set class=novel-comp-2 --set roles=rules",
     "xenon": "run xenon --set steps=400 --set requirements=3 --set actions=3",
 }

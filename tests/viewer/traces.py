@@ -7,7 +7,7 @@ from llm_planning.trace_file import encode_trace
 
 RUNS = {
     "too": "run too --task cook-meat --set roles=rules --model none",
-    "drip": "run drip --domain blocksworld --set roles=rules --model none",
+    "drip": "run drip --domain blocksworld --set reading=redo --set roles=rules --model none",
     "uct": "run uct --domain household --set class=comp --set moves=4 --model none",
     "llm-mcts-plus": "run llm-mcts-plus --set roles=rules --set moves=6 --model none",
     "xenon": "run xenon --model none --task wood --set prior=table12 --set plans=0 --set steps=6",
