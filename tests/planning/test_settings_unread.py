@@ -66,7 +66,12 @@ REFUSED = [
     ("xenon", {}, {"pool": "required"}, "pool='required' .* only requirements above 0 reads it"),
     ("sc-cooking", {}, {"accuracy": 0.9}, "accuracy=0.9 .* only prior=oracle reads it"),
     ("llm-mcts", HOME, {"cosine_scale": 2.0, "prior": "cosine", **RULES}, "with roles=rules"),
-    ("llm-mcts", HOME, {"policy_samples": 9}, "only prior=cosine or cosine-each or nearest or sample reads"),
+    (
+        "llm-mcts",
+        HOME,
+        {"policy_samples": 9},
+        "only prior=cosine or cosine-each or nearest or sample reads",
+    ),
     ("llm-mcts", HOME, {"examples": 1, **UNIFORM}, "examples=1 .* with prior=uniform"),
     ("llm-mcts", HOME, {"prior": "cosine", **RULES}, "prior='cosine' .* a model that answers"),
     ("llm-mcts", HOME, {"see": "both", "selection": "uct"}, "only selection=puct reads it"),
