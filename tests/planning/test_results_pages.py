@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from pyarrow import parquet
 
 ROOT = Path(__file__).parents[2]
 
@@ -49,6 +50,12 @@ def test_all_kept_data_are_shown(pages):
     kept = [*RESULTS.glob("exports/*.parquet"), *RESULTS.glob("exports/printed/*.csv")]
     assert kept
     assert [file.name for file in kept if f"/{file.name})" not in shown] == []
+
+
+def test_kept_data_name_no_files_and_no_machines():
+    for file in RESULTS.glob("exports/*.parquet"):
+        names = set(parquet.read_schema(file).names)
+        assert names.isdisjoint({"key", "trace", "provenance.system"}), file
 
 
 def test_printed_figures_say_where_they_are_from():
