@@ -49,6 +49,10 @@ _UNREPORTED = frozenset({"key", "plan", "error", "started", "trace"})
 """Columns that reports do not read."""
 
 
+_EVERY_EXPORT = ("planner", "task", "seed", "status", "provenance")
+"""Columns that tell an export from other tables."""
+
+
 class ExportError(LedgerError):
     """A table cannot be written to a file, or a file does not hold one."""
 
@@ -153,6 +157,8 @@ def read_export(path: Path) -> list[RunRecord]:
     try:
         content = path.read_bytes()
         table = read(gzip.decompress(content) if path.suffix == ".gz" else content)
+        if missing := [name for name in _EVERY_EXPORT if name not in table]:
+            raise ValueError(f"it has no column {missing[0]!r}")
     except (OSError, EOFError, zlib.error, csv.Error, ValueError) as error:
         raise ExportError(f"cannot read {path} ({error}): export the ledger again") from error
     names = [name for name in table if name not in _UNREPORTED]

@@ -31,7 +31,7 @@ PARAMETERS: dict[tuple[str, str], str] = {
     ("sweep report", "by"): "name",
     ("report paper", "name"): "name",
     ("report paper", "table"): "name",
-    ("report paper", "folder"): "ledger",
+    ("report paper", "source"): "ledger",
     ("report paper", "csv"): "output file",
     ("report paper", "picture"): "output file",
     ("index build", "file"): "file",

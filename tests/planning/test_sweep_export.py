@@ -83,6 +83,7 @@ def test_an_export_is_read_as_records(ledger, tmp_path, ending):
         ("missing.csv", None),
         ("rows.csv", b""),
         ("rows.csv", b"planner,task\ntoo\n"),
+        ("rows.csv", b"planner,task,seed,status\ntoo,cook-meat,0,done\n"),
         ("rows.csv", b"\xff"),
         ("rows.csv.gz", b"\x1f\x8b"),
         ("rows.parquet", b"PAR1"),

@@ -60,7 +60,7 @@ def test_the_first_thing_seen_says_who_leads_how_sure_and_what_it_cost(browser, 
     with seen(browser, address) as found:
         card = found.page.locator(".card", has_text="In blocksworld")
         assert card.locator("h3").inner_text() == "uct leads"
-        assert "67% [30, 90] success in 6 trials" in card.inner_text()
+        assert "66.7% [30%, 90.3%] success in 6 trials" in card.inner_text()
         assert card.locator(".verdict").inner_text() == "not settled"
         assert "points on too" in card.inner_text()
         assert "Cost: 385 [" in card.inner_text()
