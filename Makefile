@@ -1,6 +1,6 @@
 # make demo      plans a task in Minecraft and one at home from nothing, and writes a page of each
-# make test      runs the tests that take little time: 5 to 7 minutes on two cores
-# make test-all  runs every test: up to 15 minutes
+# make test      runs the tests that take little time: about ten minutes on two cores
+# make test-all  runs every test: up to half an hour
 # make browser   runs the tests in a web browser, and installs Debian's if it may
 # make hostile   runs 5,000 malformed calls, damaged files and signals
 # make lint      checks style and types
