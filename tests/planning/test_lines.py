@@ -78,5 +78,7 @@ def test_tables(tmp_path, end):
 
 def test_tables_of_results(tmp_path):
     path = tmp_path / "export.csv"
-    path.write_bytes(to_csv([Column(name="planner", kind="text", values=[ODD, "b\r\nc"])]))
+    columns = {"planner": [ODD, "b\r\nc"]}
+    columns |= {key: ["1", "2"] for key in ("task", "seed", "status", "provenance")}
+    path.write_bytes(to_csv([Column(name=n, kind="text", values=v) for n, v in columns.items()]))
     assert [one["planner"] for one in read_export(path)] == [ODD, "b\r\nc"]
