@@ -1,22 +1,9 @@
 """The first plans that a newcomer sees: ten lines and a page of each."""
 
-import importlib.util
-import sys
 from pathlib import Path
 
+import demo
 import pytest
-
-SCRIPT = Path(__file__).parents[2] / "scripts" / "demo.py"
-
-
-def load():
-    spec = importlib.util.spec_from_file_location("demo", SCRIPT)
-    module = sys.modules["demo"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-demo = load()
 
 
 @pytest.mark.parametrize("part", demo.PARTS, ids=lambda part: part.name)

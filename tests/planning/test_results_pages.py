@@ -1,25 +1,18 @@
 """The pages of docs/results say what their kept data say."""
 
-import importlib.util
 import math
 import sys
 from itertools import pairwise
 from pathlib import Path
 
+import description_length
 import pytest
+import results_pages
 from pyarrow import parquet
 
 ROOT = Path(__file__).parents[2]
 
 
-def load(path):
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-results_pages = load(ROOT / "scripts" / "results_pages.py")
 RESULTS = ROOT / "docs" / "results"
 
 
@@ -204,15 +197,7 @@ def test_journeys_have_their_description_length(pages):
     ]
 
 
-@pytest.fixture
-def description_length(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "scripts")
-    return load(ROOT / "scripts" / "description_length.py")
-
-
-def test_what_is_not_exported_is_left_out_and_told(
-    description_length, tmp_path, monkeypatch, capsys
-):
+def test_what_is_not_exported_is_left_out_and_told(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(description_length, "EXPORTS", tmp_path)
     picture = tmp_path / "lengths.svg"
     assert description_length.main([str(picture)]) == 1

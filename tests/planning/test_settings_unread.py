@@ -2,17 +2,15 @@
 
 import json
 import re
-import re._constants as kinds
-import re._parser as regexes
 from collections import Counter
 from dataclasses import replace
-from functools import cache, partial
-from random import Random
+from functools import partial
 from typing import Literal, get_args, get_origin
 
 import pytest
 from command_line import invoke
 from cooking_kitchens import cut_and_cooked
+from recording import Babbler
 
 from llm_planning.experiments.grid import _Product
 from llm_planning.experiments.grid_file import resolve_file
@@ -23,7 +21,6 @@ from llm_planning.roles import Engines, RoleSettings, by_model
 from llm_planning.running import prepare
 from llm_planning.settings import SettingsError, UnreadSettingError, when
 from llm_planning.specs import choose, planner
-from llm_serving.scripted import ScriptedEngine
 
 
 class BeamSettings(RoleSettings):
@@ -254,56 +251,6 @@ ELSEWHERE = {
     # Read with the settings themselves.
     "roles_sha256": "test_roles.py",
 }
-
-
-def written(tokens, draw):
-    """A text of the language of a parsed regular expression."""
-    return "".join(_piece(*token, draw) for token in tokens)
-
-
-def _piece(kind, value, draw):
-    match kind:
-        case kinds.LITERAL:
-            return chr(value)
-        case kinds.ANY:
-            return "x"
-        case kinds.IN:
-            return _member(value, draw)
-        case kinds.BRANCH:
-            return written(draw.choice(value[1]), draw)
-        case kinds.SUBPATTERN:
-            return written(value[3], draw)
-        case kinds.MAX_REPEAT | kinds.MIN_REPEAT:
-            least, most, inner = value
-            count = draw.randint(least, min(int(most), least + 1))
-            return "".join(written(inner, draw) for _ in range(count))
-    raise AssertionError(kind)
-
-
-def _member(items, draw):
-    if items[0][0] is kinds.NEGATE:
-        unwanted = {value for kind, value in items[1:] if kind is kinds.LITERAL}
-        return draw.choice([char for char in "abc" if ord(char) not in unwanted])
-    kind, value = draw.choice(items)
-    return chr(value if kind is kinds.LITERAL else draw.randint(*value))
-
-
-PARSED = cache(regexes.parse)
-
-
-class Babbler(ScriptedEngine):
-    """Says anything that is allowed; all that a request says decides what."""
-
-    def __init__(self):
-        super().__init__(self.say, score=self.rate)
-
-    def say(self, request):
-        number = len(self.requests) if request.sampling.temperature else 0
-        draw = Random(f"1 {self.text(request.prompt)} {request.sampling} {number}")
-        return written(PARSED(request.constraint.regex), draw)
-
-    def rate(self, text, choices):
-        return [-3 * Random(f"{text} {choice}").random() for choice in choices]
 
 
 def watched(settings, seen):

@@ -1,29 +1,15 @@
 """Figures 2, 5, 6, 7 and 9 of Tree of Options, drawn from a ledger made by hand."""
 
-import importlib.util
 import io
 import re
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+import too_figures
 from PIL import Image
 from report_ledgers import result_of, trial_of, write_ledger
 
 from llm_planning.experiments.ledger import Ledger
-
-SCRIPT = Path(__file__).parents[2] / "scripts" / "too_figures.py"
-
-
-def load():
-    spec = importlib.util.spec_from_file_location(SCRIPT.stem, SCRIPT)
-    module = sys.modules[SCRIPT.stem] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-too_figures = load()
 
 LEATHER = "obtain-leather"
 
