@@ -1,5 +1,6 @@
 """Roles: the typed questions that planners ask, and the models and rules that answer them."""
 
+from llm_planning.roles.asking import Asking, RoleSpec
 from llm_planning.roles.assignment import (
     ROLE_SETTINGS,
     OwnModel,
@@ -19,6 +20,7 @@ from llm_planning.roles.walks import RuleWalks
 
 __all__ = [
     "ROLE_SETTINGS",
+    "Asking",
     "DomainWithRules",
     "Engines",
     "Errors",
@@ -33,6 +35,7 @@ __all__ = [
     "Role",
     "RoleAssignment",
     "RoleSettings",
+    "RoleSpec",
     "Rule",
     "RuleWalks",
     "ScoringRole",

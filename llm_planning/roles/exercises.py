@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Protocol, TypeAl
 
 from llm_planning.domain import A, S
 from llm_planning.roles.llm import LlmRole
-from llm_serving.answers import compact
+from llm_serving.answers import compact, parse
 
 if TYPE_CHECKING:
     from random import Random
 
     from pydantic import BaseModel
 
+    from llm_planning.roles.asking import AnswerT, QuestionT, RoleSpec
     from llm_planning.roles.llm import Prompt
     from llm_serving.engine import Engine
     from llm_serving.request import Message, Sampling
@@ -123,6 +124,47 @@ def typed_exercise(
         kinds=kinds,
         ask=ask,
         grade=grade,
+    )
+
+
+def exercise_of(
+    spec: RoleSpec[QuestionT, AnswerT],
+    question: QuestionT,
+    answer: BaseModel,
+    *,
+    kinds: Mapping[str, str],
+    said: str = "",
+    grade: Callable[[Any], Grade] | None = None,
+) -> Exercise:
+    """An exercise of a role.
+
+    Args:
+        spec: of the role.
+        question: what is asked.
+        answer: the right answer, in the form that a model writes.
+        kinds: as in `Exercise`.
+        said: the right answer in a few words; by default the role's own.
+        grade: grades what a model wrote; by default an answer is right that is the same as the
+            right one.
+    """
+    right = spec.read(question, answer)
+    written = spec.writes()
+
+    def same(said: BaseModel) -> Grade:
+        found = spec.read(question, said)
+        return Grade(spec.same is not None and spec.same(found, right), spec.brief(found))
+
+    async def ask(engine: Engine) -> str:
+        return compact(await spec.by(engine)(question))
+
+    return Exercise(
+        role=spec.name,
+        prompt=spec.prompt().messages(spec.tell(question)),
+        answer=compact(answer),
+        said=said or spec.brief(right),
+        kinds=kinds,
+        ask=ask,
+        grade=lambda text: (grade or same)(parse(written, text)),
     )
 
 

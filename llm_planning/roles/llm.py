@@ -125,7 +125,7 @@ def _compose(
     return _ENVIRONMENT.from_string(template, globals=dict(constants))
 
 
-def told(question: object) -> dict[str, object]:
+def fields_of(question: object) -> dict[str, object]:
     """Returns the fields of a question by name, for a template.
 
     Raises:
@@ -163,7 +163,7 @@ class LlmRole(Generic[QuestionT, ModelT]):
         answer: type[ModelT],
         engine: Engine,
         sampling: Sampling | Callable[[QuestionT], Sampling],
-        tell: Callable[[QuestionT], Mapping[str, object]] = told,
+        tell: Callable[[QuestionT], Mapping[str, object]] = fields_of,
         show: Callable[[QuestionT], tuple[Image, ...]] = lambda _: (),
     ) -> None:
         self.name = name
@@ -220,7 +220,7 @@ class ScoringRole(Generic[QuestionT]):
         prompt: Prompt,
         choices: Callable[[QuestionT], Sequence[str]],
         engine: Engine,
-        tell: Callable[[QuestionT], Mapping[str, object]] = told,
+        tell: Callable[[QuestionT], Mapping[str, object]] = fields_of,
     ) -> None:
         self.name = name
         self._prompt = prompt

@@ -16,7 +16,7 @@ from llm_planning.commands.distill import LessonOptions, _makers
 from llm_planning.environments.blocksworld.teacher import BlocksworldTeacher
 from llm_planning.planners.catalogue import PLANNERS
 from llm_planning.planners.drip.exercises import HIDDEN, SHOWN, WHOLE, subtask_exercises
-from llm_planning.planners.drip.rules import VERDICTS, rules_of
+from llm_planning.planners.drip.roles import VERDICTS, DripRoles
 from llm_planning.planners.drip.settings import ROLES
 from llm_planning.planners.tree_of_options.exercises import OptionExercises
 from llm_planning.registry import exercise_makers, find_domain, why_unmeasured
@@ -126,10 +126,10 @@ def test_an_unchanged_state_is_right_where_nothing_changes():
 
 
 def test_the_rules_of_oracles_know_the_verdicts_of_exercises():
-    rules = rules_of(find_domain("minecraft").kind(), seed=0)
-    with_kinds = {role for role, rule in rules.items() if rule.kinds}
+    roles = DripRoles(find_domain("minecraft").kind(), seed=0).by_name()
+    with_kinds = {role for role, one in roles.items() if one.rule.kinds}
     assert with_kinds == {"judge"}
-    assert rules["judge"].kinds.names == VERDICTS
+    assert roles["judge"].rule.kinds.names == VERDICTS
 
 
 # --- Blocksworld's teacher -----------------------------------------------------------------------

@@ -19,7 +19,7 @@ from drip_runs import (
 from llm_planning.domain import Judged
 from llm_planning.planners.drip.outcome import blame
 from llm_planning.planners.drip.questions import Application, Decomposition, Judgement, NextAction
-from llm_planning.planners.drip.rules import rules_of
+from llm_planning.planners.drip.roles import DripRoles
 from llm_planning.registry import find_planner
 from llm_planning.roles import Engines, Errors, Oracle
 from llm_planning.settings import SettingsError
@@ -152,7 +152,8 @@ async def test_votes_are_asked_at_once_and_the_most_frequent_counts():
 
 
 def oracle(role, world=FIGURE_3, *, seed=0, **errors):
-    return Oracle(role, rules_of(world, seed=seed)[role], errors=Errors(**errors), seed=seed)
+    spec = DripRoles(world, seed=seed).by_name()[role]
+    return Oracle(role, spec.rule, errors=Errors(**errors), seed=seed)
 
 
 GOAL = Decomposition(None, FIGURE_3.goal, START)

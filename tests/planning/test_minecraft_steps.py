@@ -12,7 +12,7 @@ from llm_planning.environments.minecraft.option_language import MOST, OptionGram
 from llm_planning.environments.minecraft.option_verbs import ATTEMPTS
 from llm_planning.environments.minecraft.tasks import PLAINS
 from llm_planning.execution.episode import world_draws
-from llm_planning.planners.drip.prompts import compose
+from llm_planning.planners.drip.roles import DripRoles
 
 PLACED, HELD = (Minecraft(options="single", stations=kind) for kind in ("placed", "held"))
 
@@ -154,8 +154,11 @@ def test_it_does_not_matter_what_a_subtask_is_for(parent):
 
 @pytest.mark.parametrize(("world", "verb"), [(PLACED, "place"), (HELD, "craft")])
 def test_the_example_of_a_decomposition_is_what_the_rules_say(world, verb):
-    (system, _) = compose("decompose", world).messages(
-        {"subtask": "craft 1 iron_pickaxe", "described": ""}
+    (system, _) = (
+        DripRoles(world, seed=0)
+        .decompose(16)
+        .prompt()
+        .messages({"subtask": "craft 1 iron_pickaxe", "described": ""})
     )
     said = json.loads(re.search(r'Before "craft 1 iron_pickaxe": (.*?\]\})', system.content)[1])
     written = [str(world.grammar.read(one)) for one in said["subtasks"]]
@@ -164,8 +167,11 @@ def test_the_example_of_a_decomposition_is_what_the_rules_say(world, verb):
 
 
 def test_the_example_of_a_judgement_is_what_the_rules_say():
-    (system, _) = compose("judge", PLACED).messages(
-        {"subtask": "", "parent": None, "described": "", "vote": 0}
+    (system, _) = (
+        DripRoles(PLACED, seed=0)
+        .judge()
+        .prompt()
+        .messages({"subtask": "", "parent": None, "described": "", "vote": 0})
     )
     said = json.loads(re.search(r"with 5 cobblestone: (.*?\})", system.content)[1])
     state = holding(blocks=["crafting_table"], cobblestone=5)

@@ -11,7 +11,7 @@ from llm_planning.domain import Step
 from llm_planning.environments.minecraft.domain import Minecraft
 from llm_planning.environments.minecraft.option_language import Option
 from llm_planning.environments.minecraft.tasks import PLAINS
-from llm_planning.planners.drip.rules import rules_of as drip_rules
+from llm_planning.planners.drip.roles import DripRoles
 from llm_planning.planners.drip.specs import SPECS as DRIP
 from llm_planning.planners.tree_of_options.roles import OptionRoles
 from llm_planning.planners.tree_of_options.rules import is_near, rules_of
@@ -310,11 +310,11 @@ async def test_worlds_that_agree_in_a_question_get_the_same_answer(monkeypatch, 
     )
     idle = WORLD.in_units() if spec.name == "react-action" else Minecraft(task=TASK)
     idle.step = lambda state, action, rng: Step(state, obstacle="nothing works here")
-    options, subtasks = rules_of(idle, seed=0), drip_rules(idle, seed=0)
+    options, subtasks = rules_of(idle, seed=0), DripRoles(idle, seed=0).by_name()
     assert asked
     for role, question, said in asked:
         of_options = isinstance(question, OptionState | OptionQuestion | PolicyQuestion)
-        rule = (options if of_options else subtasks)[role]
+        rule = options[role] if of_options else subtasks[role].rule
         assert role in PREDICTS or rule.right(question) == said
 
 

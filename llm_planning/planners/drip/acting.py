@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
 from llm_planning.domain import A, S, settled
+from llm_planning.execution.episode import world_draws
 from llm_planning.planners.drip.actuator import Actuator
-from llm_planning.planners.drip.questions import Application, Decomposition, Judgement
+from llm_planning.planners.drip.questions import Application, Applied, Decomposition, Judgement
 from llm_planning.planners.drip.roles import DripRoles
+from llm_planning.roles import Asking
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from llm_planning.domain import Judged
     from llm_planning.planners.drip.questions import DripDomain
     from llm_planning.planners.drip.settings import ActingSettings, TreeSettings
-    from llm_planning.roles import Engines
+    from llm_planning.roles import Engines, Role
     from llm_planning.specs import Problem
 
 Ending: TypeAlias = Literal["goal", "stuck", "depth", "budget", "decompositions", "moves"]
@@ -44,17 +46,49 @@ async def ended(plan: Awaitable[Ending]) -> Ending:
         return limit.limit
 
 
+def applying(
+    roles: DripRoles[S, A], asking: Asking, votes: int
+) -> Role[Application[S, A], Applied[S]]:
+    """The role `apply`. Where rules without errors answer, the world acts, with the trial's chance.
+
+    Args:
+        roles: what is asked.
+        asking: who answers.
+        votes: how often it is asked each time.
+    """
+    spec = roles.apply()
+    if not asking.never_wrong(spec.name):
+        predict = asking.of(spec, votes=votes)
+
+        async def predicted(asked: Application[S, A], /) -> Applied[S]:
+            return Applied(await predict(asked))
+
+        return predicted
+    asking.by_rules(spec)
+    draws = world_draws(asking.seed)
+
+    async def acted(asked: Application[S, A], /) -> Applied[S]:
+        asking.asked[spec.name] += 1
+        before = draws.getstate()
+        step = await settled(roles.domain.step(asked.state, asked.subtask, draws))
+        return Applied(step.state, step.obstacle, certain=draws.getstate() == before)
+
+    return acted
+
+
 class Acting(Generic[S, A]):
     """Applies actions to the present state, and keeps the plan.
 
     Args:
-        roles: the roles.
+        roles: what is asked.
+        asking: who answers.
         start: S_0.
         settings: of the planner.
         actuator: carries actions out; None if the role `apply` is asked.
 
     Attributes:
         roles: as given.
+        asking: as given.
         domain: the roles' domain.
         state: S_t.
         plan: π. A refused action that drew no chance is left out: it left the world as it was.
@@ -68,12 +102,14 @@ class Acting(Generic[S, A]):
     def __init__(
         self,
         roles: DripRoles[S, A],
+        asking: Asking,
         start: S,
         settings: ActingSettings,
         actuator: Actuator[S, A] | None = None,
     ) -> None:
         self.actuator = actuator
         self.roles = roles
+        self.asking = asking
         self.domain: Any = roles.domain
         self.state = start
         self.plan: list[A] = []
@@ -82,7 +118,7 @@ class Acting(Generic[S, A]):
         self.refused = 0
         self.decomposed = 0
         self._left = settings.budget
-        self._apply = roles.apply() if actuator is None else actuator.apply
+        self._apply = actuator.apply if actuator else applying(roles, asking, settings.votes)
         self._described: tuple[S, str] | None = None
 
     @classmethod
@@ -102,12 +138,13 @@ class Acting(Generic[S, A]):
             settings: of the planner.
             seed: of the trial.
         """
-        roles = DripRoles(problem.world, engines, settings, seed=seed)
+        roles = DripRoles(problem.world, seed=seed)
+        asking = Asking(problem.world, engines, settings, seed=seed)
         start = await settled(problem.world.start(seed))
         if settings.execution == "direct":
-            return cls(roles, start, settings)
+            return cls(roles, asking, start, settings)
         actuator = await Actuator.begin(problem, engines, settings, seed=seed)
-        return cls(roles, start, settings, actuator)
+        return cls(roles, asking, start, settings, actuator)
 
     async def described(self) -> str:
         """S_t in words."""
@@ -143,23 +180,25 @@ class Decomposing(Acting[S, A]):
     """Asks about subtasks in the present state as well.
 
     Args:
-        roles: the roles.
+        roles: see `Acting`; so are the others.
+        asking: who answers.
         start: S_0.
         settings: of the planner.
-        actuator: see `Acting`.
+        actuator: carries actions out.
     """
 
     def __init__(
         self,
         roles: DripRoles[S, A],
+        asking: Asking,
         start: S,
         settings: TreeSettings,
         actuator: Actuator[S, A] | None = None,
     ) -> None:
         # The roles are described in the order in which they are asked first.
-        self._decompose = roles.decompose(settings.most)
-        self._judge = roles.judge()
-        super().__init__(roles, start, settings, actuator)
+        self._decompose = asking.of(roles.decompose(settings.most))
+        self._judge = asking.of(roles.judge(reason=settings.reason), votes=settings.votes)
+        super().__init__(roles, asking, start, settings, actuator)
         self._decompositions = settings.decompositions
         self._named: Any = getattr(roles.domain, "named", None)
 

@@ -19,22 +19,14 @@ from collections import Counter
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
-from llm_planning.planners.drip.answers import (
-    END,
-    JudgementAnswer,
-    next_action,
-    several_subtasks,
-)
-from llm_planning.planners.drip.prompts import compose
 from llm_planning.planners.drip.questions import (
     Application,
     Decomposition,
     Judgement,
     NextAction,
 )
-from llm_planning.planners.drip.roles import NEEDED_BY_RULES, same_subtasks
-from llm_planning.planners.drip.rules import VERDICTS, rules_of
-from llm_planning.planners.drip.settings import ROLES, TreeSettings
+from llm_planning.planners.drip.roles import END, VERDICTS, DripRoles, JudgementAnswer
+from llm_planning.planners.drip.settings import ROLES
 from llm_planning.planners.tree_of_options import prompts as plan_prompts
 from llm_planning.planners.tree_of_options.answers import plain_reason, several_options
 from llm_planning.planners.tree_of_options.roles import PROPOSER_TEMPERATURE
@@ -48,11 +40,11 @@ from llm_planning.roles.exercises import (
     VERDICT,
     WAY,
     Grade,
+    exercise_of,
     predicted,
     shortens,
     typed_exercise,
 )
-from llm_planning.roles.llm import told
 from llm_serving.answers import parse
 from llm_serving.request import Sampling
 
@@ -60,15 +52,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from random import Random
 
-    from pydantic import BaseModel
-
-    from llm_planning.roles import Prompt
+    from llm_planning.roles import Prompt, RoleSpec
     from llm_planning.roles.exercises import Exercise, ExerciseMaker, Situation, Teacher, Words
     from llm_planning.specs import DomainSpec
 
-MOST: Final[int] = TreeSettings.model_fields["most"].default
 PLANNED: Final[int] = PromptSettings.model_fields["d"].default
-"""The most subtasks of a decomposition and options of a whole plan, as planners ask by default."""
+"""The most options of a whole plan, as planners ask by default."""
 
 HIDDEN, SHOWN, WHOLE = "without the state", "with the state", "for a whole plan"
 """How `decompose` is asked."""
@@ -81,7 +70,7 @@ _MOST_PAIRS = 60
 
 def subtask_exercises(domain: DomainSpec, words: Words) -> ExerciseMaker | None:  # noqa: ARG001
     """The exercises of DRIP's family in a domain with a teacher; in the general words alone."""
-    if domain.teacher is None or missing_for_rules(domain.kind, NEEDED_BY_RULES["decompose"]):
+    if domain.teacher is None or missing_for_rules(domain.kind, ("decompose", "judge")):
         return None
     return SubtaskExercises(domain.teacher(None))
 
@@ -130,20 +119,19 @@ class SubtaskExercises:
             asked.insert(0, None)
         for subtask in asked:
             question: Decomposition[Any, Any] = Decomposition(subtask, goal, state, described)
-            right: Sequence[Any] = rules_of(domain, seed=0)["decompose"].right(question) or ()
+            spec = _specs(domain)["decompose"]
+            right: Sequence[Any] = spec.right(question) or ()
             kinds = {WAY: SHOWN if shown else HIDDEN, **self._kinds(domain, subtask, *right)}
             # Without its state a question is new by what it names alone.
             if not self._fits(here, kinds, shown=shown):
                 continue
             written = [domain.grammar.write(one) for one in right]
-            yield self._exercise(
-                "decompose",
+            yield exercise_of(
+                spec,
                 question,
-                several_subtasks(domain.grammar, MOST).model_validate({"subtasks": written}),
-                said=_listed(right),
+                spec.writes().model_validate({"subtasks": written}),
                 kinds={**kinds, "before": "something" if right else "nothing"},
-                grade=partial(_grade_decomposition, domain.grammar, right),
-                domain=domain,
+                grade=partial(_grade_decomposition, spec, right),
             )
         yield from self._whole_plan(here)
 
@@ -163,14 +151,13 @@ class SubtaskExercises:
             for one in plan
         ]
         model = several_options(domain.grammar, 1, PLANNED)
-        yield self._exercise(
+        yield typed_exercise(
             "decompose",
             OptionState(domain.goal, state, domain.describe(state)),
             model.model_validate({"options": written}),
             said=_listed(plan),
             kinds={**kinds, "before": "something"},
             grade=partial(self._grade_plan, domain, state, model),
-            domain=domain,
             prompt=_plan_prompt(domain),
             tell=plan_prompts.told,
             sampling=Sampling(temperature=PROPOSER_TEMPERATURE, seed=0),
@@ -180,14 +167,11 @@ class SubtaskExercises:
         domain, state = here.domains[0], here.state
         for subtask, parent, judged in self._judged(here, rng):
             kinds = {VERDICT: judged.verdict, **self._kinds(domain, subtask)}
-            yield self._exercise(
-                "judge",
+            yield exercise_of(
+                _specs(domain)["judge"],
                 Judgement(subtask, parent, state, domain.describe(state)),
                 JudgementAnswer(reason=plain_reason(judged.reason), verdict=judged.verdict),
-                said=judged.verdict,
                 kinds=kinds,
-                grade=partial(_grade_judgement, judged.verdict),
-                domain=domain,
             )
 
     def _applications(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:
@@ -198,8 +182,8 @@ class SubtaskExercises:
         refused = here.infeasible[:1] if here.new else ()
         for subtask in (*dict.fromkeys(possible), *refused):
             feasible = subtask not in refused
-            yield self._exercise(
-                "apply",
+            yield exercise_of(
+                _specs(domain)["apply"],
                 Application(subtask, state, described),
                 teacher.prediction(state, subtask) if feasible else teacher.unchanged(state),
                 said="the state after it" if feasible else "the same state",
@@ -208,7 +192,6 @@ class SubtaskExercises:
                     **self._kinds(domain, subtask),
                 },
                 grade=partial(self._grade_state, domain, state, subtask if feasible else None),
-                domain=domain,
             )
 
     def _actions(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:  # noqa: ARG002
@@ -221,19 +204,16 @@ class SubtaskExercises:
                 continue
             following = END if reached else domain.grammar.write(useful[0])
             thought = "all of the goal holds" if reached else teacher.aim(state, useful[0])
-            yield self._exercise(
-                "act",
+            spec = _specs(domain)["act"]
+            yield exercise_of(
+                spec,
                 NextAction(domain.goal, state, domain.describe(state), ()),
-                next_action(domain.grammar).model_validate(
-                    {"thought": plain_reason(thought), "next": following}
-                ),
-                said=END if reached else str(useful[0]),
+                spec.writes().model_validate({"thought": plain_reason(thought), "next": following}),
                 kinds={
                     "end": DONE if reached else NOT_DONE,
                     **self._kinds(domain, *useful[:1]),
                 },
                 grade=partial(self._grade_action, domain, state),
-                domain=domain,
             )
 
     def _judged(self, here: Situation[Any, Any], rng: Random) -> list[tuple[Any, Any, Any]]:
@@ -262,32 +242,6 @@ class SubtaskExercises:
             return kinds["recipe"] == SEEN
         return shown or HELD_OUT in (kinds["recipe"], kinds["goal"])
 
-    def _exercise(
-        self,
-        role: str,
-        question: Any,  # noqa: ANN401
-        answer: BaseModel,
-        *,
-        said: str,
-        kinds: Mapping[str, str],
-        grade: Callable[[str], Grade],
-        domain: Any,  # noqa: ANN401
-        prompt: Prompt | None = None,
-        tell: Callable[[Any], Mapping[str, object]] = told,
-        sampling: Sampling = Sampling(temperature=0.0),  # noqa: B008 - it never changes
-    ) -> Exercise:
-        return typed_exercise(
-            role,
-            question,
-            answer,
-            prompt=prompt or _prompt(role, domain),
-            tell=tell,
-            sampling=sampling,
-            said=said,
-            kinds=kinds,
-            grade=grade,
-        )
-
     def _reaches(self, domain: Any, state: Any, plan: Sequence[Any]) -> bool:  # noqa: ANN401
         """Whether a plan is at the goal at its end; what is infeasible in it is left out."""
         for option in plan:
@@ -300,9 +254,8 @@ class SubtaskExercises:
         plan = [domain.grammar.read(one) for one in options]
         return Grade(self._reaches(domain, state, plan), _listed(plan))
 
-    def _grade_state(self, domain: Any, state: Any, subtask: Any, text: str) -> Grade:  # noqa: ANN401
+    def _grade_state(self, domain: Any, state: Any, subtask: Any, said: Any) -> Grade:  # noqa: ANN401
         """Grades a state after a subtask; None stands for one that is infeasible."""
-        said = parse(domain.state_model.answer, text)
         same = domain.state_model.read(state, said)[0] == state
         if subtask is None:
             return Grade(same, "the same state" if same else "another state")
@@ -310,8 +263,7 @@ class SubtaskExercises:
             return Grade(True, "the state after it")
         return Grade(False, "the same state" if same else "another state")
 
-    def _grade_action(self, domain: Any, state: Any, text: str) -> Grade:  # noqa: ANN401
-        said: Any = parse(next_action(domain.grammar), text)
+    def _grade_action(self, domain: Any, state: Any, said: Any) -> Grade:  # noqa: ANN401
         if said.next == END:
             return Grade(bool(domain.success(state)), END)
         action = domain.grammar.read(said.next.model_dump())
@@ -344,8 +296,8 @@ def _listed(options: Sequence[object]) -> str:
 
 
 @lru_cache(64)
-def _prompt(role: str, domain: Any) -> Prompt:  # noqa: ANN401
-    return compose(role, domain)
+def _specs(domain: Any) -> Mapping[str, RoleSpec[Any, Any]]:  # noqa: ANN401
+    return DripRoles(domain, seed=0).by_name()
 
 
 @lru_cache(64)
@@ -355,15 +307,8 @@ def _plan_prompt(domain: Any) -> Prompt:  # noqa: ANN401
     )
 
 
-def _grade_decomposition(grammar: Any, right: Sequence[Any], text: str) -> Grade:  # noqa: ANN401
-    said: Any = parse(several_subtasks(grammar, MOST), text)
-    named = [grammar.read(one.model_dump()) for one in said.subtasks]
+def _grade_decomposition(spec: RoleSpec[Any, Any], right: Sequence[Any], said: Any) -> Grade:  # noqa: ANN401
+    named = spec.read(None, said)
     both = (Counter(named) & Counter(right)).total()
-    return Grade(
-        same_subtasks(named, right), _listed(named), items=(both, max(len(named), len(right)))
-    )
-
-
-def _grade_judgement(verdict: str, text: str) -> Grade:
-    said = parse(JudgementAnswer, text).verdict
-    return Grade(said == verdict, said)
+    grade = spec.same is not None and spec.same(named, right)
+    return Grade(grade, spec.brief(named), items=(both, max(len(named), len(right))))

@@ -58,7 +58,7 @@ class Forward(Generic[S, A]):
         self._acting = acting
         self._domain: Any = acting.domain
         self._settings = settings
-        self._act = acting.roles.act()
+        self._act = acting.asking.of(acting.roles.act(reason=settings.reason))
         self.history: list[str] = []
 
     async def plan(self) -> Ending:

@@ -101,7 +101,7 @@ async def outcome_of(
         ending: why the planner stopped.
         tree: T; None for ReAct.
     """
-    domain, ask = problem.world, acting.roles
+    domain, ask = problem.world, acting.asking
     done = await _done(problem, acting, plan)
     failure = None
     if not done.success:
@@ -164,7 +164,7 @@ class _Done:
 async def _done(problem: Problem[Any], acting: Acting[Any, Any], plan: Sequence[Any]) -> _Done:
     """What an actuator did already; otherwise the plan is carried out."""
     if acting.actuator is None:
-        execution = await carried_out(problem.world, plan, seed=acting.roles.seed)
+        execution = await carried_out(problem.world, plan, seed=acting.asking.seed)
         return _Done(
             success=bool(execution.success),
             moves=execution.moves,

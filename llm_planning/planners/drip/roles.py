@@ -1,33 +1,39 @@
-"""DRIP's roles: what each is asked, how its answer is read, who answers, how often it is wrong."""
+"""DRIP's roles: what each is asked, in which words, what it answers, and what the rules say.
+
+The texts are the blocks of `templates/drip.j2`; a domain's `wording["drip"]` may replace any. What
+never changes is in the system message: the task, the world, the language of options, the rules and
+the form of the answer. The user message begins with what changes least.
+
+By rules, a right decomposition is the domain's; a wrong one has a mistake in one of its subtasks,
+and with `unit: item` each subtask errs on its own. Of an open goal, the subtasks that are done are
+left out. A wrong verdict is one of the two others. A wrong state is the one after another action. A
+right next action is the first advised one that can be carried out, or the end if the goal is
+reached; a wrong one is a mistake for it, and to leave it out is to say that the goal is reached.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from functools import cache, partial
+from importlib.resources import files
 from random import Random
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Literal, get_args
 
-from llm_planning.domain import A, Judged, S, settled
-from llm_planning.execution.episode import world_draws
-from llm_planning.planners.drip.answers import (
-    END,
-    JudgementAnswer,
-    next_action,
-    several_subtasks,
-)
-from llm_planning.planners.drip.prompts import compose
-from llm_planning.planners.drip.questions import Applied
-from llm_planning.planners.drip.rules import rules_of
-from llm_planning.planners.tree_of_options.answers import reasoned
-from llm_planning.roles import LlmRole, OptionLanguage, Oracle, gather, missing_for_rules
+from pydantic import BaseModel, Field, create_model
+
+from llm_planning.domain import A, Judged, S, Verdict
+from llm_planning.planners.drip.settings import TreeSettings
+from llm_planning.planners.tree_of_options.answers import REASON, Reason, one_option, reasoned
+from llm_planning.planners.tree_of_options.prompts import listed, written_fields
+from llm_planning.roles import Items, Kinds, Prompt, RoleSpec, Rule, on_the_way
+from llm_planning.roles.mistakes import Mistakes, names_of
 from llm_planning.settings import SettingsError
 from llm_serving.request import Sampling
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from pydantic import BaseModel
-
+    from llm_planning.domain import Grammar
     from llm_planning.planners.drip.questions import (
         Application,
         Decomposition,
@@ -35,258 +41,270 @@ if TYPE_CHECKING:
         Judgement,
         NextAction,
     )
-    from llm_planning.planners.drip.settings import ActingSettings
-    from llm_planning.roles import Engines, Errors, Role
-
-QuestionT = TypeVar("QuestionT")
-AnswerT = TypeVar("AnswerT")
 
 DRAWN = 0.7
 """The temperature of a vote, and of a decomposition that is asked for again (our choice). Every
 other answer is greedy."""
 
-NEEDED_BY_RULES = {
-    "decompose": ("decompose", "judge"),
-    "judge": ("judge",),
-    "apply": ("actions", "step", "describe"),
-    "act": ("actions", "step", "feasible", "advise", "success"),
-}
-"""Role -> the members of a domain with which rules answer it."""
+END = "end"
+"""What ReAct writes in the place of an action at its goal."""
+
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+
+MOST: Final[int] = TreeSettings.model_fields["most"].default
+"""The most subtasks of a decomposition, as planners ask by default."""
+
+OTHERS = 8
+"""The most other actions that are tried for a state that is wrong."""
 
 
-NAMES_OPTIONS = frozenset({"decompose", "act"})
-"""The roles whose answers are subtasks."""
+class JudgementAnswer(BaseModel):
+    """Executability. The model writes the reason first."""
+
+    reason: Reason
+    verdict: Verdict
 
 
-def same_subtasks(one: Sequence[object], other: Sequence[object]) -> bool:
-    """Whether two decompositions name the same subtasks; their order does not count."""
-    return Counter(one) == Counter(other)
+def several_subtasks(grammar: Grammar[Any], most: int) -> type[BaseModel]:
+    """Makes the answer model of a decomposition into at most so many subtasks."""
+    option = one_option(grammar)
+    several: Any = Annotated[list[option], Field(max_length=most)]  # type: ignore[valid-type]
+    return create_model("Subtasks", subtasks=(several, ...))
+
+
+def next_action(grammar: Grammar[Any], *, reason: int = REASON) -> type[BaseModel]:
+    """Makes the answer model of ReAct: a thought, then an action or `END`."""
+    thought: Any = Annotated[str, Field(max_length=reason)]
+    option = one_option(grammar)
+    following: Any = Literal["end"] | option
+    return create_model("Thought", thought=(thought, ...), next=(following, ...))
 
 
 class DripRoles(Generic[S, A]):
-    """Makes the roles of one run.
+    """The roles in one domain.
 
     Args:
         domain: the domain to plan in.
-        engines: the models that answer.
-        settings: who answers each role, and how many votes count.
-        seed: of the run.
+        seed: of the answers that are drawn, and of the chance in predictions.
 
     Attributes:
         domain: as given.
-        seed: as given.
-        oracles: the oracles that answer roles, JSON-able.
-        asked: role -> number of questions, votes included.
-        wrong: role -> number of answers that differ from those of the domain's rules. Answers that
-            votes decide count once.
-
-    Raises:
-        SettingsError: `roles` has an unknown role.
     """
 
-    def __init__(
-        self,
-        domain: DripDomain[S, A],
-        engines: Engines,
-        settings: ActingSettings,
-        *,
-        seed: int,
-    ) -> None:
+    def __init__(self, domain: DripDomain[S, A], *, seed: int) -> None:
         self.domain = domain
-        self.seed = seed
-        self._engines = engines
-        self._settings = settings
-        self._rules = rules_of(domain, seed=seed)
-        self._errors: dict[str, Errors | None] = {}
-        self._draws = world_draws(seed)
-        self.oracles: list[dict[str, object]] = []
-        self.asked: Counter[str] = Counter()
-        self.wrong: Counter[str] = Counter()
+        self._rules: Any = domain
+        self._seed = seed
+        self._prompt = cache(self._compiled)
 
-    def decompose(self, most: int) -> Role[Decomposition[S, A], Sequence[A]]:
-        """The role that names the subtasks right before a subtask.
+    def by_name(self) -> Mapping[str, RoleSpec[Any, Any]]:
+        """Role -> what it is, as planners ask by default."""
+        several = (self.decompose(MOST), self.judge(), self.apply(), self.act())
+        return {one.name: one for one in several}
+
+    def decompose(self, most: int) -> RoleSpec[Decomposition[S, A], Sequence[A]]:
+        """Which subtasks come right before a subtask: `decompose` of Algorithm 1.
 
         Args:
             most: the most subtasks that a model writes.
         """
         grammar = self.domain.grammar
-        answer = several_subtasks(grammar, most)
 
         def read(_: Decomposition[S, A], said: Any) -> Sequence[A]:  # noqa: ANN401
             return [grammar.read(one.model_dump()) for one in said.subtasks]
 
-        def sampling(asked: Decomposition[S, A]) -> Sampling:
-            return self._sampling(asked.asking)
+        rules = ("options", "decomposition_rules", "decomposition_format")
+        return RoleSpec(
+            name="decompose",
+            # Without `described`, `target` has no state (Table 7).
+            prompt=partial(self._prompt, ("decomposer", "about", *rules), ("target",)),
+            writes=partial(several_subtasks, grammar, most),
+            read=read,
+            sampling=lambda asked: self._drawn(asked.asking),
+            rule=self._decomposing(),
+            needs=("decompose", "judge"),
+            options=lambda subtasks: subtasks,
+            same=lambda one, other: Counter(one) == Counter(other),
+            brief=lambda subtasks: ", ".join(map(str, subtasks)) or "nothing",
+        )
 
-        role = self._role("decompose", answer, read, sampling=sampling)
-        return self._checked("decompose", role, same=same_subtasks)
+    def judge(self, *, reason: int = REASON) -> RoleSpec[Judgement[S, A], Judged]:
+        """Whether a subtask is done, executable or neither: its executability.
 
-    def judge(self) -> Role[Judgement[S, A], Judged]:
-        """The role that judges a subtask; the most frequent verdict counts."""
-
-        def read(_: Judgement[S, A], said: JudgementAnswer) -> Judged:
-            return Judged(said.verdict, said.reason)
-
-        answer = reasoned(JudgementAnswer, self._settings.reason)
-        role = self._voted("judge", answer, read, key=lambda judged: judged.verdict)
-        return self._checked("judge", role, same=lambda a, b: a.verdict == b.verdict)
-
-    def apply(self) -> Role[Application[S, A], Applied[S]]:
-        """The role that says what a subtask does.
-
-        If rules answer it without errors, the world itself acts, with the chance of the trial.
+        Args:
+            reason: the most characters of a model's reason.
         """
-        errors = self._errors_of("apply")
-        if errors is not None and errors.never:
-            self._oracle("apply", errors)
-            return self._act
-        model: Any = getattr(self.domain, "state_model", None)
-        if errors is None and model is None:
-            raise SettingsError(
-                "this domain has no `state_model`, so no model can say what a subtask does: let "
-                "rules answer `apply`"
-            )
+        rules = ("judgement_rules", "judgement_format")
+        return RoleSpec(
+            name="judge",
+            prompt=partial(
+                self._prompt, ("judge", "about", *rules), ("state", "subtask", "parent")
+            ),
+            writes=lambda: reasoned(JudgementAnswer, reason),
+            read=lambda _, said: Judged(said.verdict, said.reason),
+            sampling=lambda asked: self._drawn(asked.vote),
+            rule=Rule(
+                right=self._judged,
+                wrong=self._misjudged,
+                situation=lambda asked: (
+                    str(asked.subtask),
+                    None if asked.parent is None else str(asked.parent),
+                    asked.described,
+                ),
+                kinds=Kinds(names=VERDICTS, of=lambda asked: self._judged(asked).verdict),
+            ),
+            needs=("judge",),
+            same=lambda one, other: one.verdict == other.verdict,
+            brief=lambda judged: judged.verdict,
+        )
+
+    def apply(self) -> RoleSpec[Application[S, A], S]:
+        """What the state is after a subtask: `apply` of Algorithm 1."""
+        model = getattr(self.domain, "state_model", None)
+
+        def writes() -> type[BaseModel]:
+            if model is None:
+                raise SettingsError(
+                    "this domain has no `state_model`, so no model can say what a subtask does: "
+                    "let rules answer `apply`"
+                )
+            written: type[BaseModel] = model.answer
+            return written
 
         def read(asked: Application[S, A], said: BaseModel) -> S:
-            state: S = model.read(asked.state, said)[0]
+            state: S = model.read(asked.state, said)[0]  # type: ignore[union-attr]
             return state
 
-        predict = self._voted("apply", model and model.answer, read, key=lambda state: state)
-        predict = self._checked("apply", predict, same=lambda a, b: a == b)
+        rules = ("application_rules", "application_format")
+        return RoleSpec(
+            name="apply",
+            prompt=partial(self._prompt, ("actuator", "about", *rules), ("state", "subtask")),
+            writes=writes,
+            read=read,
+            sampling=lambda asked: self._drawn(asked.vote),
+            rule=Rule(
+                right=lambda asked: self._after(asked, asked.subtask),
+                wrong=self._misapplied,
+                situation=lambda asked: (str(asked.subtask), asked.described),
+            ),
+            needs=("actions", "step", "describe"),
+            same=lambda one, other: one == other,
+        )
 
-        async def ask(asked: Application[S, A], /) -> Applied[S]:
-            return Applied(await predict(asked))
+    def act(self, *, reason: int = REASON) -> RoleSpec[NextAction[S, A], Sequence[A]]:
+        """Which action ReAct takes next; no action says that the goal is reached.
 
-        return ask
-
-    def act(self) -> Role[NextAction[S, A], Sequence[A]]:
-        """The role that names the next action; no action says that the goal is reached."""
+        Args:
+            reason: the most characters of a model's thought.
+        """
         grammar = self.domain.grammar
-        answer = next_action(grammar, reason=self._settings.reason)
 
         def read(_: NextAction[S, A], said: Any) -> Sequence[A]:  # noqa: ANN401
             return [] if said.next == END else [grammar.read(said.next.model_dump())]
 
-        role = self._role("act", answer, read)
-        # Several actions may be right, but only one verdict on the end.
-        return self._checked("act", role, same=lambda a, b: bool(a) == bool(b))
+        rules = ("options", "action_rules", "action_format")
+        return RoleSpec(
+            name="act",
+            prompt=partial(self._prompt, ("actor", "about", *rules), ("goal", "history", "state")),
+            writes=partial(next_action, grammar, reason=reason),
+            read=read,
+            rule=self._acting(),
+            needs=("actions", "step", "feasible", "advise", "success"),
+            options=lambda actions: actions,
+            # Several actions may be right, but only one verdict on the end.
+            same=lambda one, other: bool(one) == bool(other),
+            brief=lambda actions: str(actions[0]) if actions else END,
+        )
 
-    async def _act(self, asked: Application[S, A], /) -> Applied[S]:
-        self.asked["apply"] += 1
-        before = self._draws.getstate()
-        step = await settled(self.domain.step(asked.state, asked.subtask, self._draws))
-        return Applied(step.state, step.obstacle, certain=self._draws.getstate() == before)
+    def _compiled(self, system: tuple[str, ...], user: tuple[str, ...]) -> Prompt:
+        domain = self.domain
+        worded: str = getattr(domain, "wording", {}).get("drip", "")
+        model = getattr(domain, "state_model", None)
+        constants = {
+            "about": domain.about,
+            "options": domain.grammar.told,
+            "fields": listed(domain.grammar.fields),
+            "state_fields": listed(written_fields(model.answer)) if model else "",
+            "world": domain,
+        }
+        blocks = tuple(block for block in system if block != "about" or domain.about)
+        return Prompt([_template(), worded], system=blocks, user=user, constants=constants)
 
-    def _sampling(self, number: int) -> Sampling:
+    def _drawn(self, number: int) -> Sampling:
         """Of the first answer greedy; every other is drawn by a seed of its own."""
         if number == 0:
             return Sampling(temperature=0.0)
-        return Sampling(temperature=DRAWN, seed=Random(f"{self.seed} {number}").getrandbits(31))
+        return Sampling(temperature=DRAWN, seed=Random(f"{self._seed} {number}").getrandbits(31))
 
-    def _voted(
-        self,
-        name: str,
-        answer: type[Any],
-        read: Callable[[QuestionT, Any], AnswerT],
-        *,
-        key: Callable[[AnswerT], object],
-    ) -> Role[QuestionT, AnswerT]:
-        """A role that is asked `votes` times at once; the most frequent answer counts.
+    def _decomposing(self, kinds: Sequence[str] = ()) -> Rule[Decomposition[S, A], Sequence[A]]:
+        """The rule of `decompose` whose mistakes are of these kinds; of all, if there are none."""
+        mistakes: Mistakes[A] = Mistakes(self.domain, kinds)
+        return Rule(
+            right=self._decomposed,
+            wrong=lambda asked, rng: mistakes.anywhere(self._decomposed(asked), rng),
+            situation=lambda asked: (asked.subject, asked.described),
+            items=Items(
+                names=lambda asked: names_of(self._decomposed(asked)),
+                spoil=lambda _, plan, name, rng: mistakes.in_plan(plan, name, rng),
+            ),
+            only=self._decomposing,
+        )
 
-        Of answers that are equally frequent, the first counts.
-        """
+    def _decomposed(self, asked: Decomposition[S, A]) -> list[A]:
+        """The subtasks of a subtask; of what is open of the goal, those that are not done."""
+        subtasks = list(self._rules.decompose(asked.state, asked.subtask))
+        whole = asked.goal == self.domain.goal and not asked.described
+        if asked.subtask is not None or whole:
+            return subtasks
+        return [
+            one for one in subtasks if self._rules.judge(asked.state, one, None).verdict != "done"
+        ]
 
-        def sampling(asked: QuestionT) -> Sampling:
-            return self._sampling(cast("Any", asked).vote)
+    def _judged(self, asked: Judgement[S, A]) -> Judged:
+        judged: Judged = self._rules.judge(asked.state, asked.subtask, asked.parent)
+        return judged
 
-        role = self._role(name, answer, read, sampling=sampling)
+    def _misjudged(self, asked: Judgement[S, A], rng: Random) -> Judged:
+        right = self._judged(asked).verdict
+        return Judged(rng.choice([one for one in VERDICTS if one != right]), "a guess")
 
-        async def ask(question: QuestionT, /) -> AnswerT:
-            ballots: list[Any] = [
-                replace(cast("Any", question), vote=vote) for vote in range(self._settings.votes)
-            ]
-            asked: list[Any] = [role(ballot) for ballot in ballots]
-            answers: list[AnswerT] = await gather(asked)
-            keys = [key(one) for one in answers]
-            return max(answers, key=lambda one: keys.count(key(one)))
+    def _after(self, asked: Application[S, A], action: A) -> S:
+        """The state after an action in the world of the run's seed."""
+        draws = Random(f"{self._seed} predicted {asked.described} {action}")
+        after: S = self._rules.step(asked.state, action, draws).state
+        return after
 
-        return ask
+    def _misapplied(self, asked: Application[S, A], rng: Random) -> S:
+        """A state after another action that differs from the right one; else an unchanged one."""
+        right = self._after(asked, asked.subtask)
+        others = [one for one in self._rules.actions(asked.state) if one != asked.subtask]
+        for other in rng.sample(others, min(OTHERS, len(others))):
+            if (state := self._after(asked, other)) != right:
+                return state
+        return asked.state
 
-    def _checked(
-        self,
-        name: str,
-        role: Role[QuestionT, AnswerT],
-        *,
-        same: Callable[[AnswerT, AnswerT], bool],
-    ) -> Role[QuestionT, AnswerT]:
-        """A role whose answers are compared to the rules', if the domain has them."""
-        errors = self._errors_of(name)
-        never_wrong = errors is not None and errors.never
-        if never_wrong or missing_for_rules(self.domain, NEEDED_BY_RULES[name]):
-            return role
-        rule = self._rules[name]
+    def _acting(self, kinds: Sequence[str] = ()) -> Rule[NextAction[S, A], Sequence[A]]:
+        """The rule of `act` whose mistakes are of these kinds."""
+        mistakes: Mistakes[A] = Mistakes(self.domain, kinds)
 
-        async def ask(question: QuestionT, /) -> AnswerT:
-            answer, right = await role(question), rule.right(question)
-            self.wrong[name] += right is not None and not same(answer, right)
-            return answer
+        def right(asked: NextAction[S, A]) -> Sequence[A]:
+            reached = self._rules.success(asked.state)
+            return [] if reached else on_the_way(self._rules, asked.state)[:1]
 
-        return ask
+        def wrong(asked: NextAction[S, A], rng: Random) -> Sequence[A] | None:
+            if known := right(asked):
+                return mistakes.anywhere(known, rng)
+            actions = self._rules.actions(asked.state)
+            return [rng.choice(actions)] if actions else []
 
-    def _errors_of(self, name: str) -> Errors | None:
-        # The settings read their file each time.
-        if name not in self._errors:
-            self._errors[name] = self._settings.errors_of(name, opened=self._engines.by_role)
-        return self._errors[name]
+        return Rule(
+            right=right,
+            wrong=wrong,
+            situation=lambda asked: (asked.described,),
+            only=self._acting,
+        )
 
-    def _oracle(self, name: str, errors: Errors) -> Oracle[Any, Any]:
-        if missing := missing_for_rules(self.domain, NEEDED_BY_RULES[name]):
-            raise SettingsError(
-                f"roles={self._settings.roles}: this domain has no rules that answer {name!r}: "
-                f"add {', '.join(missing)} as plain methods, or let a model answer it"
-            )
-        oracle: Oracle[Any, Any] = Oracle(name, self._rules[name], errors=errors, seed=self.seed)
-        self.oracles.append(oracle.describe())
-        return oracle
 
-    def _in_words(self, role: Role[QuestionT, Any]) -> Role[QuestionT, Any]:
-        """A role that names subtasks as a model can."""
-        language: OptionLanguage[A] = OptionLanguage(self.domain.grammar)
-
-        async def ask(question: QuestionT, /) -> Any:  # noqa: ANN401
-            said = await role(question)
-            language.check(said)
-            return said
-
-        return ask
-
-    def _role(
-        self,
-        name: str,
-        answer: type[Any],
-        read: Callable[[QuestionT, Any], AnswerT],
-        *,
-        sampling: Callable[[QuestionT], Sampling] = lambda _: Sampling(temperature=0.0),
-    ) -> Role[QuestionT, AnswerT]:
-        """Makes a role with the answerer that `roles` says, and counts its questions."""
-        errors = self._errors_of(name)
-        role: Role[QuestionT, AnswerT]
-        if errors is not None:
-            role = self._oracle(name, errors)
-            if name in NAMES_OPTIONS:
-                role = self._in_words(role)
-        else:
-            asked: LlmRole[QuestionT, Any] = LlmRole(
-                name,
-                prompt=compose(name, self.domain),
-                answer=answer,
-                engine=self._engines.of(name),
-                sampling=sampling,
-            )
-            role = asked.read(read)
-
-        async def ask(question: QuestionT, /) -> AnswerT:
-            self.asked[name] += 1
-            return await role(question)
-
-        return ask
+@cache
+def _template() -> str:
+    return (files(__package__) / "templates" / "drip.j2").read_text("utf-8")

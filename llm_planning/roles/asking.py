@@ -1,0 +1,243 @@
+"""A role as one value, and the one place that decides who answers it.
+
+What a planner asks is a `RoleSpec`: the question, the answer, the words, and the rule that knows
+what is right. From it follow how a model is asked, what an oracle says and how it errs, how votes
+count, what an answer was worth, and how the role is measured and taught (`roles.exercises`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence  # noqa: TC003 (fields of a dataclass)
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from operator import eq
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from llm_planning.roles.domain_rules import missing_for_rules
+from llm_planning.roles.language import OptionLanguage
+from llm_planning.roles.llm import LlmRole, fields_of, gather
+from llm_planning.roles.oracles import Oracle
+from llm_planning.settings import SettingsError
+from llm_serving.request import Sampling
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from llm_planning.roles.assignment import RoleSettings
+    from llm_planning.roles.engines import Engines
+    from llm_planning.roles.llm import Prompt, Role
+    from llm_planning.roles.oracles import Errors, Rule
+    from llm_serving.engine import Engine
+    from llm_serving.request import Image
+
+QuestionT = TypeVar("QuestionT")
+AnswerT = TypeVar("AnswerT")
+
+
+def greedy(_: object) -> Sampling:
+    """Draws nothing."""
+    return Sampling(temperature=0.0)
+
+
+def no_pictures(_: object) -> tuple[Image, ...]:
+    """Shows nothing."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleSpec(Generic[QuestionT, AnswerT]):
+    """What one role is: how it is asked, what it answers, and what is right.
+
+    Attributes:
+        name: as role files and engines call it.
+        prompt: compiles its words; called only where a model answers.
+        writes: makes the form of a model's answer; called likewise.
+        read: makes the answer of a question and of what a model wrote.
+        tell: maps a question to the values of the prompt.
+        show: maps a question to the pictures before the words.
+        sampling: how an answer is drawn.
+        rule: right and wrong answers; None for a role that no rules can answer.
+        needs: the members of a domain with which `rule` answers.
+        options: the options that an answer names. Those of rules must be such as a model can name.
+        same: whether two answers count as one, in votes and beside what is right; None for a role
+            of which wrong answers are not counted.
+        brief: an answer in a few words.
+    """
+
+    name: str
+    prompt: Callable[[], Prompt]
+    writes: Callable[[], type[BaseModel]]
+    read: Callable[[QuestionT, Any], AnswerT]
+    tell: Callable[[QuestionT], Mapping[str, object]] = fields_of
+    show: Callable[[QuestionT], tuple[Image, ...]] = no_pictures
+    sampling: Callable[[QuestionT], Sampling] = greedy
+    rule: Rule[QuestionT, AnswerT] | None = None
+    needs: tuple[str, ...] = ()
+    options: Callable[[AnswerT], Sequence[Any]] | None = None
+    same: Callable[[AnswerT, AnswerT], bool] | None = None
+    brief: Callable[[AnswerT], str] = str
+
+    def right(self, question: QuestionT) -> AnswerT | None:
+        """The right answer; None if no rule knows one."""
+        return None if self.rule is None else self.rule.right(question)
+
+    def by(self, engine: Engine) -> LlmRole[QuestionT, BaseModel]:
+        """The role as a model answers it, in the form that the model writes.
+
+        Args:
+            engine: of the model.
+        """
+        return LlmRole(
+            self.name,
+            prompt=self.prompt(),
+            answer=self.writes(),
+            engine=engine,
+            sampling=self.sampling,
+            tell=self.tell,
+            show=self.show,
+        )
+
+
+class Asking:
+    """Who answers the roles of one run, how often each was asked, and how often it was wrong.
+
+    Args:
+        domain: its rules answer, where `settings` say so.
+        engines: the models that answer.
+        settings: who answers which role.
+        seed: of the oracles' errors.
+
+    Attributes:
+        domain: as given.
+        engines: as given.
+        settings: as given.
+        seed: as given.
+        asked: role -> number of questions, votes included, whoever answers.
+        wrong: role -> number of answers that differ from those of the domain's rules. Answers that
+            votes decide count once.
+    """
+
+    def __init__(
+        self,
+        domain: Any,  # noqa: ANN401 - what a role needs of it is in its spec
+        engines: Engines,
+        settings: RoleSettings,
+        *,
+        seed: int,
+    ) -> None:
+        self.domain = domain
+        self.engines = engines
+        self.settings = settings
+        self.seed = seed
+        self.asked: Counter[str] = Counter()
+        self.wrong: Counter[str] = Counter()
+        self._errors: dict[str, Errors | None] = {}
+        # An oracle counts its askings, so that all searches of a run share it.
+        self._oracles: dict[str, Oracle[Any, Any]] = {}
+
+    @property
+    def oracles(self) -> list[dict[str, object]]:
+        """The oracles that answer roles, JSON-able, in the order of their making."""
+        return [one.describe() for one in self._oracles.values()]
+
+    def errors_of(self, role: str) -> Errors | None:
+        """How the domain's rules err in a role; None if a model answers it.
+
+        Raises:
+            SettingsError: see `RoleSettings.errors_of`.
+        """
+        # The settings read their file each time.
+        if role not in self._errors:
+            self._errors[role] = self.settings.errors_of(role, opened=self.engines.by_role)
+        return self._errors[role]
+
+    def never_wrong(self, role: str) -> bool:
+        """Whether rules without errors answer a role."""
+        errors = self.errors_of(role)
+        return errors is not None and errors.never
+
+    def of(self, spec: RoleSpec[QuestionT, AnswerT], *, votes: int = 1) -> Role[QuestionT, AnswerT]:
+        """The role, answered by whom `settings` say.
+
+        Args:
+            spec: of the role.
+            votes: how often each question is asked, at once; a question then has the field `vote`.
+                The most frequent answer counts, of equally frequent ones the first.
+
+        Raises:
+            SettingsError: neither a model nor the domain's rules can answer it, or it has a model
+                of its own that is not open.
+        """
+        return self.counted(spec, self.by_rules(spec) or self.by_model(spec), votes=votes)
+
+    def by_model(self, spec: RoleSpec[QuestionT, AnswerT]) -> Role[QuestionT, AnswerT]:
+        """The role, answered by its model."""
+        return spec.by(self.engines.of(spec.name)).read(spec.read)
+
+    def by_rules(self, spec: RoleSpec[QuestionT, AnswerT]) -> Role[QuestionT, AnswerT] | None:
+        """The role, answered by the domain's rules; None if a model answers it.
+
+        Raises:
+            SettingsError: the domain has no rules that answer it.
+        """
+        errors = self.errors_of(spec.name)
+        if errors is None:
+            return None
+        missing = missing_for_rules(self.domain, spec.needs)
+        if spec.rule is None or missing:
+            raise SettingsError(
+                f"roles={self.settings.roles}: this domain has no rules that answer "
+                f"{spec.name!r}: add {', '.join(missing)} as plain methods, or let a model answer "
+                "it"
+            )
+        if spec.name not in self._oracles:
+            self._oracles[spec.name] = Oracle(spec.name, spec.rule, errors=errors, seed=self.seed)
+        oracle: Oracle[QuestionT, AnswerT] = self._oracles[spec.name]
+        named = spec.options
+        if named is None:
+            return oracle
+
+        async def in_words(question: QuestionT, /) -> AnswerT:
+            said = await oracle(question)
+            self._language.check(named(said))
+            return said
+
+        return in_words
+
+    def counted(
+        self,
+        spec: RoleSpec[QuestionT, AnswerT],
+        answer: Role[QuestionT, AnswerT],
+        *,
+        votes: int = 1,
+    ) -> Role[QuestionT, AnswerT]:
+        """The role, answered so; questions and wrong answers are counted.
+
+        Args:
+            spec: of the role.
+            answer: who answers.
+            votes: see `of`.
+        """
+        same = spec.same or eq
+        compared = spec.same is not None and not self.never_wrong(spec.name)
+        compared = compared and not missing_for_rules(self.domain, spec.needs)
+
+        async def ask(question: QuestionT, /) -> AnswerT:
+            self.asked[spec.name] += votes
+            said = await (answer(question) if votes == 1 else elected(question))
+            if compared:
+                right = spec.right(question)
+                self.wrong[spec.name] += right is not None and not same(said, right)
+            return said
+
+        async def elected(question: Any) -> AnswerT:  # noqa: ANN401 - a dataclass with `vote`
+            ballots = [answer(replace(question, vote=number)) for number in range(votes)]
+            answers = await gather(ballots)
+            return max(answers, key=lambda one: sum(map(partial(same, one), answers)))
+
+        return ask
+
+    @cached_property
+    def _language(self) -> OptionLanguage[Any]:
+        return OptionLanguage(self.domain.grammar)
