@@ -1,4 +1,4 @@
-"""Draws how plans of Tree of Options and its baselines were executed: Figures 2, 5, 6, 7 and 9.
+"""Draws how plans of Tree of Options and its baselines were executed: Figures 2 and 5 to 9.
 
     python scripts/too_figures.py sweeps/too-table1 --out docs/results
     python scripts/too_figures.py sweeps/too-table5 --out docs/results       # Figure 9
@@ -15,11 +15,12 @@ same for the same traces. Figures without a trial are left out. Figure 3 is a ta
                       own. A white mark is an attempt that left its option undone.
     Figure 9          the same of ToO without its parts
     Figure 7          the share of the attempts that each option of a plan took
+    Figure 8          the options of a plan beside those that were executed; a white box was not
+                      completed. Above it the attempts of the paper, a mean over its runs (Table 1)
 
-Figure 8 is the case of Figure 2 in pictures: what was planned, and what was executed.
-
-Source: Tree of Options, Sections 4.2 and C.1. The paper does not name the tasks of Figures 5 and 6:
-here 5 has those that need animals, beside that of Figure 2, and 6 has those that craft tools first.
+Source: Tree of Options, Sections 4.2, C.1 and C.2. The paper does not name the tasks of Figures 5
+and 6: here 5 has those that need animals, beside that of Figure 2, and 6 has those that craft tools
+first.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ import argparse
 import sys
 from dataclasses import dataclass
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,10 +90,14 @@ DYNAMICS = {
 
 DISTRIBUTION = ("too-figure7", "obtain-leather")
 
+CASE = ("too-figure8", ("cot", "react-option", "tot-mcts", "too"), "obtain-leather")
+"""Figure 8: its planners and its task."""
+
 # Okabe's and Ito's colours, which all kinds of colour vision tell apart.
 _EXECUTED = "#0072B2"
 _PLANNED = "#E69F00"
 _BESIDE = "#999999"
+_DONE = "#D6E6F2"
 
 _REST = "not in the plan"
 _SMALL = 7.0
@@ -347,6 +353,61 @@ def _draw_shares(axes: Axes, execution: Execution) -> None:
     axes.set_xlabel("share of the attempts", fontsize=_SMALL)
 
 
+def case(
+    executions: Mapping[tuple[str, str], Execution], methods: Sequence[str], task: str
+) -> Figure | None:
+    """Figure 8: a panel for each method, its plan on the left and what was executed on the right.
+
+    Returns:
+        The figure; None if no method has an execution of the task.
+    """
+    found = {one: executions[one, task] for one in methods if (one, task) in executions}
+    if not found:
+        return None
+    rows = max(len(column) for one in found.values() for column in (one.plan, steps(one)))
+    published = {row.label: row.published for row in find_paper("too").table("table1").rows}
+    figure, (panels,) = _canvas(1, len(found), width=3.2, height=0.4 * rows + 0.8)
+    for axes, (method, execution) in zip(panels, found.items(), strict=True):
+        name = _name(method)
+        of = f"{_spaced(task).capitalize()}: {name}"
+        title = f"{name}\nhere: {execution.title}\npaper: {published[of]['attempts']} attempts"
+        axes.set_title(title, fontsize=_SMALL + 1.0, parse_math=False)
+        _draw_case(axes, execution, rows)
+    return figure
+
+
+def steps(execution: Execution) -> list[tuple[str, bool]]:
+    """What was executed, in order, and whether it was completed.
+
+    Attempts at the same options with the same end are one step, which says how many there were.
+    """
+    each = [("\n".join(attempt.actions), attempt.done) for attempt in execution.attempts]
+    runs = [(step, len(list(same))) for step, same in groupby(each)]
+    return [(text if n == 1 else f"{text} ({n} attempts)", done) for (text, done), n in runs]
+
+
+def _draw_case(axes: Axes, execution: Execution, rows: int) -> None:
+    planned = [(option, _PLANNED, "white") for option in execution.plan]
+    executed = [(text, _EXECUTED, _DONE if done else "white") for text, done in steps(execution)]
+    axes.set_axis_off()
+    axes.set_xlim(0.0, 1.0)
+    axes.set_ylim(-rows - 0.5, 0.5)
+    heads = ("planned" if planned else "planned one by one", "executed")
+    for x, head, column in zip((0.25, 0.75), heads, (planned, executed), strict=True):
+        axes.text(x, 0.0, head, ha="center", va="center", fontsize=_SMALL, color=_BESIDE)
+        for row, (text, edge, face) in enumerate(column, start=1):
+            axes.text(
+                x,
+                -row,
+                text,
+                ha="center",
+                va="center",
+                fontsize=_SMALL,
+                parse_math=False,
+                bbox={"boxstyle": "round", "edgecolor": edge, "facecolor": face},
+            )
+
+
 def _canvas(down: int, across: int, *, width: float, height: float) -> tuple[Figure, Any]:
     """A figure without a display, and its panels, shape [down][across]."""
     figure = Figure(figsize=(width * across, height * down + 0.4), layout="constrained")
@@ -380,6 +441,7 @@ def figures(executions: Mapping[tuple[str, str], Execution]) -> Iterable[tuple[s
     name, task = DISTRIBUTION
     if others.intersection(METHODS) or not others:
         made[name] = distribution(executions, task)
+        made[CASE[0]] = case(executions, *CASE[1:])
     return [(name, figure) for name, figure in made.items() if figure is not None]
 
 
@@ -400,7 +462,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         0; or 1 with one line on stderr if there is nothing to draw.
     """
-    parser = argparse.ArgumentParser(description="Draws Figures 2, 5, 6, 7 and 9.")
+    parser = argparse.ArgumentParser(description="Draws Figures 2 and 5 to 9.")
     parser.add_argument("ledger", type=Path, help="folder of a sweep")
     parser.add_argument("--out", type=Path, required=True, help="folder of the pictures")
     parser.add_argument("--seed", type=int, help="of the trials; without it, the smallest")

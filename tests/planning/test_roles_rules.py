@@ -3,7 +3,8 @@
 import hashlib
 import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
+from dataclasses import replace
 from math import exp, log
 from random import Random
 
@@ -13,11 +14,13 @@ from any_domain_worlds import Corridor, Tiger, run
 from llm_planning.domain import DomainError
 from llm_planning.environments.minecraft.domain import Minecraft
 from llm_planning.environments.minecraft.option_language import Option
+from llm_planning.environments.minecraft.state import State
 from llm_planning.environments.textgame.domain import TextGameDomain
+from llm_planning.environments.textgame.game import Observation
 from llm_planning.environments.textgame.snapshot_game import SnapshotGame
 from llm_planning.environments.textgame.trapdoor import TrapDoor
 from llm_planning.experiments.trial import Trial
-from llm_planning.planners.any_domain.roles import THOUGHT, ActWording, Situation
+from llm_planning.planners.any_domain.roles import DOTS, THOUGHT, ActWording, Situation
 from llm_planning.planners.any_domain.rules import (
     INSIGHT,
     POLICY,
@@ -27,9 +30,11 @@ from llm_planning.planners.any_domain.rules import (
 )
 from llm_planning.planners.any_domain.settings import PuctSettings
 from llm_planning.planners.catalogue import PLANNERS
+from llm_planning.planners.mc_dml.prompts import observed
 from llm_planning.planners.mc_dml.roles import SENTENCE
 from llm_planning.planners.mc_dml.rules import GENERAL, Lapse
-from llm_planning.roles import Engines, RoleSettings, missing_for_rules
+from llm_planning.registry import find_domain
+from llm_planning.roles import Engines, Oracle, RoleSettings, missing_for_rules
 from llm_planning.roles.domain_rules import ADVICE, adviser, leading, spread
 from llm_planning.running import prepare
 from llm_planning.settings import SettingsError
@@ -123,6 +128,90 @@ def test_domains_without_advice(world, message):
 def test_members_are_named():
     assert missing_for_rules(Corridor, ADVICE) == ["`feasible`", "`advise`"]
     assert missing_for_rules(Rooms, ADVICE) == []
+
+
+def walked(world, seed, moves=25):
+    """The states of a walk that mostly keeps to the advice."""
+    rng, state = Random(seed), world.start(seed)
+    for _ in range(moves):
+        yield state
+        possible = list(world.actions(state))
+        if not possible or world.success(state):
+            return
+        advised = [one for one in world.advise(state) if world.feasible(state, one) is None]
+        state = world.step(
+            state, rng.choice(advised if advised and rng.random() < 0.7 else possible), rng
+        ).state
+
+
+def in_its_words(state):
+    """The state that the words tell: they round numbers."""
+    if not isinstance(state, State):
+        return state
+    return replace(
+        state,
+        position=tuple(round(one, 1) for one in state.position),
+        health=round(state.health, 1),
+        hunger=round(state.hunger, 1),
+    )
+
+
+@pytest.mark.parametrize(
+    ("domain", "task"),
+    [
+        ("minecraft", "cook-meat"),
+        ("minecraft", "craft-a-compass"),
+        ("blocksworld", "four-blocks"),
+        ("multiplication", "product"),
+        ("travel", "fly"),
+    ],
+)
+def test_advice_reads_of_a_state_what_its_words_tell(domain, task):
+    spec = find_domain(domain)
+    told = {}
+    for seed in range(2):
+        world = spec.open(task, spec.settings())
+        for state in walked(world, seed):
+            rounded, words = in_its_words(state), world.describe(state)
+            assert world.describe(rounded) == words
+            advice = list(world.advise(state))
+            assert list(world.advise(rounded)) == told.setdefault(words, advice) == advice
+            # Nor does MC-DML cut them.
+            assert not observed(Observation("", words, "")).endswith(DOTS)
+    assert len(told) > 3
+
+
+ACTING = ("puct", "llm-policy", "react", "llm-agent", "reflection-agent", "mc-dml")
+
+
+async def test_choices_that_are_told_alike_have_the_same_right_actions_whoever_asks(monkeypatch):
+    """In a world that tells its whole state, nothing else decides."""
+    right, roles, answer = defaultdict(list), set(), Oracle.__call__
+
+    async def heard(self, question):
+        roles.add(self.name)
+        if isinstance(question, KnownChoice):
+            right[question.situation[0], question.actions].append(question.right)
+        return await answer(self, question)
+
+    monkeypatch.setattr(Oracle, "__call__", heard)
+    quick = {
+        "simulations": 12,
+        "simulations_per_action": 1,
+        "moves": 3,
+        "k": 2,
+        "C": 1,
+        "depth": 4,
+        "d_max": 10,
+    }
+    for name in ACTING:
+        known = {key: quick[key] for key in PLANNERS[name].settings.known_keys() if key in quick}
+        await prepare(
+            name, domain="minecraft", task="cook-meat", settings={"roles": "rules", **known}
+        ).run(Engines(EncoderEngine()), 0)
+    assert roles == {"prior", "think", "reflection"}
+    assert sum(len(said) > 1 for said in right.values()) > 5
+    assert all(len(set(said)) == 1 for said in right.values())
 
 
 CHOICE = KnownChoice(("a", "b", "c"), ("here",), ("b",))

@@ -47,6 +47,14 @@ REFUSED = [
     ("too", OPTIONS, {"see": "both", **RULES}, "see='both' .* a model that answers `dynamics`"),
     ("too", OPTIONS, {"layout": "paper", **RULES}, "layout='paper' .* with roles=rules"),
     ("too", OPTIONS, {"skills": "none"}, "only execution=skills or programs reads it"),
+    ("too", OPTIONS, {"retrieved": 3}, "with execution=direct: only execution=programs reads it"),
+    ("cot", OPTIONS, {"explanation": "none", "execution": "skills"}, "only execution=programs"),
+    (
+        "cot",
+        OPTIONS,
+        {"explanation": "none", "execution": "programs", **RULES},
+        "with roles=rules: only a model that answers `code` reads it",
+    ),
     ("too-plus", OPTIONS, {"infeasible": "drop"}, "infeasible='drop' does nothing in too-plus"),
     ("select-sc", {}, {"x0": 9}, "x0=9 does nothing in select-sc"),
     ("select-llm", {}, {"x0": 9}, "x0=9 does nothing in select-llm"),
@@ -247,6 +255,8 @@ ELSEWHERE = {
     "votes": "test_drip_roles.py",
     # Where programs run, which takes a sealed process.
     "skills": "test_too_execution.py",
+    "retrieved": "test_too_execution.py",
+    "explanation": "test_too_execution.py",
     "tries": "test_drip_programs.py",
     # Read with the settings themselves.
     "roles_sha256": "test_roles.py",

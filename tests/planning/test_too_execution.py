@@ -116,6 +116,9 @@ def test_a_first_policy_is_the_option_and_a_later_one_mends_one_level():
 # --- Algorithm 2 ---------------------------------------------------------------------------------
 
 
+HOW = "It takes no tool. Walk to a tree and strike its trunk."
+
+
 def script(*programs):
     """A model that plans one option, writes these programs in turn and believes the feedback."""
     left = list(programs)
@@ -125,6 +128,8 @@ def script(*programs):
             case "decompose":
                 option = {"reasoning": "", "verb": "mine", "quantity": 3, "item": "oak_log"}
                 return written({"options": [option]})
+            case "explain":
+                return written({"answer": HOW})
             case "code":
                 return written({"explain": "", "code": left.pop(0)})
         raise AssertionError(request.role)
@@ -159,14 +164,53 @@ async def test_algorithm_2_refines_a_program_by_its_feedback(tmp_path):
     assert wrong in codes[1]
     assert first["feedback"] in codes[1]
     assert "no logs are held" in codes[1]  # the critique
+    (how,) = [one.prompt[-1].content for one in engine.requests if one.role == "explain"]
+    assert "mine 3 oak_log" in how
+    assert [HOW in one for one in codes] == [True, True]  # asked once, and shown each time
     # A skill is called after its option.
     assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {"mineOakLog"}
     kept = (tmp_path / "mineOakLog" / "1.js").read_text()
     assert "await mineBlock(bot, 'oak_log', 3);" in kept
     record = json.loads((tmp_path / "mineOakLog" / "1.json").read_text())
     assert (record["option"], record["wins"]) == ("mine 3 oak_log", 1)
-    assert outcome.metrics["execution_calls"] == 4
+    assert outcome.metrics["execution_calls"] == 5
     assert outcome.metrics["planning_calls"] == 1
+
+
+@sealed
+@pytest.mark.parametrize(
+    ("settings", "shown", "asked"),
+    [({}, 5, True), ({"retrieved": 2}, 2, True), ({"explanation": "none"}, 5, False)],
+)
+async def test_what_a_program_is_written_with(settings, shown, asked):
+    right = "async function chopLogs(bot) { await mineBlock(bot, 'oak_log', 3); }"
+    model = script(right)
+    engine = ScriptedEngine(
+        lambda request: (
+            written({"reason": "", "done": True}) if request.role == "complete" else model(request)
+        )
+    )
+    outcome = await run("cot", engine=engine, roles="llm", execution="programs", d=1, **settings)
+    roles = [one.role for one in engine.requests]
+    assert ("explain" in roles, HOW in engine.requests[roles.index("code")].prompt[-1].content) == (
+        asked,
+        asked,
+    )
+    said = engine.requests[roles.index("code")].prompt[-1].content
+    seeded = [f"// {skill.description}\n{skill.code}" for skill in WORLD.primitives.seeded]
+    assert sum(one in said for one in seeded) == shown
+    assert outcome.metrics["execution_calls"] == 2 + asked
+    # Only a model answers it.
+    assert "explain" not in {one["role"] for one in outcome.trace["oracles"]}
+
+
+@sealed
+async def test_rules_do_not_explain(tmp_path):
+    file = tmp_path / "roles.yaml"
+    file.write_text("explain: rules\n")
+    message = "no rules that answer 'explain': let a model answer it"
+    with pytest.raises(SettingsError, match=message):
+        await run("cot", engine=ScriptedEngine(script("")), roles=file, execution="programs", d=1)
 
 
 @sealed

@@ -1,4 +1,4 @@
-"""Figures 2, 5, 6, 7 and 9 of Tree of Options, drawn from a ledger made by hand."""
+"""Figures 2 and 5 to 9 of Tree of Options, drawn from a ledger made by hand."""
 
 import io
 import re
@@ -130,11 +130,33 @@ def test_attempts_are_counted_by_the_place_in_the_plan(tmp_path):
     assert cot.get_title().startswith("CoT")
 
 
+def test_a_case_shows_the_plan_beside_what_was_executed(tmp_path):
+    again = [attempt("kill 1 cow", done=False)] * 2 + [attempt("find 1 cow")]
+    react = executed("react-option", again, plan=("kill 1 cow",), won=False)
+    found = read(tmp_path / "a", [TOO, react])
+    assert too_figures.steps(found["too", LEATHER]) == [
+        ("find 1 cow", False),
+        ("find 1 cow", True),
+        ("craft 1 wooden_sword", True),
+        ("equip 1 wooden_sword\nkill 1 cow", True),
+    ]
+    assert too_figures.steps(found["react-option", LEATHER]) == [
+        ("kill 1 cow (2 attempts)", False),
+        ("find 1 cow", True),
+    ]
+    figure = too_figures.case(found, *too_figures.CASE[1:])
+    react, too = figure.axes
+    assert too.get_title() == "ToO\nhere: reached, 4 attempts\npaper: 10 attempts"
+    assert react.get_title().endswith("not reached, 3 attempts\npaper: 11.67 attempts")
+    assert [one.get_text() for one in too.texts][:3] == ["planned", "find 1 cow", "kill 1 cow"]
+    assert [one.get_text() for one in react.texts][:2] == ["planned one by one", "executed"]
+
+
 def test_pictures_are_written_and_the_same_every_time(tmp_path, capsys):
     ledger = write_ledger(tmp_path / "ledger", [TOO, REACT, COMPASS])
     for out in ("a", "b"):
         assert too_figures.main([str(ledger), "--out", str(tmp_path / out)]) == 0
-    names = [f"too-figure{n}.{kind}" for n in (2, 6, 7) for kind in ("png", "svg")]
+    names = [f"too-figure{n}.{kind}" for n in (2, 6, 7, 8) for kind in ("png", "svg")]
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == names
     for name in names:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()

@@ -18,7 +18,7 @@ from llm_planning.planners.drip.questions import Applied
 from llm_planning.planners.tree_of_options.executing import Executing, metrics_of
 from llm_planning.planners.tree_of_options.policies import policies_of
 from llm_planning.planners.tree_of_options.roles import OptionRoles
-from llm_planning.planners.tree_of_options.settings import EXECUTION_ROLES
+from llm_planning.planners.tree_of_options.settings import POLICY_ROLES
 from llm_planning.settings import SettingsError
 
 if TYPE_CHECKING:
@@ -128,5 +128,5 @@ class Actuator(Generic[S, A]):
     async def recorded(self) -> tuple[Executed[S, A], dict[str, Any]]:
         """The record of the execution, and its metrics."""
         executed = await self._run.recorded()
-        wrong = {f"wrong_{role}": self.wrong[role] for role in EXECUTION_ROLES}
+        wrong = {f"wrong_{role}": self.wrong[role] for role in POLICY_ROLES}
         return executed, {**metrics_of([executed]), **wrong, "execution": self._policies.name}

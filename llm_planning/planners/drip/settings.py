@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field
 
 from llm_planning.planners.tree_of_options.settings import (
-    EXECUTION_ROLES,
+    POLICY_ROLES,
     Execution,
     ExecutionSettings,
     PromptSettings,
@@ -34,7 +34,7 @@ class CarryingSettings(ReasonSettings):
         skills: the library: the `seeded` skills of the domain, `none`, or a folder.
     """
 
-    known_roles: ClassVar[tuple[str, ...]] = (*ROLES, *EXECUTION_ROLES)
+    known_roles: ClassVar[tuple[str, ...]] = (*ROLES, *POLICY_ROLES)
     added: ClassVar[tuple[str, ...]] = ("reason", "execution", "tries", "skills")
     read_when: ClassVar[ReadWhen] = {"skills": [when("execution", "skills", "programs")]}
 
@@ -44,12 +44,12 @@ class CarryingSettings(ReasonSettings):
 
     def models_roles(self, roles: Sequence[str]) -> tuple[str, ...]:
         """Those that are asked: the world answers `apply` itself where programs act in it."""
-        silent = {*(() if self.execution == "programs" else EXECUTION_ROLES)}
+        silent = {*(() if self.execution == "programs" else POLICY_ROLES)}
         silent |= set() if self.execution == "direct" else {"apply"}
         return tuple(role for role in roles if role not in silent)
 
     def of_execution(self, subtasks: int) -> ExecutionSettings:
-        """The same for the execution of Tree of Options.
+        """The same for the execution of Tree of Options; nobody explains subtasks in this paper.
 
         Args:
             subtasks: the most that are carried out.
@@ -61,6 +61,7 @@ class CarryingSettings(ReasonSettings):
                 "refinements": self.tries,
                 "attempts": subtasks * self.tries,
                 "skills": self.skills,
+                "explanation": "none",
             }
         )
 

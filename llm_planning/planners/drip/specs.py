@@ -18,7 +18,7 @@ from llm_planning.planners.drip.settings import (
     PlanAndSolveSettings,
     ReactSettings,
 )
-from llm_planning.planners.tree_of_options.settings import EXECUTION_ROLES
+from llm_planning.planners.tree_of_options.settings import POLICY_ROLES
 from llm_planning.specs import PlannerSpec
 
 _NAMES_OPTIONS = Need("grammar", "names its options")
@@ -34,7 +34,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         summary="DRIP: breaks the goal down backwards, and carries out what is executable",
         settings=DripSettings,
         run=drip,
-        roles=("decompose", "judge", "apply", *EXECUTION_ROLES),
+        roles=("decompose", "judge", "apply", *POLICY_ROLES),
         needs=(_NAMES_OPTIONS, _DECOMPOSES, _JUDGES),
     ),
     _Spec(
@@ -42,7 +42,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         summary="DRIP that tests its goal, undoes nothing and simulates what it is about to do",
         settings=DripPlusSettings,
         run=drip_plus,
-        roles=("decompose", "judge", "apply", *EXECUTION_ROLES),
+        roles=("decompose", "judge", "apply", *POLICY_ROLES),
         needs=(_NAMES_OPTIONS, _DECOMPOSES, _JUDGES, _TESTS),
     ),
     _Spec(
@@ -50,7 +50,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         summary="ReAct as in the experiments of DRIP: a thought and an action in turn",
         settings=ReactSettings,
         run=react,
-        roles=("act", "apply", *EXECUTION_ROLES),
+        roles=("act", "apply", *POLICY_ROLES),
         needs=(_NAMES_OPTIONS, _TESTS),
     ),
     _Spec(
@@ -66,7 +66,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         summary="Plan-and-Solve: one answer plans all steps, and each is tried until it is done",
         settings=PlanAndSolveSettings,
         run=plan_and_solve,
-        roles=("decompose", *EXECUTION_ROLES),
+        roles=("decompose", *POLICY_ROLES),
         needs=(_NAMES_OPTIONS,),
     ),
 )

@@ -14,7 +14,10 @@ REASON: Final = 60
 
 LONGEST_EXPLANATION: Final = 200
 LONGEST_PROGRAM: Final = 1_200
-"""The most characters of an explanation and of a program."""
+"""The most characters of a program's explanation and of the program."""
+
+LONGEST_ANSWER: Final = 400
+"""The most characters on how an option is done (ours; the paper's example has some 300)."""
 
 AnswerT = TypeVar("AnswerT", bound=BaseModel)
 
@@ -52,6 +55,12 @@ class TerminationAnswer(BaseModel):
     """Whether a state is terminal (eq. 4)."""
 
     done: bool
+
+
+class HowAnswer(BaseModel):
+    """How an option is done, in words (Appendix B)."""
+
+    answer: Annotated[str, Field(max_length=LONGEST_ANSWER)]
 
 
 class CodeAnswer(BaseModel):

@@ -187,20 +187,29 @@ class Skilled(Generic[S, A]):
 
 
 class Programs(Skilled[S, A]):
-    """Policies that a model writes as programs (Section 3.2), shown the five nearest skills.
+    """Policies that a model writes as programs (Section 3.2).
+
+    It is shown the nearest skills, and how the option is done (Appendix B).
 
     Args:
         ask: makes the roles.
         primitives: of the domain.
         library: of skills.
+        settings: of the execution.
     """
 
     name = "programs"
 
     def __init__(
-        self, ask: OptionRoles[S, A], primitives: Primitives[S, A], library: SkillLibrary
+        self,
+        ask: OptionRoles[S, A],
+        primitives: Primitives[S, A],
+        library: SkillLibrary,
+        settings: ExecutionSettings,
     ) -> None:
         super().__init__(ask, primitives, library)
+        self._settings = settings
+        self._explained: dict[str, str] = {}
         self._code = ask.code()
         self._complete = ask.complete()
 
@@ -209,9 +218,13 @@ class Programs(Skilled[S, A]):
         if self._ask.by_rules("code"):
             policy = await self._code(question)
             return policy if isinstance(policy, str) else self._plain(policy)
-        found = await self._library.nearest(str(question.option))
+        option = str(question.option)
+        if self._settings.explanation == "asked" and option not in self._explained:
+            self._explained[option] = await self._ask.explain()(question)
+        found = await self._library.nearest(option, self._settings.retrieved)
         shown = "\n".join(f"// {skill.description}\n{skill.code}" for skill in found)
-        return await self._code(replace(question, skills=shown))
+        how = self._explained.get(option, "")
+        return await self._code(replace(question, skills=shown, explanation=how))
 
     async def judged(self, question: PolicyQuestion[S, A]) -> Completion:
         """LLM_β."""
@@ -261,10 +274,9 @@ async def policies_of(
         )
     except SkillError as error:
         raise SettingsError(f"skills={settings.skills}: {error}") from error
-    return _POLICIES[settings.execution](ask, primitives, library)
-
-
-_POLICIES = {"skills": Skilled, "programs": Programs}
+    if settings.execution == "skills":
+        return Skilled(ask, primitives, library)
+    return Programs(ask, primitives, library, settings)
 
 
 def _said(done: Done[Any, Any]) -> str:

@@ -63,6 +63,7 @@ PAPER_ORDER = {
     "termination": (*_STATE, "goal", "rules", "format"),
     "termination-from-start": (*_STATE, "goal", "history", "rules", "format"),
     "decompose": (*_STATE, "goal", "options", *_INSTRUCTIONS),
+    "explain": ("option", *_INSTRUCTIONS),
     "code": (*_STATE, "option", "attempt", "skills", *_INSTRUCTIONS),
     "complete": (*_STATE, "option", "attempt", *_INSTRUCTIONS),
 }
@@ -225,6 +226,7 @@ def told(question: Any) -> dict[str, object]:  # noqa: ANN401 - an `OptionState`
         "feedback": getattr(question, "feedback", ""),
         "critique": getattr(question, "critique", ""),
         "skills": getattr(question, "skills", ""),
+        "explanation": getattr(question, "explanation", ""),
     }
 
 

@@ -12,6 +12,7 @@ from llm_planning.planners.tree_of_options.answers import (
     CodeAnswer,
     CompletionAnswer,
     FeasibilityAnswer,
+    HowAnswer,
     OptionsAnswer,
     RewardAnswer,
     TerminationAnswer,
@@ -190,6 +191,14 @@ class OptionRoles(Generic[S, A]):
         name = "termination" if moment == NOW else "termination-from-start"
         return self._role(name, moment, TerminationAnswer, read)
 
+    def explain(self) -> Role[PolicyQuestion[S, A], str]:
+        """The role that says how ω is done (Appendix B). Sees the option alone."""
+
+        def read(_: PolicyQuestion[S, A], said: HowAnswer) -> str:
+            return said.answer
+
+        return self._role("explain", NOW, HowAnswer, read)
+
     def code(self) -> Role[PolicyQuestion[S, A], Sequence[A] | str]:
         """The role that writes π_ω, LLM_in-option. A model writes a program, rules name verbs."""
 
@@ -261,10 +270,11 @@ class OptionRoles(Generic[S, A]):
         errors = self.errors_of(role)
         if errors is not None:
             if role not in self._rules:
+                missing = ", ".join(missing_for_rules(self.domain))
                 raise SettingsError(
                     f"roles={self.settings.roles}: this domain has no rules that answer {role!r}: "
-                    f"add {', '.join(missing_for_rules(self.domain))} as plain methods, or let a "
-                    "model answer it"
+                    + (f"add {missing} as plain methods, or " if missing else "")
+                    + "let a model answer it"
                 )
             return self._counted(role, self._seeing(role, self._in_words(role, errors)))
         tell: Callable[[Any], Mapping[str, object]]

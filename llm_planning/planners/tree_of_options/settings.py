@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from pydantic import Field
 
+from llm_planning.execution.skills import RETRIEVED
 from llm_planning.planners.tree_of_options.answers import REASON
 from llm_planning.roles import Errors, RoleSettings, by_model
 from llm_planning.roles.seeing import See  # noqa: TC001 (a setting's type)
@@ -17,8 +18,12 @@ if TYPE_CHECKING:
 ROLES = ("propose", "feasibility", "repair", "dynamics", "reward", "termination", "decompose")
 """The roles that ToO or one of its baselines asks for a plan."""
 
-EXECUTION_ROLES = ("code", "complete")
-"""The roles that are asked when a plan is executed: LLM_in-option and LLM_β (Section 3.2)."""
+POLICY_ROLES = ("code", "complete")
+"""LLM_in-option and LLM_β (Section 3.2)."""
+
+EXECUTION_ROLES = ("explain", *POLICY_ROLES)
+"""The roles that are asked when a plan is executed. `explain` says how an option is done (Appendix
+B)."""
 
 Layout: TypeAlias = Literal["cached", "paper"]
 Execution: TypeAlias = Literal["direct", "skills", "programs"]
@@ -84,19 +89,33 @@ class ExecutionSettings(PromptSettings):
             not see. The first decides whether the run succeeds.
         skills: the library: the `seeded` skills of the domain, `none`, or a folder, which has the
             seeded ones and those that are added.
+        retrieved: how many skills whoever writes a program is shown (Appendix B: five).
+        explanation: whether they are also shown how the option is done, in a model's words: it is
+            `asked` once for each option (Appendix B), or `none` is given.
     """
 
-    read_when: ClassVar[ReadWhen] = {"skills": [when("execution", "skills", "programs")]}
+    added: ClassVar[tuple[str, ...]] = ("reason", "retrieved", "explanation")
+    read_when: ClassVar[ReadWhen] = {
+        "skills": [when("execution", "skills", "programs")],
+        "retrieved": [when("execution", "programs"), by_model("code")],
+        "explanation": [when("execution", "programs"), by_model("code")],
+    }
 
     execution: Execution = "direct"
     refinements: int = Field(4, ge=1)
     attempts: int = Field(30, ge=1)
     executions: int = Field(1, ge=1, le=1_000)
     skills: str = Field("seeded", min_length=1)
+    retrieved: int = Field(RETRIEVED, ge=1)
+    explanation: Literal["asked", "none"] = "asked"
 
     def models_roles(self, roles: Sequence[str]) -> tuple[str, ...]:
         """All, if a model writes programs; otherwise those of planning."""
-        silent = () if self.execution == "programs" else EXECUTION_ROLES
+        silent: tuple[str, ...] = ()
+        if self.execution != "programs":
+            silent = EXECUTION_ROLES
+        elif self.explanation == "none" or isinstance(self.assignment.of("code"), Errors):
+            silent = ("explain",)
         return tuple(role for role in roles if role not in silent)
 
 
@@ -123,7 +142,7 @@ class OptionSearchSettings(ExecutionSettings):
             `both`. The model must read images, and the domain draw its states.
     """
 
-    added = ("reason", "see")
+    added = (*ExecutionSettings.added, "see")
     read_when: ClassVar[ReadWhen] = {"see": [by_model("dynamics")]}
 
     k: int = Field(3, ge=1, le=8)

@@ -132,7 +132,9 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         needs=(_NAMES_OPTIONS, Need("in_units", "has actions of one unit")),
         read_when={
             **_UNPLANNED,
-            **dict.fromkeys(("execution", "refinements", "skills"), _UNIT_BY_UNIT),
+            **dict.fromkeys(
+                ("execution", "refinements", "skills", "retrieved", "explanation"), _UNIT_BY_UNIT
+            ),
             "domain.options": [never("its actions are always single recipes")],
         },
     ),

@@ -84,6 +84,7 @@ class PolicyQuestion(Generic[S, A]):
         critique: what LLM_β missed after the last attempt; empty before the first, and from rules.
         moves: of the last attempt, in order.
         skills: the retrieved skills, as a model reads them.
+        explanation: how ω is done, in a model's words; empty if nobody was asked.
     """
 
     tau: OptionState[S, A]
@@ -95,6 +96,7 @@ class PolicyQuestion(Generic[S, A]):
     critique: str = ""
     moves: tuple[Move[S, A], ...] = ()
     skills: str = ""
+    explanation: str = ""
 
 
 @dataclass(frozen=True, slots=True)
