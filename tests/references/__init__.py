@@ -1,0 +1,1 @@
+"""The papers' algorithms in plain lines, written from the papers alone."""
