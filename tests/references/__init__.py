@@ -1,1 +1,0 @@
-"""The papers' algorithms in plain lines, written from the papers alone."""

@@ -2,7 +2,7 @@
 
 The numbers in the margin are the paper's lines; τ is (state, options so far). A role is a callable:
 propose(τ), feasible(τ, ω) (the option to take in ω's place, eq. 3, or None to drop it, line 26),
-scores(τ, ω) (one a question), dynamics(s, ω), termination(s). What is asked is kept in order.
+dynamics(τ, ω) (ŝ), scores(τ, ω, ŝ) (one a question), termination(τ). What is asked is kept.
 """
 
 import math
@@ -15,35 +15,30 @@ Asked = list[tuple[Any, ...]]
 
 
 @dataclass
-class Edge:
-    """(τ, ω): its reward, N, Q, and the node behind it once the dynamics were asked."""
+class Node:
+    """τ with N(τ), Ω(τ) as proposed and `done` once asked; `in_tree` is τ ∈ 𝒯."""
 
-    option: Hashable
-    reward: float
+    tau: tuple[Hashable, tuple[Hashable, ...]]
+    done: bool | None = None
     visits: int = 0
-    value: float = 0.0
-    child: "Node | None" = None
-    done: bool = False
+    in_tree: bool = False
+    edges: "list[Edge]" = field(default_factory=list)
 
 
 @dataclass
-class Node:
-    """τ with N(τ) and Ω(τ) as proposed; `in_tree` is τ ∈ 𝒯."""
+class Edge:
+    """(τ, ω): its reward, N, Q, and the node behind it."""
 
-    tau: tuple[Hashable, tuple[Hashable, ...]]
+    option: Hashable
+    reward: float
+    child: Node
     visits: int = 0
-    in_tree: bool = False
-    edges: list[Edge] = field(default_factory=list)
+    value: float = 0.0
 
 
-def printed(path: list[float], rollout: list[float], gamma: float) -> float:
-    """Lines 18 to 20 as they stand: the leaf's R goes up without the rewards on the way to it."""
-    return sum(gamma**i * reward for i, reward in enumerate(rollout))
-
-
-def discounted(path: list[float], rollout: list[float], gamma: float) -> float:
-    """§3.1 iv: R_i = Σ γ^(j-i) r(τ_j, ω_j+1), the edge's own reward first."""
-    return sum(gamma**i * reward for i, reward in enumerate(path + rollout))
+def discounted(rewards: list[float], gamma: float) -> float:
+    """§3.1 iv: R_i = Σ γ^(j-i) r(τ_j, ω_j+1). Printed (18, 20, 32) is the rollout's share alone."""
+    return sum(gamma**i * reward for i, reward in enumerate(rewards))
 
 
 def tree_of_options(
@@ -55,13 +50,13 @@ def tree_of_options(
     iterations: int,
     gamma: float,
     exploration: float,
-    returns: Callable[[list[float], list[float], float], float],
-    keep_rollouts: bool,
+    returns: Callable[[list[float], float], float] = discounted,
+    untried: Callable[[Edge], float] = lambda _: 0.0,
 ) -> tuple[Node, list[Hashable], Asked]:
     """Algorithm 1: the root, the plan, the questions in order.
 
-    `returns` is what an edge is credited with. `keep_rollouts` is the tree of Appendix A.7, where a
-    rollout's options stay with N = 1 and a Q of their own; without it only the leaf is added (12).
+    `returns` is what an edge is credited with, `untried` the Q of an option before its first visit:
+    both are open, since Appendix A.7 cannot come about by the equations.
     """
     asked: Asked = []
 
@@ -69,70 +64,72 @@ def tree_of_options(
         asked.append((role, *question))
         return roles[role](*question)
 
-    def follow(node: Node, edge: Edge) -> Node:
-        if edge.child is None:  # Ours: once, when first followed; 17 leaves open where ŝ is from.
-            state = ask("dynamics", node.tau[0], edge.option)  # 28
-            edge.done = ask("termination", state)  # 30
-            edge.child = Node((state, (*node.tau[1], edge.option)))  # 31
-        return edge.child
+    def is_done(node: Node) -> bool:
+        if (
+            node.done is None
+        ):  # Ours: one answer a node; 30 is local to a rollout, so it asks again.
+            node.done = ask("termination", node.tau)  # 30, §3.1 iii
+        return node.done
 
-    def update(edge: Edge, target: float) -> None:
-        edge.visits += 1  # Ours: 19 divides by N(τ, ω), which nothing printed counts.
-        edge.value += (target - edge.value) / edge.visits  # 19
-
-    def simulate(node: Node, done: bool, level: int) -> tuple[list[float], list[float]]:  # 8
-        if done or level > length:  # 9: every way through the body returns, so the loop is an if.
-            return [], []
+    def simulate(node: Node, level: int) -> list[float]:  # 8
+        if is_done(node) or level >= length:  # 9: l ≤ L would let τ_L+1 grow, and 2 returns τ_L
+            return []
         if not node.in_tree:  # 11
-            node.in_tree = True  # 12
-            return [], rollout(node, level)  # 13
+            return rollout(node, level)  # 12, 13
         node.visits += 1  # 15
         if not node.edges:  # Ours: no option is left.
-            return [], []
-        log, c = math.log(node.visits), exploration
-        edge = max(node.edges, key=lambda e: e.value + c * math.sqrt(log / (e.visits + 1)))  # 16
-        child = follow(node, edge)  # 17
-        path, rest = simulate(child, edge.done, level + 1)  # 18: the child's `done` (eq. 4)
-        path = [edge.reward, *path]
-        update(edge, returns(path, rest, gamma))  # 19
-        return path, rest  # 20
+            return []
+
+        def ucb(edge: Edge) -> float:
+            q = edge.value if edge.visits else untried(edge)
+            return q + exploration * math.sqrt(math.log(node.visits) / (edge.visits + 1))
+
+        edge = max(node.edges, key=ucb)  # 16, as in 7 and 27: the first of equals
+        rewards = [edge.reward, *simulate(edge.child, level + 1)]  # 17, 18
+        update(edge, rewards)  # 19
+        return rewards  # 20
 
     def rollout(node: Node, level: int) -> list[float]:  # 22
         taken: list[Edge] = []
-        done, i = False, level  # 23
-        while not done and i <= length:  # 24: i counts from the root, so L + 1 options fit
-            options = [ask("feasible", node.tau, o) for o in ask("propose", node.tau)]  # 25, 26
-            node.edges = []
-            for option in dict.fromkeys(o for o in options if o is not None):  # Ω is a set
-                scores = ask("scores", node.tau, option)
-                reward = sum(weights[q] * scores[q] for q in weights)  # 29
-                node.edges.append(Edge(option, reward))
+        while not is_done(node) and level + len(taken) < length:  # 23, 24, 33
+            node.in_tree = True  # 12: A.7 keeps every node of a rollout; N(τ) is 0
+            node.edges = expanded(node)
             if not node.edges:  # Ours: no option is left.
                 break
-            if keep_rollouts:
-                node.in_tree, node.visits = True, 1  # A.7: N of the root is the iterations'
-            edge = max(node.edges, key=lambda e: e.reward)  # 27
-            taken.append(edge)
-            node, done, i = follow(node, edge), edge.done, i + 1  # 28, 30, 31, 33
+            taken.append(max(node.edges, key=lambda edge: edge.reward))  # 27
+            node = taken[-1].child  # 31
         rewards = [edge.reward for edge in taken]  # 32
-        for place, edge in enumerate(taken if keep_rollouts else ()):
-            update(edge, returns(rewards[place : place + 1], rewards[place + 1 :], gamma))
+        for place, edge in enumerate(taken):
+            update(edge, rewards[place:])  # A.7 prints N = 1 and a Q for each option of a rollout
         return rewards  # 35
 
-    node = root = Node((initial, ()))
+    def expanded(node: Node) -> list[Edge]:
+        tau, edges = node.tau, []
+        proposed = dict.fromkeys(ask("propose", tau))  # 25: a set, each once
+        options = [ask("feasible", tau, one) for one in proposed]  # 26, eq. 3
+        for option in dict.fromkeys(one for one in options if one is not None):  # Ω is a set too
+            state = ask("dynamics", tau, option)  # 28: of every option (§3.1 ii), as A.4 scores ŝ
+            scores = ask("scores", tau, option, state)
+            reward = sum(c * scores[q] for q, c in weights.items())  # 29
+            edges.append(Edge(option, reward, Node((state, (*tau[1], option)))))  # 31
+        return edges
+
+    def update(edge: Edge, rewards: list[float]) -> None:
+        edge.visits += 1  # 19 divides by N(τ, ω), which nothing printed counts.
+        edge.value += (returns(rewards, gamma) - edge.value) / edge.visits  # 19
+
+    node = root = Node((initial, ()), done=False)  # 5
     for _ in range(iterations):  # 4
-        simulate(root, False, 0)  # 5
+        simulate(root, 0)  # 5
     plan: list[Hashable] = []
-    while tried := [e for e in node.edges if e.visits]:  # 7: one never tried has no Q to compare
-        best = max(tried, key=lambda e: e.value)  # 7, and in 16 and 27: the first of equals
+    while tried := [edge for edge in node.edges if edge.visits]:  # 7: untried ones have no Q
+        best = max(tried, key=lambda edge: edge.value)  # 7
         plan.append(best.option)
-        node = follow(node, best)
+        node = best.child
     return root, plan, asked
 
 
-def execute_option(
-    state: Hashable, option: Hashable, roles: Roles, *, attempts: int
-) -> tuple[bool, Hashable]:
+def execute_option(state: Hashable, option: Hashable, roles: Roles, *, attempts: int) -> Any:
     """Algorithm 2: whether the option came to its end, and the state it left."""
     policy = roles["in_option"](state, option, None)  # 3
     for _ in range(attempts):  # 4, 5, 13
