@@ -6,7 +6,8 @@ Where the pseudo-code is inconsistent, it is read so:
 - l.8 goes over pending nodes only.
 - l.16 ends the passes when nothing was applied; 'done' alone makes no further pass.
 - l.20 comes after the loop: only nodes that stay false are open children.
-- l.22 judges all children again, and l.23 judges a parent again before it is applied.
+- l.22 judges all children again, and l.23 judges a parent again before it is applied. (Section 3.3
+  applies it unasked.)
 - l.25 holds if every child of the root is closed.
 - l.28 collects what remains over all parents.
 - A subtask that is done is closed without acting.
