@@ -42,7 +42,7 @@ class Xenon:
     settings: Settings
     graph: dict[str, dict[str, int]] = field(default_factory=dict)  # Ĝ: item to what it needs
     experienced: dict[str, dict[str, int]] = field(default_factory=dict)  # R_exp
-    resources: list[str] = field(default_factory=list)  # consumed when crafting other items
+    resources: set[str] = field(default_factory=set)  # consumed when crafting other items
     counts: dict[str, int] = field(default_factory=dict)  # C
     memory: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)  # S, F of (v, a)
     goals: list[str] = field(default_factory=list)
@@ -53,40 +53,52 @@ class Xenon:
         """Algorithm 1."""
         self.initialise(wanted)  # 1.1
         for _ in range(self.settings.episodes):  # 1.3
-            inventory, self.steps = Counter[str](), 0  # 1.4
-            goal = self.select_goal()  # 1.5
-            while goal is not None and self.steps < self.settings.horizon:  # 1.6
-                needed = self.aggregate(goal, inventory)  # 1.7
-                plan = [(self.select_action(u), q, u) for q, u in needed]  # 1.8
-                for a, q, u in plan:  # 1.9
-                    inventory, success = self.execute(inventory, a, q, u)  # 1.10-11
-                    self.subgoals.append((a, q, u, success))
+            held, self.steps, goal = Counter[str](), 0, None  # 1.4
+            while self.steps < self.settings.horizon:  # 1.6
+                goal = goal or self.select_goal()  # 1.5, 1.17
+                if goal is None:
+                    break  # Reading: without a frontier the episode ends
+                for a, q, u in self.plan(goal, held):  # 1.9
+                    held, success = self.execute(held, a, q, u)  # 1.10-11
+                    self.subgoals.append((a, q, u, bool(success)))
+                    if success is None:
+                        break  # Reading: what the end of the episode cuts short is not judged
                     s, f = self.memory.get((u, a), (0, 0))
                     self.memory[u, a] = (s + success, f + (not success))  # 1.12
                     if not success:  # 1.13
                         if all(self.invalid(u, op) for op in self.settings.actions):  # 1.14
                             self.revise(u)  # 1.15
-                            for op in self.settings.actions:
-                                self.memory[u, op] = (0, 0)  # 1.16
-                            goal = self.select_goal()  # 1.17
+                            self.reset(u)  # 1.16
+                            goal = None  # 1.17
                         break  # 1.18
                 else:
-                    goal = self.select_goal()  # J.4.2: a goal that is reached makes room for one
+                    goal = None  # J.4.2: a goal that is reached makes room for another
 
-    def execute(self, held: Counter[str], a: str, q: int, u: str) -> tuple[Counter[str], bool]:
+    def plan(self, goal: str, held: Counter[str]) -> Iterable[tuple[str, int, str]]:
+        """All subgoals with their actions, before the first is carried out."""
+        return [(self.select_action(u), q, u) for q, u in self.aggregate(goal, held)]  # 1.7-8
+
+    def reset(self, u: str) -> None:
+        for op in self.settings.actions:
+            self.memory[u, op] = (0, 0)  # 1.16
+
+    def execute(
+        self, held: Counter[str], a: str, q: int, u: str
+    ) -> tuple[Counter[str], bool | None]:
         """J.4.1: (a, u) is done again and again until q more of u are held."""
         wanted = held[u] + q
         while held[u] < wanted:
-            after = self.roles.act(held, a, u) if self.steps < self.settings.horizon else held
-            if after[u] <= held[u]:  # Reading: fails when one action gains no u, or no time is left
-                return held, False
-            self.steps += 1
+            if self.steps >= self.settings.horizon:
+                return held, None
+            self.steps += 1  # Reading: an attempt that fails is a step, too
+            after = self.roles.act(held, a, u)
+            if after[u] <= held[u]:
+                return held, False  # Reading: the first attempt that gains nothing ends it
             if u not in self.experienced:  # App. C: the first time only
                 used = {i: n - after[i] for i, n in held.items() if n > after[i]}
                 if a == "mine":  # App. C: the best pickaxe held, if any; nothing is consumed
                     used = dict.fromkeys([p for p in PICKAXES if held[p]][-1:], 1)
-                else:
-                    self.resources += [i for i in used if i not in self.resources]
+                self.resources |= {i for i in used if a != "mine"}
                 self.experienced[u] = self.graph[u] = used
             held = after
         return held, True
@@ -106,7 +118,9 @@ class Xenon:
         for v in reversed(order):
             need[v] = max(0, need[v] - held[v]) if v != goal else 1
             for u, q in self.graph[v].items():
-                need[u] += q * need[v]  # Reading: for each unit of v, tools too (none says else)
+                # Reading: q for each unit of v; a pickaxe stays, so the largest q is enough.
+                stays = max(need[u], q if need[v] else 0)
+                need[u] = stays if u in PICKAXES else need[u] + q * need[v]
         return [(need[v], v) for v in order if need[v]]
 
     def select_goal(self) -> str | None:
@@ -117,14 +131,17 @@ class Xenon:
         ]
         if not frontier:
             return None
-        least = min(self.counts[v] for v in frontier)
-        tried_least = [v for v in frontier if self.counts[v] == least]
+        least = min(self.explored(v) for v in frontier)
+        tried_least = [v for v in frontier if self.explored(v) == least]
         # Reading: L_f is the length of the list of Section 3 for an empty inventory, all levels.
         size = {v: len(self.aggregate(v, Counter())) for v in tried_least}
         self.goals.append(
             self.roles.draw([v for v in tried_least if size[v] == min(size.values())])
         )
         return self.goals[-1]
+
+    def explored(self, v: str) -> int:
+        return self.counts[v]  # C(f)
 
     def initialise(self, wanted: Iterable[str]) -> None:
         """Algorithm 2; `experienced` and `resources` hold what the human-written plans taught."""
@@ -135,18 +152,16 @@ class Xenon:
             v = waiting.pop(0)  # 2.11; reading: known first, asked first
             examples = [(u, self.graph[u]) for u in self.similar(v, self.experienced)]  # 2.12
             predicted = self.roles.requirements(v, examples)  # 2.13
-            if any(u in [v, *self.descendants(v)] for u in predicted):
-                continue  # E.2: a set that closes a cycle is dropped; reading: with its new items
-            self.graph[v] = dict(predicted)  # 2.14-15
-            waiting += [u for u in predicted if u not in self.graph]
+            waiting += [u for u in predicted if u not in self.graph and u != v]
             self.graph |= {u: {} for u in predicted if u not in self.graph}  # 2.16-17
+            if not any(u in [v, *self.descendants(v)] for u in predicted):
+                self.graph[v] = dict(predicted)  # 2.14-15; E.2: empty where it closes a cycle
         self.counts = dict.fromkeys(self.graph, 1)  # 1.1
 
     def revise(self, v: str) -> None:
         """Algorithm 3."""
         self.counts[v] += 1  # Reading: Section 4.1 counts before it compares; 3.1 is silent
         below = self.descendants(v)
-        fits = [u for u in self.graph if u != v and u not in below]  # Reading: Ĝ stays acyclic
         if self.counts[v] > self.settings.c0:  # 3.1-2
             new = dict.fromkeys(self.resources, self.settings.alpha_i)  # 3.3
         else:  # 3.10
@@ -154,9 +169,11 @@ class Xenon:
             amount = self.settings.alpha_s * self.counts[v]
             candidates = [u for w in alike for u in self.graph[w]]  # 3.12
             new = {u: amount if u in self.resources else 1 for u in candidates}  # 3.13-18
-        self.graph[v] = {u: q for u, q in new.items() if u in fits}  # 3.4-6, 3.19
+        # Reading: nothing that needs v is proposed for v, so that the graph stays acyclic.
+        fits = [u for u in self.graph if u in new and u not in [v, *below]]
+        self.graph[v] = {u: new[u] for u in fits}  # 3.4-6, 3.19
         if self.counts[v] > self.settings.c0:
-            for w in below:  # 3.7-8; reading: found once, breadth first, in the graph's order
+            for w in below:  # 3.7-8; reading: found once, in the graph's order
                 self.revise(w)  # 3.9
 
     def descendants(self, v: str) -> list[str]:
@@ -164,7 +181,7 @@ class Xenon:
         found = [v]
         for u in found:
             found += [w for w in self.graph if u in self.graph[w] and w not in found]
-        return found[1:]
+        return [w for w in self.graph if w in found[1:]]
 
     def select_action(self, v: str) -> str:
         """Algorithm 4."""
