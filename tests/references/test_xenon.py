@@ -302,3 +302,56 @@ def test_what_is_believed_at_first(answers, known, k):
     assert {v: dict(graph.requirements(v)) for v in graph.items} == mine.graph
     assert list(graph.items) == list(mine.graph)
     assert all(not mine.graph[v] for v in initial.cyclic)
+
+
+def believed(answers, given, kind):
+    """An agent of each in the middle of its life: a deep graph, some items revised often."""
+    one, names = answers.one, [f"i{n}" for n in range(9)]
+    graph = {}
+    for n, v in enumerate(names):
+        near = names[max(0, n - 3) : n]
+        graph[v] = {u: 1 + int(one(v, u) * 9) // 4 for u in near if one(v, u, "needs") < 0.6}
+    counts = {v: 1 + int(one(v, "C") * (given.c0 + 1)) for v in names}
+    obtained = names[: int(one("obtained") * 5)]
+    used = {u for v in obtained for u in graph[v]}
+    known = Knowledge(
+        DependencyGraph.of({v: (needed, 1) for v, needed in graph.items()}),
+        obtained=set(obtained),
+        consumed=set(used),
+        revisions=dict(counts),
+    )
+    mine = kind(
+        Roles(None, None, answers.similarity, None, None),
+        given,
+        graph=graph,
+        experienced={v: graph[v] for v in obtained},
+        resources=used,
+        counts=counts,
+    )
+    return known, mine, names[len(obtained) :]
+
+
+def test_a_revision():
+    met = Counter()
+
+    @settings(max_examples=150, deadline=None)
+    @given(answers=ANSWERS, given=NUMBERS)
+    def check(answers, given):
+        known, mine, others = believed(answers, given, Ours)
+        _, printed, _ = believed(answers, given, Xenon)
+        v = others[int(answers.one("v") * len(others))]
+        similar = Package(answers, given, None)
+        asyncio.run(Analogy(knowledge=known, similar=similar, scales=given).revise(v))
+        mine.revise(v)
+        printed.revise(v)
+        graph = {u: dict(known.graph.requirements(u)) for u in known.graph.items}
+        assert graph == mine.graph
+        assert known.revisions == mine.counts
+        # The paper's recursion reaches an item as often as it is below a revised one.
+        changed = {u for u in graph if mine.counts[u] != printed.counts[u]}
+        assert all(printed.counts[u] > mine.counts[u] for u in changed)
+        met.update(again=bool(changed), below=len(mine.descendants(v)) > 1)
+
+    check()
+    assert min(met.values()) > 3, met
+    assert len(met) == 2
