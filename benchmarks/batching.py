@@ -16,7 +16,7 @@ from bench_engine import engine, forget, lengths, option_states
 from harness import Finding, parser, report
 
 from llm_planning.environments.minecraft.domain import Minecraft
-from llm_planning.planners.tree_of_options.roles import OptionRoles
+from llm_planning.planners.tree_of_options.asking import OptionAsking
 from llm_planning.planners.tree_of_options.search import Memo, SearchState, TreeOfOptions
 from llm_planning.planners.tree_of_options.settings import FeasibleSearchSettings
 from llm_planning.roles import Engines
@@ -67,7 +67,7 @@ def expansions(opened: VllmEngine, count: int, *, limit: int) -> Arm:
     """Expands so many nodes, so many of them at once."""
     recorder = Recorder(opened)
     settings, domain = FeasibleSearchSettings(), Minecraft()
-    ask: OptionRoles[Any, Any] = OptionRoles(
+    ask: OptionAsking[Any, Any] = OptionAsking(
         domain,
         Engines(recorder),  # type: ignore[arg-type]
         settings,

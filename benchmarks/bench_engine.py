@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from llm_planning.environments.minecraft.domain import Minecraft
 from llm_planning.environments.minecraft.option_language import Option
 from llm_planning.environments.minecraft.tasks import TASKS
+from llm_planning.planners.tree_of_options.asking import OptionAsking
 from llm_planning.planners.tree_of_options.prompts import NOW, PREDICTED
-from llm_planning.planners.tree_of_options.roles import OptionRoles
 from llm_planning.planners.tree_of_options.settings import FeasibleSearchSettings
 from llm_planning.planners.tree_of_options.states import OptionQuestion, OptionState
 from llm_planning.roles import Engines
@@ -68,7 +68,7 @@ def option_states(count: int) -> list[OptionState[Any, Any]]:
 def role_calls(engine: Engine, role: str, count: int) -> list[Awaitable[object]]:
     """So many different questions of one ToO role, at the paper's k; nobody is asked yet."""
     settings = FeasibleSearchSettings()
-    ask: OptionRoles[Any, Any] = OptionRoles(Minecraft(), Engines(engine), settings, seed=0)
+    ask: OptionAsking[Any, Any] = OptionAsking(Minecraft(), Engines(engine), settings, seed=0)
     taus = option_states(count)
     considered = [
         OptionQuestion(tau, OPTIONS[i % len(OPTIONS)], "something is missing")
@@ -79,19 +79,19 @@ def role_calls(engine: Engine, role: str, count: int) -> list[Awaitable[object]]
             propose = ask.propose(settings.k, NOW)
             return [propose(tau) for tau in taus]
         case "termination":
-            termination = ask.termination(NOW)
+            termination = ask.of(ask.roles.termination(NOW))
             return [termination(tau) for tau in taus]
         case "dynamics":
-            dynamics = ask.dynamics()
+            dynamics = ask.of(ask.roles.dynamics())
             return [dynamics(one) for one in considered]
         case "reward":
-            reward = ask.reward(PREDICTED)
+            reward = ask.of(ask.roles.reward(PREDICTED))
             return [reward(one) for one in considered]
         case "feasibility":
-            feasibility = ask.feasibility(NOW)
+            feasibility = ask.of(ask.roles.feasibility(NOW))
             return [feasibility(one) for one in considered]
         case "repair":
-            repair = ask.repair(NOW)
+            repair = ask.of(ask.roles.repair(NOW))
             return [repair(one) for one in considered]
     raise ValueError(f"ToO has no role {role!r}")
 

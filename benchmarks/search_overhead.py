@@ -24,8 +24,8 @@ from harness import AnswersDifferError, Finding, medians, parser, report
 from llm_planning.domain import Step
 from llm_planning.environments.minecraft.domain import Minecraft
 from llm_planning.environments.minecraft.tasks import TASKS
+from llm_planning.planners.tree_of_options.asking import OptionAsking
 from llm_planning.planners.tree_of_options.prompts import NOW
-from llm_planning.planners.tree_of_options.roles import OptionRoles
 from llm_planning.planners.tree_of_options.settings import FeasibleSearchSettings
 from llm_planning.planners.tree_of_options.states import OptionState
 from llm_planning.roles import Engines
@@ -396,13 +396,13 @@ class InstantEngine:
 def role_call() -> Finding:
     """Microseconds per awaited call of a ToO role: template, request, dispatcher, answer model."""
     engine = InstantEngine()
-    questions: OptionRoles[Any, Any] = OptionRoles(
+    questions: OptionAsking[Any, Any] = OptionAsking(
         Minecraft(),
         Engines(engine),  # type: ignore[arg-type]
         FeasibleSearchSettings(),
         seed=0,
     )
-    role = questions.termination(NOW)
+    role = questions.of(questions.roles.termination(NOW))
     task = TASKS["cook-meat"]
     start = OptionState(task.goal, task.start, Minecraft().describe(task.start))
 

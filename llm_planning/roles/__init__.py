@@ -1,6 +1,6 @@
 """Roles: the typed questions that planners ask, and the models and rules that answer them."""
 
-from llm_planning.roles.asking import Asking, RoleSpec
+from llm_planning.roles.asking import Asking, RoleSpec, Short
 from llm_planning.roles.assignment import (
     ROLE_SETTINGS,
     OwnModel,
@@ -39,6 +39,7 @@ __all__ = [
     "Rule",
     "RuleWalks",
     "ScoringRole",
+    "Short",
     "StandIn",
     "by_fallible",
     "by_model",

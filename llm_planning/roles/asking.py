@@ -22,6 +22,8 @@ from llm_planning.settings import SettingsError
 from llm_serving.request import Sampling
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from pydantic import BaseModel
 
     from llm_planning.roles.assignment import RoleSettings
@@ -46,6 +48,22 @@ def no_pictures(_: object) -> tuple[Image, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Short(Generic[QuestionT]):
+    """The words in which a model is asked that was taught the role: it knows rules and form.
+
+    Attributes:
+        prompt: compiles them.
+        tell: maps a question to the values of the prompt.
+        digest: SHA-256 of all that was taught in such words, in hexadecimal. A model that was
+            taught others is asked as any model.
+    """
+
+    prompt: Callable[[], Prompt]
+    tell: Callable[[QuestionT], Mapping[str, object]]
+    digest: Callable[[], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RoleSpec(Generic[QuestionT, AnswerT]):
     """What one role is: how it is asked, what it answers, and what is right.
 
@@ -56,6 +74,7 @@ class RoleSpec(Generic[QuestionT, AnswerT]):
         read: makes the answer of a question and of what a model wrote.
         tell: maps a question to the values of the prompt.
         show: maps a question to the pictures before the words.
+        short: the words for a taught model; None if there are none.
         sampling: how an answer is drawn.
         rule: right and wrong answers; None for a role that no rules can answer.
         needs: the members of a domain with which `rule` answers.
@@ -71,12 +90,19 @@ class RoleSpec(Generic[QuestionT, AnswerT]):
     read: Callable[[QuestionT, Any], AnswerT]
     tell: Callable[[QuestionT], Mapping[str, object]] = fields_of
     show: Callable[[QuestionT], tuple[Image, ...]] = no_pictures
+    short: Short[QuestionT] | None = None
     sampling: Callable[[QuestionT], Sampling] = greedy
     rule: Rule[QuestionT, AnswerT] | None = None
     needs: tuple[str, ...] = ()
     options: Callable[[AnswerT], Sequence[Any]] | None = None
     same: Callable[[AnswerT, AnswerT], bool] | None = None
     brief: Callable[[AnswerT], str] = str
+
+    def in_short(self) -> Self:
+        """The role in its short words, if it has any."""
+        if self.short is None:
+            return self
+        return replace(self, prompt=self.short.prompt, tell=self.short.tell, short=None)
 
     def right(self, question: QuestionT) -> AnswerT | None:
         """The right answer; None if no rule knows one."""
@@ -172,8 +198,20 @@ class Asking:
         return self.counted(spec, self.by_rules(spec) or self.by_model(spec), votes=votes)
 
     def by_model(self, spec: RoleSpec[QuestionT, AnswerT]) -> Role[QuestionT, AnswerT]:
-        """The role, answered by its model."""
+        """The role, answered by its model, which is asked in short words if it was taught them."""
+        if self.is_taught(spec):
+            spec = spec.in_short()
         return spec.by(self.engines.of(spec.name)).read(spec.read)
+
+    def is_taught(self, spec: RoleSpec[Any, Any]) -> bool:
+        """Whether the model of a role was taught it in today's short words."""
+        taught = self.engines.of(spec.name).identity.taught
+        return (
+            spec.short is not None
+            and taught is not None
+            and spec.name in taught.roles
+            and taught.words_sha256 == spec.short.digest()
+        )
 
     def by_rules(self, spec: RoleSpec[QuestionT, AnswerT]) -> Role[QuestionT, AnswerT] | None:
         """The role, answered by the domain's rules; None if a model answers it.
@@ -187,9 +225,9 @@ class Asking:
         missing = missing_for_rules(self.domain, spec.needs)
         if spec.rule is None or missing:
             raise SettingsError(
-                f"roles={self.settings.roles}: this domain has no rules that answer "
-                f"{spec.name!r}: add {', '.join(missing)} as plain methods, or let a model answer "
-                "it"
+                f"roles={self.settings.roles}: this domain has no rules that answer {spec.name!r}: "
+                + (f"add {', '.join(missing)} as plain methods, or " if missing else "")
+                + "let a model answer it"
             )
         if spec.name not in self._oracles:
             self._oracles[spec.name] = Oracle(spec.name, spec.rule, errors=errors, seed=self.seed)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 from parity_exercises import ParityMaker, exercise, exercises, only, parity, written
+from too_roles import rules_of
 
 from llm_planning.distill.course import Course
 from llm_planning.domain import DomainError
@@ -19,7 +20,6 @@ from llm_planning.experiments.runs import result_record, runs_of
 from llm_planning.experiments.summary import summary
 from llm_planning.experiments.trial import Trial
 from llm_planning.planners.measure.specs import MeasureSettings, exercises_of
-from llm_planning.planners.tree_of_options.rules import rules_of
 from llm_planning.priors import PriorSettings
 from llm_planning.registry import every_role, exercise_makers
 from llm_planning.roles import Engines, Errors, read_roles

@@ -12,12 +12,12 @@ from killing import start
 from llm_planning.environments.minecraft.domain import Minecraft
 from llm_planning.environments.minecraft.option_language import Option
 from llm_planning.execution.sandbox import why_unsealed
+from llm_planning.planners.tree_of_options.asking import OptionAsking
 from llm_planning.planners.tree_of_options.effects import Effects, EffectStore
 from llm_planning.planners.tree_of_options.executing import Attempt, Executed, metrics_of
 from llm_planning.planners.tree_of_options.plus import _without
 from llm_planning.planners.tree_of_options.policies import Verbs
-from llm_planning.planners.tree_of_options.roles import OptionRoles
-from llm_planning.planners.tree_of_options.rules import approach, is_shown
+from llm_planning.planners.tree_of_options.program_roles import approach, is_shown
 from llm_planning.planners.tree_of_options.settings import ExecutionSettings
 from llm_planning.planners.tree_of_options.specs import SPECS
 from llm_planning.planners.tree_of_options.states import (
@@ -363,7 +363,7 @@ async def test_a_wrong_program_is_a_mistaken_option(tmp_path):
     file = tmp_path / "roles.yaml"
     file.write_text("code: {rate: 0.0}\n")
     settings = ExecutionSettings.read({"roles": str(file)})
-    ask = OptionRoles(WORLD, Engines(EncoderEngine()), settings, seed=0)
+    ask = OptionAsking(WORLD, Engines(EncoderEngine()), settings, seed=0)
     (wrong,) = await Verbs(ask).write(asked(WOOD, m=1))
     same = [wrong.verb == "mine", wrong.quantity == 3, wrong.item == "oak_log"]
     assert sum(same) == 2
@@ -375,7 +375,7 @@ async def test_a_systematic_proposer_is_wrong_about_an_item_in_every_state(tmp_p
     settings = ExecutionSettings.read({"roles": str(file)})
     verdicts = {}
     for seed in range(20):
-        ask = OptionRoles(WORLD, Engines(EncoderEngine()), settings, seed=seed)
+        ask = OptionAsking(WORLD, Engines(EncoderEngine()), settings, seed=seed)
         propose = ask.propose(3, "now")
         states = [START, replace(START, inventory={"dirt": 1}), replace(START, time="night")]
         said = [[str(one.proposed) for one in await propose(tau(state))] for state in states]

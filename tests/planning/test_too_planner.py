@@ -14,8 +14,8 @@ from option_worlds import option
 
 from llm_planning.environments.minecraft.domain import Minecraft
 from llm_planning.environments.minecraft.state import Change
+from llm_planning.planners.tree_of_options.asking import OptionAsking
 from llm_planning.planners.tree_of_options.planner import first_state, node_json
-from llm_planning.planners.tree_of_options.roles import OptionRoles
 from llm_planning.planners.tree_of_options.search import (
     Memo,
     TreeOfOptions,
@@ -223,7 +223,7 @@ async def test_an_end_that_was_opened_again_is_undone_with_its_simulation(width)
     def searching(script, **settings):
         ends = with_false_ends(script, {"{'oak_log': 1}": 1})
         settings = FeasibleSearchSettings.read(SETTINGS | settings)
-        ask = OptionRoles(PROBLEM.world, Engines(ScriptedEngine(ends)), settings, seed=0)
+        ask = OptionAsking(PROBLEM.world, Engines(ScriptedEngine(ends)), settings, seed=0)
         return TreeOfOptions(start, ask, settings)
 
     start = await first_state(PROBLEM.world, 0)

@@ -10,18 +10,13 @@ from llm_planning.environments.minecraft.domain import Minecraft
 from llm_planning.environments.minecraft.option_language import Option
 from llm_planning.environments.minecraft.state import Change
 from llm_planning.environments.minecraft.tasks import TASKS
-from llm_planning.planners.tree_of_options.prompts import (
-    CHANGING,
-    NOW,
-    PAPER_ORDER,
-    PREDICTED,
-    START,
-    compose,
-    order,
-)
-from llm_planning.planners.tree_of_options.settings import Layout
+from llm_planning.planners.tree_of_options.program_roles import ProgramRoles
+from llm_planning.planners.tree_of_options.prompts import NOW, PREDICTED, START
+from llm_planning.planners.tree_of_options.roles import OptionRoles
+from llm_planning.planners.tree_of_options.settings import ROLES, Layout, PromptSettings
 from llm_planning.planners.tree_of_options.states import OptionState
 
+NAMES = (*ROLES, "termination-from-start", "explain", "code", "complete")
 LAYOUTS = typing.get_args(Layout)
 TASK = TASKS["craft-a-compass"]
 WOOD, PLANKS = Option("mine", 3, "oak_log"), Option("craft", 4, "oak_planks")
@@ -43,7 +38,14 @@ SECOND = after(FIRST, PLANKS, gained={"oak_planks": 4}, lost={"oak_log": 1})
 
 
 def composed(name, layout, moment, count, domain=MINECRAFT):
-    return compose(name, domain, layout, moment=moment, count=count)
+    roles = OptionRoles(domain, PromptSettings.read({"layout": layout, "d": count}), seed=0)
+    if name == "propose":
+        return roles.propose(count, moment).prompt()
+    if name in ("feasibility", "repair", "reward", "termination"):
+        return getattr(roles, name)(moment).prompt()
+    if name == "termination-from-start":
+        return roles.termination(START).prompt()
+    return {**roles.by_name(), **ProgramRoles(roles).by_name()}[name].prompt()
 
 
 def ask(name, layout="cached", *, trajectory=SECOND, option=STONE, reason="no pickaxe", moment=NOW):
@@ -70,28 +72,25 @@ def paragraphs(messages):
     return sorted(block for message in messages for block in message.content.split("\n\n"))
 
 
-@pytest.mark.parametrize("name", PAPER_ORDER)
+@pytest.mark.parametrize("name", NAMES)
 def test_layouts_say_the_same(name):
     cached, paper = (ask(name, layout) for layout in LAYOUTS)
     assert paragraphs(cached) == paragraphs(paper)
     assert cached != paper
-    assert {block for part in order(PAPER_ORDER[name], "cached") for block in part} == {
-        block for part in order(PAPER_ORDER[name], "paper") for block in part
-    }
 
 
-@pytest.mark.parametrize("name", PAPER_ORDER)
+@pytest.mark.parametrize("name", NAMES)
 def test_paper_layout_ends_with_rules_and_format(name):
-    system, user = order(PAPER_ORDER[name], "paper")
-    assert system == ("role",)
-    assert user[-2:] == ("rules", "format")
-    # How an option is done does not depend on the state.
-    assert ("background" in user[:2]) == (name != "explain")
+    system, user = (one.content.split("\n\n") for one in ask(name, "paper"))
+    speaker, *fixed = ask(name)[0].content.split("\n\n")
+    assert system == [speaker]
+    assert user[-2:] == fixed[-2:]
+    assert user[-2].startswith("Rules:")
+    assert user[-1].startswith("Answer")
 
 
-@pytest.mark.parametrize("name", PAPER_ORDER)
+@pytest.mark.parametrize("name", NAMES)
 def test_system_message_never_changes(name):
-    assert not set(order(PAPER_ORDER[name], "cached")[0]) & set(CHANGING)
     assert ask(name, trajectory=FIRST)[0] == ask(name, trajectory=SECOND, option=IRON)[0]
 
 
@@ -158,7 +157,7 @@ def given():
     return {"goal": TASK.goal, "state": TASK.start, "history": START_TRAJECTORY.history}
 
 
-@pytest.mark.parametrize("name", PAPER_ORDER)
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_prompts_are_tidy(name, layout):
     said = text(ask(name, layout))
@@ -178,7 +177,7 @@ class Gate(Domain):
     start = describe = actions = step = None
 
 
-@pytest.mark.parametrize("name", PAPER_ORDER)
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_any_domain_is_asked_in_general_words(name, layout):
     prompt = composed(name, layout, NOW, 2, domain=Gate())
@@ -197,10 +196,13 @@ def test_any_domain_is_asked_in_general_words(name, layout):
         }
     )
     said = text(messages)
-    assert said.count("The gate is shut.") == ("state" in PAPER_ORDER[name])
+    # How an option is done does not depend on the state.
+    assert said.count("The gate is shut.") == (name != "explain")
     assert "Minecraft" not in said
-    assert ("A gate opens with its key." in said) == ("game" in PAPER_ORDER[name])
-    assert ("one of: take the key, open the gate" in said) == ("options" in PAPER_ORDER[name])
+    judged = name.startswith(("reward", "termination"))
+    assert ("A gate opens with its key." in said) == (not judged)
+    named = name in ("propose", "repair", "decompose")
+    assert ("one of: take the key, open the gate" in said) == named
     assert not re.search(r"[{}]{2}|\{%|\n{3}| \n|\n\Z", said)
 
 

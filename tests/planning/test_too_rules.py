@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 from golden import golden
+from too_roles import rules_of
 
 from llm_planning.domain import Step
 from llm_planning.environments.minecraft.domain import Minecraft
@@ -13,8 +14,8 @@ from llm_planning.environments.minecraft.option_language import Option
 from llm_planning.environments.minecraft.tasks import PLAINS
 from llm_planning.planners.drip.roles import DripRoles
 from llm_planning.planners.drip.specs import SPECS as DRIP
-from llm_planning.planners.tree_of_options.roles import OptionRoles
-from llm_planning.planners.tree_of_options.rules import is_near, rules_of
+from llm_planning.planners.tree_of_options.asking import OptionAsking
+from llm_planning.planners.tree_of_options.roles import is_near
 from llm_planning.planners.tree_of_options.specs import SPECS
 from llm_planning.planners.tree_of_options.states import (
     Feasibility,
@@ -219,7 +220,7 @@ def without_a_model(folder, *, rules_see="imagined", dynamics="rules", seed=0):
     said = "".join(f"{role}: rules\n" for role in roles)
     file.write_text(f"{said}dynamics: {dynamics}\n")
     settings = PLANNERS["too-no-wm"].settings.read({"roles": str(file), "rules_see": rules_see})
-    return OptionRoles(WORLD, Engines(EncoderEngine()), settings, seed=seed)
+    return OptionAsking(WORLD, Engines(EncoderEngine()), settings, seed=seed)
 
 
 DONE_WOOD = OptionState(WORLD.goal, PLAINS, str(PLAINS), (WOOD,), since=(WOOD,))
@@ -234,17 +235,23 @@ async def test_without_predictions_rules_know_what_they_imagine(tmp_path, see, r
     found = 0
     for seed in range(5):
         roles = without_a_model(tmp_path, rules_see=see, dynamics=f"{{rate: {rate}}}", seed=seed)
-        said = await roles.feasibility("at the start")(OptionQuestion(DONE_WOOD, TABLE))
+        said = await roles.of(roles.roles.feasibility("at the start"))(
+            OptionQuestion(DONE_WOOD, TABLE)
+        )
         found += said.obstacle is None
         assert roles.asked == {"feasibility": 1}  # what is imagined is no question of the planner
     assert found == feasible
+
+
+async def asked_for_a_reward(ask, question):
+    return await ask.of(ask.roles.reward("at the start"))(question)
 
 
 async def test_a_reward_compares_what_is_imagined_before_and_after(tmp_path):
     after = replace(DONE_WOOD, options=(WOOD, TABLE), since=(WOOD, TABLE))
     question = OptionQuestion(replace(after, options=(WOOD,)), TABLE, before=DONE_WOOD)
     scores = {
-        see: await without_a_model(tmp_path, rules_see=see).reward("at the start")(question)
+        see: await asked_for_a_reward(without_a_model(tmp_path, rules_see=see), question)
         for see in ("imagined", "initial")
     }
     assert scores["imagined"]["feasibility"] == 1.0
@@ -339,8 +346,8 @@ def test_the_kinds_of_questions_by_what_is_right():
 async def test_rates_by_kind_answer_only_what_is_of_that_kind_wrong(tmp_path):
     file = tmp_path / "roles.yaml"
     file.write_text("feasibility: {rate: 1.0, rates: {infeasible: 0.0}}\n")
-    roles = OptionRoles(WORLD, Engines(EncoderEngine()), settings_with(file), seed=0)
-    judge = roles.feasibility("now")
+    roles = OptionAsking(WORLD, Engines(EncoderEngine()), settings_with(file), seed=0)
+    judge = roles.of(roles.roles.feasibility("now"))
     verdicts = [await judge(OptionQuestion(START, option)) for option in (WOOD, TABLE)]
     assert verdicts == [Feasibility(None), Feasibility(None)]
 

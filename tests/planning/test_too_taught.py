@@ -9,9 +9,9 @@ import pytest
 
 from llm_planning.environments.minecraft.domain import Minecraft
 from llm_planning.planners.tree_of_options.answers import RewardAnswer
+from llm_planning.planners.tree_of_options.asking import OptionAsking
 from llm_planning.planners.tree_of_options.exercises import ROLES
 from llm_planning.planners.tree_of_options.prompts import NOW, PREDICTED, START, taught_words
-from llm_planning.planners.tree_of_options.roles import OptionRoles
 from llm_planning.planners.tree_of_options.settings import OptionSearchSettings
 from llm_planning.planners.tree_of_options.states import OptionQuestion, OptionState
 from llm_planning.roles import Engines
@@ -32,7 +32,9 @@ def roles(words, answer, *, taught=ROLES, **settings):
     taught = Taught(roles=taught, words_sha256=words) if words else None
     identity = ModelIdentity(name="student", revision="1", dtype="float32", taught=taught)
     engine = ScriptedEngine(lambda request: answer, identity=identity)
-    return engine, OptionRoles(DOMAIN, Engines(engine), OptionSearchSettings.read(settings), seed=0)
+    return engine, OptionAsking(
+        DOMAIN, Engines(engine), OptionSearchSettings.read(settings), seed=0
+    )
 
 
 def asked(engine):
@@ -41,7 +43,7 @@ def asked(engine):
 
 async def test_it_is_asked_in_one_line_after_the_state():
     engine, ask = roles(taught_words(DOMAIN), '{"reason":"pig near","action_valid":true}')
-    await ask.feasibility(NOW)(QUESTION)
+    await ask.of(ask.roles.feasibility(NOW))(QUESTION)
     system, user = asked(engine)
     assert system == "You know this world and what every option does in it."
     assert user == (
@@ -73,7 +75,7 @@ async def test_others_are_asked_in_the_general_words(words, options, caplog):
     words = taught_words(DOMAIN) if words == "today's" else words
     with caplog.at_level(logging.WARNING):
         engine, ask = roles(words, '{"done":false}', **options)
-        assert await ask.termination(NOW)(TAU) is False
+        assert await ask.of(ask.roles.termination(NOW))(TAU) is False
     assert "You decide whether a goal in Minecraft is reached" in "\n".join(asked(engine))
     warned = [record.getMessage() for record in caplog.records]
     expected = ["student was taught in other words, so it is asked as any model: teach it again"]
@@ -84,7 +86,7 @@ async def test_to_judge_an_option_it_sees_the_state_before_and_the_change():
     engine, ask = roles(taught_words(DOMAIN), SCORES)
     after = replace(STATE, inventory={"porkchop": 2})
     judged = replace(TAU, state=after, described=DOMAIN.describe(after))
-    await ask.reward(PREDICTED)(OptionQuestion(judged, QUESTION.option, before=TAU))
+    await ask.of(ask.roles.reward(PREDICTED))(OptionQuestion(judged, QUESTION.option, before=TAU))
     asked_last = asked(engine)[1].split("\n\n")[1:]
     assert asked_last == [
         f"Goal: {DOMAIN.goal}",
@@ -100,7 +102,7 @@ def test_crafts_of_another_mode_are_other_words():
 
 async def test_questions_without_a_world_model_are_not_taught():
     engine, ask = roles(taught_words(DOMAIN), '{"done":false}')
-    await ask.termination(START)(TAU)
+    await ask.of(ask.roles.termination(START))(TAU)
     assert "at the start, before any option" in asked(engine)[1]
 
 

@@ -102,11 +102,15 @@ class Roles:
 
     def __init__(self, world):
         self.world = world
+        self.roles = self
         self.domain = SimpleNamespace(describe=str)
 
     def ask(self, role, *question):
         self.world.asked.append((role, *question))
         return getattr(self.world, role)(*question)
+
+    def of(self, ask):
+        return ask
 
     def propose(self, k, moment):
         async def ask(tau):

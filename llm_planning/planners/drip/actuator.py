@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from llm_planning.domain import A, S
 from llm_planning.planners.drip.questions import Applied
+from llm_planning.planners.tree_of_options.asking import OptionAsking
 from llm_planning.planners.tree_of_options.executing import Executing, metrics_of
 from llm_planning.planners.tree_of_options.policies import policies_of
-from llm_planning.planners.tree_of_options.roles import OptionRoles
 from llm_planning.planners.tree_of_options.settings import POLICY_ROLES
 from llm_planning.settings import SettingsError
 
@@ -56,7 +56,7 @@ class Actuator(Generic[S, A]):
     """
 
     def __init__(
-        self, ask: OptionRoles[S, A], policies: Policies[S, A], run: Executing[S, A]
+        self, ask: OptionAsking[S, A], policies: Policies[S, A], run: Executing[S, A]
     ) -> None:
         self._ask = ask
         self._policies = policies
@@ -85,7 +85,7 @@ class Actuator(Generic[S, A]):
         demand_primitives(problem.world, settings)
         how = settings.of_execution(settings.budget)
         world: Any = problem.world
-        ask: OptionRoles[S, A] = OptionRoles(world, engines, how, seed=seed)
+        ask: OptionAsking[S, A] = OptionAsking(world, engines, how, seed=seed)
         policies = await policies_of(world, ask, how)
         run = await Executing.begin(problem, policies, how, seed=seed, number=0)
         return cls(ask, policies, run)

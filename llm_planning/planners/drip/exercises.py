@@ -27,10 +27,14 @@ from llm_planning.planners.drip.questions import (
 )
 from llm_planning.planners.drip.roles import END, VERDICTS, DripRoles, JudgementAnswer
 from llm_planning.planners.drip.settings import ROLES
-from llm_planning.planners.tree_of_options import prompts as plan_prompts
-from llm_planning.planners.tree_of_options.answers import plain_reason, several_options
-from llm_planning.planners.tree_of_options.roles import PROPOSER_TEMPERATURE
-from llm_planning.planners.tree_of_options.rules import DONE, FEASIBLE, INFEASIBLE, NOT_DONE
+from llm_planning.planners.tree_of_options.answers import plain_reason
+from llm_planning.planners.tree_of_options.roles import (
+    DONE,
+    FEASIBLE,
+    INFEASIBLE,
+    NOT_DONE,
+    OptionRoles,
+)
 from llm_planning.planners.tree_of_options.settings import PromptSettings
 from llm_planning.planners.tree_of_options.states import OptionState
 from llm_planning.roles import missing_for_rules, on_the_way
@@ -43,16 +47,13 @@ from llm_planning.roles.exercises import (
     exercise_of,
     predicted,
     shortens,
-    typed_exercise,
 )
-from llm_serving.answers import parse
-from llm_serving.request import Sampling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from random import Random
 
-    from llm_planning.roles import Prompt, RoleSpec
+    from llm_planning.roles import RoleSpec
     from llm_planning.roles.exercises import Exercise, ExerciseMaker, Situation, Teacher, Words
     from llm_planning.specs import DomainSpec
 
@@ -150,17 +151,14 @@ class SubtaskExercises:
             }
             for one in plan
         ]
-        model = several_options(domain.grammar, 1, PLANNED)
-        yield typed_exercise(
-            "decompose",
+        spec = _plan_spec(domain)
+        yield exercise_of(
+            spec,
             OptionState(domain.goal, state, domain.describe(state)),
-            model.model_validate({"options": written}),
+            spec.writes().model_validate({"options": written}),
             said=_listed(plan),
             kinds={**kinds, "before": "something"},
-            grade=partial(self._grade_plan, domain, state, model),
-            prompt=_plan_prompt(domain),
-            tell=plan_prompts.told,
-            sampling=Sampling(temperature=PROPOSER_TEMPERATURE, seed=0),
+            grade=partial(self._grade_plan, domain, state),
         )
 
     def _judgements(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:
@@ -249,9 +247,8 @@ class SubtaskExercises:
                 state = predicted(self._teacher, domain, state, option)
         return bool(domain.success(state))
 
-    def _grade_plan(self, domain: Any, state: Any, model: Any, text: str) -> Grade:  # noqa: ANN401
-        options = parse(model, text).model_dump()["options"]
-        plan = [domain.grammar.read(one) for one in options]
+    def _grade_plan(self, domain: Any, state: Any, said: Any) -> Grade:  # noqa: ANN401
+        plan = [domain.grammar.read(one.model_dump()) for one in said.options]
         return Grade(self._reaches(domain, state, plan), _listed(plan))
 
     def _grade_state(self, domain: Any, state: Any, subtask: Any, said: Any) -> Grade:  # noqa: ANN401
@@ -301,10 +298,8 @@ def _specs(domain: Any) -> Mapping[str, RoleSpec[Any, Any]]:  # noqa: ANN401
 
 
 @lru_cache(64)
-def _plan_prompt(domain: Any) -> Prompt:  # noqa: ANN401
-    return plan_prompts.compose(
-        "decompose", domain, "cached", moment=plan_prompts.NOW, count=PLANNED
-    )
+def _plan_spec(domain: Any) -> RoleSpec[Any, Any]:  # noqa: ANN401
+    return OptionRoles(domain, PromptSettings.read({}), seed=0).decompose()
 
 
 def _grade_decomposition(spec: RoleSpec[Any, Any], right: Sequence[Any], said: Any) -> Grade:  # noqa: ANN401

@@ -17,8 +17,8 @@ from llm_planning.execution.episode import execute, told_milestones
 from llm_planning.outcome import Outcome
 from llm_planning.planners.drip.actuator import demand_primitives
 from llm_planning.planners.drip.outcome import carried_out
+from llm_planning.planners.tree_of_options.asking import OptionAsking
 from llm_planning.planners.tree_of_options.planner import executed_plan, first_state
-from llm_planning.planners.tree_of_options.roles import OptionRoles
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +45,7 @@ async def chain_of_thought(
         settings: of the question.
         seed: of the start, the answer and the world.
     """
-    ask: OptionRoles[Any, Any] = OptionRoles(problem.world, engines, settings, seed=seed)
+    ask: OptionAsking[Any, Any] = OptionAsking(problem.world, engines, settings, seed=seed)
     steps = await ask.decompose()(await first_state(problem.world, seed))
     plan = [step.proposed for step in steps]
     return _outcome(problem, ask, steps, await carried_out(problem.world, plan, seed=seed))
@@ -70,7 +70,7 @@ async def plan_and_solve(
         SettingsError: the domain has no control primitives for skills or programs.
     """
     demand_primitives(problem.world, settings)
-    ask: OptionRoles[Any, Any] = OptionRoles(problem.world, engines, settings, seed=seed)
+    ask: OptionAsking[Any, Any] = OptionAsking(problem.world, engines, settings, seed=seed)
     steps = await ask.decompose()(await first_state(problem.world, seed))
     plan = [step.proposed for step in steps]
     if settings.execution != "direct":
@@ -89,7 +89,7 @@ async def plan_and_solve(
 
 def _outcome(
     problem: Problem[Any],
-    ask: OptionRoles[Any, Any],
+    ask: OptionAsking[Any, Any],
     steps: Sequence[Candidate[Any]],
     execution: Execution[Any, Any],
 ) -> Outcome:

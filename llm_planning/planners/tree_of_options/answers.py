@@ -12,13 +12,6 @@ if TYPE_CHECKING:
 REASON: Final = 60
 """The most characters of a reason where the setting `reason` says nothing else."""
 
-LONGEST_EXPLANATION: Final = 200
-LONGEST_PROGRAM: Final = 1_200
-"""The most characters of a program's explanation and of the program."""
-
-LONGEST_ANSWER: Final = 400
-"""The most characters on how an option is done (ours; the paper's example has some 300)."""
-
 AnswerT = TypeVar("AnswerT", bound=BaseModel)
 
 Reason: TypeAlias = Annotated[str, Field(max_length=REASON)]
@@ -54,26 +47,6 @@ class RewardAnswer(BaseModel):
 class TerminationAnswer(BaseModel):
     """Whether a state is terminal (eq. 4)."""
 
-    done: bool
-
-
-class HowAnswer(BaseModel):
-    """How an option is done, in words (Appendix B)."""
-
-    answer: Annotated[str, Field(max_length=LONGEST_ANSWER)]
-
-
-class CodeAnswer(BaseModel):
-    """A program that implements π_ω, on one line. The model explains it first (Appendix B)."""
-
-    explain: Annotated[str, Field(max_length=LONGEST_EXPLANATION)]
-    code: Annotated[str, Field(max_length=LONGEST_PROGRAM)]
-
-
-class CompletionAnswer(BaseModel):
-    """Whether an option is done (Appendix B). The model writes the reason first."""
-
-    reason: Reason
     done: bool
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from llm_planning.planners.tree_of_options.roles import OptionRoles
+    from llm_planning.planners.tree_of_options.asking import OptionAsking
     from llm_planning.planners.tree_of_options.search import Check, Dynamics, Propose
     from llm_planning.planners.tree_of_options.settings import FeasibleSearchSettings
     from llm_planning.planners.tree_of_options.states import OptionDomain
@@ -60,7 +60,7 @@ class Effects(Generic[S, A]):
         return not (self.falls_short(then, state) or self.falls_short(state, then))
 
     def checking(
-        self, ask: OptionRoles[S, A], settings: FeasibleSearchSettings, moment: str
+        self, ask: OptionAsking[S, A], settings: FeasibleSearchSettings, moment: str
     ) -> Check[S, A]:
         """The check `beside`, without options that are hopeless."""
         judge = beside(ask, settings, moment)
@@ -83,7 +83,7 @@ class Effects(Generic[S, A]):
         found: S | None = again(state, before, after)
         return found
 
-    def dynamics(self, ask: OptionRoles[S, A]) -> Dynamics[S, A]:
+    def dynamics(self, ask: OptionAsking[S, A]) -> Dynamics[S, A]:
         """Dynamics that ask only for what was never seen."""
         predict = predicted(ask)
 

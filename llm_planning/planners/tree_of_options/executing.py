@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
 from llm_planning.domain import A, S, settled
 from llm_planning.execution.episode import Episode
-from llm_planning.planners.tree_of_options.rules import is_shown
+from llm_planning.planners.tree_of_options.program_roles import is_shown
 from llm_planning.planners.tree_of_options.settings import EXECUTION_ROLES
 from llm_planning.planners.tree_of_options.states import OptionState, PolicyQuestion
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from llm_planning.execution.episode import Move
+    from llm_planning.planners.tree_of_options.asking import OptionAsking
     from llm_planning.planners.tree_of_options.policies import Policies
-    from llm_planning.planners.tree_of_options.roles import OptionRoles
     from llm_planning.planners.tree_of_options.settings import ExecutionSettings
     from llm_planning.specs import Problem
 
@@ -292,7 +292,7 @@ def metrics_of(executed: Sequence[Executed[Any, Any]]) -> dict[str, Any]:
     }
 
 
-def costs_of(ask: OptionRoles[Any, Any]) -> dict[str, int]:
+def costs_of(ask: OptionAsking[Any, Any]) -> dict[str, int]:
     """What planning and execution cost so far.
 
     Returns:

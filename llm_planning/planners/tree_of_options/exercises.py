@@ -12,7 +12,7 @@ What counts as right:
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,33 +20,14 @@ from llm_planning.planners.tree_of_options.answers import (
     FeasibilityAnswer,
     RewardAnswer,
     TerminationAnswer,
-    one_option,
     plain_reason,
-    several_options,
 )
-from llm_planning.planners.tree_of_options.prompts import (
-    NOW,
-    PREDICTED,
-    PROPOSED,
-    compose,
-    compose_taught,
-    taught_words,
-    told,
-    told_to_taught,
-)
-from llm_planning.planners.tree_of_options.roles import PROPOSER_TEMPERATURE
-from llm_planning.planners.tree_of_options.rules import (
-    DONE,
-    FEASIBLE,
-    INFEASIBLE,
-    NOT_DONE,
-    is_near,
-    rules_of,
-)
+from llm_planning.planners.tree_of_options.prompts import PROPOSED, taught_words
+from llm_planning.planners.tree_of_options.roles import FEASIBLE, INFEASIBLE, OptionRoles, is_near
+from llm_planning.planners.tree_of_options.settings import PromptSettings
 from llm_planning.planners.tree_of_options.states import OptionQuestion, OptionState
-from llm_planning.roles.exercises import VERDICT, Grade, predicted, shortens, typed_exercise
-from llm_serving.answers import compact, parse
-from llm_serving.request import Sampling
+from llm_planning.roles.exercises import VERDICT, Grade, exercise_of, predicted, shortens
+from llm_serving.answers import compact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -54,7 +35,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from llm_planning.domain import A
-    from llm_planning.roles import Prompt
+    from llm_planning.roles import RoleSpec
     from llm_planning.roles.exercises import Exercise, Situation, Teacher, Words
 
 ROLES: Final = ("propose", "feasibility", "repair", "dynamics", "reward", "termination")
@@ -91,7 +72,6 @@ class OptionExercises:
         self._teacher = teacher
         self._words = words
         self._count = count
-        self._prompts: dict[str, Prompt] = {}
 
     @property
     def taught_words(self) -> str:
@@ -117,15 +97,13 @@ class OptionExercises:
 
     def _terminations(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:  # noqa: ARG002
         for domain in here.domains[:_ENDS]:
+            spec = self._spec("termination", domain)
             done = bool(domain.success(here.state))
-            yield self._exercise(
-                "termination",
+            yield exercise_of(
+                spec,
                 _tau(domain, here.state),
                 TerminationAnswer(done=done),
-                said=_end(done),
-                kinds={VERDICT: _end(done), **self._goal(domain)},
-                grade=partial(_grade_termination, done),
-                domain=domain,
+                kinds={VERDICT: spec.brief(done), **self._goal(domain)},
             )
 
     def _feasibilities(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:  # noqa: ARG002
@@ -134,41 +112,37 @@ class OptionExercises:
             for option in options[:_EACH]:
                 obstacle = domain.feasible(here.state, option)
                 reason = self._teacher.evidence(here.state, option) if feasible else obstacle
-                yield self._exercise(
-                    "feasibility",
+                verdict = FEASIBLE if feasible else INFEASIBLE
+                yield exercise_of(
+                    self._spec("feasibility", domain),
                     OptionQuestion(_tau(domain, here.state), option),
                     FeasibilityAnswer(reason=plain_reason(reason), action_valid=feasible),
-                    said=_verdict(feasible),
-                    kinds={VERDICT: _verdict(feasible), **self._recipe(option)},
-                    grade=partial(_grade_feasibility, feasible),
-                    domain=domain,
+                    kinds={VERDICT: verdict, **self._recipe(option)},
                 )
 
     def _dynamics(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:  # noqa: ARG002
         domain, state = here.domains[0], here.state
+        spec = self._spec("dynamics", domain)
         for option in here.feasible[:_PREDICTIONS]:
-            answer = self._teacher.prediction(state, option)
-            yield self._exercise(
-                "dynamics",
+            yield exercise_of(
+                spec,
                 OptionQuestion(_tau(domain, state), option),
-                answer,
+                self._teacher.prediction(state, option),
                 said="its change",
-                kinds={VERDICT: _verdict(True), **self._recipe(option)},
-                grade=partial(self._grade_dynamics, domain, state, option),
-                domain=domain,
+                kinds={VERDICT: FEASIBLE, **self._recipe(option)},
+                grade=partial(self._grade_dynamics, state, option),
             )
         # Checks come first in ToO, so only measuring asks what an infeasible option changes:
         # models that were taught it answer that nothing ever changes.
         for option in here.infeasible[:1] if here.new else ():
             answer = self._teacher.unchanged(state)
-            yield self._exercise(
-                "dynamics",
+            yield exercise_of(
+                spec,
                 OptionQuestion(_tau(domain, state), option),
                 answer,
                 said="nothing",
-                kinds={VERDICT: _verdict(False), **self._recipe(option)},
+                kinds={VERDICT: INFEASIBLE, **self._recipe(option)},
                 grade=partial(_grade_nothing, compact(answer)),
-                domain=domain,
             )
 
     def _proposals(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:  # noqa: ARG002
@@ -177,8 +151,8 @@ class OptionExercises:
             if not chosen:
                 continue
             first = next(iter(chosen))
-            model = several_options(domain.grammar, self._count, self._count)
-            answer = model.model_validate(
+            spec = self._spec("propose", domain)
+            answer = spec.writes().model_validate(
                 {
                     "options": [
                         {"reasoning": plain_reason(reason), **domain.grammar.write(one)}
@@ -186,14 +160,13 @@ class OptionExercises:
                     ]
                 }
             )
-            yield self._exercise(
-                "propose",
+            yield exercise_of(
+                spec,
                 _tau(domain, here.state),
                 answer,
                 said=str(first),
                 kinds={**self._goal(domain), **self._recipe(first)},
                 grade=partial(self._grade_proposal, domain, here.state),
-                domain=domain,
             )
 
     def _repairs(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:
@@ -207,18 +180,17 @@ class OptionExercises:
         for option in asked if useful else ():
             obstacle = plain_reason(domain.feasible(state, option))
             right = _prerequisite(advised, useful, option, obstacle)
-            yield self._exercise(
-                "repair",
+            spec = self._spec("repair", domain)
+            yield exercise_of(
+                spec,
                 OptionQuestion(_tau(domain, state), option, obstacle),
-                one_option(domain.grammar).model_validate(domain.grammar.write(right)),
-                said=str(right),
+                spec.writes().model_validate(domain.grammar.write(right)),
                 kinds={
                     "failing": "advised" if option in advised else "useless",
                     **self._goal(domain),
                     **self._recipe(right),
                 },
-                grade=partial(self._grade_repair, domain, state),
-                domain=domain,
+                grade=partial(self._grade_option, domain, state),
             )
 
     def _rewards(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:
@@ -245,17 +217,16 @@ class OptionExercises:
         possible = domain.feasible(state, option) is None
         after = predicted(self._teacher, domain, state, option) if possible else state
         judged = OptionQuestion(_tau(domain, after), option, before=_tau(domain, state))
-        scores: Mapping[str, float] = rules_of(domain, seed=0)["reward"].right(judged) or {}
+        spec = self._spec("reward", domain)
+        scores: Mapping[str, float] = spec.right(judged) or {}
         answer = RewardAnswer.model_validate({q: round(r, 1) for q, r in scores.items()})
         worth = "useful" if scores["relativity"] > 0 else "useless"
-        return self._exercise(
-            "reward",
+        return exercise_of(
+            spec,
             judged,
             answer,
-            said=_scores(answer),
             kinds={"worth": worth if possible else INFEASIBLE, **self._goal(domain)},
-            grade=partial(_grade_reward, answer),
-            domain=domain,
+            grade=partial(_grade_reward, spec, answer),
         )
 
     def _proposed(self, domain: Any, here: Situation[Any, Any]) -> dict[Any, str]:  # noqa: ANN401
@@ -282,93 +253,38 @@ class OptionExercises:
     def _recipe(self, option: Any) -> dict[str, str]:  # noqa: ANN401
         return {"recipe": self._teacher.option_kind(option)}
 
-    def _exercise(
-        self,
-        role: str,
-        question: Any,  # noqa: ANN401
-        answer: BaseModel,
-        *,
-        said: str,
-        kinds: Mapping[str, str],
-        grade: Callable[[str], Grade],
-        domain: Any,  # noqa: ANN401
-    ) -> Exercise:
-        return typed_exercise(
-            role,
-            question,
-            answer,
-            prompt=self._prompt(role, domain),
-            tell=told_to_taught if self._words == "taught" else told,
-            sampling=Sampling(
-                temperature=PROPOSER_TEMPERATURE if role == "propose" else 0.0, seed=0
-            ),
-            said=said,
-            kinds=kinds,
-            grade=grade,
-        )
+    def _spec(self, role: str, domain: Any) -> RoleSpec[Any, Any]:  # noqa: ANN401
+        spec = _specs(domain, self._count)[role]
+        return spec.in_short() if self._words == "taught" else spec
 
-    def _prompt(self, role: str, domain: Any) -> Prompt:  # noqa: ANN401
-        """The prompt of a role; the goals of one domain have it in common."""
-        if role not in self._prompts:
-            moment = PREDICTED if role == "reward" else NOW
-            count = self._count if role == "propose" else 1
-            self._prompts[role] = (
-                compose_taught(role, domain, count=count)
-                if self._words == "taught"
-                else compose(role, domain, "cached", moment=moment, count=count)
-            )
-        return self._prompts[role]
+    def _grade_proposal(self, domain: Any, state: Any, said: Any) -> Grade:  # noqa: ANN401
+        return self._grade_option(domain, state, said.options[0])
 
-    def _grade_proposal(self, domain: Any, state: Any, text: str) -> Grade:  # noqa: ANN401
-        model = several_options(domain.grammar, self._count, self._count)
-        first = domain.grammar.read(parse(model, text).options[0].model_dump())
-        return Grade(shortens(self._teacher, domain, state, first), str(first))
-
-    def _grade_repair(self, domain: Any, state: Any, text: str) -> Grade:  # noqa: ANN401
-        option = domain.grammar.read(parse(one_option(domain.grammar), text).model_dump())
+    def _grade_option(self, domain: Any, state: Any, said: Any) -> Grade:  # noqa: ANN401
+        option = domain.grammar.read(said.model_dump())
         return Grade(shortens(self._teacher, domain, state, option), str(option))
 
-    def _grade_dynamics(self, domain: Any, state: Any, option: Any, text: str) -> Grade:  # noqa: ANN401
-        answer = parse(domain.state_model.answer, text)
-        right = self._teacher.can_follow(state, option, answer)
-        if right:
+    def _grade_dynamics(self, state: Any, option: Any, said: BaseModel) -> Grade:  # noqa: ANN401
+        if self._teacher.can_follow(state, option, said):
             return Grade(True, "its change")
-        unchanged = answer == self._teacher.unchanged(state)
+        unchanged = said == self._teacher.unchanged(state)
         return Grade(False, "nothing" if unchanged else "another change")
 
 
-def _grade_nothing(nothing: str, text: str) -> Grade:
-    right = text == nothing
+@lru_cache(64)
+def _specs(domain: Any, count: int) -> Mapping[str, RoleSpec[Any, Any]]:  # noqa: ANN401
+    return OptionRoles(domain, PromptSettings.read({}), seed=0).by_name(count)
+
+
+def _grade_nothing(nothing: str, said: BaseModel) -> Grade:
+    right = compact(said) == nothing
     return Grade(right, "nothing" if right else "a change")
 
 
-def _grade_termination(done: bool, text: str) -> Grade:
-    said = parse(TerminationAnswer, text).done
-    return Grade(said is done, _end(said))
-
-
-def _grade_feasibility(feasible: bool, text: str) -> Grade:
-    said = parse(FeasibilityAnswer, text).action_valid
-    return Grade(said is feasible, _verdict(said))
-
-
-def _grade_reward(right: RewardAnswer, text: str) -> Grade:
-    answer = parse(RewardAnswer, text)
+def _grade_reward(spec: RoleSpec[Any, Any], right: BaseModel, answer: BaseModel) -> Grade:
     said, wanted = answer.model_dump(), right.model_dump()
     near = [is_near(said[q], wanted[q]) for q in wanted]
-    return Grade(all(near), _scores(answer), items=(sum(near), len(near)))
-
-
-def _scores(answer: RewardAnswer) -> str:
-    return " ".join(f"{score:.1f}" for score in answer.model_dump().values())
-
-
-def _verdict(feasible: bool) -> str:
-    return FEASIBLE if feasible else INFEASIBLE
-
-
-def _end(done: bool) -> str:
-    return DONE if done else NOT_DONE
+    return Grade(all(near), spec.brief(said), items=(sum(near), len(near)))
 
 
 def _tau(domain: Any, state: Any) -> OptionState[Any, Any]:  # noqa: ANN401

@@ -9,9 +9,9 @@ from llm_kernels.lines import lines_of
 from llm_planning.domain import settled
 from llm_planning.execution.episode import told_milestones
 from llm_planning.outcome import Outcome
+from llm_planning.planners.tree_of_options.asking import OptionAsking
 from llm_planning.planners.tree_of_options.executing import Executing, costs_of, metrics_of
 from llm_planning.planners.tree_of_options.policies import policies_of
-from llm_planning.planners.tree_of_options.roles import OptionRoles
 from llm_planning.planners.tree_of_options.search import (
     WORLD_MODEL,
     TreeOfOptions,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from llm_planning.search import Edge, Node
     from llm_planning.specs import Problem
 
-    Ask = OptionRoles[Any, Any]
+    Ask = OptionAsking[Any, Any]
 
 
 async def tree_of_options(
@@ -57,7 +57,7 @@ async def tree_of_options(
         world_model: `WORLD_MODEL`, or `NO_WORLD_MODEL` to plan with s_0 and the options done.
         check: `checked` or `unchecked`.
     """
-    ask: Ask = OptionRoles(problem.world, engines, settings, seed=seed)
+    ask: Ask = OptionAsking(problem.world, engines, settings, seed=seed)
     start = await first_state(problem.world, seed)
     root = await TreeOfOptions(start, ask, settings, world_model=world_model, check=check).search()
     path = best_path(root)
@@ -91,7 +91,7 @@ async def chain_of_thought(
         settings: of the answer's length and the execution.
         seed: of the start, the answer and the world.
     """
-    ask: Ask = OptionRoles(problem.world, engines, settings, seed=seed)
+    ask: Ask = OptionAsking(problem.world, engines, settings, seed=seed)
     chain = await ask.decompose()(await first_state(problem.world, seed))
     return await executed_plan(
         [one.proposed for one in chain],

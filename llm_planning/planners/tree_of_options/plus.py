@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from llm_kernels.files import at_home
 from llm_planning.domain import A, S
+from llm_planning.planners.tree_of_options.asking import OptionAsking
 from llm_planning.planners.tree_of_options.effects import Effects, EffectStore
 from llm_planning.planners.tree_of_options.executing import Executing
 from llm_planning.planners.tree_of_options.planner import node_json, outcome_of, tree_metrics
 from llm_planning.planners.tree_of_options.policies import policies_of
+from llm_planning.planners.tree_of_options.program_roles import is_shown
 from llm_planning.planners.tree_of_options.prompts import NOW, PREDICTED
-from llm_planning.planners.tree_of_options.roles import OptionRoles
-from llm_planning.planners.tree_of_options.rules import is_shown
 from llm_planning.planners.tree_of_options.search import TreeOfOptions, WorldModel
 from llm_planning.search import best_path, format_tree
 
@@ -65,7 +65,7 @@ async def too_plus(
         settings: of the searches and the execution.
         seed: of the proposals and the world.
     """
-    ask: OptionRoles[Any, Any] = OptionRoles(problem.world, engines, settings, seed=seed)
+    ask: OptionAsking[Any, Any] = OptionAsking(problem.world, engines, settings, seed=seed)
     policies = await policies_of(problem.world, ask, settings)
     store = None if settings.effects == "none" else EffectStore(Path(at_home(settings.effects)))
     effects: Effects[Any, Any] = Effects(problem.world)
@@ -112,7 +112,7 @@ class Watch(Generic[S, A]):
     """
 
     def __init__(
-        self, ask: OptionRoles[S, A], settings: FeasibleSearchSettings, effects: Effects[S, A]
+        self, ask: OptionAsking[S, A], settings: FeasibleSearchSettings, effects: Effects[S, A]
     ) -> None:
         self._ask = ask
         self._settings = settings

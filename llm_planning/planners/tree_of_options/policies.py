@@ -19,13 +19,13 @@ from llm_planning.execution.sandbox import why_unsealed
 from llm_planning.execution.skill_files import Skill, SkillError
 from llm_planning.execution.skills import Policy as LibraryPolicy
 from llm_planning.execution.skills import SkillLibrary
-from llm_planning.planners.tree_of_options.rules import approach, is_shown
+from llm_planning.planners.tree_of_options.program_roles import approach, is_shown
 from llm_planning.planners.tree_of_options.states import Completion
 from llm_planning.settings import SettingsError
 
 if TYPE_CHECKING:
     from llm_planning.execution.episode import Episode, Move
-    from llm_planning.planners.tree_of_options.roles import OptionRoles
+    from llm_planning.planners.tree_of_options.asking import OptionAsking
     from llm_planning.planners.tree_of_options.settings import ExecutionSettings
     from llm_planning.planners.tree_of_options.states import PolicyQuestion
 
@@ -85,10 +85,11 @@ class Verbs(Generic[S, A]):
 
     name = "direct"
 
-    def __init__(self, ask: OptionRoles[S, A]) -> None:
+    def __init__(self, ask: OptionAsking[S, A]) -> None:
         self._domain = ask.domain
-        self._code = ask.code() if ask.by_rules("code") else None
-        self._complete = ask.complete() if ask.by_rules("complete") else None
+        code, complete = ask.programs.code(), ask.programs.complete()
+        self._code = ask.of(code) if ask.errors_of(code.name) is not None else None
+        self._complete = ask.of(complete) if ask.errors_of(complete.name) is not None else None
 
     async def write(self, question: PolicyQuestion[S, A]) -> Policy[A]:
         """The option; after a failure also what leads to it."""
@@ -136,7 +137,7 @@ class Skilled(Generic[S, A]):
     name = "skills"
 
     def __init__(
-        self, ask: OptionRoles[S, A], primitives: Primitives[S, A], library: SkillLibrary
+        self, ask: OptionAsking[S, A], primitives: Primitives[S, A], library: SkillLibrary
     ) -> None:
         self._ask = ask
         self._primitives = primitives
@@ -202,7 +203,7 @@ class Programs(Skilled[S, A]):
 
     def __init__(
         self,
-        ask: OptionRoles[S, A],
+        ask: OptionAsking[S, A],
         primitives: Primitives[S, A],
         library: SkillLibrary,
         settings: ExecutionSettings,
@@ -210,17 +211,17 @@ class Programs(Skilled[S, A]):
         super().__init__(ask, primitives, library)
         self._settings = settings
         self._explained: dict[str, str] = {}
-        self._code = ask.code()
-        self._complete = ask.complete()
+        self._code = ask.of(ask.programs.code())
+        self._complete = ask.of(ask.programs.complete())
 
     async def write(self, question: PolicyQuestion[S, A]) -> Policy[A]:
         """LLM_in-option."""
-        if self._ask.by_rules("code"):
+        if self._ask.errors_of("code") is not None:
             policy = await self._code(question)
             return policy if isinstance(policy, str) else self._plain(policy)
         option = str(question.option)
         if self._settings.explanation == "asked" and option not in self._explained:
-            self._explained[option] = await self._ask.explain()(question)
+            self._explained[option] = await self._ask.of(self._ask.programs.explain())(question)
         found = await self._library.nearest(option, self._settings.retrieved)
         shown = "\n".join(f"// {skill.description}\n{skill.code}" for skill in found)
         how = self._explained.get(option, "")
@@ -232,7 +233,7 @@ class Programs(Skilled[S, A]):
 
     async def note(self, question: PolicyQuestion[S, A], *, shown: bool) -> None:
         """ADDSKILL (line 9): adds a program that a model wrote, if the world shows its effect."""
-        if shown and not self._ask.by_rules("code"):
+        if shown and self._ask.errors_of("code") is None:
             self._library.add(
                 question.program,
                 description=f"{question.option}",
@@ -244,7 +245,7 @@ class Programs(Skilled[S, A]):
 
 async def policies_of(
     domain: Any,  # noqa: ANN401
-    ask: OptionRoles[Any, Any],
+    ask: OptionAsking[Any, Any],
     settings: ExecutionSettings,
 ) -> Policies[Any, Any]:
     """The policies that the settings ask for; verbs, where programs cannot run.

@@ -51,29 +51,9 @@ PREDICTED = "predicted after the option"
 START = "at the start, before any option"
 """The moment of the state in a prompt."""
 
-_STATE = ("background", "state")
-_INSTRUCTIONS = ("game", "rules", "format")
-
-PAPER_ORDER = {
-    "propose": (*_STATE, "goal", "history", "options", *_INSTRUCTIONS),
-    "feasibility": (*_STATE, "goal", "history", "option", *_INSTRUCTIONS),
-    "repair": (*_STATE, "goal", "history", "option", "obstacle", "options", *_INSTRUCTIONS),
-    "dynamics": (*_STATE, "option", *_INSTRUCTIONS),
-    "reward": ("option", *_STATE, "goal", "history", "rules", "format"),
-    "termination": (*_STATE, "goal", "rules", "format"),
-    "termination-from-start": (*_STATE, "goal", "history", "rules", "format"),
-    "decompose": (*_STATE, "goal", "options", *_INSTRUCTIONS),
-    "explain": ("option", *_INSTRUCTIONS),
-    "code": (*_STATE, "option", "attempt", "skills", *_INSTRUCTIONS),
-    "complete": (*_STATE, "option", "attempt", *_INSTRUCTIONS),
-}
-"""Role -> the blocks of its prompt after the speaker's, as in Appendix A.
-
-The paper prints no prompts of CoT and repair; they are made by analogy. Dynamics and termination
-see what their equations condition on (eqs. 1 and 4), and termination sees the goal as well.
-Feasibility and repair see the whole τ of eq. 3. Without a world model only the options done say
-how far the plan is, so termination sees them too.
-"""
+STATE = ("background", "state")
+INSTRUCTIONS = ("game", "rules", "format")
+"""Blocks that many roles have in this order, as in Appendix A."""
 
 PROPOSED = 3
 """The number of options of a proposal in teaching: k of Table 3."""
@@ -108,6 +88,7 @@ def order(blocks: Sequence[str], layout: Layout) -> tuple[tuple[str, ...], tuple
 
 def compose(
     name: str,
+    blocks: Sequence[str],
     domain: OptionDomain[Any, Any],
     layout: Layout,
     *,
@@ -118,17 +99,19 @@ def compose(
     """Compiles the prompt of one role.
 
     Args:
-        name: a key of `PAPER_ORDER`.
+        name: of the role, and of the template with its texts.
+        blocks: of its prompt after the speaker's, in the order of Appendix A. The paper prints no
+            prompts of CoT and repair; they are made by analogy. A role sees what its equation
+            conditions on.
         domain: its `wording` replaces blocks of the general prompts.
         layout: the order of the blocks.
         moment: of the state: `NOW`, `PREDICTED` or `START`.
         count: the number of options to ask for, or the most.
         see: what is shown of the state; a picture alone leaves out all of its words.
     """
-    own = name.partition("-")[0]
     worded: Mapping[str, str] = getattr(domain, "wording", {})
     sources = [
-        text for source in ("shared", own) for text in (_template(source), worded.get(source, ""))
+        text for source in ("shared", name) for text in (_template(source), worded.get(source, ""))
     ]
     if domain.about:
         sources.insert(0, "{% block game %}\n{{ about }}\n{%- endblock %}\n")
@@ -136,8 +119,8 @@ def compose(
     if see == "picture":
         sources.append(_template("picture"))
         said -= {"background"}
-    blocks = [block for block in PAPER_ORDER[name] if block in said or block not in OPTIONAL]
-    system, user = order(blocks, layout)
+    told = [block for block in blocks if block in said or block not in OPTIONAL]
+    system, user = order(told, layout)
     constants = {
         "moment": moment,
         "count": count,
@@ -212,7 +195,7 @@ def _taught_sources(domain: OptionDomain[Any, Any]) -> tuple[str, str]:
     return _template("taught"), worded.get("taught", "")
 
 
-def told(question: Any) -> dict[str, object]:  # noqa: ANN401 - an `OptionState` or about an option
+def fields_of_question(question: Any) -> dict[str, object]:  # noqa: ANN401 - an `OptionState`, or about an option
     """The values of a template."""
     tau = question if isinstance(question, OptionState) else question.tau
     return {
@@ -230,13 +213,13 @@ def told(question: Any) -> dict[str, object]:  # noqa: ANN401 - an `OptionState`
     }
 
 
-def told_to_taught(question: Any) -> dict[str, object]:  # noqa: ANN401 - likewise
+def fields_of_taught(question: Any) -> dict[str, object]:  # noqa: ANN401 - likewise
     """The values of a template for a taught model: the state is the one before the option."""
     before = getattr(question, "before", None)
     if before is None:
-        return told(question)
+        return fields_of_question(question)
     after = {"after": question.tau.state, "described_after": question.tau.described}
-    return {**told(replace(question, tau=before)), **after}
+    return {**fields_of_question(replace(question, tau=before)), **after}
 
 
 @cache

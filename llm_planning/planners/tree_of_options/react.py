@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from llm_planning.planners.tree_of_options.asking import OptionAsking
 from llm_planning.planners.tree_of_options.executing import Executing
 from llm_planning.planners.tree_of_options.planner import outcome_of
 from llm_planning.planners.tree_of_options.policies import Verbs, policies_of
 from llm_planning.planners.tree_of_options.prompts import NOW
-from llm_planning.planners.tree_of_options.roles import OptionRoles
 
 if TYPE_CHECKING:
     from llm_planning.outcome import Outcome
@@ -38,7 +38,7 @@ async def react_option(
         settings: of the execution.
         seed: of the proposals and the world.
     """
-    ask: OptionRoles[Any, Any] = OptionRoles(problem.world, engines, settings, seed=seed)
+    ask: OptionAsking[Any, Any] = OptionAsking(problem.world, engines, settings, seed=seed)
     propose = ask.propose(1, NOW)
     policies = await policies_of(problem.world, ask, settings)
     executed = []
@@ -74,7 +74,7 @@ async def react_action(
     units: Any = problem.world
     units = units.in_units()
     alone = settings.model_copy(update={"refinements": 1})
-    ask: OptionRoles[Any, Any] = OptionRoles(units, engines, alone, seed=seed)
+    ask: OptionAsking[Any, Any] = OptionAsking(units, engines, alone, seed=seed)
     propose = ask.propose(1, NOW)
     policies: Verbs[Any, Any] = Verbs(ask)
     small = replace(problem, world=units)

@@ -1,369 +1,484 @@
-"""ToO's roles: what each is asked, how its answer is read, and who answers."""
+"""ToO's roles of planning: what each is asked, what it answers, and what the rules say.
+
+`prompts` has the words and their order. By rules, a right answer follows from the rules and from
+what the question holds. Only a prediction carries options out. Its chance is drawn once for each
+question from the run's seed, so it is right for one possible world, in which the option shows its
+effect if it can; the real world may differ. A wrong proposal is a mistaken option, a wrong
+prerequisite a useless one, a wrong verdict the opposite, a wrong prediction the outcome of another
+option. A wrong score is another one that is not near the right one; the eight scores may err one by
+one.
+"""
 
 from __future__ import annotations
 
-import logging
-from collections import Counter
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING, Any, Generic
 
 from llm_planning.domain import A, S
 from llm_planning.planners.tree_of_options.answers import (
     REASON,
-    CodeAnswer,
-    CompletionAnswer,
     FeasibilityAnswer,
-    HowAnswer,
-    OptionsAnswer,
     RewardAnswer,
     TerminationAnswer,
     one_option,
     reasoned,
     several_options,
 )
-from llm_planning.planners.tree_of_options.imagining import imagining
 from llm_planning.planners.tree_of_options.prompts import (
+    INSTRUCTIONS,
     NOW,
+    PREDICTED,
     PROPOSED,
     START,
+    STATE,
     TAUGHT_ORDER,
     compose,
     compose_taught,
+    fields_of_question,
+    fields_of_taught,
     taught_words,
-    told,
-    told_to_taught,
 )
-from llm_planning.planners.tree_of_options.rules import rules_of
-from llm_planning.planners.tree_of_options.settings import (
-    OptionSearchSettings,
-    UnpredictedSettings,
-)
+from llm_planning.planners.tree_of_options.settings import OptionSearchSettings
 from llm_planning.planners.tree_of_options.states import (
     Candidate,
-    Completion,
     Feasibility,
     OptionQuestion,
+    OptionState,
     PolicyQuestion,
     PredictedState,
 )
-from llm_planning.roles import (
-    LlmRole,
-    OptionLanguage,
-    Oracle,
-    missing_for_rules,
-    usage_by_role,
-)
+from llm_planning.roles import Items, Kinds, RoleSpec, Rule, Short, on_the_way
+from llm_planning.roles.domain_rules import MEMBERS
+from llm_planning.roles.mistakes import Mistakes, names_of
 from llm_planning.roles.seeing import looking
-from llm_planning.settings import SettingsError
 from llm_serving.request import Sampling
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
     from pydantic import BaseModel
 
     from llm_planning.planners.tree_of_options.settings import PromptSettings
-    from llm_planning.planners.tree_of_options.states import OptionDomain, OptionState
-    from llm_planning.roles import Engines, Errors, Role
+    from llm_planning.planners.tree_of_options.states import OptionDomain
+    from llm_planning.roles.oracles import Key
     from llm_planning.roles.seeing import See
-    from llm_serving.request import Image
-
-logger = logging.getLogger(__name__)
-
-QuestionT = TypeVar("QuestionT")
-AnswerT = TypeVar("AnswerT")
 
 PROPOSER_TEMPERATURE = 0.2
 """The temperature of the option proposer. Every other role is greedy (Section 4.1)."""
 
-NAMED_OPTIONS: Mapping[str, Callable[[Any], Sequence[Any]]] = {
-    "propose": lambda candidates: [one.proposed for one in candidates],
-    "decompose": lambda candidates: [one.proposed for one in candidates],
-    "repair": lambda option: (option,),
-}
-"""Role whose answers are options -> the options of an answer."""
+FEASIBLE, INFEASIBLE = "feasible", "infeasible"
+"""The kinds of questions about an option: whether it can be carried out."""
 
-_GREEDY = Sampling(temperature=0.0)
+DONE, NOT_DONE = "done", "not done"
+"""The kinds of questions about the end: whether the goal is reached."""
+
+MOST_PROPOSED = 8
+"""The most options of a right proposal. The planner takes the first k."""
+
+DRAWS = 16
+"""The outcomes of an option that are drawn until one shows its effect: what an option is expected
+to do is its effect, and a cow that is not found at first is found later (our choice)."""
+
+NEAR = 0.2
+"""A score may be so far from the rules' score and is right (our choice)."""
+
+SCORES = tuple(step / 10 for step in range(11))
+"""The scores that a model can write."""
 
 
 class OptionRoles(Generic[S, A]):
-    """Makes the roles of one run.
+    """The roles in one domain.
 
     Every node is expanded once and siblings differ in their option, so a search asks no prompt
     twice. With one seed, each proposal then depends on its node's path alone.
 
     Args:
         domain: the domain to plan in.
-        engines: the models that answer.
-        settings: who answers each role, and the layout.
-        seed: of the run.
+        settings: of the prompts.
+        seed: of the proposals, and of the chance in predictions.
 
     Attributes:
         domain: as given.
         settings: as given.
-        seed: as given.
-        asked: role -> how often it was asked, whoever answers.
-
-    Raises:
-        SettingsError: `roles` has an unknown role, or asks for rules that the domain lacks.
     """
 
-    def __init__(
-        self,
-        domain: OptionDomain[S, A],
-        engines: Engines,
-        settings: PromptSettings,
-        *,
-        seed: int,
-    ) -> None:
+    def __init__(self, domain: OptionDomain[S, A], settings: PromptSettings, *, seed: int) -> None:
         self.domain = domain
-        self._engines = engines
         self.settings = settings
-        self.seed = seed
+        self._rules: Any = domain
+        self._seed = seed
         self._see: See = settings.see if isinstance(settings, OptionSearchSettings) else "words"
-        self._drawn = Sampling(temperature=PROPOSER_TEMPERATURE, seed=seed)
-        self._rules = rules_of(domain, seed=seed)
-        self.asked: Counter[str] = Counter()
-        self._oracles: dict[str, Oracle[Any, Any]] = {}
-        _warn_of_other_words(engines, domain)
+        self._outcomes: dict[tuple[str, A], tuple[S, S]] = {}
 
-    @property
-    def oracles(self) -> list[dict[str, object]]:
-        """The oracles that answer roles, JSON-able."""
-        return [one.describe() for one in self._oracles.values()]
-
-    def propose(self, k: int, moment: str) -> Role[OptionState[S, A], Sequence[Candidate[A]]]:
-        """The role that proposes k candidates ω̃ after τ (eq. 2). Sees goal, state and history."""
-        # A taught model learned to name so many; the first are the best.
-        asked = max(k, PROPOSED) if self._is_taught("propose", moment) else k
-        return self._options("propose", moment, least=asked, most=asked, kept=k)
-
-    def decompose(self) -> Role[OptionState[S, A], Sequence[Candidate[A]]]:
-        """The role that writes a plan of at most d options from s_0. Sees goal and state."""
-        return self._options("decompose", NOW, least=1, most=self.settings.d, kept=self.settings.d)
-
-    def feasibility(self, moment: str) -> Role[OptionQuestion[S, A], Feasibility]:
-        """The role that judges whether ω̃ is feasible. Sees goal, state, history and option."""
-
-        def read(_: OptionQuestion[S, A], said: FeasibilityAnswer) -> Feasibility:
-            return Feasibility(None if said.action_valid else said.reason)
-
-        answer = reasoned(FeasibilityAnswer, self.settings.reason)
-        return self._role("feasibility", moment, answer, read)
-
-    def repair(self, moment: str) -> Role[OptionQuestion[S, A], A]:
-        """The role that names a prerequisite of an infeasible ω̃ (eq. 3). Sees τ, ω̃ and reason."""
-        grammar = self.domain.grammar
-
-        def read(_: OptionQuestion[S, A], said: BaseModel) -> A:
-            return grammar.read(said.model_dump())
-
-        return self._role("repair", moment, one_option(grammar), read)
-
-    def dynamics(self) -> Role[OptionQuestion[S, A], PredictedState[S]]:
-        """The role that predicts the state after ω (eq. 1). Sees state and option."""
-        model = self.domain.state_model
-
-        def read(asked: OptionQuestion[S, A], said: BaseModel) -> PredictedState[S]:
-            return PredictedState(*model.read(asked.tau.state, said))
-
-        return self._role("dynamics", NOW, model.answer, read)
-
-    def reward(self, moment: str) -> Role[OptionQuestion[S, A], Mapping[str, float]]:
-        """The role that scores ω (eq. 6). Sees goal, state after ω, history and option."""
-
-        def read(_: OptionQuestion[S, A], said: RewardAnswer) -> Mapping[str, float]:
-            return said.model_dump()
-
-        return self._role("reward", moment, RewardAnswer, read)
-
-    def termination(self, moment: str) -> Role[OptionState[S, A], bool]:
-        """The role that judges whether ŝ is terminal (eq. 4). Sees goal and state.
+    def by_name(self, k: int = PROPOSED) -> Mapping[str, RoleSpec[Any, Any]]:
+        """Role -> what it is, as ToO asks.
 
         Args:
-            moment: `NOW`, or `START` without a world model; the role then sees the history as well.
+            k: the number of proposed options.
         """
+        several = (
+            self.propose(k, NOW),
+            self.feasibility(NOW),
+            self.repair(NOW),
+            self.dynamics(),
+            self.reward(PREDICTED),
+            self.termination(NOW),
+            self.decompose(),
+        )
+        return {one.name: one for one in several}
 
-        def read(_: OptionState[S, A], said: TerminationAnswer) -> bool:
-            return said.done
-
-        name = "termination" if moment == NOW else "termination-from-start"
-        return self._role(name, moment, TerminationAnswer, read)
-
-    def explain(self) -> Role[PolicyQuestion[S, A], str]:
-        """The role that says how ω is done (Appendix B). Sees the option alone."""
-
-        def read(_: PolicyQuestion[S, A], said: HowAnswer) -> str:
-            return said.answer
-
-        return self._role("explain", NOW, HowAnswer, read)
-
-    def code(self) -> Role[PolicyQuestion[S, A], Sequence[A] | str]:
-        """The role that writes π_ω, LLM_in-option. A model writes a program, rules name verbs."""
-
-        def read(_: PolicyQuestion[S, A], said: CodeAnswer) -> str:
-            return said.code
-
-        return self._role("code", NOW, CodeAnswer, read)
-
-    def complete(self) -> Role[PolicyQuestion[S, A], Completion]:
-        """The role that judges whether ω is done, LLM_β, with its reason if it is not."""
-
-        def read(_: PolicyQuestion[S, A], said: CompletionAnswer) -> Completion:
-            return Completion(said.done, "" if said.done else said.reason)
-
-        answer = reasoned(CompletionAnswer, self.settings.reason)
-        return self._role("complete", NOW, answer, read)
-
-    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Embeds the descriptions of skills, shape [texts, D]."""
-        return await self._engines.default.embed(texts, role="skills")
-
-    def errors_of(self, role: str) -> Errors | None:
-        """How the domain's rules err in a role; None if a model answers it."""
-        return self.settings.errors_of(role, opened=self._engines.by_role)
-
-    def by_rules(self, role: str) -> bool:
-        """Whether the domain's rules answer a role."""
-        return self.errors_of(role) is not None
-
-    def tokens(self, roles: Container[str]) -> tuple[int, int]:
-        """The calls of models for these roles so far, and their tokens, read and written."""
-        spent = [one for role, one in usage_by_role(self._engines).items() if role in roles]
-        return (
-            sum(one.calls for one in spent),
-            sum(one.prompt_tokens + one.completion_tokens for one in spent),
+    def propose(self, k: int, moment: str) -> RoleSpec[OptionState[S, A], Sequence[Candidate[A]]]:
+        """Names k candidates ω̃ after τ (eq. 2). Sees goal, state and history."""
+        return self.spec(
+            "propose",
+            (*STATE, "goal", "history", "options", *INSTRUCTIONS),
+            moment=moment,
+            count=k,
+            writes=partial(self._several, k, k),
+            read=self._candidates,
+            sampling=self._drawn,
+            rule=Rule(
+                right=self._proposed,
+                wrong=self._useless,
+                situation=self.situation_of_goal,
+                items=Items(names=self._subjects, spoil=self._misproposed),
+            ),
+            options=lambda candidates: [one.proposed for one in candidates],
         )
 
-    def _options(
-        self, name: str, moment: str, *, least: int, most: int, kept: int
-    ) -> Role[OptionState[S, A], Sequence[Candidate[A]]]:
+    def decompose(self) -> RoleSpec[OptionState[S, A], Sequence[Candidate[A]]]:
+        """Writes a plan of at most d options from s_0. Sees goal and state."""
+        return self.spec(
+            "decompose",
+            (*STATE, "goal", "options", *INSTRUCTIONS),
+            count=self.settings.d,
+            writes=partial(self._several, 1, self.settings.d),
+            read=self._candidates,
+            sampling=self._drawn,
+            rule=self._decomposing(),
+            options=lambda candidates: [one.proposed for one in candidates],
+        )
+
+    def feasibility(self, moment: str) -> RoleSpec[OptionQuestion[S, A], Feasibility]:
+        """Judges whether ω̃ is feasible. Sees goal, state, history and option."""
+        return self.spec(
+            "feasibility",
+            (*STATE, "goal", "history", "option", *INSTRUCTIONS),
+            moment=moment,
+            writes=lambda: reasoned(FeasibilityAnswer, self.settings.reason),
+            read=lambda _, said: Feasibility(None if said.action_valid else said.reason),
+            rule=Rule(
+                right=self._feasible,
+                wrong=self._misjudged,
+                situation=self.situation_of_option,
+                kinds=self._by_option(),
+            ),
+            same=lambda one, other: (one.obstacle is None) == (other.obstacle is None),
+            brief=lambda judged: FEASIBLE if judged.obstacle is None else INFEASIBLE,
+        )
+
+    def repair(self, moment: str) -> RoleSpec[OptionQuestion[S, A], A]:
+        """Names a prerequisite of an infeasible ω̃ (eq. 3). Sees τ, ω̃ and the reason."""
         grammar = self.domain.grammar
+        return self.spec(
+            "repair",
+            (*STATE, "goal", "history", "option", "obstacle", "options", *INSTRUCTIONS),
+            moment=moment,
+            writes=partial(one_option, grammar),
+            read=lambda _, said: grammar.read(said.model_dump()),
+            rule=Rule(
+                right=self._prerequisite,
+                wrong=self._useless_one,
+                situation=self.situation_of_option,
+            ),
+            options=lambda option: (option,),
+        )
 
-        def read(_: OptionState[S, A], said: OptionsAnswer) -> Sequence[Candidate[A]]:
-            written = [one.model_dump() for one in said.options]
-            chosen = [(grammar.read(one), one["reasoning"]) for one in written]
-            return [Candidate(option, option, reasoning) for option, reasoning in chosen]
+    def dynamics(self) -> RoleSpec[OptionQuestion[S, A], PredictedState[S]]:
+        """Predicts the state after ω (eq. 1). Sees state and option; it alone sees pictures."""
+        domain, look = self.domain, looking(self.domain, self._see)
+        return self.spec(
+            "dynamics",
+            (*STATE, "option", *INSTRUCTIONS),
+            see=self._see,
+            show=lambda asked: look(asked.tau.state),
+            writes=lambda: domain.state_model.answer,
+            read=lambda asked, said: PredictedState(
+                *domain.state_model.read(asked.tau.state, said)
+            ),
+            rule=Rule(
+                right=lambda asked: self._outcome(asked, asked.option),
+                wrong=self._mispredicted,
+                situation=self.situation_of_option,
+                kinds=self._by_option(),
+            ),
+        )
 
-        model = several_options(grammar, least, most, reason=self.settings.reason)
-        role = self._role(name, moment, model, read, count=most, sampling=self._drawn)
+    def reward(self, moment: str) -> RoleSpec[OptionQuestion[S, A], Mapping[str, float]]:
+        """Scores ω (eq. 6). Sees goal, state after ω, history and option."""
+        return self.spec(
+            "reward",
+            ("option", *STATE, "goal", "history", "rules", "format"),
+            moment=moment,
+            writes=lambda: RewardAnswer,
+            read=lambda _, said: said.model_dump(),
+            rule=Rule(
+                right=self._scores,
+                wrong=lambda asked, rng: {
+                    name: _another_score(score, rng) for name, score in self._scores(asked).items()
+                },
+                situation=self.situation_of_option,
+                items=Items(names=lambda _: tuple(RewardAnswer.model_fields), spoil=_misscored),
+            ),
+            brief=lambda scores: " ".join(f"{score:.1f}" for score in scores.values()),
+        )
 
-        async def ask(question: OptionState[S, A], /) -> Sequence[Candidate[A]]:
-            # Rules may propose more than `most`.
-            return (await role(question))[:kept]
+    def termination(self, moment: str) -> RoleSpec[OptionState[S, A], bool]:
+        """Judges whether ŝ is terminal (eq. 4). Sees goal and state.
 
-        return ask
+        Without a world model only the options done say how far the plan is, so it sees them too.
+        """
+        history = () if moment == NOW else ("history",)
+        return self.spec(
+            "termination",
+            (*STATE, "goal", *history, "rules", "format"),
+            moment=moment,
+            writes=lambda: TerminationAnswer,
+            read=lambda _, said: bool(said.done),
+            rule=Rule(
+                right=self._reached,
+                wrong=lambda asked, _: not self._reached(asked),
+                situation=self.situation,
+                kinds=Kinds(names=(DONE, NOT_DONE), of=lambda asked: _end(self._reached(asked))),
+            ),
+            same=lambda one, other: one is other,
+            brief=_end,
+        )
 
-    def _role(
+    def spec(
         self,
         name: str,
-        moment: str,
-        answer: type[Any],
-        read: Callable[[QuestionT, Any], AnswerT],
+        blocks: Sequence[str],
         *,
+        moment: str = NOW,
         count: int = 1,
-        sampling: Sampling = _GREEDY,
-    ) -> Role[QuestionT, AnswerT]:
-        """Makes a role with the answerer that the setting `roles` says."""
-        role = name.partition("-")[0]
-        errors = self.errors_of(role)
-        if errors is not None:
-            if role not in self._rules:
-                missing = ", ".join(missing_for_rules(self.domain))
-                raise SettingsError(
-                    f"roles={self.settings.roles}: this domain has no rules that answer {role!r}: "
-                    + (f"add {missing} as plain methods, or " if missing else "")
-                    + "let a model answer it"
-                )
-            return self._counted(role, self._seeing(role, self._in_words(role, errors)))
-        tell: Callable[[Any], Mapping[str, object]]
-        see, show = self._shown_to(name)
-        if see == "words" and self._is_taught(name, moment):
-            prompt, tell = compose_taught(name, self.domain, count=count), told_to_taught
-        else:
-            layout = self.settings.layout
-            prompt = compose(name, self.domain, layout, moment=moment, count=count, see=see)
-            tell = told
-        asked: LlmRole[QuestionT, Any] = LlmRole(
-            role,
-            prompt=prompt,
-            answer=answer,
-            engine=self._engines.of(role),
-            sampling=sampling,
-            tell=tell,
-            show=show,
-        )
-        return self._counted(role, asked.read(read))
+        see: See = "words",
+        **parts: Any,  # noqa: ANN401 - of the spec
+    ) -> RoleSpec[Any, Any]:
+        """A role with its words, and those of a taught model if there are any.
 
-    def _seeing(self, role: str, ask: Role[Any, Any]) -> Role[Any, Any]:
-        """A role that rules answer, which knows of a state what `rules_see` says.
-
-        Raises:
-            SettingsError: the state is to be imagined by rules, but a model answers `dynamics`.
+        Args:
+            name: of the role.
+            blocks: see `prompts.compose`; so are the others.
+            moment: of the state.
+            count: of the options to ask for.
+            see: what is shown of the state.
+            parts: further parts of the spec.
         """
-        settings = self.settings
-        if not isinstance(settings, UnpredictedSettings) or settings.rules_see == "initial":
-            return ask
-        errors = self.errors_of("dynamics")
-        if errors is None:
-            raise SettingsError(
-                f"roles={settings.roles}: rules answer {role!r}, but none of `dynamics` imagine "
-                "the state for them: say how often it is right, or set rules_see=initial"
+        domain, layout = self.domain, self.settings.layout
+        short = name in TAUGHT_ORDER and moment != START and layout == "cached" and see == "words"
+        return RoleSpec(
+            name=name,
+            prompt=partial(
+                compose, name, blocks, domain, layout, moment=moment, count=count, see=see
+            ),
+            tell=fields_of_question,
+            needs=MEMBERS,
+            short=Short(
+                prompt=partial(compose_taught, name, domain, count=count),
+                tell=fields_of_taught,
+                digest=partial(taught_words, domain),
             )
-        return imagining(ask, self._in_words("dynamics", errors), self.domain)
-
-    def _in_words(self, role: str, errors: Errors) -> Role[Any, Any]:
-        """A role that rules answer, and that names options as a model can."""
-        # An oracle counts its askings, so that all searches of a run share it.
-        if role not in self._oracles:
-            self._oracles[role] = Oracle(role, self._rules[role], errors=errors, seed=self.seed)
-        oracle = self._oracles[role]
-        if role not in NAMED_OPTIONS:
-            return oracle
-        language: OptionLanguage[A] = OptionLanguage(self.domain.grammar)
-
-        async def ask(question: Any, /) -> Any:  # noqa: ANN401
-            said = await oracle(question)
-            language.check(NAMED_OPTIONS[role](said))
-            return said
-
-        return ask
-
-    def _shown_to(self, name: str) -> tuple[See, Callable[[Any], tuple[Image, ...]]]:
-        """What a role is shown of τ_t's state, and its pictures: only the world model looks."""
-        if name != "dynamics":
-            return "words", lambda _: ()
-        look = looking(self.domain, self._see)
-        return self._see, lambda question: look(question.tau.state)
-
-    def _counted(self, role: str, ask: Role[QuestionT, AnswerT]) -> Role[QuestionT, AnswerT]:
-        async def counted(question: QuestionT, /) -> AnswerT:
-            self.asked[role] += 1
-            return await ask(question)
-
-        return counted
-
-    def _is_taught(self, name: str, moment: str) -> bool:
-        """Whether the model of a role was taught this question in today's words."""
-        taught = self._engines.of(name).identity.taught
-        return (
-            taught is not None
-            and name in taught.roles
-            and name in TAUGHT_ORDER
-            and moment != START
-            and self.settings.layout == "cached"
-            and self.settings.reason == REASON
-            and taught.words_sha256 == taught_words(self.domain)
+            if short and self.settings.reason == REASON
+            else None,
+            **parts,
         )
 
+    def _several(self, least: int, most: int) -> type[BaseModel]:
+        return several_options(self.domain.grammar, least, most, reason=self.settings.reason)
 
-def _warn_of_other_words(engines: Engines, domain: OptionDomain[Any, Any]) -> None:
-    """Says which models are asked as any other although a simulator taught them."""
-    for engine in engines.different:
-        taught = engine.identity.taught
-        if taught is not None and taught.words_sha256 != taught_words(domain):
-            logger.warning(
-                "%s was taught in other words, so it is asked as any model: teach it again",
-                engine.identity.name,
-            )
+    def _candidates(self, _: OptionState[S, A], said: Any) -> Sequence[Candidate[A]]:  # noqa: ANN401
+        written = [one.model_dump() for one in said.options]
+        chosen = [(self.domain.grammar.read(one), one["reasoning"]) for one in written]
+        return [Candidate(option, option, reasoning) for option, reasoning in chosen]
+
+    def _drawn(self, _: object) -> Sampling:
+        return Sampling(temperature=PROPOSER_TEMPERATURE, seed=self._seed)
+
+    # WHAT THE RULES SAY
+
+    def situation(self, question: OptionState[S, A]) -> tuple[str, ...]:
+        """The situation of a question about τ. Its subject is the present state."""
+        here = "\n".join((question.described, *map(str, question.since)))
+        return (here, question.history)
+
+    def situation_of_goal(self, question: OptionState[S, A]) -> tuple[str, ...]:
+        """The situation of a proposal. Its subject is the goal, so an item errs in every state."""
+        return (question.goal, *self.situation(question))
+
+    def situation_of_option(
+        self, question: OptionQuestion[S, A] | PolicyQuestion[S, A]
+    ) -> tuple[str, ...]:
+        """The situation of a question about an option. Its subject is the option's, as an item."""
+        option = question.option
+        return (self._subject(option), str(option), *self.situation(question.tau))
+
+    def mistaken(self, state: S, option: A, rng: Random) -> A | None:
+        """What someone may write by mistake in the place of an option; None if nothing is known."""
+        says = getattr(self._rules, "mistakes", None)
+        if says is not None:
+            kinds: list[Sequence[A]] = [others for others in says(option).values() if others]
+            return rng.choice(rng.choice(kinds))
+        others = [one for one in self._rules.actions(state) if one != option]
+        return rng.choice(others) if others else None
+
+    def _by_option(self) -> Kinds[OptionQuestion[S, A]]:
+        return Kinds(
+            names=(FEASIBLE, INFEASIBLE),
+            of=lambda asked: FEASIBLE if self._feasible(asked).obstacle is None else INFEASIBLE,
+        )
+
+    def _proposed(self, question: OptionState[S, A]) -> list[Candidate[A]] | None:
+        """The advised and feasible options, in order; None if there are none."""
+        advised = on_the_way(self._rules, question.state)[:MOST_PROPOSED]
+        return [Candidate(one, one, "the rules ask for it") for one in advised] or None
+
+    def _useless(self, question: OptionState[S, A], rng: Random) -> list[Candidate[A]]:
+        """Options that the rules do not advise, in random order."""
+        advised = list(self._rules.advise(question.state))
+        pool = [one for one in self._rules.actions(question.state) if one not in advised]
+        chosen = rng.sample(pool, min(MOST_PROPOSED, len(pool)))
+        return [Candidate(one, one, "a guess") for one in chosen]
+
+    def _subjects(self, question: OptionState[S, A]) -> list[str]:
+        """The subjects of a right proposal, each once."""
+        right = self._proposed(question) or ()
+        return list(dict.fromkeys(self._subject(one.proposed) for one in right))
+
+    def _misproposed(
+        self, question: OptionState[S, A], said: Sequence[Candidate[A]], name: Key, rng: Random
+    ) -> list[Candidate[A]]:
+        """A proposal with mistaken options in the place of those about one subject."""
+        return [
+            Candidate(wrong, wrong, "a mistake")
+            if self._subject(one.proposed) == name
+            and (wrong := self.mistaken(question.state, one.proposed, rng)) is not None
+            else one
+            for one in said
+        ]
+
+    def _decomposing(
+        self, kinds: Sequence[str] = ()
+    ) -> Rule[OptionState[S, A], Sequence[Candidate[A]]]:
+        """The rule of `decompose`. An option errs on its own by a mistake of one of these kinds."""
+        mistakes: Mistakes[A] = Mistakes(self._rules, kinds)
+
+        def right(question: OptionState[S, A]) -> list[Candidate[A]]:
+            return [Candidate(one, one, "needed") for one in self._rules.advise(question.state)]
+
+        def spoil(
+            _: object, plan: Sequence[Candidate[A]], name: Key, rng: Random
+        ) -> list[Candidate[A]]:
+            spoilt = mistakes.in_plan([one.proposed for one in plan], name, rng)
+            return [Candidate(one, one, "needed") for one in spoilt]
+
+        return Rule(
+            right=right,
+            wrong=self._useless,
+            situation=self.situation,
+            items=Items(
+                names=lambda question: names_of([one.proposed for one in right(question)]),
+                spoil=spoil,
+            ),
+            only=self._decomposing,
+        )
+
+    def _feasible(self, question: OptionQuestion[S, A]) -> Feasibility:
+        return Feasibility(self._rules.feasible(question.tau.state, question.option))
+
+    def _misjudged(self, question: OptionQuestion[S, A], _: Random) -> Feasibility:
+        right = self._feasible(question).obstacle
+        return Feasibility("something is missing" if right is None else None)
+
+    def _prerequisite(self, question: OptionQuestion[S, A]) -> A | None:
+        """The first advised and feasible option."""
+        proposed = self._proposed(question.tau)
+        return proposed[0].proposed if proposed else None
+
+    def _useless_one(self, question: OptionQuestion[S, A], rng: Random) -> A:
+        useless = self._useless(question.tau, rng)
+        return useless[0].proposed if useless else question.option
+
+    def _mispredicted(self, question: OptionQuestion[S, A], rng: Random) -> PredictedState[S]:
+        """The state after another option."""
+        actions = self._rules.actions(question.tau.state)
+        others = [one for one in actions if one != question.option]
+        return self._outcome(question, rng.choice(others) if others else question.option)
+
+    def _scores(self, question: OptionQuestion[S, A]) -> dict[str, float]:
+        """The eight scores, by the progress that an option makes towards the goal."""
+        rules = self._rules
+        before, after = (question.before or question.tau).state, question.tau.state
+        score = rules.score(after)
+        possible = float(rules.feasible(before, question.option) is None)
+        useful = float(score > rules.score(before))
+        return {
+            "success_probability": score,
+            "reward_estimate": score,
+            "feasibility": possible,
+            "consistency": possible,
+            "relativity": useful,
+            "reachability": possible,
+            "task_specificity": useful,
+            "redundancy": 1.0 - useful,
+        }
+
+    def _reached(self, question: OptionState[S, A]) -> bool:
+        reached: bool = self._rules.success(question.state)
+        return reached
+
+    def _subject(self, option: A) -> str:
+        return str(getattr(self._rules, "subject", str)(option))
+
+    def _outcome(self, question: OptionQuestion[S, A], option: A) -> PredictedState[S]:
+        """The state after an option, as `_after` finds it; each is found once."""
+        tau = question.tau
+        asked = (tau.described, option)
+        kept = self._outcomes.get(asked)
+        if kept is None or kept[0] != tau.state:
+            kept = self._outcomes[asked] = (tau.state, self._after(tau, option))
+        return PredictedState(kept[1])
+
+    def _after(self, tau: OptionState[S, A], option: A) -> S:
+        """The first of some drawn outcomes in which the option shows its effect, or the first."""
+        draws = Random(f"{self._seed} predicted {tau.described} {option}")
+        shows = getattr(self._rules, "shows", None)
+        found: S = self._rules.step(tau.state, option, draws).state
+        if shows is None or self._rules.feasible(tau.state, option) is not None:
+            return found
+        state = found
+        for _ in range(DRAWS):
+            if shows(tau.state, state, option):
+                return state
+            state = self._rules.step(tau.state, option, draws).state
+        return found
+
+
+def is_near(score: float, right: float) -> bool:
+    """Whether a score counts as right."""
+    return abs(score - right) <= NEAR + 1e-9
+
+
+def _end(reached: bool) -> str:
+    return DONE if reached else NOT_DONE
+
+
+def _another_score(right: float, rng: Random) -> float:
+    return rng.choice([score for score in SCORES if not is_near(score, right)])
+
+
+def _misscored(
+    _: object, scores: Mapping[str, float], name: Key, rng: Random
+) -> Mapping[str, float]:
+    return {**scores, str(name): _another_score(scores[str(name)], rng)}

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
     from random import Random
 
-    from llm_planning.planners.tree_of_options.roles import OptionRoles
+    from llm_planning.planners.tree_of_options.asking import OptionAsking
     from llm_planning.planners.tree_of_options.settings import (
         FeasibleSearchSettings,
         OptionSearchSettings,
@@ -75,9 +75,9 @@ def scalar_reward(scores: Mapping[str, float], c: Mapping[str, float]) -> float:
     return sum(c_q * scores[q] for q, c_q in c.items())
 
 
-def predicted(ask: OptionRoles[S, A]) -> Dynamics[S, A]:
+def predicted(ask: OptionAsking[S, A]) -> Dynamics[S, A]:
     """Dynamics in which a role predicts ŝ_{i+1} (eq. 1)."""
-    predict = ask.dynamics()
+    predict = ask.of(ask.roles.dynamics())
 
     async def dynamics(
         question: OptionQuestion[S, A],
@@ -87,7 +87,7 @@ def predicted(ask: OptionRoles[S, A]) -> Dynamics[S, A]:
     return dynamics
 
 
-def unpredicted(ask: OptionRoles[S, A]) -> Dynamics[S, A]:  # noqa: ARG001 - asks no role
+def unpredicted(ask: OptionAsking[S, A]) -> Dynamics[S, A]:  # noqa: ARG001 - asks no role
     """Dynamics of nodes [s_0, ω_1, ..., ω_i], as in ToT (Section 4.4)."""
 
     async def dynamics(
@@ -109,7 +109,7 @@ class WorldModel:
         judged: the moment of the state in a question for a reward.
     """
 
-    dynamics: Callable[[OptionRoles[Any, Any]], Dynamics[Any, Any]]
+    dynamics: Callable[[OptionAsking[Any, Any]], Dynamics[Any, Any]]
     moment: str
     judged: str
 
@@ -118,14 +118,14 @@ WORLD_MODEL = WorldModel(dynamics=predicted, moment=NOW, judged=PREDICTED)
 NO_WORLD_MODEL = WorldModel(dynamics=unpredicted, moment=START, judged=START)
 
 
-def checked(ask: OptionRoles[S, A], settings: FeasibleSearchSettings, moment: str) -> Check[S, A]:
+def checked(ask: OptionAsking[S, A], settings: FeasibleSearchSettings, moment: str) -> Check[S, A]:
     """A check that drops an infeasible ω̃ (line 26), or replaces it by a prerequisite (eq. 3).
 
     The prerequisite itself is not checked.
     """
-    feasibility, repair = ask.feasibility(moment), None
+    feasibility, repair = ask.of(ask.roles.feasibility(moment)), None
     if settings.infeasible == "repair":
-        repair = ask.repair(moment)
+        repair = ask.of(ask.roles.repair(moment))
 
     async def check(question: OptionQuestion[S, A]) -> tuple[Sequence[A], str | None]:
         obstacle = (await feasibility(question)).obstacle
@@ -139,12 +139,12 @@ def checked(ask: OptionRoles[S, A], settings: FeasibleSearchSettings, moment: st
 
 
 def beside(
-    ask: OptionRoles[S, A],
+    ask: OptionAsking[S, A],
     settings: FeasibleSearchSettings,  # noqa: ARG001
     moment: str,
 ) -> Check[S, A]:
     """A check that keeps an infeasible ω̃ and puts its prerequisite beside it (ToO+)."""
-    feasibility, repair = ask.feasibility(moment), ask.repair(moment)
+    feasibility, repair = ask.of(ask.roles.feasibility(moment)), ask.of(ask.roles.repair(moment))
 
     async def check(question: OptionQuestion[S, A]) -> tuple[Sequence[A], str | None]:
         obstacle = (await feasibility(question)).obstacle
@@ -157,7 +157,7 @@ def beside(
 
 
 def unchecked(
-    ask: OptionRoles[S, A],  # noqa: ARG001 - asks no role
+    ask: OptionAsking[S, A],  # noqa: ARG001 - asks no role
     settings: OptionSearchSettings,  # noqa: ARG001
     moment: str,  # noqa: ARG001
 ) -> Check[S, A]:
@@ -223,11 +223,11 @@ class TreeOfOptions(Generic[S, A]):
     def __init__(
         self,
         start: OptionState[S, A],
-        ask: OptionRoles[S, A],
+        ask: OptionAsking[S, A],
         settings: Any,  # noqa: ANN401 - the check says which settings it reads
         *,
         world_model: WorldModel = WORLD_MODEL,
-        check: Callable[[OptionRoles[S, A], Any, str], Check[S, A]] = checked,
+        check: Callable[[OptionAsking[S, A], Any, str], Check[S, A]] = checked,
         propose: Propose[S, A] | None = None,
     ) -> None:
         self.settings: OptionSearchSettings = settings
@@ -235,8 +235,8 @@ class TreeOfOptions(Generic[S, A]):
         self._propose = propose or ask.propose(settings.k, world_model.moment)
         self._check = check(ask, settings, world_model.moment)
         self._dynamics: Dynamics[S, A] = world_model.dynamics(ask)
-        self._reward = ask.reward(world_model.judged)
-        self._termination = ask.termination(world_model.moment)
+        self._reward = ask.of(ask.roles.reward(world_model.judged))
+        self._termination = ask.of(ask.roles.termination(world_model.moment))
         self._asks_again = self.settings.ends == "asked"
 
     async def search(self, root: OptionNode[S, A] | None = None) -> OptionNode[S, A]:

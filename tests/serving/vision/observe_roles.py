@@ -12,7 +12,7 @@ from llm_planning.environments.minecraft.state import Change
 from llm_planning.environments.minecraft.text_world import TextWorld
 from llm_planning.planners.any_domain.roles import ActWording, Situation
 from llm_planning.planners.llm_mcts.specs import SPECS as LLM_MCTS
-from llm_planning.planners.tree_of_options.roles import OptionRoles
+from llm_planning.planners.tree_of_options.asking import OptionAsking
 from llm_planning.planners.tree_of_options.settings import OptionSearchSettings
 from llm_planning.planners.tree_of_options.states import OptionQuestion, OptionState
 from llm_planning.planners.xenon.goal_planning import image_caption
@@ -38,8 +38,8 @@ async def world_model(engine):
     likelihoods = {}
     for see in WAYS:
         noting = ScriptedEngine({"dynamics": answers[0]})
-        roles = OptionRoles(world, Engines(noting), OptionSearchSettings(see=see), seed=0)
-        ask = roles.dynamics()
+        roles = OptionAsking(world, Engines(noting), OptionSearchSettings(see=see), seed=0)
+        ask = roles.of(roles.roles.dynamics())
         for held in HELD:
             state = start.apply(Change(gained=held))
             await ask(OptionQuestion(OptionState(world.goal, state), option))

@@ -1,0 +1,14 @@
+"""Tree of Options' roles by name."""
+
+from llm_planning.planners.tree_of_options.program_roles import ProgramRoles
+from llm_planning.planners.tree_of_options.roles import OptionRoles
+from llm_planning.planners.tree_of_options.settings import PromptSettings
+
+
+def roles_of(world, *, seed=0, **settings):
+    roles = OptionRoles(world, PromptSettings.read(settings), seed=seed)
+    return {**roles.by_name(), **ProgramRoles(roles).by_name()}
+
+
+def rules_of(world, *, seed):
+    return {name: one.rule for name, one in roles_of(world, seed=seed).items() if one.rule}
