@@ -3,6 +3,7 @@
 import asyncio
 from hashlib import blake2b
 from itertools import takewhile
+from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -144,18 +145,13 @@ def split(asked):
     return decompositions, [one for one in asked if one[0] != "decompose"]
 
 
-@settings(deadline=None, max_examples=200, derandomize=True)
-@given(
-    seed=st.integers(0, 2**32),
-    states=st.integers(2, 5),
-    most=st.integers(2, 4),
-    true=st.floats(0.1, 0.5),
-    done=st.floats(0, 0.3),
-    max_depth=st.integers(2, 6),
-)
-def test_reading_literal_is_the_reference(seed, states, most, true, done, max_depth):
+@settings(deadline=None, max_examples=250, derandomize=True)
+@given(seed=st.integers(0, 2**32), max_depth=st.integers(3, 6))
+def test_reading_literal_is_the_reference(seed, max_depth):
     """Equal plans, trees and questions in order. Of lines 22, 23 and 25 the package asks at two."""
-    world = World(seed, states=states, most=most, odds=(true, done))
+    rng = Random(seed)
+    odds = (rng.uniform(0, 0.4), rng.uniform(0, 0.3))
+    world = World(seed, states=rng.randint(2, 5), most=rng.randint(2, 3), odds=odds)
     plan, tree, asked = planned(world, max_depth=max_depth)
     reference = drip((0, 0), None, world.roles, max_depth=max_depth, asking={22, 23})
     assert plan == reference.plan
