@@ -57,13 +57,18 @@ class Answers:
         return Answers(self.seed, self.items, self.slips, self.reads)
 
     def rule(self, v):
-        """The verb, what is used up, and a pickaxe that is needed."""
+        """The verb, what is used up, and the pickaxes of which one is needed; they stay."""
         before = self.items[: self.items.index(v)]
-        used = {u: 1 + (hashed(self.seed, v, u, "n") < 0.3) for u in before if self.one(v, u) < 0.4}
-        if not used:
-            picks = [u for u in before if u in PICKAXES]
-            return "mine", {}, picks[-1:] if self.one(v, "pick") < 0.5 else []
-        return VERBS[1 + int(self.one(v, "verb") * 2)], used, []
+        picks = [u for u in before if u in PICKAXES]
+        used = {
+            u: 1 + (self.one(v, u, "n") < 0.3)
+            for u in before
+            if u not in picks and self.one(v, u) < 0.4
+        }
+        if used:
+            return VERBS[1 + int(self.one(v, "verb") * 2)], used, ()
+        needs = picks and self.one(v, "pick") < 0.5
+        return "mine", {}, PICKAXES[PICKAXES.index(picks[-1]) :] if needs else ()
 
     def one(self, *key):
         return hashed(self.seed, *key)
@@ -73,7 +78,9 @@ class Answers:
         if v not in self.items or self.one("slip", self.attempts) < self.slips:
             return held
         verb, used, picks = self.rules[v]
-        if action != verb or any(held[u] < n for u, n in (used | dict.fromkeys(picks, 1)).items()):
+        if action != verb or any(held[u] < n for u, n in used.items()):
+            return held
+        if picks and not any(held[u] for u in picks):
             return held
         after = Counter({u: n - used.get(u, 0) for u, n in held.items()})
         after[v] += 1
