@@ -160,7 +160,7 @@ def drawn_task(seed, folder):
     number, hands = 1 + int(hashed(seed, "number") * 20), 1 + seed % 2
     task = own_task(home, goal, number=number, hands=hands, limit=12)
     state, expert = task.start, Expert(task.rules)
-    while expert.length(state) > 1 + int(hashed(seed, "left") * 6):
+    while expert.length(state) > 1 + int(hashed(seed, "left") * 8):
         known = Belief.of_state(task.rules, state)
         state = task.rules.after(state, best_action(known, expert))._replace(steps=0)
     return task.rules, state
@@ -185,8 +185,8 @@ def test_searches_in_random_homes(tmp_path):
     @given(
         seed=st.integers(0, 2**32),
         depth=st.sampled_from([6, 3]),
-        c=st.sampled_from([8.0, 0.5]),
-        simulations=st.sampled_from([24, 10]),
+        c=st.sampled_from([2.0, 0.5]),
+        simulations=st.sampled_from([24, 12]),
         ask=st.sampled_from(["second", "first"]),
         values=st.sampled_from(["mean", "softmax"]),
         histories=st.sampled_from(["observations", "actions"]),
