@@ -1,17 +1,16 @@
-"""LLM-MCTS against Algorithm 1, written down a second time line by line."""
+"""LLM-MCTS's search in a home: histories, values, rollouts. `tests/references` has Algorithm 1."""
 
 import asyncio
 from collections import Counter, defaultdict, deque
-from math import exp, inf, log, sqrt
+from math import exp, sqrt
 from random import Random
 
 import pytest
 from household_homes import named, own_task
-from llm_mcts_runs import run, statistics, tiny_task
+from llm_mcts_runs import run, tiny_task
 
 from llm_planning.domain import Step
 from llm_planning.environments.household.belief import Belief
-from llm_planning.environments.household.domain import Household
 from llm_planning.environments.household.expert import Expert
 from llm_planning.environments.household.rules import NOWHERE, State
 from llm_planning.environments.household.simulator import Simulator
@@ -35,193 +34,7 @@ from llm_planning.search import (
     select_by_puct,
 )
 
-# ALGORITHM 1 -------------------------------------------------------------------------------------
-
-GAMMA, R, T = 0.95, 10.0, 10.0
-
-
-class Algorithm1:
-    """The search for one action, over dictionaries by history. Numbers are the paper's lines.
-
-    Where it is silent: the tree has the root at first; at N(h) = 0 the action with the highest π
-    is taken; N(h) counts the actions that are possible in the state, and π is shared by them.
-    """
-
-    def __init__(self, rules, draw, seen, pi, *, depth, c, ask, values, histories, selection):
-        self.rules, self.draw, self.seen, self.pi = rules, draw, seen, pi
-        self.c, self.ask, self.values, self.histories = c, ask, values, histories
-        self.selection, self.depth = selection, depth
-        self.tree = set() if ask == "first" else {()}
-        self.policy = defaultdict(dict)
-        self.n = defaultdict(int)
-        self.q = defaultdict(float)
-        self.returns = defaultdict(list)
-
-    def search(self, simulations, rng):  # 1
-        for _ in range(simulations):  # 3
-            self.draws = Random(rng.getrandbits(64))
-            self.simulate(self.draw(self.draws), (), self.seen, False, 0)  # 4, 5
-        return {str(a): (self.n[(), a], self.q[(), a], p) for a, p in self.policy[()].items()}
-
-    def rollout(self, s, done, d):  # 10
-        if d == self.depth or done:  # 11
-            return 0.0
-        actions = self.rules.actions(s)
-        a = actions[int(self.draws.random() * len(actions))]  # 14
-        s, r, done = self.g(s, a)  # 15
-        return r + GAMMA * self.rollout(s, done, d + 1)  # 17
-
-    def simulate(self, s, h, seen, done, d):  # 19
-        if d == self.depth or done:  # 20
-            return 0.0
-        actions = self.rules.actions(s)
-        if h not in self.tree:  # 23
-            self.tree.add(h)  # 24
-            if self.ask == "first":
-                self.query(h, seen, actions)
-            return self.rollout(s, done, d)  # 26
-        self.query(h, seen, actions)  # 28
-        a = self.best(h, [one for one in self.policy[h] if one in actions])  # 29
-        s, r, done = self.g(s, a)  # 30
-        o = self.rules.observe(s)
-        h_next = (*h, (str(a), o.key if self.histories == "observations" else None))  # 31
-        ret = r + GAMMA * self.simulate(s, h_next, (*seen, o), done, d + 1)  # 32
-        self.n[h, a] += 1  # 33
-        if self.values == "softmax":
-            some = self.returns[h, a]
-            some.append(ret)
-            weights = [exp(one / T) for one in some]
-            self.q[h, a] = sum(w * x for w, x in zip(weights, some, strict=True)) / sum(weights)
-        else:
-            self.q[h, a] += (ret - self.q[h, a]) / self.n[h, a]  # 34
-        return ret  # 35
-
-    def query(self, h, seen, actions):
-        """Asks for π of all actions that were ever possible here, if one is new."""
-        policy = self.policy[h]
-        if new := [a for a in actions if a not in policy]:
-            every = (*policy, *new)
-            policy.update(zip(every, self.pi(seen, every), strict=True))
-
-    def best(self, h, actions):
-        n = sum(self.n[h, a] for a in actions)
-        share = sum(self.policy[h][a] for a in actions)
-
-        def score(a):
-            n_a, q, p = self.n[h, a], self.q[h, a], self.policy[h][a] / share
-            if self.selection == "uct":
-                return q + self.c * sqrt(log(n) / n_a) if n_a else inf
-            return q + self.c * p * sqrt(n) / (n_a + 1) if n else p
-
-        return max(actions, key=score)
-
-    def g(self, s, a):
-        """𝒢(s, a), without the observation."""
-        s = self.rules.after(s, a)
-        won = self.rules.success(s)
-        return s, R * won, won or s.steps == self.rules.limit
-
-
-def floored_law(rules):
-    """C.2 for a model that knows the law: probabilities, at least 0.001; others anywhere."""
-    law = [max(w / sum(rules.law[0]), 1e-3) for w in rules.law[0]]
-    return (law, *[[1.0] * len(law)] * (len(rules.things) - 1))
-
-
-def episode(task, *, seed, simulations, moves, prior, states, ties, **variant):
-    """Plays an episode with Algorithm 1: the actions, and what each decision came to."""
-    rules, expert = task.rules, Expert(task.rules)
-    rng = Random(f"search {seed}")
-    state = task.start
-    seen = (rules.observe(state),)
-    belief = Belief.at_start(rules, floored_law(rules), seen[0])
-
-    def pi(seen, actions):
-        if prior == "uniform":
-            return [1 / len(actions)] * len(actions)
-        # The oracle believes what the domain does; it gives the right action .9, and λ is .5.
-        known = Belief.at_start(rules, rules.law, seen[0])
-        for one in seen[1:]:
-            known = known.after(one)
-        right = best_action(known, expert)
-        even = 0.5 / len(actions)
-        return [even + 0.5 * (0.9 if a == right else 0.1 / (len(actions) - 1)) for a in actions]
-
-    plan, found = [], []
-    while not rules.ended(state) and len(plan) < moves:
-        now = belief.filled(Random(f"others {seed} {belief.steps}"))
-        draw = now.draw
-        if states == "decision":
-            once = now.draw(rng)
-            draw = lambda _, once=once: once  # noqa: E731
-        one = Algorithm1(rules, draw, seen, pi, **variant)
-        found.append(one.search(simulations, rng))
-        tried = {a: v for a, v in one.policy[()].items() if one.n[(), a]}
-        highest = max(one.q[(), a] for a in tried)  # 8
-        equals = [a for a in tried if one.q[(), a] == highest]
-        if ties == "draw":
-            (action,) = rng.choices(equals, [one.policy[()][a] for a in equals])
-        else:
-            action = max(equals, key=lambda a: one.policy[()][a])
-        plan.append(str(action))
-        state = rules.after(state, action)
-        seen = (*seen, rules.observe(state))
-        belief = belief.after(seen[-1])
-    return plan, found
-
-
-PAPER = {
-    "selection": "puct",
-    "depth": 20,
-    "prior": "exact",
-    "states": "simulation",
-    "histories": "observations",
-    "values": "mean",
-    "ask": "second",
-    "ties": "draw",
-}
-AUTHORS = {
-    "states": "decision",
-    "histories": "actions",
-    "values": "softmax",
-    "ask": "first",
-    "ties": "prior",
-}
-VARIANTS = {
-    "paper": {},
-    **{f"{key} of the authors": {key: value} for key, value in AUTHORS.items()},
-    "authors": AUTHORS,
-    "short": {"depth": 6},
-    "no policy": {"prior": "uniform"},
-    "uct": {"selection": "uct", "prior": "uniform"},
-    "uct of the authors": {**AUTHORS, "selection": "uct", "prior": "uniform"},
-}
-# π is asked about what was seen, of which histories of actions have several.
-VARIANTS["histories of the authors"]["prior"] = "uniform"
-
-
-@pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
-@pytest.mark.parametrize("number", [1, 4])
-async def test_algorithm_1(tmp_path, variant, number):
-    task = tiny_task(tmp_path, number=number)
-    chosen = {**PAPER, **variant, "c": 8.0, "simulations": 80, "moves": 5}
-    outcome = await run(
-        "llm-mcts",
-        Household(task, belief="law"),
-        seed=number,
-        roles="rules",
-        state_prior="exact",
-        **chosen,
-    )
-    plan, found = episode(task, seed=number, **chosen)
-    assert list(outcome.plan) == plan
-    assert len(plan) > 1
-    for told, mine in zip(statistics(outcome), found, strict=True):
-        assert told.keys() == mine.keys()
-        for action, numbers in told.items():
-            assert numbers == pytest.approx(mine[action])
-    assert any(q > 0 for decision in found for _, q, _ in decision.values())
-
+GAMMA, R = 0.95, 10.0
 
 # HISTORIES ---------------------------------------------------------------------------------------
 

@@ -3,10 +3,9 @@
 import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_planning.environments.textgame.domain import TextGameDomain
@@ -20,12 +19,8 @@ from llm_planning.roles import Engines
 from llm_planning.search import by_sums, select_by_puct
 from llm_planning.specs import Problem
 
+from .drawn import hashed, worlds
 from .mc_dml import Node, Roles, Search, Settings, World
-
-
-def hashed(*key):
-    """A number in [0, 1) for a key."""
-    return int.from_bytes(blake2b(repr(key).encode(), digest_size=4).digest(), "big") / 2**32
 
 
 def drawn(seed, room, action, *, rooms, paying):
@@ -200,7 +195,7 @@ ANSWERS = st.builds(Answers, st.integers(0, 2**32), st.sampled_from([2, 1000]))
 def test_searches():
     met = Counter()
 
-    @settings(max_examples=300, deadline=None)
+    @worlds(max_examples=250)
     @given(game=GAMES, given=NUMBERS, answers=ANSWERS, seed=st.integers(0, 9))
     def agree(game, given, answers, seed):
         start = game.begin()
@@ -231,7 +226,7 @@ def test_searches():
     assert min(met[one] for one in ("deeper", "reflections", "deep", "paid")) > 10, met
 
 
-@settings(max_examples=40, deadline=None)
+@worlds(max_examples=40)
 @given(game=GAMES, given=NUMBERS, answers=ANSWERS, seed=st.integers(0, 9))
 def test_an_episode(game, given, answers, seed):
     """ℳ_i reaches back before the root, ℳ_c does not, and a trajectory begins at the root."""
@@ -272,7 +267,7 @@ def test_the_same_trajectory_again_is_the_papers_to_store_and_not_ours():
 # PLANNERS THAT SHOULD AGREE ----------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
+@worlds(max_examples=60)
 @given(game=GAMES, given=NUMBERS, seed=st.integers(0, 9))
 def test_puct_is_mc_dml_puct(game, given, seed):
     """The first decision: `puct` keeps its tree from move to move, `mc-dml-puct` does not."""

@@ -1,0 +1,282 @@
+"""LLM-MCTS against its reference: episodes of every variant, and searches in random homes."""
+
+import asyncio
+from collections import Counter
+from math import isclose
+from random import Random
+
+import pytest
+from household_homes import named, own_task
+from hypothesis import given
+from hypothesis import strategies as st
+from llm_mcts_runs import run, statistics, tiny_task
+
+from llm_planning.environments.household.belief import Belief
+from llm_planning.environments.household.domain import Household
+from llm_planning.environments.household.expert import Expert
+from llm_planning.environments.household.observations import observation_text
+from llm_planning.planners.llm_mcts.rules import best_action
+from llm_planning.planners.llm_mcts.search import BelievedHome, Past, UniformRollouts
+from llm_planning.search import (
+    Node,
+    by_sums,
+    by_weighted_returns,
+    edges_below,
+    search,
+    select_by_puct,
+    select_by_uct,
+)
+
+from .drawn import hashed, worlds
+from .llm_mcts import Algorithm1, T
+
+
+def floored_law(rules):
+    """C.2 for a model that knows the law: probabilities, at least 0.001; others anywhere."""
+    law = [max(w / sum(rules.law[0]), 1e-3) for w in rules.law[0]]
+    return (law, *[[1.0] * len(law)] * (len(rules.things) - 1))
+
+
+def episode(task, *, seed, simulations, moves, prior, states, ties, **variant):
+    """Plays an episode with Algorithm 1: the actions, and what each decision came to."""
+    rules, expert = task.rules, Expert(task.rules)
+    rng = Random(f"search {seed}")
+    state = task.start
+    seen = (rules.observe(state),)
+    belief = Belief.at_start(rules, floored_law(rules), seen[0])
+
+    def pi(seen, actions):
+        if prior == "uniform":
+            return [1 / len(actions)] * len(actions)
+        # The oracle believes what the domain does; it gives the right action .9, and λ is .5.
+        known = Belief.at_start(rules, rules.law, seen[0])
+        for one in seen[1:]:
+            known = known.after(one)
+        right = best_action(known, expert)
+        even = 0.5 / len(actions)
+        return [even + 0.5 * (0.9 if a == right else 0.1 / (len(actions) - 1)) for a in actions]
+
+    plan, found = [], []
+    while not rules.ended(state) and len(plan) < moves:
+        now = belief.filled(Random(f"others {seed} {belief.steps}"))
+        draw = now.draw
+        if states == "decision":
+            once = now.draw(rng)
+            draw = lambda _, once=once: once  # noqa: E731
+        one = Algorithm1(rules, draw, seen, pi, **variant)
+        found.append(one.search(simulations, rng))
+        tried = {a: v for a, v in one.policy[()].items() if one.n[(), a]}
+        highest = max(one.q[(), a] for a in tried)  # 8
+        equals = [a for a in tried if one.q[(), a] == highest]
+        if ties == "draw":
+            (action,) = rng.choices(equals, [one.policy[()][a] for a in equals])
+        else:
+            action = max(equals, key=lambda a: one.policy[()][a])
+        plan.append(str(action))
+        state = rules.after(state, action)
+        seen = (*seen, rules.observe(state))
+        belief = belief.after(seen[-1])
+    return plan, found
+
+
+PAPER = {
+    "selection": "puct",
+    "depth": 20,
+    "prior": "exact",
+    "states": "simulation",
+    "histories": "observations",
+    "values": "mean",
+    "ask": "second",
+    "ties": "draw",
+}
+AUTHORS = {
+    "states": "decision",
+    "histories": "actions",
+    "values": "softmax",
+    "ask": "first",
+    "ties": "prior",
+}
+VARIANTS = {
+    "paper": {},
+    **{f"{key} of the authors": {key: value} for key, value in AUTHORS.items()},
+    "authors": AUTHORS,
+    "short": {"depth": 6},
+    "no policy": {"prior": "uniform"},
+    "uct": {"selection": "uct", "prior": "uniform"},
+    "uct of the authors": {**AUTHORS, "selection": "uct", "prior": "uniform"},
+}
+# π is asked about what was seen, of which histories of actions have several.
+VARIANTS["histories of the authors"]["prior"] = "uniform"
+
+
+@pytest.mark.parametrize(
+    ("name", "number"), [*((name, 4) for name in VARIANTS), ("paper", 1), ("authors", 1)]
+)
+async def test_an_episode(tmp_path, name, number):
+    variant = VARIANTS[name]
+    task = tiny_task(tmp_path, number=number)
+    chosen = {**PAPER, **variant, "c": 8.0, "simulations": 80, "moves": 5}
+    outcome = await run(
+        "llm-mcts",
+        Household(task, belief="law"),
+        seed=number,
+        roles="rules",
+        state_prior="exact",
+        **chosen,
+    )
+    plan, found = episode(task, seed=number, **chosen)
+    assert list(outcome.plan) == plan
+    assert len(plan) > 1
+    for told, mine in zip(statistics(outcome), found, strict=True):
+        assert told.keys() == mine.keys()
+        for action, numbers in told.items():
+            assert numbers == pytest.approx(mine[action])
+    assert any(q > 0 for decision in found for _, q, _ in decision.values())
+
+
+# RANDOM HOMES ------------------------------------------------------------------------------------
+
+HOME = """\
+rooms:
+  kitchen: {{containers: [fridge], surfaces: [table]}}
+  hall: {{containers: [chest], surfaces: [bench]}}
+things:
+  food: {{names: [pear], lie: {{fridge: {0}, bench: {1}, chest: {2}}}, goals: [table]}}
+  rest: {{names: [hat], lie: {{fridge: {3}, bench: {4}}}, goals: [table]}}
+"""
+GOALS = [
+    "the pear on the table",
+    "the pear in the fridge",
+    "the pear on the bench",
+    "the pear on the table and the hat in the chest",
+]
+
+
+def drawn_task(seed, folder):
+    """A home, a goal, and a state from which an expert needs a few actions."""
+    name = f"h{int(hashed(seed, 'home') * 8)}"
+    home = named(name, HOME.format(*(1 + int(hashed(name, n) * 4) for n in range(5))), folder)
+    goal = GOALS[int(hashed(seed, "goal") * len(GOALS))]
+    number, hands = 1 + int(hashed(seed, "number") * 20), 1 + seed % 2
+    task = own_task(home, goal, number=number, hands=hands, limit=12)
+    state, expert = task.start, Expert(task.rules)
+    while expert.length(state) > 1 + int(hashed(seed, "left") * 8):
+        known = Belief.of_state(task.rules, state)
+        state = task.rules.after(state, best_action(known, expert))._replace(steps=0)
+    return task.rules, state
+
+
+def tree_of(node, h=(), *, keyed):
+    """A tree of the package as the reference has it: history -> action -> N, Q and π."""
+    found = {}
+    if node.edges:
+        found[h] = {str(edge.action): (edge.visits, edge.value, edge.prior) for edge in node.edges}
+    for edge in node.edges or ():
+        for seen, below in edge.outcomes.items():
+            step = (str(edge.action), seen.key if keyed else None)
+            found |= tree_of(below, (*h, step), keyed=keyed)
+    return found
+
+
+def test_searches_in_random_homes(tmp_path):
+    met = Counter()
+
+    @worlds(max_examples=200)
+    @given(
+        seed=st.integers(0, 2**32),
+        depth=st.sampled_from([6, 3]),
+        c=st.sampled_from([2.0, 0.5]),
+        simulations=st.sampled_from([24, 12]),
+        ask=st.sampled_from(["second", "first"]),
+        values=st.sampled_from(["mean", "softmax"]),
+        histories=st.sampled_from(["observations", "actions"]),
+        selection=st.sampled_from(["puct", "uct"]),
+        states=st.sampled_from(["simulation", "decision"]),
+    )
+    def agree(seed, depth, c, simulations, ask, values, histories, selection, states):
+        rules, state = drawn_task(seed, tmp_path)
+        first = rules.observe(state)
+        prior = [[hashed(seed, t, p) for p in range(4)] for t in range(len(rules.things))]
+        belief = Belief.at_start(rules, prior, first).filled(Random(seed))
+        draw = belief.draw
+        if states == "decision":
+            once = draw(Random(seed))
+            draw = lambda _: once  # noqa: E731
+        # π reads what was seen, of which histories of actions have several.
+        reads = histories == "observations"
+
+        def weights(texts, actions):
+            read = texts if reads else len(texts)
+            some = [0.1 + hashed(seed, read, str(action)) for action in actions]
+            return [one / sum(some) for one in some]
+
+        def pi(seen, actions):
+            return weights([observation_text(one, rules) for one in seen], actions)
+
+        async def policy(asked):
+            return weights([*(turn.seen for turn in asked.past), asked.now], asked.actions)
+
+        # Powers of two: a mean of returns is exact.
+        gamma, reward = 0.5, 8.0
+        mine = Algorithm1(
+            rules,
+            draw,
+            (first,),
+            pi,
+            depth=depth,
+            c=c,
+            ask=ask,
+            values=values,
+            histories=histories,
+            selection=selection,
+            gamma=gamma,
+            reward=reward,
+        )
+        mine.search(simulations, Random(seed))
+        backup = by_sums(gamma=gamma)
+        if values == "softmax":
+            backup = by_weighted_returns(gamma=gamma, temperature=T)
+        root = Node()
+        model = BelievedHome(
+            rules,
+            draw=draw,
+            actions=rules.actions,
+            past=Past((), observation_text(first, rules), belief),
+            policy=policy,
+            see=rules.observe if reads else lambda _: (),
+            value=UniformRollouts(rules, each=1, depth=depth, gamma=gamma, width=1),
+            reward=reward,
+        )
+        asyncio.run(
+            search(
+                root,
+                model,
+                select=(select_by_puct if selection == "puct" else select_by_uct)(c=c),
+                backup=backup,
+                simulations=simulations,
+                max_depth=depth,
+                expand_at=ask,
+                rng=Random(seed),
+            )
+        )
+        found = tree_of(root, keyed=reads)
+        expected = {
+            h: {str(a): (mine.n[h, a], mine.q[h, a], p) for a, p in policy.items()}
+            for h, policy in mine.policy.items()
+        }
+        assert found.keys() == expected.keys()
+        for h, edges in found.items():
+            assert list(edges) == list(expected[h])
+            for (n, q, p), (mine_n, mine_q, mine_p) in zip(
+                edges.values(), expected[h].values(), strict=True
+            ):
+                assert (n, p) == (mine_n, mine_p)
+                assert isclose(q, mine_q, rel_tol=1e-12 if values == "softmax" else 0.0)
+        met.update(
+            gained=any(q > 0 for edges in found.values() for _, q, _ in edges.values()),
+            deep=max(map(len, found)) > 2,
+            split=any(len(edge.nodes) > 1 for _, edge in edges_below(root)),
+        )
+
+    agree()
+    assert min(met[one] for one in ("gained", "deep", "split")) > 5, met
