@@ -206,7 +206,7 @@ UNMEASURED = {
         "only planners with a benchmark of their own ask it",
     ),
     **dict.fromkeys(
-        ("goal", "position", "code", "complete", "route", "flights", "product", "fact"),
+        ("goal", "position", "explain", "code", "complete", "route", "flights", "product", "fact"),
         "no planner has exercises of it",
     ),
 }
