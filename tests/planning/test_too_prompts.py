@@ -85,8 +85,7 @@ def test_paper_layout_ends_with_rules_and_format(name):
     speaker, *fixed = ask(name)[0].content.split("\n\n")
     assert system == [speaker]
     assert user[-2:] == fixed[-2:]
-    assert user[-2].startswith("Rules:")
-    assert user[-1].startswith("Answer")
+    assert "compact JSON" in user[-1]
 
 
 @pytest.mark.parametrize("name", NAMES)
