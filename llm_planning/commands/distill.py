@@ -284,10 +284,15 @@ def _makers(domain: str, lessons: LessonOptions) -> Makers:
     for role in lessons.roles:
         if role not in made:
             raise UsageError(f"--role {role}: {domain} has no such role; {remedy(role, made)}")
-    # Where no role has words of its own for taught models, all are taught in the general ones.
-    chosen = (
-        lessons.roles or [role for role, maker in made.items() if maker.taught_words] or [*made]
-    )
+    # Roles without short words are taught in the general ones, if no others are named.
+    words = {role: maker.taught_words for role, maker in made.items()}
+    first = next((one for one in words.values() if one), "")
+    chosen = lessons.roles or [role for role in made if words[role] == first]
+    if len({words[role] for role in chosen} - {""}) > 1:
+        raise UsageError(
+            f"--role {' --role '.join(chosen)}: these are asked in words of different families, "
+            "and an adapter knows the words of one: teach them apart"
+        )
     makers = {id(made[role]): made[role] for role in chosen}
     return [
         (maker, tuple(role for role in chosen if made[role] is maker)) for maker in makers.values()

@@ -69,6 +69,8 @@ class RoleSpec(Generic[QuestionT, AnswerT]):
 
     Attributes:
         name: as role files and engines call it.
+        asks: the question, a frozen dataclass of what is known. What its `repr` does not show is
+            told to nobody: the state itself, which rules read, and how often it is asked.
         prompt: compiles its words; called only where a model answers.
         writes: makes the form of a model's answer; called likewise.
         read: makes the answer of a question and of what a model wrote.
@@ -85,6 +87,7 @@ class RoleSpec(Generic[QuestionT, AnswerT]):
     """
 
     name: str
+    asks: type[Any]
     prompt: Callable[[], Prompt]
     writes: Callable[[], type[BaseModel]]
     read: Callable[[QuestionT, Any], AnswerT]

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import lru_cache, partial
+from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from llm_planning.planners.drip.questions import (
@@ -51,7 +52,6 @@ from llm_planning.roles.exercises import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from random import Random
 
     from llm_planning.roles import RoleSpec
     from llm_planning.roles.exercises import Exercise, ExerciseMaker, Situation, Teacher, Words
@@ -69,11 +69,11 @@ _BESIDE = 4
 _MOST_PAIRS = 60
 
 
-def subtask_exercises(domain: DomainSpec, words: Words) -> ExerciseMaker | None:  # noqa: ARG001
-    """The exercises of DRIP's family in a domain with a teacher; in the general words alone."""
+def subtask_exercises(domain: DomainSpec, words: Words) -> ExerciseMaker | None:
+    """The exercises of DRIP's family in a domain with a teacher."""
     if domain.teacher is None or missing_for_rules(domain.kind, ("decompose", "judge")):
         return None
-    return SubtaskExercises(domain.teacher(None))
+    return SubtaskExercises(domain.teacher(None), words=words)
 
 
 class SubtaskExercises:
@@ -81,13 +81,22 @@ class SubtaskExercises:
 
     Args:
         teacher: of a domain that decomposes, judges and advises.
+        words: in which the roles are asked. Whole plans have no short words.
     """
 
     roles = ROLES
-    taught_words = ""
 
-    def __init__(self, teacher: Teacher[Any, Any]) -> None:
+    def __init__(self, teacher: Teacher[Any, Any], *, words: Words = "general") -> None:
         self._teacher = teacher
+        self._words = words
+
+    @property
+    def taught_words(self) -> str:
+        """SHA-256 of the words in which a taught model is asked; "" for the general ones."""
+        if self._words == "general":
+            return ""
+        world = self._teacher.situation(Random(0), held_out=False).domains[0]
+        return DripRoles(world, seed=0).taught_words()
 
     def about_one_state(
         self, rng: Random, *, roles: Sequence[str], held_out: bool
@@ -120,7 +129,7 @@ class SubtaskExercises:
             asked.insert(0, None)
         for subtask in asked:
             question: Decomposition[Any, Any] = Decomposition(subtask, goal, state, described)
-            spec = _specs(domain)["decompose"]
+            spec = self._spec("decompose", domain)
             right: Sequence[Any] = spec.right(question) or ()
             kinds = {WAY: SHOWN if shown else HIDDEN, **self._kinds(domain, subtask, *right)}
             # Without its state a question is new by what it names alone.
@@ -134,7 +143,8 @@ class SubtaskExercises:
                 kinds={**kinds, "before": "something" if right else "nothing"},
                 grade=partial(_grade_decomposition, spec, right),
             )
-        yield from self._whole_plan(here)
+        if self._words == "general":
+            yield from self._whole_plan(here)
 
     def _whole_plan(self, here: Situation[Any, Any]) -> Iterator[Exercise]:
         domain, state = here.domains[0], here.state
@@ -166,7 +176,7 @@ class SubtaskExercises:
         for subtask, parent, judged in self._judged(here, rng):
             kinds = {VERDICT: judged.verdict, **self._kinds(domain, subtask)}
             yield exercise_of(
-                _specs(domain)["judge"],
+                self._spec("judge", domain),
                 Judgement(subtask, parent, state, domain.describe(state)),
                 JudgementAnswer(reason=plain_reason(judged.reason), verdict=judged.verdict),
                 kinds=kinds,
@@ -181,7 +191,7 @@ class SubtaskExercises:
         for subtask in (*dict.fromkeys(possible), *refused):
             feasible = subtask not in refused
             yield exercise_of(
-                _specs(domain)["apply"],
+                self._spec("apply", domain),
                 Application(subtask, state, described),
                 teacher.prediction(state, subtask) if feasible else teacher.unchanged(state),
                 said="the state after it" if feasible else "the same state",
@@ -202,7 +212,7 @@ class SubtaskExercises:
                 continue
             following = END if reached else domain.grammar.write(useful[0])
             thought = "all of the goal holds" if reached else teacher.aim(state, useful[0])
-            spec = _specs(domain)["act"]
+            spec = self._spec("act", domain)
             yield exercise_of(
                 spec,
                 NextAction(domain.goal, state, domain.describe(state), ()),
@@ -246,6 +256,10 @@ class SubtaskExercises:
             if domain.feasible(state, option) is None:
                 state = predicted(self._teacher, domain, state, option)
         return bool(domain.success(state))
+
+    def _spec(self, role: str, domain: Any) -> RoleSpec[Any, Any]:  # noqa: ANN401
+        spec = _specs(domain)[role]
+        return spec.in_short() if self._words == "taught" else spec
 
     def _grade_plan(self, domain: Any, state: Any, said: Any) -> Grade:  # noqa: ANN401
         plan = [domain.grammar.read(one.model_dump()) for one in said.options]

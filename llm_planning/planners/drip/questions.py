@@ -43,7 +43,7 @@ class Decomposition(Generic[S, A]):
     goal: str
     state: S = field(repr=False)
     described: str = ""
-    asking: int = 0
+    asking: int = field(default=0, repr=False)
 
     @property
     def subject(self) -> str:
@@ -67,7 +67,7 @@ class Judgement(Generic[S, A]):
     parent: A | None
     state: S = field(repr=False)
     described: str
-    vote: int = 0
+    vote: int = field(default=0, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Application(Generic[S, A]):
     subtask: A
     state: S = field(repr=False)
     described: str
-    vote: int = 0
+    vote: int = field(default=0, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

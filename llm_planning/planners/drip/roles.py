@@ -22,11 +22,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Literal, get_a
 from pydantic import BaseModel, Field, create_model
 
 from llm_planning.domain import A, Judged, S, Verdict
+from llm_planning.planners.drip.questions import (
+    Application,
+    Decomposition,
+    Judgement,
+    NextAction,
+)
 from llm_planning.planners.drip.settings import TreeSettings
 from llm_planning.planners.tree_of_options.answers import REASON, Reason, one_option, reasoned
 from llm_planning.planners.tree_of_options.prompts import listed, written_fields
-from llm_planning.roles import Items, Kinds, Prompt, RoleSpec, Rule, on_the_way
+from llm_planning.roles import Items, Kinds, Prompt, RoleSpec, Rule, Short, on_the_way
 from llm_planning.roles.mistakes import Mistakes, names_of
+from llm_planning.roles.short import digest_of, short_words
 from llm_planning.settings import SettingsError
 from llm_serving.request import Sampling
 
@@ -34,13 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from llm_planning.domain import Grammar
-    from llm_planning.planners.drip.questions import (
-        Application,
-        Decomposition,
-        DripDomain,
-        Judgement,
-        NextAction,
-    )
+    from llm_planning.planners.drip.questions import DripDomain
 
 DRAWN = 0.7
 """The temperature of a vote, and of a decomposition that is asked for again (our choice). Every
@@ -116,10 +117,12 @@ class DripRoles(Generic[S, A]):
         rules = ("options", "decomposition_rules", "decomposition_format")
         return RoleSpec(
             name="decompose",
+            asks=Decomposition,
             # Without `described`, `target` has no state (Table 7).
             prompt=partial(self._prompt, ("decomposer", "about", *rules), ("target",)),
             writes=partial(several_subtasks, grammar, most),
             read=read,
+            short=self._short("decompose") if most == MOST else None,
             sampling=lambda asked: self._drawn(asked.asking),
             rule=self._decomposing(),
             needs=("decompose", "judge"),
@@ -137,11 +140,13 @@ class DripRoles(Generic[S, A]):
         rules = ("judgement_rules", "judgement_format")
         return RoleSpec(
             name="judge",
+            asks=Judgement,
             prompt=partial(
                 self._prompt, ("judge", "about", *rules), ("state", "subtask", "parent")
             ),
             writes=lambda: reasoned(JudgementAnswer, reason),
             read=lambda _, said: Judged(said.verdict, said.reason),
+            short=self._short("judge") if reason == REASON else None,
             sampling=lambda asked: self._drawn(asked.vote),
             rule=Rule(
                 right=self._judged,
@@ -178,9 +183,11 @@ class DripRoles(Generic[S, A]):
         rules = ("application_rules", "application_format")
         return RoleSpec(
             name="apply",
+            asks=Application,
             prompt=partial(self._prompt, ("actuator", "about", *rules), ("state", "subtask")),
             writes=writes,
             read=read,
+            short=self._short("apply"),
             sampling=lambda asked: self._drawn(asked.vote),
             rule=Rule(
                 right=lambda asked: self._after(asked, asked.subtask),
@@ -205,9 +212,11 @@ class DripRoles(Generic[S, A]):
         rules = ("options", "action_rules", "action_format")
         return RoleSpec(
             name="act",
+            asks=NextAction,
             prompt=partial(self._prompt, ("actor", "about", *rules), ("goal", "history", "state")),
             writes=partial(next_action, grammar, reason=reason),
             read=read,
+            short=self._short("act") if reason == REASON else None,
             rule=self._acting(),
             needs=("actions", "step", "feasible", "advise", "success"),
             options=lambda actions: actions,
@@ -215,6 +224,13 @@ class DripRoles(Generic[S, A]):
             same=lambda one, other: bool(one) == bool(other),
             brief=lambda actions: str(actions[0]) if actions else END,
         )
+
+    def _short(self, role: str) -> Short[Any]:
+        return short_words(role, self.taught_words)
+
+    def taught_words(self) -> str:
+        """SHA-256 of the short words of all roles here, in hexadecimal."""
+        return digest_of(self.by_name().values(), world=self.domain)
 
     def _compiled(self, system: tuple[str, ...], user: tuple[str, ...]) -> Prompt:
         domain = self.domain

@@ -71,6 +71,7 @@ class ProgramRoles(Generic[S, A]):
         """Says how ω is done (Appendix B). Sees the option alone; no rules know it."""
         return self._options.spec(
             "explain",
+            PolicyQuestion,
             ("option", *INSTRUCTIONS),
             writes=lambda: HowAnswer,
             read=lambda _, said: str(said.answer),
@@ -90,6 +91,7 @@ class ProgramRoles(Generic[S, A]):
 
         return self._options.spec(
             "code",
+            PolicyQuestion,
             (*STATE, "option", "attempt", "skills", *INSTRUCTIONS),
             writes=lambda: CodeAnswer,
             read=lambda _, said: str(said.code),
@@ -108,6 +110,7 @@ class ProgramRoles(Generic[S, A]):
 
         return self._options.spec(
             "complete",
+            PolicyQuestion,
             (*STATE, "option", "attempt", *INSTRUCTIONS),
             writes=lambda: reasoned(CompletionAnswer, self._options.settings.reason),
             read=lambda _, said: Completion(said.done, "" if said.done else said.reason),

@@ -132,6 +132,7 @@ class OptionRoles(Generic[S, A]):
         """Names k candidates ω̃ after τ (eq. 2). Sees goal, state and history."""
         return self.spec(
             "propose",
+            OptionState,
             (*STATE, "goal", "history", "options", *INSTRUCTIONS),
             moment=moment,
             count=k,
@@ -151,6 +152,7 @@ class OptionRoles(Generic[S, A]):
         """Writes a plan of at most d options from s_0. Sees goal and state."""
         return self.spec(
             "decompose",
+            OptionState,
             (*STATE, "goal", "options", *INSTRUCTIONS),
             count=self.settings.d,
             writes=partial(self._several, 1, self.settings.d),
@@ -164,6 +166,7 @@ class OptionRoles(Generic[S, A]):
         """Judges whether ω̃ is feasible. Sees goal, state, history and option."""
         return self.spec(
             "feasibility",
+            OptionQuestion,
             (*STATE, "goal", "history", "option", *INSTRUCTIONS),
             moment=moment,
             writes=lambda: reasoned(FeasibilityAnswer, self.settings.reason),
@@ -183,6 +186,7 @@ class OptionRoles(Generic[S, A]):
         grammar = self.domain.grammar
         return self.spec(
             "repair",
+            OptionQuestion,
             (*STATE, "goal", "history", "option", "obstacle", "options", *INSTRUCTIONS),
             moment=moment,
             writes=partial(one_option, grammar),
@@ -200,6 +204,7 @@ class OptionRoles(Generic[S, A]):
         domain, look = self.domain, looking(self.domain, self._see)
         return self.spec(
             "dynamics",
+            OptionQuestion,
             (*STATE, "option", *INSTRUCTIONS),
             see=self._see,
             show=lambda asked: look(asked.tau.state),
@@ -219,6 +224,7 @@ class OptionRoles(Generic[S, A]):
         """Scores ω (eq. 6). Sees goal, state after ω, history and option."""
         return self.spec(
             "reward",
+            OptionQuestion,
             ("option", *STATE, "goal", "history", "rules", "format"),
             moment=moment,
             writes=lambda: RewardAnswer,
@@ -242,6 +248,7 @@ class OptionRoles(Generic[S, A]):
         history = () if moment == NOW else ("history",)
         return self.spec(
             "termination",
+            OptionState,
             (*STATE, "goal", *history, "rules", "format"),
             moment=moment,
             writes=lambda: TerminationAnswer,
@@ -259,6 +266,7 @@ class OptionRoles(Generic[S, A]):
     def spec(
         self,
         name: str,
+        asks: type[Any],
         blocks: Sequence[str],
         *,
         moment: str = NOW,
@@ -270,6 +278,7 @@ class OptionRoles(Generic[S, A]):
 
         Args:
             name: of the role.
+            asks: the question.
             blocks: see `prompts.compose`; so are the others.
             moment: of the state.
             count: of the options to ask for.
@@ -280,6 +289,7 @@ class OptionRoles(Generic[S, A]):
         short = name in TAUGHT_ORDER and moment != START and layout == "cached" and see == "words"
         return RoleSpec(
             name=name,
+            asks=asks,
             prompt=partial(
                 compose, name, blocks, domain, layout, moment=moment, count=count, see=see
             ),
