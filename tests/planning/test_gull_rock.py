@@ -7,6 +7,7 @@ import subprocess
 from random import Random
 
 import pytest
+from textgame_toys import played
 
 from llm_planning.environments.textgame.game import Ending
 from llm_planning.environments.textgame.jericho_games import read_story
@@ -35,13 +36,6 @@ def story():
 @pytest.fixture
 def game(story):
     return JerichoInterpreter(story, state="exact")
-
-
-def played(game, *actions):
-    made = game.begin()
-    for action in actions:
-        made = game.step(made.state, action)
-    return made
 
 
 def test_the_walkthrough_wins_all_points(game):

@@ -9,6 +9,7 @@ from random import Random
 import pytest
 from bell_tower import VERSIONS, bell_tower, story_file
 from jericho_toy import write_toy
+from textgame_toys import played
 
 from llm_planning.environments.textgame import jericho_games, jericho_interpreter
 from llm_planning.environments.textgame.domain import TextGameDomain
@@ -43,13 +44,6 @@ def story_5():
 @pytest.fixture
 def game(story):
     return JerichoInterpreter(story, state="exact")
-
-
-def played(game, *actions):
-    made = game.begin()
-    for action in actions:
-        made = game.step(made.state, action)
-    return made
 
 
 def test_a_story_tells_its_own_points_and_ending(game):

@@ -108,8 +108,16 @@ async def view(game, state):
     return await game.look(state), await game.actions(state)
 
 
-async def follow(game, *actions):
+def played(interpreter, *actions):
     """Takes actions one after the other, and returns the last transition."""
+    made = interpreter.begin()
+    for action in actions:
+        made = interpreter.step(made.state, action)
+    return made
+
+
+async def follow(game, *actions):
+    """The same with a game."""
     here = await game.start()
     for action in actions:
         here = await game.step(here.state, action)
