@@ -44,13 +44,17 @@ from llm_serving.request import Request, Sampling
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
+    from llm_planning.roles import Role
     from llm_serving.engine import Engine
-    from llm_serving.request import EncodedPrompt, Prompt
+    from llm_serving.request import EncodedPrompt, Message, Prompt
+
+    Chat: TypeAlias = tuple[Message, ...]
 
 Q = TypeVar("Q")
 Q_contra = TypeVar("Q_contra", contravariant=True)
 
-PriorKind: TypeAlias = Literal["exact", "index", "sample", "verbal", "uniform"]
+AskedKind: TypeAlias = Literal["exact", "index", "sample", "verbal"]
+PriorKind: TypeAlias = Literal[AskedKind, "uniform"]
 
 ROLE = "prior"
 """The role under which the engine counts questions for π."""
@@ -126,7 +130,7 @@ class Wording(Protocol[Q_contra]):
         """All that the prompts depend on. Questions with equal keys are asked once."""
         ...
 
-    def action(self, question: Q_contra, *, dashes: int) -> Prompt:
+    def action(self, question: Q_contra, *, dashes: int) -> Chat:
         """Asks for an action as it is written in the list.
 
         Args:
@@ -136,11 +140,11 @@ class Wording(Protocol[Q_contra]):
         """
         ...
 
-    def label(self, question: Q_contra, labels: Sequence[str]) -> Prompt:
+    def label(self, question: Q_contra, labels: Sequence[str]) -> Chat:
         """Asks for the label of an action; shape of labels: [actions]."""
         ...
 
-    def several(self, question: Q_contra, labels: Sequence[str]) -> Prompt:
+    def several(self, question: Q_contra, labels: Sequence[str]) -> Chat:
         """Asks for up to `MOST_SAID` labels with their chances; shape of labels: [actions]."""
         ...
 
@@ -233,25 +237,42 @@ def make_prior(
         absent: log-probability of an action that the answer of `index`, `sample` or `verbal` does
             not contain, in nats.
     """
-    asked = _Asked(engine, wording, absent)
-    estimate: Callable[[Q], Awaitable[Sequence[float]]] | None
-    match kind:
-        case "exact":
-            estimate = asked.exact
-        case "index":
-            estimate = asked.index
-        case "sample":
-            estimate = partial(asked.sample, seed=seed, samples=samples)
-        case "verbal":
-            estimate = asked.verbal
-        case "uniform":
-            estimate = None
+    estimate: Role[Q, Sequence[float]] | None = None
+    if kind != "uniform":
+        estimate = estimator(
+            kind, engine, wording=wording, seed=seed, samples=samples, absent=absent
+        )
     return Prior(
         estimate,
         wording=wording,
         temperature=TEMPERATURE[kind] if temperature is None else temperature,
         mixture=mixture,
     )
+
+
+def estimator(
+    kind: AskedKind,
+    engine: Engine,
+    *,
+    wording: Wording[Q],
+    seed: int,
+    samples: int,
+    absent: float,
+) -> Role[Q, Sequence[float]]:
+    """Makes what maps a question to log p of its actions, shape [actions], in nats.
+
+    Args: see `make_prior`.
+    """
+    asked = _Asked(engine, wording, absent)
+    match kind:
+        case "exact":
+            return asked.exact
+        case "index":
+            return asked.index
+        case "sample":
+            return partial(asked.sample, seed=seed, samples=samples)
+        case "verbal":
+            return asked.verbal
 
 
 def action_prompt(engine: Engine, wording: Wording[Q], question: Q) -> EncodedPrompt:

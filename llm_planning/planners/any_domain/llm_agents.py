@@ -13,20 +13,11 @@ from typing import TYPE_CHECKING, Any
 from llm_planning.domain import settled
 from llm_planning.execution.episode import STOP, play
 from llm_planning.planners.any_domain.decisions import ActionStatistics, Decision, episode_outcome
-from llm_planning.planners.any_domain.roles import (
-    THINK,
-    ActWording,
-    Situation,
-    Turn,
-    seen,
-    write_thought,
-)
-from llm_planning.planners.any_domain.rules import INSIGHT, RuleAnswers, choice_of
-from llm_planning.roles.domain_rules import adviser
+from llm_planning.planners.any_domain.roles import ActAsking, Situation, Turn, seen
 from llm_planning.search import argmax
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from llm_planning.execution.episode import Episode
     from llm_planning.outcome import Outcome
@@ -36,7 +27,7 @@ if TYPE_CHECKING:
         ReactSettings,
     )
     from llm_planning.priors import Policy
-    from llm_planning.roles import Engines
+    from llm_planning.roles import Engines, Role
     from llm_planning.specs import Problem
 
 
@@ -51,19 +42,18 @@ async def llm_policy(
         settings: of the policy.
         seed: of all draws.
     """
-    wording = ActWording(problem.world, see=settings.see)
-    answers = RuleAnswers(settings, engines, advise=partial(adviser, problem.world), seed=seed)
+    ask = ActAsking(problem.world, engines, settings, seed=seed, see=settings.see)
     asked = settings
     if settings.choice == "majority":
         asked = settings.model_copy(update={"prior": "sample"})
-    prior = answers.prior(choice_of, settings=asked, wording=wording, samples=settings.samples)
+    prior = ask.prior(asked, samples=settings.samples)
     draws = Random(f"policy {seed}")
 
     def drawn(pi: Sequence[float]) -> int:
         return draws.choices(range(len(pi)), pi)[0]
 
     pick = drawn if settings.choice == "sample" else argmax
-    return await _act(problem, prior, pick, settings=settings, seed=seed, oracles=answers.oracles)
+    return await _act(problem, prior, pick, settings=settings, seed=seed, oracles=ask.oracles)
 
 
 async def react(
@@ -79,16 +69,9 @@ async def react(
         settings: of the thoughts and the actions.
         seed: of all draws.
     """
-    wording = ActWording(problem.world, see=settings.see)
-    answers = RuleAnswers(settings, engines, advise=partial(adviser, problem.world), seed=seed)
-    prior = answers.prior(choice_of, settings=settings, wording=wording)
-    think = answers.about_choices(THINK, INSIGHT, choice_of) or partial(
-        write_thought,
-        engine=engines.of(THINK),
-        wording=wording,
-        temperature=settings.temperature,
-        seed=seed,
-    )
+    ask = ActAsking(problem.world, engines, settings, seed=seed, see=settings.see)
+    prior = ask.prior(settings)
+    think = ask.think(temperature=settings.temperature)
     return await _act(
         problem,
         prior,
@@ -96,7 +79,7 @@ async def react(
         think=think,
         settings=settings,
         seed=seed,
-        oracles=answers.oracles,
+        oracles=ask.oracles,
     )
 
 
@@ -105,7 +88,7 @@ async def _act(
     prior: Policy[Situation],
     pick: Callable[[Sequence[float]], int],
     *,
-    think: Callable[[Situation], Awaitable[str]] | None = None,
+    think: Role[Situation, str] | None = None,
     settings: ActingSettings,
     seed: int,
     oracles: Sequence[Mapping[str, object]] = (),
