@@ -44,7 +44,6 @@ from llm_serving.request import Request, Sampling
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
-    from llm_planning.roles import Role
     from llm_serving.engine import Engine
     from llm_serving.request import EncodedPrompt, Message, Prompt
 
@@ -53,8 +52,7 @@ if TYPE_CHECKING:
 Q = TypeVar("Q")
 Q_contra = TypeVar("Q_contra", contravariant=True)
 
-AskedKind: TypeAlias = Literal["exact", "index", "sample", "verbal"]
-PriorKind: TypeAlias = Literal[AskedKind, "uniform"]
+PriorKind: TypeAlias = Literal["exact", "index", "sample", "verbal", "uniform"]
 
 ROLE = "prior"
 """The role under which the engine counts questions for π."""
@@ -237,42 +235,25 @@ def make_prior(
         absent: log-probability of an action that the answer of `index`, `sample` or `verbal` does
             not contain, in nats.
     """
-    estimate: Role[Q, Sequence[float]] | None = None
-    if kind != "uniform":
-        estimate = estimator(
-            kind, engine, wording=wording, seed=seed, samples=samples, absent=absent
-        )
+    asked = _Asked(engine, wording, absent)
+    estimate: Callable[[Q], Awaitable[Sequence[float]]] | None
+    match kind:
+        case "exact":
+            estimate = asked.exact
+        case "index":
+            estimate = asked.index
+        case "sample":
+            estimate = partial(asked.sample, seed=seed, samples=samples)
+        case "verbal":
+            estimate = asked.verbal
+        case "uniform":
+            estimate = None
     return Prior(
         estimate,
         wording=wording,
         temperature=TEMPERATURE[kind] if temperature is None else temperature,
         mixture=mixture,
     )
-
-
-def estimator(
-    kind: AskedKind,
-    engine: Engine,
-    *,
-    wording: Wording[Q],
-    seed: int,
-    samples: int,
-    absent: float,
-) -> Role[Q, Sequence[float]]:
-    """Makes what maps a question to log p of its actions, shape [actions], in nats.
-
-    Args: see `make_prior`.
-    """
-    asked = _Asked(engine, wording, absent)
-    match kind:
-        case "exact":
-            return asked.exact
-        case "index":
-            return asked.index
-        case "sample":
-            return partial(asked.sample, seed=seed, samples=samples)
-        case "verbal":
-            return asked.verbal
 
 
 def action_prompt(engine: Engine, wording: Wording[Q], question: Q) -> EncodedPrompt:

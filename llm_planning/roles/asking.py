@@ -330,7 +330,8 @@ class Asking:
             votes: see `of`.
         """
         same = spec.same or eq
-        compared = spec.same is not None and not self.never_wrong(spec.name)
+        compared = spec.same is not None and spec.inform is None
+        compared = compared and not self.never_wrong(spec.name)
         compared = compared and not missing_for_rules(self.domain, spec.needs)
 
         async def ask(question: QuestionT, /) -> AnswerT:

@@ -17,7 +17,7 @@ from llm_planning.planners.any_domain.roles import ActAsking, Situation, Turn, s
 from llm_planning.search import argmax
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from llm_planning.execution.episode import Episode
     from llm_planning.outcome import Outcome
@@ -53,7 +53,7 @@ async def llm_policy(
         return draws.choices(range(len(pi)), pi)[0]
 
     pick = drawn if settings.choice == "sample" else argmax
-    return await _act(problem, prior, pick, settings=settings, seed=seed, oracles=ask.oracles)
+    return await _act(problem, ask, prior, pick, settings=settings)
 
 
 async def react(
@@ -72,39 +72,29 @@ async def react(
     ask = ActAsking(problem.world, engines, settings, seed=seed, see=settings.see)
     prior = ask.prior(settings)
     think = ask.think(temperature=settings.temperature)
-    return await _act(
-        problem,
-        prior,
-        argmax,
-        think=think,
-        settings=settings,
-        seed=seed,
-        oracles=ask.oracles,
-    )
+    return await _act(problem, ask, prior, argmax, think=think, settings=settings)
 
 
 async def _act(
     problem: Problem[Any],
+    ask: ActAsking,
     prior: Policy[Situation],
     pick: Callable[[Sequence[float]], int],
     *,
     think: Role[Situation, str] | None = None,
     settings: ActingSettings,
-    seed: int,
-    oracles: Sequence[Mapping[str, object]] = (),
 ) -> Outcome:
     """Plays an episode: asks for π before every move, and picks the action from it.
 
     Args:
         problem: what to plan.
+        ask: who answers.
         prior: π.
         pick: maps π, shape [actions], to the index of the action to take.
         think: writes the thought before an action; None for no thoughts.
         settings: of the planner.
-        seed: of the trial.
-        oracles: descriptions of the roles that rules answer.
     """
-    domain = problem.world
+    domain, seed = problem.world, ask.seed
     decisions: list[Decision] = []
 
     async def choose(episode: Episode[Any, Any]) -> Any:  # noqa: ANN401 - an action of the domain
@@ -125,5 +115,5 @@ async def _act(
 
     episode = await play(domain, choose, see=partial(seen, domain), moves=settings.moves, seed=seed)
     return await episode_outcome(
-        problem, episode, decisions, settings=settings, seed=seed, metrics={}, oracles=oracles
+        problem, episode, decisions, settings=settings, seed=seed, metrics={}, oracles=ask.oracles
     )

@@ -19,7 +19,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from llm_planning.domain import observed
-from llm_planning.priors import ABSENT, MOST_SAID, ROLE, SAMPLES, TEMPERATURE, Prior, estimator
+from llm_planning.priors import ABSENT, MOST_SAID, ROLE, SAMPLES, TEMPERATURE, Prior, make_prior
 from llm_planning.roles import Asking, Prompt, Rule, ScoredRole, TextRole
 from llm_planning.roles.domain_rules import adviser, informing, spread
 from llm_planning.roles.seeing import looking
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from llm_planning.roles import Engines, Role, RoleSettings
     from llm_planning.roles.oracles import Key
     from llm_planning.roles.seeing import See
+    from llm_serving.engine import Engine
     from llm_serving.request import Message
 
     Chat: TypeAlias = tuple[Message, Message]
@@ -303,14 +304,13 @@ def policy(
     kind, mixture = settings.prior, settings.prior_mixture
     if kind == "uniform":
         return Prior(None, wording=wording, temperature=TEMPERATURE[kind], mixture=mixture)
-    role = ScoredRole(
-        name=ROLE,
-        rule=rule,
-        inform=inform,
-        score=partial(
-            estimator, kind, wording=wording, seed=asking.seed, samples=samples, absent=absent
-        ),
-    )
+
+    def score(engine: Engine) -> Role[ChoiceT, Sequence[float]]:
+        return make_prior(
+            kind, engine, wording=wording, seed=asking.seed, samples=samples, absent=absent
+        ).logprobs
+
+    role = ScoredRole(name=ROLE, rule=rule, inform=inform, score=score)
     answer = asking.of(role)
     temperature = settings.prior_temperature
     if asking.errors_of(ROLE) is None:
