@@ -330,9 +330,12 @@ class Asking:
             votes: see `of`.
         """
         same = spec.same or eq
-        compared = spec.same is not None and spec.inform is None
-        compared = compared and not self.never_wrong(spec.name)
-        compared = compared and not missing_for_rules(self.domain, spec.needs)
+        compared = (
+            spec.same is not None
+            and spec.inform is None
+            and not self.never_wrong(spec.name)
+            and not missing_for_rules(self.domain, spec.needs)
+        )
 
         async def ask(question: QuestionT, /) -> AnswerT:
             self.asked[spec.name] += votes
