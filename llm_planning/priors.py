@@ -45,7 +45,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from llm_serving.engine import Engine
-    from llm_serving.request import EncodedPrompt, Prompt
+    from llm_serving.request import EncodedPrompt, Message, Prompt
+
+    Chat: TypeAlias = tuple[Message, ...]
 
 Q = TypeVar("Q")
 Q_contra = TypeVar("Q_contra", contravariant=True)
@@ -126,7 +128,7 @@ class Wording(Protocol[Q_contra]):
         """All that the prompts depend on. Questions with equal keys are asked once."""
         ...
 
-    def action(self, question: Q_contra, *, dashes: int) -> Prompt:
+    def action(self, question: Q_contra, *, dashes: int) -> Chat:
         """Asks for an action as it is written in the list.
 
         Args:
@@ -136,11 +138,11 @@ class Wording(Protocol[Q_contra]):
         """
         ...
 
-    def label(self, question: Q_contra, labels: Sequence[str]) -> Prompt:
+    def label(self, question: Q_contra, labels: Sequence[str]) -> Chat:
         """Asks for the label of an action; shape of labels: [actions]."""
         ...
 
-    def several(self, question: Q_contra, labels: Sequence[str]) -> Prompt:
+    def several(self, question: Q_contra, labels: Sequence[str]) -> Chat:
         """Asks for up to `MOST_SAID` labels with their chances; shape of labels: [actions]."""
         ...
 

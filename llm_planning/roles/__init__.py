@@ -1,6 +1,6 @@
 """Roles: the typed questions that planners ask, and the models and rules that answer them."""
 
-from llm_planning.roles.asking import Asking, RoleSpec, Short
+from llm_planning.roles.asking import AnyRole, Asking, RoleSpec, ScoredRole, Short, TextRole
 from llm_planning.roles.assignment import (
     ROLE_SETTINGS,
     OwnModel,
@@ -20,6 +20,7 @@ from llm_planning.roles.walks import RuleWalks
 
 __all__ = [
     "ROLE_SETTINGS",
+    "AnyRole",
     "Asking",
     "DomainWithRules",
     "Engines",
@@ -38,9 +39,11 @@ __all__ = [
     "RoleSpec",
     "Rule",
     "RuleWalks",
+    "ScoredRole",
     "ScoringRole",
     "Short",
     "StandIn",
+    "TextRole",
     "by_fallible",
     "by_model",
     "gather",

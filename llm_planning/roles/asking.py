@@ -7,19 +7,21 @@ count, what an answer was worth, and how the role is measured and taught (`roles
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence  # noqa: TC003 (fields of a dataclass)
+from collections.abc import Awaitable, Callable, Mapping, Sequence  # noqa: TC003 (fields)
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from operator import eq
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from llm_planning.domain import DomainError
 from llm_planning.roles.domain_rules import missing_for_rules
 from llm_planning.roles.language import OptionLanguage
-from llm_planning.roles.llm import LlmRole, fields_of, gather
+from llm_planning.roles.llm import LlmRole, Role, fields_of, gather
 from llm_planning.roles.oracles import Oracle
 from llm_planning.settings import SettingsError
-from llm_serving.request import Sampling
+from llm_serving.request import Request, Sampling
 
 if TYPE_CHECKING:
     from typing import Self
@@ -28,10 +30,12 @@ if TYPE_CHECKING:
 
     from llm_planning.roles.assignment import RoleSettings
     from llm_planning.roles.engines import Engines
-    from llm_planning.roles.llm import Prompt, Role
+    from llm_planning.roles.llm import Prompt
     from llm_planning.roles.oracles import Errors, Rule
+    from llm_serving.answers import Constraint
     from llm_serving.engine import Engine
     from llm_serving.request import Image
+    from llm_serving.request import Prompt as Chat
 
 QuestionT = TypeVar("QuestionT")
 AnswerT = TypeVar("AnswerT")
@@ -64,11 +68,92 @@ class Short(Generic[QuestionT]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoleSpec(Generic[QuestionT, AnswerT]):
-    """What one role is: how it is asked, what it answers, and what is right.
+class AnyRole(ABC, Generic[QuestionT, AnswerT]):
+    """What one role is, however a model answers it.
 
     Attributes:
         name: as role files and engines call it.
+        rule: right and wrong answers; None for a role that no rules can answer.
+        needs: the members of a domain with which `rule` answers.
+        inform: makes what adds to a question all that `rule` reads of it, for rules that have to
+            look first; it raises a `DomainError` in a domain where they cannot. Wrong answers of
+            such a role are not counted.
+        options: the options that an answer names. Those of rules must be such as a model can name.
+        same: whether two answers count as one, in votes and beside what is right; None for a role
+            of which wrong answers are not counted.
+        brief: an answer in a few words.
+    """
+
+    name: str
+    rule: Rule[QuestionT, AnswerT] | None = None
+    needs: tuple[str, ...] = ()
+    inform: Callable[[], Callable[[QuestionT], Awaitable[QuestionT]]] | None = None
+    options: Callable[[AnswerT], Sequence[Any]] | None = None
+    same: Callable[[AnswerT, AnswerT], bool] | None = None
+    brief: Callable[[AnswerT], str] = str
+
+    @abstractmethod
+    def answered_by(self, engine: Engine) -> Role[QuestionT, AnswerT]:
+        """The role as a model answers it.
+
+        Args:
+            engine: of the model.
+        """
+
+    def right(self, question: QuestionT) -> AnswerT | None:
+        """The right answer; None if no rule knows one."""
+        return None if self.rule is None else self.rule.right(question)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredRole(AnyRole[QuestionT, AnswerT]):
+    """A role that a model answers by the probabilities of what it might write.
+
+    Attributes:
+        score: makes the answer of an engine's model.
+    """
+
+    score: Callable[[Engine], Role[QuestionT, AnswerT]]
+
+    def answered_by(self, engine: Engine) -> Role[QuestionT, AnswerT]:
+        """See `AnyRole`."""
+        return self.score(engine)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextRole(AnyRole[QuestionT, str]):
+    """A role that a model answers in plain words, where JSON around them would only cost tokens.
+
+    Attributes:
+        prompt: asks a question.
+        constraint: the language of an answer.
+        sampling: how an answer is drawn.
+    """
+
+    prompt: Callable[[QuestionT], Chat]
+    constraint: Constraint
+    sampling: Callable[[QuestionT], Sampling] = greedy
+
+    def answered_by(self, engine: Engine) -> Role[QuestionT, str]:
+        """See `AnyRole`."""
+
+        async def ask(question: QuestionT, /) -> str:
+            request = Request(
+                prompt=self.prompt(question),
+                sampling=self.sampling(question),
+                constraint=self.constraint,
+                role=self.name,
+            )
+            return (await engine.generate(request)).text.strip()
+
+        return ask
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleSpec(AnyRole[QuestionT, AnswerT]):
+    """A role that a model answers in JSON.
+
+    Attributes:
         asks: the question, a frozen dataclass of what is known. What its `repr` does not show is
             told to nobody: the state itself, which rules read, and how often it is asked.
         prompt: compiles its words; called only where a model answers.
@@ -78,15 +163,8 @@ class RoleSpec(Generic[QuestionT, AnswerT]):
         show: maps a question to the pictures before the words.
         short: the words for a taught model; None if there are none.
         sampling: how an answer is drawn.
-        rule: right and wrong answers; None for a role that no rules can answer.
-        needs: the members of a domain with which `rule` answers.
-        options: the options that an answer names. Those of rules must be such as a model can name.
-        same: whether two answers count as one, in votes and beside what is right; None for a role
-            of which wrong answers are not counted.
-        brief: an answer in a few words.
     """
 
-    name: str
     asks: type[Any]
     prompt: Callable[[], Prompt]
     writes: Callable[[], type[BaseModel]]
@@ -95,11 +173,6 @@ class RoleSpec(Generic[QuestionT, AnswerT]):
     show: Callable[[QuestionT], tuple[Image, ...]] = no_pictures
     short: Short[QuestionT] | None = None
     sampling: Callable[[QuestionT], Sampling] = greedy
-    rule: Rule[QuestionT, AnswerT] | None = None
-    needs: tuple[str, ...] = ()
-    options: Callable[[AnswerT], Sequence[Any]] | None = None
-    same: Callable[[AnswerT, AnswerT], bool] | None = None
-    brief: Callable[[AnswerT], str] = str
 
     def in_short(self) -> Self:
         """The role in its short words, if it has any."""
@@ -107,9 +180,20 @@ class RoleSpec(Generic[QuestionT, AnswerT]):
             return self
         return replace(self, prompt=self.short.prompt, tell=self.short.tell, short=None)
 
-    def right(self, question: QuestionT) -> AnswerT | None:
-        """The right answer; None if no rule knows one."""
-        return None if self.rule is None else self.rule.right(question)
+    def is_taught(self, engine: Engine) -> bool:
+        """Whether the model of an engine was taught the role in today's short words."""
+        taught = engine.identity.taught
+        return (
+            self.short is not None
+            and taught is not None
+            and self.name in taught.roles
+            and taught.words_sha256 == self.short.digest()
+        )
+
+    def answered_by(self, engine: Engine) -> Role[QuestionT, AnswerT]:
+        """The role as a model answers it, in short words if it was taught them."""
+        words = self.in_short() if self.is_taught(engine) else self
+        return words.by(engine).read(self.read)
 
     def by(self, engine: Engine) -> LlmRole[QuestionT, BaseModel]:
         """The role as a model answers it, in the form that the model writes.
@@ -186,7 +270,7 @@ class Asking:
         errors = self.errors_of(role)
         return errors is not None and errors.never
 
-    def of(self, spec: RoleSpec[QuestionT, AnswerT], *, votes: int = 1) -> Role[QuestionT, AnswerT]:
+    def of(self, spec: AnyRole[QuestionT, AnswerT], *, votes: int = 1) -> Role[QuestionT, AnswerT]:
         """The role, answered by whom `settings` say.
 
         Args:
@@ -198,25 +282,10 @@ class Asking:
             SettingsError: neither a model nor the domain's rules can answer it, or it has a model
                 of its own that is not open.
         """
-        return self.counted(spec, self.by_rules(spec) or self.by_model(spec), votes=votes)
+        answer = self.by_rules(spec) or spec.answered_by(self.engines.of(spec.name))
+        return self.counted(spec, answer, votes=votes)
 
-    def by_model(self, spec: RoleSpec[QuestionT, AnswerT]) -> Role[QuestionT, AnswerT]:
-        """The role, answered by its model, which is asked in short words if it was taught them."""
-        if self.is_taught(spec):
-            spec = spec.in_short()
-        return spec.by(self.engines.of(spec.name)).read(spec.read)
-
-    def is_taught(self, spec: RoleSpec[Any, Any]) -> bool:
-        """Whether the model of a role was taught it in today's short words."""
-        taught = self.engines.of(spec.name).identity.taught
-        return (
-            spec.short is not None
-            and taught is not None
-            and spec.name in taught.roles
-            and taught.words_sha256 == spec.short.digest()
-        )
-
-    def by_rules(self, spec: RoleSpec[QuestionT, AnswerT]) -> Role[QuestionT, AnswerT] | None:
+    def by_rules(self, spec: AnyRole[QuestionT, AnswerT]) -> Role[QuestionT, AnswerT] | None:
         """The role, answered by the domain's rules; None if a model answers it.
 
         Raises:
@@ -226,29 +295,32 @@ class Asking:
         if errors is None:
             return None
         missing = missing_for_rules(self.domain, spec.needs)
-        if spec.rule is None or missing:
+        lacking = f"add {', '.join(missing)} as plain methods, or " if missing else ""
+        inform = None
+        try:
+            inform = spec.inform and spec.inform()
+        except DomainError as error:
+            lacking = f"{error}, or "
+        if spec.rule is None or lacking:
             raise SettingsError(
                 f"roles={self.settings.roles}: this domain has no rules that answer {spec.name!r}: "
-                + (f"add {', '.join(missing)} as plain methods, or " if missing else "")
-                + "let a model answer it"
+                f"{lacking}let a model answer it"
             )
         if spec.name not in self._oracles:
             self._oracles[spec.name] = Oracle(spec.name, spec.rule, errors=errors, seed=self.seed)
         oracle: Oracle[QuestionT, AnswerT] = self._oracles[spec.name]
-        named = spec.options
-        if named is None:
-            return oracle
 
-        async def in_words(question: QuestionT, /) -> AnswerT:
-            said = await oracle(question)
-            self._language.check(named(said))
+        async def ask(question: QuestionT, /) -> AnswerT:
+            said = await oracle(await inform(question) if inform else question)
+            if spec.options is not None:
+                self._language.check(spec.options(said))
             return said
 
-        return in_words
+        return ask
 
     def counted(
         self,
-        spec: RoleSpec[QuestionT, AnswerT],
+        spec: AnyRole[QuestionT, AnswerT],
         answer: Role[QuestionT, AnswerT],
         *,
         votes: int = 1,
@@ -261,8 +333,12 @@ class Asking:
             votes: see `of`.
         """
         same = spec.same or eq
-        compared = spec.same is not None and not self.never_wrong(spec.name)
-        compared = compared and not missing_for_rules(self.domain, spec.needs)
+        compared = (
+            spec.same is not None
+            and spec.inform is None
+            and not self.never_wrong(spec.name)
+            and not missing_for_rules(self.domain, spec.needs)
+        )
 
         async def ask(question: QuestionT, /) -> AnswerT:
             self.asked[spec.name] += votes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from math import log
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -110,6 +111,24 @@ def adviser(domain: Domain[Any, Any], *, seed: int) -> Advise:
         return leading(rules, state, actions, seed=seed)
 
     return all_leading
+
+
+def informing(make: Callable[[], Advise]) -> Callable[[], Callable[[Any], Awaitable[Any]]]:
+    """What `AnyRole.inform` is for questions with `state`, `actions` and `right`: it fills `right`.
+
+    Args:
+        make: makes the adviser.
+    """
+
+    def inform() -> Callable[[Any], Awaitable[Any]]:
+        advise = make()
+
+        async def informed(asked: Any) -> Any:  # noqa: ANN401 - any dataclass with these fields
+            return replace(asked, right=await advise(asked.state, asked.actions))
+
+        return informed
+
+    return inform
 
 
 def leading(

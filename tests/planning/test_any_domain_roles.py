@@ -39,14 +39,6 @@ def test_the_question_for_an_action():
     )
 
 
-def test_the_question_for_a_label():
-    _, user = texts(ActWording(Doors()).label(HERE, ("1", "2")))
-    assert user == (
-        "Now:\nYou are outside.\n\nPossible actions:\n1: open left\n2: open right\n\n"
-        "Which action do you take now? Answer with what stands before its colon only."
-    )
-
-
 def test_the_question_for_several_labels():
     _, user = texts(ActWording(Doors()).several(HERE, ("A", "B")))
     assert user.endswith(
@@ -62,14 +54,6 @@ def test_past_and_thought_are_told_where_there_are_any():
         "> get up\n\nNow:\nYou are outside.\n\nPossible actions:\n"
     )
     assert "\n\nYour thought: I know the way.\n\nWhich action" in user
-
-
-def test_the_question_for_a_thought():
-    _, user = texts(ActWording(Doors()).think(HERE))
-    assert user.endswith(
-        "Possible actions:\nopen left\nopen right\n\nWhat still separates you from the goal, and "
-        "which action helps? Answer with one short sentence that begins with I."
-    )
 
 
 def test_a_world_that_says_nothing_of_itself_and_has_examples():

@@ -57,7 +57,7 @@ async def test_an_action_is_right_if_the_advice_is_shorter_after_it():
             for action in one.situation.actions:
                 after = await game.play(one.situation.state, action, Random(0))
                 left = 0 if game.success(after) else len(await game.advise(after))
-                assert (action in one.right) == (left < one.left)
+                assert (action in one.situation.right) == (left < one.left)
     assert strayed >= 3
 
 

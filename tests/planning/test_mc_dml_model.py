@@ -15,13 +15,14 @@ from llm_planning.environments.textgame.trapdoor import TrapDoor
 from llm_planning.planners.mc_dml.prompts import GameWording
 from llm_planning.planners.mc_dml.roles import (
     SENTENCE,
+    GameAsking,
     GameSituation,
     GameTurn,
     Trajectory,
-    reflect,
 )
 from llm_planning.planners.mc_dml.search import observe
 from llm_planning.priors import Labels, action_prompt, softmax
+from llm_planning.roles import Engines, RoleSettings
 
 ASKED = GameWording()
 make_prior = functools.partial(priors.make_prior, wording=ASKED)
@@ -116,7 +117,9 @@ async def test_a_new_reflection_costs_only_the_end_of_the_prompt(engine):
 
 
 async def test_a_reflection_on_the_trap_door_is_a_sentence(engine):
-    reflection = await reflect(await fall(), engine=engine)
+    world = TextGameDomain(SnapshotGame(TrapDoor()))
+    ask = GameAsking(world, Engines(engine), RoleSettings(), seed=0).reflect()
+    reflection = await ask(await fall())
     assert reflection.endswith(".")
     assert 10 < len(reflection) <= SENTENCE.max_bytes
     assert not re.search(r"[.!?\n]", reflection[:-1])

@@ -20,19 +20,19 @@ from llm_planning.environments.textgame.game import Observation
 from llm_planning.environments.textgame.snapshot_game import SnapshotGame
 from llm_planning.environments.textgame.trapdoor import TrapDoor
 from llm_planning.experiments.trial import Trial
-from llm_planning.planners.any_domain.roles import DOTS, THOUGHT, ActWording, Situation
-from llm_planning.planners.any_domain.rules import (
+from llm_planning.planners.any_domain.roles import (
+    DOTS,
     INSIGHT,
     POLICY,
-    KnownChoice,
-    RuleAnswers,
-    choice_of,
+    THOUGHT,
+    ActAsking,
+    Situation,
 )
 from llm_planning.planners.any_domain.settings import PuctSettings
 from llm_planning.planners.catalogue import PLANNERS
 from llm_planning.planners.mc_dml.prompts import observed
-from llm_planning.planners.mc_dml.roles import SENTENCE
-from llm_planning.planners.mc_dml.rules import GENERAL, Lapse
+from llm_planning.planners.mc_dml.roles import ADVICE as REFLECTION
+from llm_planning.planners.mc_dml.roles import GENERAL, SENTENCE, Lapse, Trajectory
 from llm_planning.registry import find_domain
 from llm_planning.roles import Engines, Oracle, RoleSettings, missing_for_rules
 from llm_planning.roles.domain_rules import ADVICE, adviser, leading, spread
@@ -190,8 +190,8 @@ async def test_choices_that_are_told_alike_have_the_same_right_actions_whoever_a
 
     async def heard(self, question):
         roles.add(self.name)
-        if isinstance(question, KnownChoice):
-            right[question.situation[0], question.actions].append(question.right)
+        if self.name != "reflection":
+            right[self._rule.situation(question)[0], question.actions].append(question.right)
         return await answer(self, question)
 
     monkeypatch.setattr(Oracle, "__call__", heard)
@@ -214,7 +214,11 @@ async def test_choices_that_are_told_alike_have_the_same_right_actions_whoever_a
     assert all(len(set(said)) == 1 for said in right.values())
 
 
-CHOICE = KnownChoice(("a", "b", "c"), ("here",), ("b",))
+def choice(actions, right):
+    return Situation((), "here", tuple(actions), right=tuple(right))
+
+
+CHOICE = choice("abc", "b")
 
 
 def test_right_and_wrong_policies():
@@ -223,9 +227,9 @@ def test_right_and_wrong_policies():
     assert set(drawn) == {tuple(spread("abc", {"a"})), tuple(spread("abc", {"c"}))}
     # 100 ± 4 standard deviations of √50.
     assert 70 <= min(drawn.values()) <= 100
-    assert POLICY.wrong(KnownChoice(("a",), (), ("a",)), Random(0)) is None
+    assert POLICY.wrong(choice("a", "a"), Random(0)) is None
     # Where nothing is right, π is uniform, whatever the rate.
-    lost = KnownChoice(("a", "b"), (), ())
+    lost = choice("ab", "")
     assert POLICY.wrong(lost, Random(0)) is None
     assert POLICY.right(lost) == [log(1 / 2)] * 2
 
@@ -234,15 +238,18 @@ def test_thoughts_and_reflections_are_of_the_languages_of_their_roles():
     for answer in (INSIGHT.right(CHOICE), INSIGHT.wrong(CHOICE, Random(0))):
         assert re.fullmatch(THOUGHT.regex, answer)
     assert INSIGHT.right(CHOICE).endswith("now: b.")
-    strange = KnownChoice(("Inspect No. 9!",), (), ("Inspect No. 9!",))
+    strange = choice(["Inspect No. 9!"], ["Inspect No. 9!"])
     assert re.fullmatch(THOUGHT.regex, INSIGHT.right(strange))
-    lapse = Lapse("told", 2, "c", CHOICE)
-    assert lapse.right() == "Next time, at move 2, b is better than c."
-    assert lapse.wrong(Random(0)) in {
+    failed = Trajectory((), Observation("", "", ""), lapse=Lapse(2, "c", ("a", "b", "c"), ("b",)))
+    assert REFLECTION.right(failed) == "Next time, at move 2, b is better than c."
+    assert REFLECTION.wrong(failed, Random(0)) in {
         f"Next time, at move 2, {one} is better than c." for one in "ac"
     }
-    assert Lapse("told", 1, "No!", CHOICE).right() == GENERAL
-    for sentence in (lapse.right(), GENERAL):
+    odd = replace(failed, lapse=Lapse(1, "No!", ("a", "b"), ("b",)))
+    blameless = replace(failed, lapse=None)
+    assert REFLECTION.right(odd) == REFLECTION.right(blameless) == GENERAL
+    assert REFLECTION.wrong(blameless, Random(0)) is None
+    for sentence in (REFLECTION.right(failed), GENERAL):
         assert re.fullmatch(SENTENCE.regex, sentence)
 
 
@@ -250,13 +257,7 @@ def rule_prior(world, *, roles, seed=0, mixture=0.0, temperature=None):
     settings = PuctSettings.read(
         {"roles": str(roles), "prior_mixture": mixture, "prior_temperature": temperature}
     )
-    answers = RuleAnswers(
-        settings,
-        Engines(EncoderEngine()),
-        advise=lambda seed: adviser(world, seed=seed),
-        seed=seed,
-    )
-    return answers.prior(choice_of, settings=settings, wording=ActWording(world))
+    return ActAsking(world, Engines(EncoderEngine()), settings, seed=seed).prior(settings)
 
 
 def situation(room):

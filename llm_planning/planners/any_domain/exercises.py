@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import inspect
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from llm_planning.domain import Domain
 from llm_planning.planners.any_domain.roles import ActWording, Situation
-from llm_planning.priors import ROLE, Q, Q_contra, Wording, make_prior
+from llm_planning.priors import ROLE, Q, make_prior
 from llm_planning.roles import RuleWalks, missing_for_rules, on_the_way
 from llm_planning.roles.domain_rules import WALKED, leading
 from llm_planning.roles.exercises import USUAL_WAY, WAY, Exercise, Grade
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from random import Random
 
+    from llm_planning.priors import Wording
     from llm_planning.specs import DomainSpec
     from llm_serving.engine import Engine
-    from llm_serving.request import Message
 
 LEFT: Final = ((3, "1 to 3 actions"), (7, "4 to 7 actions"))
 """Kinds of states by the length of the advice: the most actions of a kind, and its name."""
@@ -105,20 +105,8 @@ def left_kind(length: int) -> str:
     return next((name for most, name in LEFT if length <= most), FAR)
 
 
-class ChatWording(Wording[Q_contra], Protocol[Q_contra]):
-    """A wording that asks in chats, which can be taught."""
-
-    def action(self, question: Q_contra, *, dashes: int) -> tuple[Message, ...]:
-        """See `Wording`."""
-        ...
-
-    def label(self, question: Q_contra, labels: Sequence[str]) -> tuple[Message, ...]:
-        """See `Wording`."""
-        ...
-
-
 def prior_exercise(
-    wording: ChatWording[Q],
+    wording: Wording[Q],
     situation: Q,
     *,
     asked: Literal["exact", "index"],

@@ -13,20 +13,11 @@ from typing import TYPE_CHECKING, Any
 from llm_planning.domain import settled
 from llm_planning.execution.episode import STOP, play
 from llm_planning.planners.any_domain.decisions import ActionStatistics, Decision, episode_outcome
-from llm_planning.planners.any_domain.roles import (
-    THINK,
-    ActWording,
-    Situation,
-    Turn,
-    seen,
-    write_thought,
-)
-from llm_planning.planners.any_domain.rules import INSIGHT, RuleAnswers, choice_of
-from llm_planning.roles.domain_rules import adviser
+from llm_planning.planners.any_domain.roles import ActAsking, Situation, Turn, seen
 from llm_planning.search import argmax
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from llm_planning.execution.episode import Episode
     from llm_planning.outcome import Outcome
@@ -36,7 +27,7 @@ if TYPE_CHECKING:
         ReactSettings,
     )
     from llm_planning.priors import Policy
-    from llm_planning.roles import Engines
+    from llm_planning.roles import Engines, Role
     from llm_planning.specs import Problem
 
 
@@ -51,19 +42,18 @@ async def llm_policy(
         settings: of the policy.
         seed: of all draws.
     """
-    wording = ActWording(problem.world, see=settings.see)
-    answers = RuleAnswers(settings, engines, advise=partial(adviser, problem.world), seed=seed)
+    ask = ActAsking(problem.world, engines, settings, seed=seed, see=settings.see)
     asked = settings
     if settings.choice == "majority":
         asked = settings.model_copy(update={"prior": "sample"})
-    prior = answers.prior(choice_of, settings=asked, wording=wording, samples=settings.samples)
+    prior = ask.prior(asked, samples=settings.samples)
     draws = Random(f"policy {seed}")
 
     def drawn(pi: Sequence[float]) -> int:
         return draws.choices(range(len(pi)), pi)[0]
 
     pick = drawn if settings.choice == "sample" else argmax
-    return await _act(problem, prior, pick, settings=settings, seed=seed, oracles=answers.oracles)
+    return await _act(problem, ask, prior, pick, settings=settings)
 
 
 async def react(
@@ -79,49 +69,32 @@ async def react(
         settings: of the thoughts and the actions.
         seed: of all draws.
     """
-    wording = ActWording(problem.world, see=settings.see)
-    answers = RuleAnswers(settings, engines, advise=partial(adviser, problem.world), seed=seed)
-    prior = answers.prior(choice_of, settings=settings, wording=wording)
-    think = answers.about_choices(THINK, INSIGHT, choice_of) or partial(
-        write_thought,
-        engine=engines.of(THINK),
-        wording=wording,
-        temperature=settings.temperature,
-        seed=seed,
-    )
-    return await _act(
-        problem,
-        prior,
-        argmax,
-        think=think,
-        settings=settings,
-        seed=seed,
-        oracles=answers.oracles,
-    )
+    ask = ActAsking(problem.world, engines, settings, seed=seed, see=settings.see)
+    prior = ask.prior(settings)
+    think = ask.think(temperature=settings.temperature)
+    return await _act(problem, ask, prior, argmax, think=think, settings=settings)
 
 
 async def _act(
     problem: Problem[Any],
+    ask: ActAsking,
     prior: Policy[Situation],
     pick: Callable[[Sequence[float]], int],
     *,
-    think: Callable[[Situation], Awaitable[str]] | None = None,
+    think: Role[Situation, str] | None = None,
     settings: ActingSettings,
-    seed: int,
-    oracles: Sequence[Mapping[str, object]] = (),
 ) -> Outcome:
     """Plays an episode: asks for π before every move, and picks the action from it.
 
     Args:
         problem: what to plan.
+        ask: who answers.
         prior: π.
         pick: maps π, shape [actions], to the index of the action to take.
         think: writes the thought before an action; None for no thoughts.
         settings: of the planner.
-        seed: of the trial.
-        oracles: descriptions of the roles that rules answer.
     """
-    domain = problem.world
+    domain, seed = problem.world, ask.seed
     decisions: list[Decision] = []
 
     async def choose(episode: Episode[Any, Any]) -> Any:  # noqa: ANN401 - an action of the domain
@@ -142,5 +115,5 @@ async def _act(
 
     episode = await play(domain, choose, see=partial(seen, domain), moves=settings.moves, seed=seed)
     return await episode_outcome(
-        problem, episode, decisions, settings=settings, seed=seed, metrics={}, oracles=oracles
+        problem, episode, decisions, settings=settings, seed=seed, metrics={}, oracles=ask.oracles
     )

@@ -1,4 +1,8 @@
-"""The questions for π and for the thought before an action: types, prompts, and the thought's role.
+"""The roles of agents in any domain: π, and the thought before an action.
+
+By rules, the right actions are those of `domain_rules.adviser`. A right π is the `spread` of these,
+a wrong π that of one action that is not right. Where no action is right, π is uniform. A right
+thought names a right action, a wrong one another.
 
 Prompts are laid out for the prefix cache, from what never changes to what always changes: rules,
 the world, goal and examples, what happened, what is seen, the actions, the question. A domain may
@@ -8,23 +12,29 @@ turns and `done` the actions alone.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from llm_planning.domain import observed
-from llm_planning.priors import MOST_SAID
-from llm_planning.roles import Prompt
+from llm_planning.priors import ABSENT, MOST_SAID, ROLE, SAMPLES, TEMPERATURE, Prior, make_prior
+from llm_planning.roles import Asking, Prompt, Rule, ScoredRole, TextRole
+from llm_planning.roles.domain_rules import adviser, informing, spread
 from llm_planning.roles.seeing import looking
 from llm_serving.answers import Constraint
 from llm_serving.patterns import finite_regex
-from llm_serving.request import Request, Sampling
+from llm_serving.request import Sampling
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+    from random import Random
 
     from llm_planning.domain import Domain, Step
+    from llm_planning.priors import PriorSettings, Wording
+    from llm_planning.roles import Engines, Role, RoleSettings
+    from llm_planning.roles.oracles import Key
     from llm_planning.roles.seeing import See
     from llm_serving.engine import Engine
     from llm_serving.request import Message
@@ -75,6 +85,7 @@ class Situation:
         actions: the possible actions as they are written, at least one.
         thought: about this decision; empty for none.
         state: what is seen now. Rules read it, and a domain draws it; no prompt tells it in words.
+        right: the actions that lead to the goal, where rules answer.
     """
 
     past: tuple[Turn, ...]
@@ -82,6 +93,7 @@ class Situation:
     actions: tuple[str, ...]
     thought: str = ""
     state: Any = field(default=None, compare=False, repr=False)
+    right: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
 
 class ActWording:
@@ -183,32 +195,6 @@ class ActWording:
         return system, replace(user, images=self._look(self._drawn(situation)))
 
 
-async def write_thought(
-    situation: Situation, /, *, engine: Engine, wording: ActWording, temperature: float, seed: int
-) -> str:
-    """Asks a model for a thought.
-
-    Args:
-        situation: the decision that the thought is about.
-        engine: answers the role `think`.
-        wording: of the question.
-        temperature: of the answer; 0 is greedy.
-        seed: of the answer.
-
-    Returns:
-        A sentence of `THOUGHT`.
-    """
-    answer = await engine.generate(
-        Request(
-            prompt=wording.think(situation),
-            sampling=Sampling(temperature=temperature, seed=seed),
-            constraint=THOUGHT,
-            role=THINK,
-        )
-    )
-    return answer.text
-
-
 def last_that_fit(newest_first: Iterable[str]) -> list[str]:
     """As many of the last texts as fit into `LONGEST_PAST` characters, at least one.
 
@@ -245,3 +231,170 @@ async def seen(domain: Domain[Any, Any], step: Step[Any]) -> str:
     else:
         shown = "" if step.text or step.observation is None else str(step.observation)
     return "\n".join(dict.fromkeys(part for part in (step.text, step.obstacle, shown) if part))
+
+
+class Choice(Protocol):
+    """A question about actions, of which rules know the right ones."""
+
+    @property
+    def actions(self) -> tuple[str, ...]:
+        """As they are written, at least one."""
+        ...
+
+    @property
+    def right(self) -> tuple[str, ...]:
+        """Those that lead to the goal; filled in before rules answer."""
+        ...
+
+
+ChoiceT = TypeVar("ChoiceT", bound=Choice)
+
+
+def not_right(asked: Choice, rng: Random) -> str | None:
+    """Draws an action that is not right; None if there is none."""
+    others = [action for action in asked.actions if action not in asked.right]
+    return rng.choice(others) if others else None
+
+
+def policy_rule(situation: Callable[[ChoiceT], tuple[Key, ...]]) -> Rule[ChoiceT, Sequence[float]]:
+    """The rule of π: log π over the actions, in nats, shape [actions].
+
+    Args:
+        situation: all that an answer depends on, what is seen first.
+    """
+
+    def wrong(asked: ChoiceT, rng: Random) -> Sequence[float] | None:
+        # Where no action is right, the uniform π is the only one that is not wrong.
+        action = not_right(asked, rng) if asked.right else None
+        return None if action is None else spread(asked.actions, {action})
+
+    return Rule(
+        right=lambda asked: spread(asked.actions, asked.right), wrong=wrong, situation=situation
+    )
+
+
+def policy(
+    asking: Asking,
+    wording: Wording[ChoiceT],
+    rule: Rule[ChoiceT, Sequence[float]],
+    inform: Callable[[], Callable[[ChoiceT], Awaitable[ChoiceT]]],
+    *,
+    settings: PriorSettings,
+    samples: int = SAMPLES,
+    absent: float = ABSENT,
+) -> Prior[ChoiceT]:
+    """π that a planner's settings ask for, by rules or by a model.
+
+    Rules do not follow the way of asking, but `uniform` asks nobody. By default their softmax has
+    temperature 1, which keeps the stated shares. States that look the same may differ in what is
+    right, so a π of rules is kept for a question together with that.
+
+    Args:
+        asking: says who answers.
+        wording: of the questions.
+        rule: see `policy_rule`.
+        inform: see `AnyRole`.
+        settings: of the prior.
+        samples: draws of `sample`.
+        absent: log-probability of an action that an answer does not contain, in nats.
+
+    Raises:
+        SettingsError: see `Asking.of`.
+    """
+    kind, mixture = settings.prior, settings.prior_mixture
+    if kind == "uniform":
+        return Prior(None, wording=wording, temperature=TEMPERATURE[kind], mixture=mixture)
+
+    def score(engine: Engine) -> Role[ChoiceT, Sequence[float]]:
+        return make_prior(
+            kind, engine, wording=wording, seed=asking.seed, samples=samples, absent=absent
+        ).logprobs
+
+    role = ScoredRole(name=ROLE, rule=rule, inform=inform, score=score)
+    answer = asking.of(role)
+    temperature = settings.prior_temperature
+    if asking.errors_of(ROLE) is None:
+        temperature = temperature or TEMPERATURE[kind]
+        return Prior(answer, wording=wording, temperature=temperature, mixture=mixture)
+    informed = inform()
+
+    async def right(asked: ChoiceT) -> Hashable:
+        return (await informed(asked)).right
+
+    return Prior(
+        answer, wording=wording, temperature=temperature or 1.0, mixture=mixture, beside=right
+    )
+
+
+def situation_of(asked: Situation) -> tuple[Key, ...]:
+    """All that an answer of rules depends on."""
+    return asked.now, tuple(map(str, asked.past)), asked.actions, asked.thought
+
+
+POLICY: Rule[Situation, Sequence[float]] = policy_rule(situation_of)
+"""log π in any domain."""
+
+
+def _thought(action: str | None) -> str:
+    sentence = f"I know by the rules that this leads to the goal now: {action}."
+    if action is None or not re.fullmatch(THOUGHT.regex, sentence):
+        return "I know no rule that says what leads to the goal from here."
+    return sentence
+
+
+def _wrong_thought(asked: Situation, rng: Random) -> str | None:
+    action = not_right(asked, rng)
+    return None if action is None else _thought(action)
+
+
+INSIGHT: Rule[Situation, str] = Rule(
+    right=lambda asked: _thought(asked.right[0] if asked.right else None),
+    wrong=_wrong_thought,
+    situation=situation_of,
+)
+"""A thought before an action, in the language `THOUGHT`."""
+
+
+class ActAsking(Asking):
+    """Who answers what an agent asks in a domain.
+
+    Args:
+        domain: where it acts.
+        engines: see `Asking`, as for the others.
+        settings: who answers.
+        seed: of all draws: the errors, what rules expect of chance, and those of a model.
+        see: what is shown of the present state.
+    """
+
+    def __init__(
+        self,
+        domain: Domain[Any, Any],
+        engines: Engines,
+        settings: RoleSettings,
+        *,
+        seed: int,
+        see: See = "words",
+    ) -> None:
+        super().__init__(domain, engines, settings, seed=seed)
+        self._wording = ActWording(domain, see=see)
+        self._inform = informing(partial(adviser, domain, seed=seed))
+
+    def prior(self, settings: PriorSettings, *, samples: int = SAMPLES) -> Prior[Situation]:
+        """π; see `policy`."""
+        return policy(self, self._wording, POLICY, self._inform, settings=settings, samples=samples)
+
+    def think(self, *, temperature: float) -> Role[Situation, str]:
+        """The thought before an action.
+
+        Args:
+            temperature: of a model's answer; 0 is greedy.
+        """
+        role = TextRole(
+            name=THINK,
+            rule=INSIGHT,
+            inform=self._inform,
+            prompt=self._wording.think,
+            constraint=THOUGHT,
+            sampling=lambda _: Sampling(temperature=temperature, seed=self.seed),
+        )
+        return self.of(role)

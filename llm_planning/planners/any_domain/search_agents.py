@@ -19,9 +19,7 @@ from llm_planning.planners.any_domain.decisions import (
     statistics_of,
     visited,
 )
-from llm_planning.planners.any_domain.roles import ActWording, Situation, Turn, seen
-from llm_planning.planners.any_domain.rules import RuleAnswers, choice_of
-from llm_planning.roles.domain_rules import adviser
+from llm_planning.planners.any_domain.roles import ActAsking, Situation, Turn, seen
 from llm_planning.search import (
     Edge,
     Evaluation,
@@ -67,13 +65,12 @@ async def puct(
         settings: of the search and of the prior.
         seed: of all draws.
     """
-    wording = ActWording(problem.world)
-    answers = RuleAnswers(settings, engines, advise=partial(adviser, problem.world), seed=seed)
-    prior = answers.prior(choice_of, settings=settings, wording=wording)
+    ask = ActAsking(problem.world, engines, settings, seed=seed)
+    prior = ask.prior(settings)
     asked = None if settings.prior == "uniform" else prior
     select: Select[Any, Any] = select_by_puct(c=settings.c)
     return await _search_and_act(
-        problem, asked, select, settings=settings, seed=seed, oracles=answers.oracles
+        problem, asked, select, settings=settings, seed=seed, oracles=ask.oracles
     )
 
 

@@ -49,14 +49,12 @@ class Moment:
     """A moment of a game that leaves a choice.
 
     Attributes:
-        situation: what the model is told.
-        right: the actions after which fewer are left.
-        best: the one of these that is advised, or the first.
+        situation: what the model is told; right are the actions after which fewer are left.
+        best: the right one that is advised, or the first.
         left: the actions that are left.
     """
 
     situation: GameSituation
-    right: tuple[str, ...]
     best: str
     left: int
 
@@ -84,7 +82,7 @@ class GameExercises:
                 GameWording(),
                 one.situation,
                 asked=asked,
-                right=one.right,
+                right=one.situation.right,
                 best=one.best,
                 kinds={WAY: asked, "left": left_kind(one.left), "game": kind},
             )
@@ -160,8 +158,9 @@ async def _moment(game: TextGameDomain, way: Sequence[tuple[str, Transition]]) -
         memory = (GameTurn(await observe(game, before), action, here.reward, score),)
     advised = (await game.advise(here))[0]
     return Moment(
-        situation=GameSituation(memory, await observe(game, here), actions, state=here),
-        right=tuple(nearer),
+        situation=GameSituation(
+            memory, await observe(game, here), actions, state=here, right=tuple(nearer)
+        ),
         best=advised if advised in nearer else nearer[0],
         left=int(left),
     )

@@ -8,23 +8,20 @@ plays several rounds so, and reflects after each for the rounds that follow. The
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from llm_planning.environments.textgame.game import Ending
 from llm_planning.execution import episode as execution
-from llm_planning.planners.any_domain.rules import RuleAnswers
 from llm_planning.planners.mc_dml.outcome import ending_of, game_outcome, timed
-from llm_planning.planners.mc_dml.prompts import GameWording
 from llm_planning.planners.mc_dml.roles import (
+    GameAsking,
     GameSituation,
     Trajectory,
     trajectory_of,
 )
-from llm_planning.planners.mc_dml.rules import choice_of, reflection
 from llm_planning.planners.mc_dml.search import observe, trace_reflection
-from llm_planning.planners.mc_dml.worlds import as_text_game, game_adviser
+from llm_planning.planners.mc_dml.worlds import as_text_game
 from llm_planning.priors import PriorSettings, softmax
 from llm_planning.stopwatch import Stopwatch
 
@@ -37,7 +34,6 @@ if TYPE_CHECKING:
     from llm_planning.outcome import Outcome
     from llm_planning.planners.mc_dml.roles import GamePolicy, GameTurn, Reflect
     from llm_planning.planners.mc_dml.settings import LlmAgentSettings, ReflectionAgentSettings
-    from llm_planning.priors import Prior
     from llm_planning.roles import Engines
     from llm_planning.specs import Problem
 
@@ -48,7 +44,7 @@ ChosenBy: TypeAlias = Literal["policy", "repeats"]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class MoveChoice:
     """How a move was chosen.
 
     Attributes:
@@ -82,8 +78,8 @@ async def llm_agent(
         ServingError: the engine failed.
     """
     world, waiting = as_text_game(problem), Stopwatch()
-    answers = RuleAnswers(settings, engines, advise=partial(game_adviser, world), seed=seed)
-    prior = _prior(answers, settings)
+    ask = GameAsking(world, engines, settings, seed=seed)
+    prior = ask.prior(PriorSettings.read({"prior": settings.prior}))
     played = await play_round(world, timed(prior.logprobs, waiting), settings=settings, seed=seed)
     return await game_outcome(
         problem,
@@ -95,7 +91,7 @@ async def llm_agent(
         seconds_engine=waiting.seconds,
         priors=prior.questions,
         text=_moves(played),
-        oracles=answers.oracles,
+        oracles=ask.oracles,
     )
 
 
@@ -116,9 +112,9 @@ async def reflection_agent(
         DomainError, TextGameError, ServingError: see `llm_agent`.
     """
     world, waiting = as_text_game(problem), Stopwatch()
-    answers = RuleAnswers(settings, engines, advise=partial(game_adviser, world), seed=seed)
-    prior = _prior(answers, settings)
-    reflecting = timed(reflection(world, answers, engines), waiting)
+    ask = GameAsking(world, engines, settings, seed=seed)
+    prior = ask.prior(PriorSettings.read({"prior": settings.prior}))
+    reflecting = timed(ask.reflect(), waiting)
     rounds = await play_rounds(
         world, timed(prior.logprobs, waiting), reflecting, settings=settings, seed=seed
     )
@@ -135,7 +131,7 @@ async def reflection_agent(
         priors=prior.questions,
         best_score=max(one.trajectory.best_score for one in rounds),
         text="\n".join((_scores(rounds), _moves(last))),
-        oracles=answers.oracles,
+        oracles=ask.oracles,
     )
     return replace(
         outcome,
@@ -157,7 +153,7 @@ class Round:
 
     episode: Episode[Transition, str]
     trajectory: Trajectory
-    choices: tuple[Choice, ...]
+    choices: tuple[MoveChoice, ...]
     reflections: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
@@ -193,7 +189,7 @@ async def play_round(
         TextGameError: the game failed.
         ServingError: the engine failed.
     """
-    choices: list[Choice] = []
+    choices: list[MoveChoice] = []
     draw = Random(f"{seed}/{number}")
 
     async def choose(episode: Episode[Transition, str]) -> str | execution.Stop:
@@ -209,7 +205,7 @@ async def play_round(
             situation = GameSituation(past, observation, actions, reflections, episode.state)
             weights = softmax(await logprobs(situation), temperature=settings.temperature)
         (action,) = draw.choices(actions, weights)
-        choices.append(Choice(tuple(zip(actions, weights, strict=True)), by))
+        choices.append(MoveChoice(tuple(zip(actions, weights, strict=True)), by))
         return action
 
     episode = await execution.play(
@@ -223,7 +219,7 @@ async def play_round(
 
 
 def _is_stuck(
-    turns: Sequence[GameTurn], choices: Sequence[Choice], observation: Observation
+    turns: Sequence[GameTurn], choices: Sequence[MoveChoice], observation: Observation
 ) -> bool:
     """Whether the policy took the same action in the same state the last `REPEATS` times.
 
@@ -272,11 +268,6 @@ async def play_rounds(
             reflections = (*reflections, reflection)
             trace_reflection(reflection)
     return rounds
-
-
-def _prior(answers: RuleAnswers, settings: LlmAgentSettings) -> Prior[GameSituation]:
-    asked = PriorSettings.read({"prior": settings.prior})
-    return answers.prior(choice_of, settings=asked, wording=GameWording())
 
 
 def _moves(played: Round) -> str:

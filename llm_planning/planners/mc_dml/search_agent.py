@@ -14,11 +14,8 @@ from typing import TYPE_CHECKING, Any
 from llm_planning.environments.textgame.game import Ending
 from llm_planning.execution import episode as execution
 from llm_planning.planners.any_domain.decisions import ActionStatistics, statistics_of
-from llm_planning.planners.any_domain.rules import RuleAnswers
 from llm_planning.planners.mc_dml.outcome import game_outcome, timed
-from llm_planning.planners.mc_dml.prompts import GameWording
-from llm_planning.planners.mc_dml.roles import trajectory_of
-from llm_planning.planners.mc_dml.rules import choice_of, reflection
+from llm_planning.planners.mc_dml.roles import GameAsking, trajectory_of
 from llm_planning.planners.mc_dml.search import (
     Position,
     SearchParts,
@@ -33,7 +30,7 @@ from llm_planning.planners.mc_dml.settings import (
     LabelPriorSettings,
     ReflectionSettings,
 )
-from llm_planning.planners.mc_dml.worlds import as_text_game, game_adviser
+from llm_planning.planners.mc_dml.worlds import as_text_game
 from llm_planning.search import by_sums, by_weighted_returns
 from llm_planning.settings import SettingsError
 from llm_planning.stopwatch import Stopwatch
@@ -95,13 +92,11 @@ async def search_agent(
             "always wait; leave it out"
         )
     asked = settings if isinstance(settings, LabelPriorSettings) else UNIFORM
-    answers = RuleAnswers(asked, engines, advise=partial(game_adviser, world), seed=seed)
-    prior = answers.prior(
-        choice_of, settings=asked, wording=GameWording(), absent=asked.prior_absent
-    )
+    ask = GameAsking(world, engines, asked, seed=seed)
+    prior = ask.prior(asked, absent=asked.prior_absent)
     k = settings.k if isinstance(settings, ReflectionSettings) else 0
     # Without ℳ_c the role is never asked, so it needs no answerer.
-    reflecting = reflection(world, answers, engines) if k else _never
+    reflecting = ask.reflect() if k else _never
     parts = SearchParts(
         prior=prior if asked.prior == "uniform" else timed(prior, waiting),
         past=past,
@@ -131,7 +126,7 @@ async def search_agent(
         reflections=sum(len(one.reflections) for one in searches),
         priors=prior.questions,
         text=format_searches(turns, searches),
-        oracles=answers.oracles,
+        oracles=ask.oracles,
     )
     if not searches:
         return outcome
