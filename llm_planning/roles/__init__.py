@@ -1,6 +1,6 @@
 """Roles: the typed questions that planners ask, and the models and rules that answer them."""
 
-from llm_planning.roles.asking import Asking, RoleSpec, Short
+from llm_planning.roles.asking import Asking, RoleRules, RoleSpec, Short
 from llm_planning.roles.assignment import (
     ROLE_SETTINGS,
     OwnModel,
@@ -34,6 +34,7 @@ __all__ = [
     "PromptError",
     "Role",
     "RoleAssignment",
+    "RoleRules",
     "RoleSettings",
     "RoleSpec",
     "Rule",

@@ -64,11 +64,27 @@ class Short(Generic[QuestionT]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoleSpec(Generic[QuestionT, AnswerT]):
-    """What one role is: how it is asked, what it answers, and what is right.
+class RoleRules(Generic[QuestionT, AnswerT]):
+    """What rules say of a role; all that a role is of which a model is not asked for JSON.
 
     Attributes:
         name: as role files and engines call it.
+        rule: right and wrong answers; None for a role that no rules can answer.
+        needs: the members of a domain with which `rule` answers.
+        options: the options that an answer names. Those of rules must be such as a model can name.
+    """
+
+    name: str
+    rule: Rule[QuestionT, AnswerT] | None = None
+    needs: tuple[str, ...] = ()
+    options: Callable[[AnswerT], Sequence[Any]] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleSpec(RoleRules[QuestionT, AnswerT]):
+    """What one role is: how it is asked, what it answers, and what is right.
+
+    Attributes:
         prompt: compiles its words; called only where a model answers.
         writes: makes the form of a model's answer; called likewise.
         read: makes the answer of a question and of what a model wrote.
@@ -76,15 +92,11 @@ class RoleSpec(Generic[QuestionT, AnswerT]):
         show: maps a question to the pictures before the words.
         short: the words for a taught model; None if there are none.
         sampling: how an answer is drawn.
-        rule: right and wrong answers; None for a role that no rules can answer.
-        needs: the members of a domain with which `rule` answers.
-        options: the options that an answer names. Those of rules must be such as a model can name.
         same: whether two answers count as one, in votes and beside what is right; None for a role
             of which wrong answers are not counted.
         brief: an answer in a few words.
     """
 
-    name: str
     prompt: Callable[[], Prompt]
     writes: Callable[[], type[BaseModel]]
     read: Callable[[QuestionT, Any], AnswerT]
@@ -92,9 +104,6 @@ class RoleSpec(Generic[QuestionT, AnswerT]):
     show: Callable[[QuestionT], tuple[Image, ...]] = no_pictures
     short: Short[QuestionT] | None = None
     sampling: Callable[[QuestionT], Sampling] = greedy
-    rule: Rule[QuestionT, AnswerT] | None = None
-    needs: tuple[str, ...] = ()
-    options: Callable[[AnswerT], Sequence[Any]] | None = None
     same: Callable[[AnswerT, AnswerT], bool] | None = None
     brief: Callable[[AnswerT], str] = str
 
@@ -213,7 +222,7 @@ class Asking:
             and taught.words_sha256 == spec.short.digest()
         )
 
-    def by_rules(self, spec: RoleSpec[QuestionT, AnswerT]) -> Role[QuestionT, AnswerT] | None:
+    def by_rules(self, spec: RoleRules[QuestionT, AnswerT]) -> Role[QuestionT, AnswerT] | None:
         """The role, answered by the domain's rules; None if a model answers it.
 
         Raises:
@@ -232,16 +241,27 @@ class Asking:
         if spec.name not in self._oracles:
             self._oracles[spec.name] = Oracle(spec.name, spec.rule, errors=errors, seed=self.seed)
         oracle: Oracle[QuestionT, AnswerT] = self._oracles[spec.name]
+        return self.in_words(spec, oracle)
+
+    def in_words(
+        self, spec: RoleRules[QuestionT, AnswerT], answer: Role[QuestionT, AnswerT]
+    ) -> Role[QuestionT, AnswerT]:
+        """The role, answered so; options that no model can name are refused.
+
+        Args:
+            spec: of the role.
+            answer: who answers.
+        """
         named = spec.options
         if named is None:
-            return oracle
+            return answer
 
-        async def in_words(question: QuestionT, /) -> AnswerT:
-            said = await oracle(question)
+        async def ask(question: QuestionT, /) -> AnswerT:
+            said = await answer(question)
             self._language.check(named(said))
             return said
 
-        return in_words
+        return ask
 
     def counted(
         self,
