@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 from llm_planning.environments.household.domain import HOUSEHOLD
 from llm_planning.environments.household.goals import (
-    goal_predicates,
     goal_text,
     listed,
     told_count,
@@ -18,16 +17,14 @@ from llm_planning.environments.household.goals import (
 from llm_planning.environments.household.home import bundled_home
 from llm_planning.environments.household.tasks import CLASSES, TaskMaker
 from llm_planning.planners.llm_mcts.interpretation import (
-    GREEDY,
     ROLE,
+    Formal,
     Instruction,
     answer_model,
     formal,
-    prompt,
-    tell,
+    goal_role,
 )
-from llm_planning.roles.exercises import Grade, typed_exercise
-from llm_serving.answers import parse
+from llm_planning.roles.exercises import Grade, exercise_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -85,24 +82,17 @@ class GoalExercises:
 
 
 def _exercise(goal: tuple[Wanted, ...], home: Home, *, wording: str) -> Exercise:
-    answer = answer_model(home)
+    role = goal_role(home)
 
-    def grade(text: str) -> Grade:
-        read = parse(answer, text).wanted()
-        return Grade(
-            set(read) == set(goal),
-            goal_predicates(read, home),
-            (len({*read} & {*goal}), len({*read, *goal})),
-        )
+    def grade(said: Formal) -> Grade:
+        read = said.wanted()
+        counts = (len({*read} & {*goal}), len({*read, *goal}))
+        return Grade(set(read) == set(goal), role.brief(read), counts)
 
-    return typed_exercise(
-        ROLE,
+    return exercise_of(
+        role,
         Instruction(WORDINGS[wording](goal, home), goal),
-        answer(goal=formal(goal)),
-        prompt=prompt(home),
-        tell=tell,
-        sampling=GREEDY,
-        said=goal_predicates(goal, home),
+        answer_model(home)(goal=formal(goal)),
         kinds={"wording": wording, "predicates": str(len(goal))},
         grade=grade,
     )
