@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from llm_planning.environments.household.belief import Belief
 from llm_planning.environments.household.domain import HOUSEHOLD, Household
@@ -30,7 +30,7 @@ from llm_planning.roles.exercises import USUAL_WAY
 from llm_serving.engine import BLOCK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from random import Random
 
     from llm_planning.environments.household.expert import Expert
@@ -73,35 +73,47 @@ class _Moment:
     done: tuple[Action, ...]
 
 
-class PolicyExercises:
-    """Makes exercises of the role `prior` at home; see `ExerciseMaker`.
+@dataclass(frozen=True, slots=True)
+class HomeExercises:
+    """Makes exercises of one role at home, in the words in which every model is asked.
+
+    Attributes:
+        roles: the role; see `ExerciseMaker`.
+        make: makes some about one state; takes a random generator and `held_out`.
 
     Example:
         >>> from random import Random
-        >>> from llm_planning.planners.llm_mcts.exercises import PolicyExercises
-        >>> made = PolicyExercises().about_one_state(Random(1), roles=["prior"], held_out=False)
+        >>> from llm_planning.planners.llm_mcts.exercises import POLICY_EXERCISES
+        >>> made = POLICY_EXERCISES.about_one_state(Random(1), roles=["prior"], held_out=False)
         >>> [one.said for one in made][:2]
         ['walk to the bedroom', 'walk to the bedroom']
     """
 
-    roles = (ROLE,)
-    taught_words = ""
+    roles: tuple[str]
+    make: Callable[..., Sequence[Exercise]]
+    taught_words: ClassVar[str] = ""
 
     def about_one_state(
         self, rng: Random, *, roles: Sequence[str], held_out: bool
     ) -> Sequence[Exercise]:
-        """Makes exercises about some moments of one way, of which all prompts begin alike."""
-        if ROLE not in roles:
-            return ()
-        task, kinds = _task(rng, held_out=held_out)
-        world = Household(task)
-        wording = ActWording(world)
-        way = list(_way(task, world.expert, rng, walker=rng.choice(WALKERS)))
-        asked = rng.sample(way, min(ASKED, len(way)))
-        return [
-            _exercise(one, world, wording, kinds=kinds, dashes=rng.randint(1, BLOCK))
-            for one in asked
-        ]
+        """Makes exercises about one state; see `ExerciseMaker`."""
+        return self.make(rng, held_out=held_out) if self.roles[0] in roles else ()
+
+    def at_home(self, domain: DomainSpec, words: Words) -> ExerciseMaker | None:  # noqa: ARG002
+        """The maker, if the domain is a home."""
+        return self if domain.name == HOUSEHOLD.name else None
+
+
+def _decisions(rng: Random, *, held_out: bool) -> Sequence[Exercise]:
+    """Exercises about some moments of one way, of which all prompts begin alike."""
+    task, kinds = _task(rng, held_out=held_out)
+    world = Household(task)
+    wording = ActWording(world)
+    way = list(_way(task, world.expert, rng, walker=rng.choice(WALKERS)))
+    asked = rng.sample(way, min(ASKED, len(way)))
+    return [
+        _exercise(one, world, wording, kinds=kinds, dashes=rng.randint(1, BLOCK)) for one in asked
+    ]
 
 
 def _task(rng: Random, *, held_out: bool) -> tuple[Task, dict[str, str]]:
@@ -194,6 +206,4 @@ def _is_known(here: _Moment, rules: Rules, plan: Sequence[Action]) -> bool:
     return True
 
 
-def policy_exercises(domain: DomainSpec, words: Words) -> ExerciseMaker | None:  # noqa: ARG001
-    """The exercises of `prior` at home; every model is asked in the same words."""
-    return PolicyExercises() if domain.name == HOUSEHOLD.name else None
+POLICY_EXERCISES: Final = HomeExercises((ROLE,), _decisions)
