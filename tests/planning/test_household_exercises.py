@@ -15,7 +15,7 @@ from llm_planning.planners.llm_mcts.exercises import (
     ANYWHERE,
     BY_LAW,
     EXPERT,
-    POLICY_EXERCISES,
+    PolicyExercises,
 )
 from llm_planning.registry import exercise_makers, find_domain
 from llm_planning.roles.measuring import MATERIAL, draw_exercises
@@ -26,7 +26,7 @@ def made(seeds=30, held_out=False):
     return [
         one
         for seed in range(seeds)
-        for one in POLICY_EXERCISES.about_one_state(
+        for one in PolicyExercises().about_one_state(
             Random(seed), roles=["prior"], held_out=held_out
         )
     ]
@@ -44,8 +44,8 @@ def training_tasks(count):
 def test_the_prior_at_home_has_one_maker():
     makers = exercise_makers(find_domain("household"), words="general")
     assert set(makers) == {"goal", "position", "prior"}
-    assert makers["prior"] is POLICY_EXERCISES
-    assert POLICY_EXERCISES.about_one_state(Random(0), roles=["goal"], held_out=False) == ()
+    assert isinstance(makers["prior"], PolicyExercises)
+    assert PolicyExercises().about_one_state(Random(0), roles=["goal"], held_out=False) == ()
 
 
 def test_the_experts_way_is_its_trajectory():
@@ -149,9 +149,9 @@ def test_what_is_held_out_is_never_taught():
 
 
 def test_a_measurement_asks_half_of_what_is_new():
-    drawn = draw_exercises(POLICY_EXERCISES, "prior", count=20, seed=0)
+    drawn = draw_exercises(PolicyExercises(), "prior", count=20, seed=0)
     assert [one.kinds[MATERIAL] for one in drawn] == ["seen"] * 10 + ["held out"] * 10
-    again = draw_exercises(POLICY_EXERCISES, "prior", count=20, seed=0)
+    again = draw_exercises(PolicyExercises(), "prior", count=20, seed=0)
     assert [(one.prompt, one.answer, one.kinds) for one in drawn] == [
         (one.prompt, one.answer, one.kinds) for one in again
     ]

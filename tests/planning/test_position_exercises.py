@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from llm_planning.environments.household.home import bundled_home
-from llm_planning.planners.llm_mcts.position_exercises import POSITION_EXERCISES
+from llm_planning.planners.llm_mcts.position_exercises import PositionExercises
 from llm_planning.registry import exercise_makers, find_domain
 from llm_planning.roles.measuring import draw_exercises
 from llm_serving.scripted import ScriptedEngine
@@ -15,7 +15,7 @@ def made(seeds=60, **wanted):
     return [
         one
         for seed in range(seeds)
-        for one in POSITION_EXERCISES.about_one_state(
+        for one in PositionExercises().about_one_state(
             Random(seed), **{"roles": ["position"], "held_out": False, **wanted}
         )
     ]
@@ -31,7 +31,7 @@ def about(thing, way):
 
 def test_households_have_a_maker_of_positions():
     makers = exercise_makers(find_domain("household"), words="general")
-    assert makers["position"] is POSITION_EXERCISES
+    assert isinstance(makers["position"], PositionExercises)
     assert made(3, roles=["goal"]) == []
 
 
@@ -61,7 +61,7 @@ def test_an_answer_with_one_wrong_place_is_wrong():
 def test_the_other_home_is_held_out():
     assert {one.kinds["home"] for one in made()} == {"seen"}
     assert {one.kinds["home"] for one in made(held_out=True)} == {"unseen"}
-    drawn = draw_exercises(POSITION_EXERCISES, "position", count=20, seed=0)
+    drawn = draw_exercises(PositionExercises(), "position", count=20, seed=0)
     assert len({one.prompt for one in drawn}) == 20
     assert {one.kinds["asked"] for one in drawn} == {"exact", "samples"}
 

@@ -14,9 +14,10 @@ possible.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 from llm_planning.environments.household.belief import Belief
 from llm_planning.environments.household.domain import HOUSEHOLD, Household
@@ -30,7 +31,7 @@ from llm_planning.roles.exercises import USUAL_WAY
 from llm_serving.engine import BLOCK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from random import Random
 
     from llm_planning.environments.household.expert import Expert
@@ -73,25 +74,20 @@ class _Moment:
     done: tuple[Action, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class HomeExercises:
+class HomeExercises(ABC):
     """Makes exercises of one role at home, in the words in which every model is asked.
 
     Attributes:
         roles: the role; see `ExerciseMaker`.
-        make: makes some about one state; takes a random generator and `held_out`.
-
-    Example:
-        >>> from random import Random
-        >>> from llm_planning.planners.llm_mcts.exercises import POLICY_EXERCISES
-        >>> made = POLICY_EXERCISES.about_one_state(Random(1), roles=["prior"], held_out=False)
-        >>> [one.said for one in made][:2]
-        ['walk to the bedroom', 'walk to the bedroom']
     """
 
-    roles: tuple[str]
-    make: Callable[..., Sequence[Exercise]]
-    taught_words: ClassVar[str] = ""
+    roles: tuple[str, ...]
+    taught_words = ""
+
+    @classmethod
+    def at_home(cls, domain: DomainSpec, words: Words) -> ExerciseMaker | None:  # noqa: ARG003
+        """The maker, if the domain is a home."""
+        return cls() if domain.name == HOUSEHOLD.name else None
 
     def about_one_state(
         self, rng: Random, *, roles: Sequence[str], held_out: bool
@@ -99,21 +95,34 @@ class HomeExercises:
         """Makes exercises about one state; see `ExerciseMaker`."""
         return self.make(rng, held_out=held_out) if self.roles[0] in roles else ()
 
-    def at_home(self, domain: DomainSpec, words: Words) -> ExerciseMaker | None:  # noqa: ARG002
-        """The maker, if the domain is a home."""
-        return self if domain.name == HOUSEHOLD.name else None
+    @abstractmethod
+    def make(self, rng: Random, *, held_out: bool) -> Sequence[Exercise]:
+        """Makes exercises of the role about one state."""
 
 
-def _decisions(rng: Random, *, held_out: bool) -> Sequence[Exercise]:
-    """Exercises about some moments of one way, of which all prompts begin alike."""
-    task, kinds = _task(rng, held_out=held_out)
-    world = Household(task)
-    wording = ActWording(world)
-    way = list(_way(task, world.expert, rng, walker=rng.choice(WALKERS)))
-    asked = rng.sample(way, min(ASKED, len(way)))
-    return [
-        _exercise(one, world, wording, kinds=kinds, dashes=rng.randint(1, BLOCK)) for one in asked
-    ]
+class PolicyExercises(HomeExercises):
+    """Makes exercises of the role `prior`.
+
+    Example:
+        >>> from random import Random
+        >>> from llm_planning.planners.llm_mcts.exercises import PolicyExercises
+        >>> [one.said for one in PolicyExercises().make(Random(1), held_out=False)][:2]
+        ['walk to the bedroom', 'walk to the bedroom']
+    """
+
+    roles = (ROLE,)
+
+    def make(self, rng: Random, *, held_out: bool) -> Sequence[Exercise]:
+        """Makes exercises about some moments of one way, of which all prompts begin alike."""
+        task, kinds = _task(rng, held_out=held_out)
+        world = Household(task)
+        wording = ActWording(world)
+        way = list(_way(task, world.expert, rng, walker=rng.choice(WALKERS)))
+        asked = rng.sample(way, min(ASKED, len(way)))
+        return [
+            _exercise(one, world, wording, kinds=kinds, dashes=rng.randint(1, BLOCK))
+            for one in asked
+        ]
 
 
 def _task(rng: Random, *, held_out: bool) -> tuple[Task, dict[str, str]]:
@@ -204,6 +213,3 @@ def _is_known(here: _Moment, rules: Rules, plan: Sequence[Action]) -> bool:
             return action.verb == PUT or here.belief.seen[state.at] is not None
         state = _after(rules, state, action)
     return True
-
-
-POLICY_EXERCISES: Final = HomeExercises((ROLE,), _decisions)

@@ -58,23 +58,25 @@ WORDINGS: Final[Mapping[str, Callable[[Sequence[Wanted], Home], str]]] = {
 """Kind of wording -> how it says a goal; tasks want one thing of a name."""
 
 
-def _readings(rng: Random, *, held_out: bool) -> Sequence[Exercise]:
-    """An exercise about a drawn task of any class, in a drawn wording."""
-    home = bundled_home("unseen" if held_out else "seen")
-    task = TaskMaker(home).task(rng.choice(CLASSES), 1, seed=rng.getrandbits(32))
-    wording = rng.choice(tuple(WORDINGS))
-    goal = task.rules.goal
-    role = goal_role(home)
+class GoalExercises(HomeExercises):
+    """Makes exercises of the role `goal`."""
 
-    def grade(said: Formal) -> Grade:
-        read = said.wanted()
-        counts = (len({*read} & {*goal}), len({*read, *goal}))
-        return Grade(set(read) == set(goal), role.brief(read), counts)
+    roles = (ROLE,)
 
-    question = Instruction(WORDINGS[wording](goal, home), goal)
-    answer = answer_model(home)(goal=formal(goal))
-    kinds = {"wording": wording, "predicates": str(len(goal))}
-    return [exercise_of(role, question, answer, kinds=kinds, grade=grade)]
+    def make(self, rng: Random, *, held_out: bool) -> Sequence[Exercise]:
+        """Makes an exercise about a drawn task of any class, in a drawn wording."""
+        home = bundled_home("unseen" if held_out else "seen")
+        task = TaskMaker(home).task(rng.choice(CLASSES), 1, seed=rng.getrandbits(32))
+        wording = rng.choice(tuple(WORDINGS))
+        goal = task.rules.goal
+        role = goal_role(home)
 
+        def grade(said: Formal) -> Grade:
+            read = said.wanted()
+            counts = (len({*read} & {*goal}), len({*read, *goal}))
+            return Grade(set(read) == set(goal), role.brief(read), counts)
 
-GOAL_EXERCISES: Final = HomeExercises((ROLE,), _readings)
+        question = Instruction(WORDINGS[wording](goal, home), goal)
+        answer = answer_model(home)(goal=formal(goal))
+        kinds = {"wording": wording, "predicates": str(len(goal))}
+        return [exercise_of(role, question, answer, kinds=kinds, grade=grade)]

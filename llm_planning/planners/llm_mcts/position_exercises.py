@@ -28,37 +28,46 @@ WAYS: Final[tuple[Literal["exact", "samples"], ...]] = (USUAL_WAY, "samples")
 """The ways of asking that ask."""
 
 
-def _positions(rng: Random, *, held_out: bool) -> Sequence[Exercise]:
-    """An exercise about a drawn thing that tasks may want, asked in a drawn way."""
-    home = bundled_home("unseen" if held_out else "seen")
-    number, wanted = rng.choice(home.goals)
-    asked = rng.choice(WAYS)
-    thing, law = home.things[number], home.law[number]
-    rules = Rules(home, [Wanted(thing, home.places[wanted].name)])
-    positions = [f"{place.relation} the {place.name}" for place in home.places]
+class PositionExercises(HomeExercises):
+    """Makes exercises of the role `position`.
 
-    async def ask(engine: Engine) -> str:
-        weights, *_ = await state_prior(rules, asked, engine=engine, samples=1)
-        # A sample gives all places that it names the same weight.
-        best = max(weights)
-        named = [p for p, weight in enumerate(weights) if weight == best]
-        return ", ".join(positions[p] for p in named)
+    Example:
+        >>> from random import Random
+        >>> from llm_planning.planners.llm_mcts.position_exercises import PositionExercises
+        >>> [one.said for one in PositionExercises().make(Random(1), held_out=False)]
+        ['inside the fridge']
+    """
 
-    def grade(answer: str) -> Grade:
-        named = answer.split(", ")
-        return Grade(all(law[positions.index(one)] > 0 for one in named), answer)
+    roles = (ROLE,)
 
-    likeliest = positions[argmax(law)]
-    made = Exercise(
-        role=ROLE,
-        prompt=asked_as(home, thing, asked),
-        answer=likeliest,
-        said=likeliest,
-        kinds={WAY: asked, "home": home.name},
-        ask=ask,
-        grade=grade,
-    )
-    return [made]
+    def make(self, rng: Random, *, held_out: bool) -> Sequence[Exercise]:
+        """Makes an exercise about a drawn thing that tasks may want, asked in a drawn way."""
+        home = bundled_home("unseen" if held_out else "seen")
+        number, wanted = rng.choice(home.goals)
+        asked = rng.choice(WAYS)
+        thing, law = home.things[number], home.law[number]
+        rules = Rules(home, [Wanted(thing, home.places[wanted].name)])
+        positions = [f"{place.relation} the {place.name}" for place in home.places]
 
+        async def ask(engine: Engine) -> str:
+            weights, *_ = await state_prior(rules, asked, engine=engine, samples=1)
+            # A sample gives all places that it names the same weight.
+            best = max(weights)
+            named = [p for p, weight in enumerate(weights) if weight == best]
+            return ", ".join(positions[p] for p in named)
 
-POSITION_EXERCISES: Final = HomeExercises((ROLE,), _positions)
+        def grade(answer: str) -> Grade:
+            named = answer.split(", ")
+            return Grade(all(law[positions.index(one)] > 0 for one in named), answer)
+
+        likeliest = positions[argmax(law)]
+        made = Exercise(
+            role=ROLE,
+            prompt=asked_as(home, thing, asked),
+            answer=likeliest,
+            said=likeliest,
+            kinds={WAY: asked, "home": home.name},
+            ask=ask,
+            grade=grade,
+        )
+        return [made]
