@@ -241,27 +241,16 @@ class Asking:
         if spec.name not in self._oracles:
             self._oracles[spec.name] = Oracle(spec.name, spec.rule, errors=errors, seed=self.seed)
         oracle: Oracle[QuestionT, AnswerT] = self._oracles[spec.name]
-        return self.in_words(spec, oracle)
-
-    def in_words(
-        self, spec: RoleRules[QuestionT, AnswerT], answer: Role[QuestionT, AnswerT]
-    ) -> Role[QuestionT, AnswerT]:
-        """The role, answered so; options that no model can name are refused.
-
-        Args:
-            spec: of the role.
-            answer: who answers.
-        """
         named = spec.options
         if named is None:
-            return answer
+            return oracle
 
-        async def ask(question: QuestionT, /) -> AnswerT:
-            said = await answer(question)
+        async def in_words(question: QuestionT, /) -> AnswerT:
+            said = await oracle(question)
             self._language.check(named(said))
             return said
 
-        return ask
+        return in_words
 
     def counted(
         self,

@@ -91,6 +91,7 @@ def flights_role(
         prompt=partial(_prompt, FLIGHTS, "city", settings.listed),
         tell=lambda city: {"city": spelled(city)},
         rule=knowledge_rule(world.graph),
+        options=lambda cities: list(map(Flight, cities)),
         **_cities(world.graph, settings.listed, settings, seed=seed),
     )
 
@@ -102,7 +103,6 @@ def _cities(graph: FlightGraph, most: int, settings: RouteSettings, *, seed: int
         "writes": partial(cities_answer, graph, most),
         "read": lambda _, said: tuple(graph.named(one) or one for one in said.cities),
         "sampling": lambda _: sampling,
-        "options": lambda cities: list(map(Flight, cities)),
     }
 
 
@@ -122,9 +122,17 @@ class RouteAsking(Asking):
         """How the domain's rules err in the route; None if a model answers it."""
         return super().errors_of(ROUTE)
 
-    def by_rules(self, spec: RoleRules[Any, Any]) -> Role[Any, Any] | None:
+    def by_rules(self, spec: RoleRules[Any, Any]) -> Role[Any, Any] | None:  # noqa: ARG002
         """The route by rules; None if a model answers it."""
         graph = self.domain.graph
-        flights = RoleRules(name=FLIGHTS, rule=knowledge_rule(graph))
-        known = super().by_rules(flights)
-        return None if known is None else self.in_words(spec, route_by(known, graph))
+        known = super().by_rules(RoleRules(name=FLIGHTS, rule=knowledge_rule(graph)))
+        if known is None:
+            return None
+        way = route_by(known, graph)
+
+        async def ask(asked: Pair, /) -> Cities:
+            cities = await way(asked)
+            self._language.check(map(Flight, cities))
+            return cities
+
+        return ask
