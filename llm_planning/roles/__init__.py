@@ -1,6 +1,14 @@
 """Roles: the typed questions that planners ask, and the models and rules that answer them."""
 
-from llm_planning.roles.asking import AnyRole, Asking, RoleSpec, ScoredRole, Short, TextRole
+from llm_planning.roles.asking import (
+    AnyRole,
+    Asking,
+    RoleRules,
+    RoleSpec,
+    ScoredRole,
+    Short,
+    TextRole,
+)
 from llm_planning.roles.assignment import (
     ROLE_SETTINGS,
     OwnModel,
@@ -35,6 +43,7 @@ __all__ = [
     "PromptError",
     "Role",
     "RoleAssignment",
+    "RoleRules",
     "RoleSettings",
     "RoleSpec",
     "Rule",

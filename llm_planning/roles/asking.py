@@ -68,8 +68,8 @@ class Short(Generic[QuestionT]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnyRole(ABC, Generic[QuestionT, AnswerT]):
-    """What one role is, however a model answers it.
+class RoleRules(Generic[QuestionT, AnswerT]):
+    """What rules say of a role.
 
     Attributes:
         name: as role files and engines call it.
@@ -92,6 +92,16 @@ class AnyRole(ABC, Generic[QuestionT, AnswerT]):
     same: Callable[[AnswerT, AnswerT], bool] | None = None
     brief: Callable[[AnswerT], str] = str
 
+    def right(self, question: QuestionT) -> AnswerT | None:
+        """The right answer; None if no rule knows one."""
+        return None if self.rule is None else self.rule.right(question)
+
+
+class AnyRole(RoleRules[QuestionT, AnswerT], ABC):
+    """What one role is, however a model answers it."""
+
+    __slots__ = ()
+
     @abstractmethod
     def answered_by(self, engine: Engine) -> Role[QuestionT, AnswerT]:
         """The role as a model answers it.
@@ -99,10 +109,6 @@ class AnyRole(ABC, Generic[QuestionT, AnswerT]):
         Args:
             engine: of the model.
         """
-
-    def right(self, question: QuestionT) -> AnswerT | None:
-        """The right answer; None if no rule knows one."""
-        return None if self.rule is None else self.rule.right(question)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,7 +291,7 @@ class Asking:
         answer = self.by_rules(spec) or spec.answered_by(self.engines.of(spec.name))
         return self.counted(spec, answer, votes=votes)
 
-    def by_rules(self, spec: AnyRole[QuestionT, AnswerT]) -> Role[QuestionT, AnswerT] | None:
+    def by_rules(self, spec: RoleRules[QuestionT, AnswerT]) -> Role[QuestionT, AnswerT] | None:
         """The role, answered by the domain's rules; None if a model answers it.
 
         Raises:
@@ -320,7 +326,7 @@ class Asking:
 
     def counted(
         self,
-        spec: AnyRole[QuestionT, AnswerT],
+        spec: RoleRules[QuestionT, AnswerT],
         answer: Role[QuestionT, AnswerT],
         *,
         votes: int = 1,

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Protocol, TypeAlias
 
 from llm_planning.domain import A, S
-from llm_planning.roles.llm import LlmRole
 from llm_serving.answers import compact, parse
 
 if TYPE_CHECKING:
@@ -21,9 +20,8 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from llm_planning.roles.asking import AnswerT, QuestionT, RoleSpec
-    from llm_planning.roles.llm import Prompt
     from llm_serving.engine import Engine
-    from llm_serving.request import Message, Sampling
+    from llm_serving.request import Message
 
 
 Words: TypeAlias = Literal["general", "taught"]
@@ -82,49 +80,6 @@ class Exercise:
     kinds: Mapping[str, str] = field(default_factory=dict)
     ask: Callable[[Engine], Awaitable[str]]
     grade: Callable[[str], Grade]
-
-
-def typed_exercise(
-    role: str,
-    question: Any,  # noqa: ANN401 - as the role's `tell` takes it
-    answer: BaseModel,
-    *,
-    prompt: Prompt,
-    tell: Callable[[Any], Mapping[str, object]],
-    sampling: Sampling,
-    said: str,
-    kinds: Mapping[str, str],
-    grade: Callable[[str], Grade],
-) -> Exercise:
-    """An exercise of a role that an `LlmRole` answers.
-
-    Args:
-        role: its name.
-        question: what is asked.
-        answer: the right answer, of the type that a model writes.
-        prompt: of the role.
-        tell: as `LlmRole` takes it.
-        sampling: as `LlmRole` takes it.
-        said: as in `Exercise`.
-        kinds: as in `Exercise`.
-        grade: as in `Exercise`.
-    """
-
-    async def ask(engine: Engine) -> str:
-        asked: LlmRole[Any, BaseModel] = LlmRole(
-            role, prompt=prompt, answer=type(answer), engine=engine, sampling=sampling, tell=tell
-        )
-        return compact(await asked(question))
-
-    return Exercise(
-        role=role,
-        prompt=prompt.messages(tell(question)),
-        answer=compact(answer),
-        said=said,
-        kinds=kinds,
-        ask=ask,
-        grade=grade,
-    )
 
 
 def exercise_of(

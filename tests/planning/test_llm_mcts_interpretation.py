@@ -16,8 +16,7 @@ from llm_planning.planners.llm_mcts.interpretation import (
     answer_model,
     as_read,
     formal,
-    interpretation_rule,
-    interpreter,
+    goal_role,
     reached_as_read,
     translated,
 )
@@ -30,8 +29,13 @@ TWO = (Wanted("apple", "fridge", 2), Wanted("book", "sofa"))
 ASKED = Instruction("Two apples go in the fridge, and the book on the sofa!", TWO)
 
 
-def oracle(home=SEEN, *, seed=1, **errors):
-    return Oracle(ROLE, interpretation_rule(home), errors=Errors(**errors), seed=seed)
+def oracle(*, seed=1, **errors):
+    return Oracle(ROLE, goal_role(SEEN).rule, errors=Errors(**errors), seed=seed)
+
+
+async def read_by(engine):
+    role = goal_role(SEEN)
+    return role.read(ASKED, await role.by(engine)(ASKED))
 
 
 # THE MODEL ---------------------------------------------------------------------------------------
@@ -39,7 +43,7 @@ def oracle(home=SEEN, *, seed=1, **errors):
 
 async def test_a_model_writes_predicates_of_the_home():
     engine = ScriptedEngine({"goal": '{"goal":[[2,"apple","fridge"],[1,"book","sofa"]]}'})
-    assert await interpreter(SEEN, engine=engine)(ASKED) == TWO
+    assert await read_by(engine) == TWO
     (request,) = engine.requests
     system, user = (message.content for message in request.prompt)
     assert user == ASKED.text
@@ -50,7 +54,7 @@ async def test_a_model_writes_predicates_of_the_home():
 
 async def test_what_is_said_again_counts_once():
     said = '{"goal":[[1,"apple","fridge"],[2,"apple","fridge"],[1,"apple","sofa"]]}'
-    read = await interpreter(SEEN, engine=ScriptedEngine({"goal": said}))(ASKED)
+    read = await read_by(ScriptedEngine({"goal": said}))
     assert read == (Wanted("apple", "fridge", 1), Wanted("apple", "sofa", 1))
 
 

@@ -16,7 +16,7 @@ from llm_planning.planners.llm_mcts.positions import (
     floored,
     language,
     named,
-    position_rule,
+    position_role,
     state_prior,
 )
 from llm_planning.roles import Errors, Oracle
@@ -121,7 +121,7 @@ def test_what_is_said_of_nothing_in_particular_is_taken_away():
 
 
 def oracle(rules, *, seed=1, **errors):
-    return Oracle(ROLE, position_rule(rules, seed=seed), errors=Errors(**errors), seed=seed)
+    return Oracle(ROLE, position_role(rules, seed=seed).rule, errors=Errors(**errors), seed=seed)
 
 
 async def test_right_rules_say_the_law(rules):

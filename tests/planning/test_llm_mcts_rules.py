@@ -32,7 +32,7 @@ def choice(situation=0, *, actions=ACTIONS):
 
 
 def oracle(kind="systematic", rate=0.7, seed=1):
-    return Oracle("prior", POLICY, errors=Errors(rate=rate, kind=kind), seed=seed)
+    return Oracle("prior", POLICY.rule, errors=Errors(rate=rate, kind=kind), seed=seed)
 
 
 async def pi(asked, question):

@@ -13,9 +13,9 @@ from llm_planning.environments.travel.graph import City, FlightGraph
 from llm_planning.environments.travel.pairs import Pair
 from llm_planning.planners.llm_mcts.specs import SPECS
 from llm_planning.planners.llm_mcts.travel import failure_of, uniform_cost
-from llm_planning.planners.llm_mcts.travel_knowledge import MISTAKES, knowledge, route_by
-from llm_planning.planners.llm_mcts.travel_roles import Journey, cities_answer
-from llm_planning.roles import Engines, Errors
+from llm_planning.planners.llm_mcts.travel_knowledge import MISTAKES, knowledge_rule, route_by
+from llm_planning.planners.llm_mcts.travel_roles import cities_answer
+from llm_planning.roles import Engines, Errors, Oracle
 from llm_planning.settings import SettingsError
 from llm_planning.specs import Problem
 from llm_serving.answers import constraint_of
@@ -48,6 +48,11 @@ def run(name, *, engine=None, where=None, seed=0, **settings):
             seed=seed,
         )
     )
+
+
+def knowledge(graph, kind, *, seed):
+    errors = Errors(rate=0.8, kind="systematic", mistakes=(kind,))
+    return Oracle("flights", knowledge_rule(graph), errors=errors, seed=seed)
 
 
 def said(*cities):
@@ -123,14 +128,11 @@ def test_l_model_looks_at_cities_in_the_order_in_which_they_are_reached():
 def test_a_whole_level_at_once_gives_the_same_journey(seed, kind):
     """On the real graph, with wrong beliefs; also where the cap cuts a level."""
     where = TRAVEL.open("fly", TRAVEL.settings.read({"among": "mid", "problem": seed + 1}))
-    errors = Errors(rate=0.8, kind="systematic", mistakes=(kind,))
     for cap in (7, 1000):
         found = []
         for width in (1, 5, 1000):
-            known = knowledge(where.graph, errors, seed=seed)
-            one = asyncio.run(
-                uniform_cost(known, Journey(*where.pair), expansions=cap, width=width)
-            )
+            known = knowledge(where.graph, kind, seed=seed)
+            one = asyncio.run(uniform_cost(known, where.pair, expansions=cap, width=width))
             found.append((one.cities, one.expansions, one.reached, list(one.said)))
         assert found[0] == found[1] == found[2]
 
@@ -146,18 +148,16 @@ def test_a_level_is_asked_about_together():
         inside -= 1
         return ("b", "c", "d") if city == "a" else ()
 
-    asyncio.run(uniform_cost(ask, Journey("a", "z"), expansions=9, width=9))
+    asyncio.run(uniform_cost(ask, Pair("a", "z"), expansions=9, width=9))
     assert most == 3
 
 
 def test_the_search_ends_at_its_cap_and_where_nothing_is_named():
     calls = []
     flights = {"a": "bc", "b": "d", "c": "e", "d": "z"}
-    none = asyncio.run(
-        uniform_cost(asked(flights, calls), Journey("a", "z"), expansions=3, width=64)
-    )
+    none = asyncio.run(uniform_cost(asked(flights, calls), Pair("a", "z"), expansions=3, width=64))
     assert (none.cities, none.expansions, calls) == ((), 3, ["a", "b", "c"])
-    empty = asyncio.run(uniform_cost(asked({}, []), Journey("a", "z"), expansions=9, width=64))
+    empty = asyncio.run(uniform_cost(asked({}, []), Pair("a", "z"), expansions=9, width=64))
     assert (empty.cities, empty.expansions, empty.reached) == ((), 1, 1)
     assert failure_of(world(), ()) == ("no journey", "the answer names no journey")
 
@@ -181,7 +181,7 @@ def large():
 
 
 def wrong_cities(graph, kind, seed=3):
-    known = knowledge(graph, Errors(rate=0.8, kind="systematic", mistakes=(kind,)), seed=seed)
+    known = knowledge(graph, kind, seed=seed)
 
     async def ask():
         return {city: await known(city) for city in graph.cities}
@@ -209,14 +209,13 @@ def test_one_city_in_five_is_known_wrongly_and_stays_so(large, kind):
 
 def test_both_planners_are_wrong_about_the_same_cities(large):
     """A route is wrong exactly where the best way leaves a city that L-Model is told wrongly of."""
-    errors = Errors(rate=0.8, kind="systematic", mistakes=("one",))
     wrong = wrong_cities(large.graph, "one")
-    way = route_by(knowledge(large.graph, errors, seed=3), large.graph)
+    way = route_by(knowledge(large.graph, "one", seed=3), large.graph)
     names = list(large.graph.cities)[:30]
     for start in names:
         for goal in names[:10]:
             best = large.graph.way(start, goal)
-            found = asyncio.run(way(start, goal))
+            found = asyncio.run(way(Pair(start, goal)))
             if set(best[:-1]) & set(wrong):
                 first = next(city for city in best if city in wrong)
                 place = best.index(first)

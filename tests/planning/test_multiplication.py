@@ -17,7 +17,7 @@ from llm_planning.planners.llm_mcts.multiplication import (
     long_multiplication,
     table_bits,
 )
-from llm_planning.planners.llm_mcts.multiplication_roles import PRODUCTS, Times, answer_model
+from llm_planning.planners.llm_mcts.multiplication_roles import Times, answer_model, product_role
 from llm_planning.roles import Engines, Errors, Oracle
 from llm_planning.running import prepare
 from llm_planning.settings import SettingsError
@@ -208,7 +208,7 @@ async def test_the_model_is_right_as_often_as_all_facts_that_it_uses(tmp_path, r
 
 async def test_a_wrong_answer_stays_wrong_and_is_never_the_right_one():
     errors = Errors(rate=0.0, kind="systematic")
-    oracle = Oracle("fact", PRODUCTS, errors=errors, seed=1)
+    oracle = Oracle("fact", product_role("fact", 1).rule, errors=errors, seed=1)
     said = {}
     for pair in EXACT:
         answers = {await oracle(Times(*pair, 1)) for _ in range(3)}

@@ -27,10 +27,10 @@ from llm_planning.planners.any_domain.decisions import (
 )
 from llm_planning.planners.any_domain.roles import Situation
 from llm_planning.planners.any_domain.search_agents import best_edge
+from llm_planning.planners.llm_mcts.asking import HomeAsking
 from llm_planning.planners.llm_mcts.description import model_bits, policy_bits
 from llm_planning.planners.llm_mcts.failures import failure_metrics
 from llm_planning.planners.llm_mcts.interpretation import reached_as_read, translated
-from llm_planning.planners.llm_mcts.roles import HomeRoles
 from llm_planning.planners.llm_mcts.search import (
     BelievedHome,
     GoalRegression,
@@ -62,7 +62,6 @@ if TYPE_CHECKING:
     from llm_planning.execution.episode import Episode, Stop
     from llm_planning.outcome import Outcome
     from llm_planning.planners.llm_mcts.settings import (
-        HomeSettings,
         LlmMctsPlusSettings,
         LlmMctsSettings,
         PolicySettings,
@@ -131,12 +130,12 @@ async def llm_mcts(
     Raises:
         ServingError: the engine failed.
     """
-    roles = HomeRoles(problem, settings=settings, engines=engines, seed=seed)
-    await roles.ask_for_goal()
+    asking = HomeAsking(problem, engines, settings, seed=seed)
+    await asking.ask_for_goal()
     if settings.selection == "puct":
-        await roles.ask_for_policy()
-    places = await roles.ask_for_places(settings)
-    rules = roles.world.rules
+        await asking.ask_for_policy()
+    places = await asking.ask_for_places(settings)
+    rules = asking.world.rules
     rng = Random(f"search {seed}")
     value = UniformRollouts(
         rules,
@@ -161,7 +160,7 @@ async def llm_mcts(
             draw=draw,
             actions=rules.actions,
             past=mind.past,
-            policy=roles.policy,
+            policy=asking.policy,
             see=rules.observe if settings.histories == "observations" else lambda _: (),
             value=value,
             reward=settings.goal_reward,
@@ -185,7 +184,7 @@ async def llm_mcts(
         assert best is not None
         return Choice(best.action, Decision(statistics_of(root)), simulations)
 
-    return await _play(problem, roles, decide, places=places, settings=settings, seed=seed)
+    return await _play(problem, asking, decide, places=places)
 
 
 def _always(state: State) -> Callable[[Random], State]:
@@ -214,11 +213,11 @@ async def llm_mcts_plus(
     Raises:
         ServingError: the engine failed.
     """
-    roles = HomeRoles(problem, settings=settings, engines=engines, seed=seed)
-    await roles.ask_for_goal()
-    await roles.ask_for_policy()
-    places = await roles.ask_for_places(settings)
-    world = roles.world
+    asking = HomeAsking(problem, engines, settings, seed=seed)
+    await asking.ask_for_goal()
+    await asking.ask_for_policy()
+    places = await asking.ask_for_places(settings)
+    world = asking.world
     value = GoalRegression(world.expert, world.rules, gamma=settings.gamma)
     select: Select[State, Action] = select_by_puct(c=settings.c)
     backup = by_regret(value, gamma=settings.gamma, reward=settings.goal_reward)
@@ -236,7 +235,7 @@ async def llm_mcts_plus(
             draw=mind.belief.draw,
             actions=world.rules.useful,
             past=mind.past,
-            policy=roles.policy,
+            policy=asking.policy,
             see=world.rules.observe,
             value=value,
             reward=settings.goal_reward,
@@ -259,7 +258,7 @@ async def llm_mcts_plus(
         best = max(tried, key=_by_visits)
         return Choice(best.action, Decision(statistics_of(root)), simulations)
 
-    return await _play(problem, roles, decide, places=places, settings=settings, seed=seed)
+    return await _play(problem, asking, decide, places=places)
 
 
 async def policy_alone(
@@ -276,17 +275,17 @@ async def policy_alone(
     Raises:
         ServingError: the engine failed.
     """
-    roles = HomeRoles(problem, settings=settings, engines=engines, seed=seed)
-    await roles.ask_for_goal()
+    asking = HomeAsking(problem, engines, settings, seed=seed)
+    await asking.ask_for_goal()
     askings = count(1)
 
     async def anew(_: Situation) -> int:
         return next(askings)
 
     # Each vote is an answer of its own, which may err by itself.
-    await roles.ask_for_policy(beside=anew)
-    policy = roles.policy or _even
-    rules = roles.world.rules
+    await asking.ask_for_policy(beside=anew)
+    policy = asking.policy or _even
+    rules = asking.world.rules
     draws = Random(f"policy {seed}")
 
     async def decide(mind: Mind) -> Choice | None:
@@ -306,7 +305,7 @@ async def policy_alone(
         mean = map(fmean, zip(*answers, strict=True))
         return Choice(actions[best], Decision(tuple(map(ActionStatistics, names, mean))))
 
-    return await _play(problem, roles, decide, places=None, settings=settings, seed=seed)
+    return await _play(problem, asking, decide, places=None)
 
 
 async def _even(situation: Situation) -> Sequence[float]:
@@ -316,24 +315,21 @@ async def _even(situation: Situation) -> Sequence[float]:
 
 async def _play(
     problem: Problem[KnownHousehold],
-    roles: HomeRoles,
+    asking: HomeAsking,
     decide: Decide,
     *,
     places: Places | None,
-    settings: HomeSettings,
-    seed: int,
 ) -> Outcome:
     """Plays an episode.
 
     Args:
         problem: what to plan.
-        roles: those that were asked.
+        asking: those who were asked.
         decide: chooses each action.
         places: where things may be; None if no belief is needed but that of rules.
-        settings: of the planner.
-        seed: of the trial.
     """
-    real, world = problem.world.rules, roles.world
+    settings, seed = asking.settings, asking.seed
+    real, world = problem.world.rules, asking.world
     rules = world.rules
     start = world.start(seed)
     known = world.first_belief(start)
@@ -344,7 +340,7 @@ async def _play(
     choices: list[Choice] = []
     beliefs: list[Belief] = []
     seconds = 0.0
-    ended = roles.unmet
+    ended = asking.unmet
 
     async def choose(episode: Episode[State, Action]) -> Action | Stop:
         nonlocal mind, seconds, ended
@@ -368,7 +364,7 @@ async def _play(
 
     episode = await play(problem.world, choose, moves=settings.moves, seed=seed)
     decisions = [one.how for one in choices]
-    misread = bool(roles.unmet) or world is not problem.world
+    misread = bool(asking.unmet) or world is not problem.world
     states = (start, *(move.step.state for move in episode.moves))
     outcome = await episode_outcome(
         problem,
@@ -393,10 +389,10 @@ async def _play(
                 else policy_bits(real.home, tasks=len(real.goal))
             ),
             "simulations": sum(one.simulations for one in choices),
-            "questions": 0 if roles.policy is None else roles.policy.questions,
+            "questions": 0 if asking.policy is None else asking.policy.questions,
             "seconds_decision": seconds / max(1, len(choices)),
         },
-        oracles=roles.oracles,
+        oracles=asking.oracles,
     )
     # What the clock ends is never the same again.
     timed = isinstance(settings, SearchSettings) and settings.seconds is not None

@@ -14,6 +14,7 @@ possible.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final
@@ -73,26 +74,46 @@ class _Moment:
     done: tuple[Action, ...]
 
 
-class PolicyExercises:
-    """Makes exercises of the role `prior` at home; see `ExerciseMaker`.
+class HomeExercises(ABC):
+    """Makes exercises of one role at home, in the words in which every model is asked.
 
-    Example:
-        >>> from random import Random
-        >>> from llm_planning.planners.llm_mcts.exercises import PolicyExercises
-        >>> made = PolicyExercises().about_one_state(Random(1), roles=["prior"], held_out=False)
-        >>> [one.said for one in made][:2]
-        ['walk to the bedroom', 'walk to the bedroom']
+    Attributes:
+        roles: the role; see `ExerciseMaker`.
     """
 
-    roles = (ROLE,)
+    roles: tuple[str, ...]
     taught_words = ""
+
+    @classmethod
+    def at_home(cls, domain: DomainSpec, words: Words) -> ExerciseMaker | None:  # noqa: ARG003
+        """The maker, if the domain is a home."""
+        return cls() if domain.name == HOUSEHOLD.name else None
 
     def about_one_state(
         self, rng: Random, *, roles: Sequence[str], held_out: bool
     ) -> Sequence[Exercise]:
+        """Makes exercises about one state; see `ExerciseMaker`."""
+        return self.make(rng, held_out=held_out) if self.roles[0] in roles else ()
+
+    @abstractmethod
+    def make(self, rng: Random, *, held_out: bool) -> Sequence[Exercise]:
+        """Makes exercises of the role about one state."""
+
+
+class PolicyExercises(HomeExercises):
+    """Makes exercises of the role `prior`.
+
+    Example:
+        >>> from random import Random
+        >>> from llm_planning.planners.llm_mcts.exercises import PolicyExercises
+        >>> [one.said for one in PolicyExercises().make(Random(1), held_out=False)][:2]
+        ['walk to the bedroom', 'walk to the bedroom']
+    """
+
+    roles = (ROLE,)
+
+    def make(self, rng: Random, *, held_out: bool) -> Sequence[Exercise]:
         """Makes exercises about some moments of one way, of which all prompts begin alike."""
-        if ROLE not in roles:
-            return ()
         task, kinds = _task(rng, held_out=held_out)
         world = Household(task)
         wording = ActWording(world)
@@ -192,8 +213,3 @@ def _is_known(here: _Moment, rules: Rules, plan: Sequence[Action]) -> bool:
             return action.verb == PUT or here.belief.seen[state.at] is not None
         state = _after(rules, state, action)
     return True
-
-
-def policy_exercises(domain: DomainSpec, words: Words) -> ExerciseMaker | None:  # noqa: ARG001
-    """The exercises of `prior` at home; every model is asked in the same words."""
-    return PolicyExercises() if domain.name == HOUSEHOLD.name else None

@@ -1,33 +1,30 @@
 """Exercises of the role `goal`: instructions in several wordings, and what they want.
 
 A reading is right if its predicates are those of the goal, in any order; each also counts on its
-own.
+own. Tasks are of the home `seen`; where something is to be new, of `unseen`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from llm_planning.environments.household.domain import HOUSEHOLD
 from llm_planning.environments.household.goals import (
-    goal_predicates,
     goal_text,
     listed,
     told_count,
 )
 from llm_planning.environments.household.home import bundled_home
 from llm_planning.environments.household.tasks import CLASSES, TaskMaker
+from llm_planning.planners.llm_mcts.exercises import HomeExercises
 from llm_planning.planners.llm_mcts.interpretation import (
-    GREEDY,
     ROLE,
+    Formal,
     Instruction,
     answer_model,
     formal,
-    prompt,
-    tell,
+    goal_role,
 )
-from llm_planning.roles.exercises import Grade, typed_exercise
-from llm_serving.answers import parse
+from llm_planning.roles.exercises import Grade, exercise_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -35,8 +32,7 @@ if TYPE_CHECKING:
 
     from llm_planning.environments.household.goals import Wanted
     from llm_planning.environments.household.home import Home
-    from llm_planning.roles.exercises import Exercise, ExerciseMaker, Words
-    from llm_planning.specs import DomainSpec
+    from llm_planning.roles.exercises import Exercise
 
 
 def _joined(form: str) -> Callable[[Sequence[Wanted], Home], str]:
@@ -62,52 +58,25 @@ WORDINGS: Final[Mapping[str, Callable[[Sequence[Wanted], Home], str]]] = {
 """Kind of wording -> how it says a goal; tasks want one thing of a name."""
 
 
-class GoalExercises:
-    """Makes exercises of the role `goal` at home; see `ExerciseMaker`.
+class GoalExercises(HomeExercises):
+    """Makes exercises of the role `goal`."""
 
-    Tasks are of all classes, in the home `seen`; where something is to be new, in `unseen`.
-    """
+    roles = (ROLE,)
 
-    roles: tuple[str, ...] = (ROLE,)
-    taught_words = ""
-
-    def about_one_state(
-        self, rng: Random, *, roles: Sequence[str], held_out: bool
-    ) -> Sequence[Exercise]:
-        """Makes an exercise about a drawn task in a drawn wording; see `ExerciseMaker`."""
-        if ROLE not in roles:
-            return ()
+    def make(self, rng: Random, *, held_out: bool) -> Sequence[Exercise]:
+        """Makes an exercise about a drawn task of any class, in a drawn wording."""
         home = bundled_home("unseen" if held_out else "seen")
         task = TaskMaker(home).task(rng.choice(CLASSES), 1, seed=rng.getrandbits(32))
         wording = rng.choice(tuple(WORDINGS))
         goal = task.rules.goal
-        return [_exercise(goal, home, wording=wording)]
+        role = goal_role(home)
 
+        def grade(said: Formal) -> Grade:
+            read = said.wanted()
+            counts = (len({*read} & {*goal}), len({*read, *goal}))
+            return Grade(set(read) == set(goal), role.brief(read), counts)
 
-def _exercise(goal: tuple[Wanted, ...], home: Home, *, wording: str) -> Exercise:
-    answer = answer_model(home)
-
-    def grade(text: str) -> Grade:
-        read = parse(answer, text).wanted()
-        return Grade(
-            set(read) == set(goal),
-            goal_predicates(read, home),
-            (len({*read} & {*goal}), len({*read, *goal})),
-        )
-
-    return typed_exercise(
-        ROLE,
-        Instruction(WORDINGS[wording](goal, home), goal),
-        answer(goal=formal(goal)),
-        prompt=prompt(home),
-        tell=tell,
-        sampling=GREEDY,
-        said=goal_predicates(goal, home),
-        kinds={"wording": wording, "predicates": str(len(goal))},
-        grade=grade,
-    )
-
-
-def goal_exercises(domain: DomainSpec, words: Words) -> ExerciseMaker | None:  # noqa: ARG001
-    """The exercises of `goal` in a domain; every model is asked in the same words."""
-    return GoalExercises() if domain.name == HOUSEHOLD.name else None
+        question = Instruction(WORDINGS[wording](goal, home), goal)
+        answer = answer_model(home)(goal=formal(goal))
+        kinds = {"wording": wording, "predicates": str(len(goal))}
+        return [exercise_of(role, question, answer, kinds=kinds, grade=grade)]

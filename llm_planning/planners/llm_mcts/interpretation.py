@@ -7,7 +7,7 @@ plans for it in a home of its own mind (`as_read`), and the real home decides wh
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -22,26 +22,21 @@ from llm_planning.environments.household.goals import (
 from llm_planning.environments.household.observations import Observation
 from llm_planning.environments.household.rules import Rules
 from llm_planning.environments.household.tasks import Task
-from llm_planning.roles import Items, LlmRole, Prompt, Rule
-from llm_serving.request import Sampling
+from llm_planning.roles import Items, Prompt, RoleSpec, Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from random import Random
 
     from llm_planning.environments.household.belief import Belief
     from llm_planning.environments.household.domain import KnownHousehold
     from llm_planning.environments.household.home import Home
-    from llm_planning.roles import Role
-    from llm_serving.engine import Engine
 
 ROLE: Final = "goal"
 """The role under which the engine counts these questions."""
 
 MOST: Final = 4
 """The most predicates that a model writes."""
-
-GREEDY: Final = Sampling(temperature=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +84,7 @@ def answer_model(home: Home) -> type[Formal]:
 
 
 @cache
-def prompt(home: Home) -> Prompt:
-    """The prompt of a home's instructions."""
+def _prompt(home: Home) -> Prompt:
     return Prompt(
         [(files(__package__) / "templates" / "goal.j2").read_text("utf-8")],
         system=("rules", "names", "examples"),
@@ -99,35 +93,12 @@ def prompt(home: Home) -> Prompt:
     )
 
 
-def tell(asked: Instruction) -> Mapping[str, object]:
-    """The values of the prompt."""
-    return {"text": asked.text}
+def goal_role(home: Home) -> RoleSpec[Instruction, tuple[Wanted, ...]]:
+    """The role `goal`: predicates of what the home has.
 
-
-def interpreter(home: Home, *, engine: Engine) -> Role[Instruction, tuple[Wanted, ...]]:
-    """The role `goal`, answered by a model: predicates of what the home has.
-
-    The home may not be able to meet them; see `as_read`.
-    """
-    asked: LlmRole[Instruction, Formal] = LlmRole(
-        ROLE,
-        prompt=prompt(home),
-        answer=answer_model(home),
-        engine=engine,
-        sampling=GREEDY,
-        tell=tell,
-    )
-    return asked.read(lambda _, said: said.wanted())
-
-
-# RULES -------------------------------------------------------------------------------------------
-
-
-def interpretation_rule(home: Home) -> Rule[Instruction, tuple[Wanted, ...]]:
-    """The real goal as the right answer of `goal`.
-
-    A wrong answer has another thing or another place in one of the predicates, so that the home
-    can still meet the goal. Item by item, each predicate errs by itself.
+    The home may not be able to meet those of a model; see `as_read`. By rules, a wrong answer has
+    another thing or another place in one of the predicates, so that the home can still meet the
+    goal. Item by item, each predicate errs by itself.
     """
 
     def wrong(asked: Instruction, rng: Random) -> tuple[Wanted, ...] | None:
@@ -138,11 +109,20 @@ def interpretation_rule(home: Home) -> Rule[Instruction, tuple[Wanted, ...]]:
     ) -> tuple[Wanted, ...]:
         return misread(goal, _names(asked).index(str(name)), home, rng) or goal
 
-    return Rule(
-        right=lambda asked: asked.goal,
-        wrong=wrong,
-        situation=lambda asked: (asked.text,),
-        items=Items(names=_names, spoil=spoil),
+    return RoleSpec(
+        name=ROLE,
+        asks=Instruction,
+        prompt=partial(_prompt, home),
+        tell=lambda asked: {"text": asked.text},
+        writes=partial(answer_model, home),
+        read=lambda _, said: said.wanted(),
+        rule=Rule(
+            right=lambda asked: asked.goal,
+            wrong=wrong,
+            situation=lambda asked: (asked.text,),
+            items=Items(names=_names, spoil=spoil),
+        ),
+        brief=lambda goal: goal_predicates(goal, home),
     )
 
 

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from llm_planning.execution.episode import execute
 from llm_planning.outcome import Outcome
-from llm_planning.planners.llm_mcts.multiplication_roles import FACT, PRODUCT, Times, answerer
-from llm_planning.roles import gather
+from llm_planning.planners.llm_mcts.multiplication_roles import FACT, PRODUCT, Times, product_role
+from llm_planning.roles import Asking, gather
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from llm_planning.environments.multiplication.domain import Multiplication
     from llm_planning.planners.llm_mcts.multiplication_roles import MultiplicationSettings
@@ -44,17 +44,11 @@ async def l_policy_multiplication(
     """
     world = problem.world
     first, second = world.factors(world.start(seed))
-    ask, oracles = answerer(PRODUCT, world.digits, engines=engines, settings=settings, seed=seed)
+    asking = Asking(world, engines, settings, seed=seed)
+    ask = asking.of(product_role(PRODUCT, world.digits))
     answer = await ask(Times(first, second, world.digits))
-    return await _carried_out(
-        answer,
-        problem,
-        settings=settings,
-        seed=seed,
-        metrics={"description_bits": table_bits(world.digits)},
-        trace={},
-        oracles=oracles,
-    )
+    metrics = {"description_bits": table_bits(world.digits)}
+    return await _carried_out(answer, problem, asking, metrics=metrics, trace={})
 
 
 async def l_model_multiplication(
@@ -74,7 +68,8 @@ async def l_model_multiplication(
     """
     world = problem.world
     first, second = world.factors(world.start(seed))
-    ask, oracles = answerer(FACT, 1, engines=engines, settings=settings, seed=seed)
+    asking = Asking(world, engines, settings, seed=seed)
+    ask = asking.of(product_role(FACT, 1))
     pairs = [(a, b) for a in range(10) for b in range(10)]
     facts = dict(zip(pairs, await gather(ask(Times(a, b, 1)) for a, b in pairs), strict=True))
     used = facts_used(first, second)
@@ -82,8 +77,7 @@ async def l_model_multiplication(
     return await _carried_out(
         long_multiplication(first, second, facts),
         problem,
-        settings=settings,
-        seed=seed,
+        asking,
         metrics={
             "description_bits": table_bits(1),
             "facts_used": len(used),
@@ -91,7 +85,6 @@ async def l_model_multiplication(
             "facts_wrong": len(wrong),
         },
         trace={"facts": [[facts[a, b] for b in range(10)] for a in range(10)]},
-        oracles=oracles,
     )
 
 
@@ -139,15 +132,13 @@ def table_bits(digits: int) -> float:
 async def _carried_out(
     answer: int,
     problem: Problem[Multiplication],
+    asking: Asking,
     *,
-    settings: MultiplicationSettings,
-    seed: int,
     metrics: Mapping[str, Any],
     trace: Mapping[str, Any],
-    oracles: Sequence[Mapping[str, object]],
 ) -> Outcome:
     """Writes an answer in the world, which judges it."""
-    world = problem.world
+    world, seed = problem.world, asking.seed
     first, second = world.factors(world.start(seed))
     plan = world.written(answer)
     execution = await execute(world, plan, seed=seed)
@@ -161,8 +152,8 @@ async def _carried_out(
             "task": problem.task,
             "goal": world.goal,
             "seed": seed,
-            "settings": settings.to_json(),
-            **({"oracles": list(oracles)} if oracles else {}),
+            "settings": asking.settings.to_json(),
+            **({"oracles": asking.oracles} if asking.oracles else {}),
             **trace,
             **execution.to_json(),
         },

@@ -7,19 +7,16 @@ asked in the same words.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import BaseModel, Field, create_model
 
-from llm_planning.roles import Kinds, LlmRole, Oracle, Prompt, RoleSettings, Rule
-from llm_serving.request import Sampling
+from llm_planning.roles import Kinds, Prompt, RoleSettings, RoleSpec, Rule
 
 if TYPE_CHECKING:
     from random import Random
-
-    from llm_planning.roles import Engines, Role
 
 PRODUCT: Final = "product"
 """The role under which the engine counts questions about two numbers."""
@@ -27,7 +24,8 @@ PRODUCT: Final = "product"
 FACT: Final = "fact"
 """The role under which the engine counts questions about two one-digit numbers."""
 
-GREEDY: Final = Sampling(temperature=0.0)
+SIZES: Final = ("one-digit", "two-digit", "three-digit", "four-digit", "five-digit")
+"""The kinds of questions, which may have error rates of their own."""
 
 
 class MultiplicationSettings(RoleSettings):
@@ -84,51 +82,28 @@ def prompt() -> Prompt:
     )
 
 
-def answerer(
-    role: str, digits: int, *, engines: Engines, settings: MultiplicationSettings, seed: int
-) -> tuple[Role[Times, int], list[dict[str, object]]]:
-    """Makes a role about numbers of so many digits.
+def product_role(name: str, digits: int) -> RoleSpec[Times, int]:
+    """The product of two numbers. Wrong is any other number that an answer may be, each as likely.
 
     Args:
-        role: `PRODUCT` or `FACT`.
+        name: `PRODUCT` or `FACT`.
         digits: the most digits of a factor.
-        engines: the models.
-        settings: say who answers.
-        seed: of an oracle's errors.
-
-    Returns:
-        The role, and the description of its oracle; none if a model answers.
     """
-    errors = settings.errors_of(role, opened=engines.by_role)
-    if errors is not None:
-        oracle = Oracle(role, PRODUCTS, errors=errors, seed=seed)
-        return oracle, [oracle.describe()]
-    asked: LlmRole[Times, Said] = LlmRole(
-        role,
-        prompt=prompt(),
-        answer=answer_model(digits),
-        engine=engines.of(role),
-        sampling=GREEDY,
+
+    def wrong(asked: Times, rng: Random) -> int:
+        drawn = rng.randrange(asked.largest)
+        return drawn + (drawn >= asked.first * asked.second)
+
+    return RoleSpec(
+        name=name,
+        asks=Times,
+        prompt=prompt,
+        writes=partial(answer_model, digits),
+        read=lambda _, said: int(said.product),
+        rule=Rule(
+            right=lambda asked: asked.first * asked.second,
+            wrong=wrong,
+            situation=lambda asked: ((asked.first, asked.second),),
+            kinds=Kinds(names=SIZES, of=lambda asked: SIZES[asked.digits - 1]),
+        ),
     )
-    return asked.read(lambda _, said: said.product), []
-
-
-# RULES -------------------------------------------------------------------------------------------
-
-SIZES: Final = ("one-digit", "two-digit", "three-digit", "four-digit", "five-digit")
-"""The kinds of questions, which may have error rates of their own."""
-
-
-def _wrong(asked: Times, rng: Random) -> int:
-    """Any other number that an answer may be, each as likely."""
-    drawn = rng.randrange(asked.largest)
-    return drawn + (drawn >= asked.first * asked.second)
-
-
-PRODUCTS: Final[Rule[Times, int]] = Rule(
-    right=lambda asked: asked.first * asked.second,
-    wrong=_wrong,
-    situation=lambda asked: ((asked.first, asked.second),),
-    kinds=Kinds(names=SIZES, of=lambda asked: SIZES[asked.digits - 1]),
-)
-"""The exact product; wrong is any other number that an answer may be."""

@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from llm_planning.priors import softmax
-from llm_planning.roles import Prompt, Rule, gather
+from llm_planning.roles import Prompt, RoleRules, Rule, gather
 from llm_planning.roles.oracles import draw as draw_of
 from llm_serving.answers import Constraint
 from llm_serving.engine import draw
@@ -107,7 +107,7 @@ async def state_prior(
         rules: of the home and the goal.
         kind: how it is found; `uniform` asks nobody.
         engine: answers; maps drawn answers to places by its embeddings.
-        oracle: answers instead of the model, with weights of all places; see `position_rule`.
+        oracle: answers instead of the model, with weights of all places; see `position_role`.
         samples: M, the number of answers of `samples`.
         sampling: of these answers, but for its seed.
         seed: of these answers.
@@ -269,8 +269,8 @@ def _prompt(home: Home) -> Prompt:
 # RULES -------------------------------------------------------------------------------------------
 
 
-def position_rule(rules: Rules, *, seed: int) -> Rule[Where, tuple[float, ...]]:
-    """The home's own law as the right answer of `position`.
+def position_role(rules: Rules, *, seed: int) -> RoleRules[Where, Sequence[float]]:
+    """The role `position` by rules: the home's own law is right.
 
     A right sample is drawn by the law, and right probabilities are the law. A wrong answer is one
     place where the thing neither lies by the law nor is wanted, each alike: with errors that stay,
@@ -285,16 +285,17 @@ def position_rule(rules: Rules, *, seed: int) -> Rule[Where, tuple[float, ...]]:
     def one(place: int) -> tuple[float, ...]:
         return tuple(float(other == place) for other in every)
 
-    def right(asked: Where) -> tuple[float, ...]:
+    def right(asked: Where) -> Sequence[float]:
         law = rules.law[rules.things.index(asked.thing)]
         if not asked.sample:
             return law
         return one(draw_of(seed, ROLE, "law", asked.thing, asked.sample).choices(every, law)[0])
 
-    def wrong(asked: Where, rng: Random) -> tuple[float, ...] | None:
+    def wrong(asked: Where, rng: Random) -> Sequence[float] | None:
         thing = rules.things.index(asked.thing)
         ends = {place for wanted, place, _ in rules.wanted if wanted == thing}
         others = [p for p in every if not rules.law[thing][p] and p not in ends]
         return one(rng.choice(others)) if others else None
 
-    return Rule(right=right, wrong=wrong, situation=lambda asked: (asked.thing,))
+    rule = Rule(right=right, wrong=wrong, situation=lambda asked: (asked.thing,))
+    return RoleRules(name=ROLE, rule=rule)

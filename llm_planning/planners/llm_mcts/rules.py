@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from math import log
 from typing import TYPE_CHECKING, Final
 
-from llm_planning.roles import Rule
+from llm_planning.priors import ROLE
+from llm_planning.roles import RoleRules, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -122,7 +123,7 @@ def _spread(actions: Sequence[str], shares: dict[str, float]) -> list[float]:
     return [log(given.get(action, rest) / total) for action in actions]
 
 
-POLICY: Rule[BelievedChoice, Sequence[float]] = Rule(
-    right=_right, wrong=_wrong, situation=lambda choice: choice.situation
+POLICY: RoleRules[BelievedChoice, Sequence[float]] = RoleRules(
+    name=ROLE, rule=Rule(right=_right, wrong=_wrong, situation=lambda choice: choice.situation)
 )
 """log π over the actions, in nats, shape [actions]."""

@@ -11,8 +11,8 @@ from typing import Final
 
 from llm_planning.domain import Need
 from llm_planning.planners.llm_mcts.agent import llm_mcts, llm_mcts_plus, policy_alone
-from llm_planning.planners.llm_mcts.exercises import policy_exercises
-from llm_planning.planners.llm_mcts.goal_exercises import goal_exercises
+from llm_planning.planners.llm_mcts.exercises import PolicyExercises
+from llm_planning.planners.llm_mcts.goal_exercises import GoalExercises
 from llm_planning.planners.llm_mcts.interpretation import ROLE as GOAL
 from llm_planning.planners.llm_mcts.multiplication import (
     l_model_multiplication,
@@ -23,7 +23,7 @@ from llm_planning.planners.llm_mcts.multiplication_roles import (
     PRODUCT,
     MultiplicationSettings,
 )
-from llm_planning.planners.llm_mcts.position_exercises import position_exercises
+from llm_planning.planners.llm_mcts.position_exercises import PositionExercises
 from llm_planning.planners.llm_mcts.settings import (
     ROLES,
     LlmMctsPlusSettings,
@@ -61,7 +61,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=LlmMctsSettings,
         run=llm_mcts,
         roles=ROLES,
-        exercises=goal_exercises,
+        exercises=GoalExercises.at_home,
     ),
     _Spec(
         name="llm-mcts-plus",
@@ -69,7 +69,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=LlmMctsPlusSettings,
         run=llm_mcts_plus,
         roles=ROLES,
-        exercises=position_exercises,
+        exercises=PositionExercises.at_home,
     ),
     _Spec(
         name="llm-mcts-policy",
@@ -77,7 +77,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=PolicySettings,
         run=policy_alone,
         roles=(GOAL, ROLE),
-        exercises=policy_exercises,
+        exercises=PolicyExercises.at_home,
     ),
     PlannerSpec(
         name="l-policy",

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 from llm_planning.environments.travel.language import Flight
 from llm_planning.execution.episode import STOP, play
 from llm_planning.outcome import Outcome
-from llm_planning.planners.llm_mcts.travel_roles import Journey, TravelRoles
-from llm_planning.roles import gather
+from llm_planning.planners.llm_mcts.travel_roles import RouteAsking, flights_role, route_role
+from llm_planning.roles import Asking, gather
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from llm_planning.environments.travel.domain import Travel
+    from llm_planning.environments.travel.pairs import Pair
     from llm_planning.execution.episode import Episode, Stop
     from llm_planning.planners.llm_mcts.travel_knowledge import Cities
     from llm_planning.planners.llm_mcts.travel_settings import FlightSearchSettings, RouteSettings
@@ -39,11 +40,10 @@ async def l_policy(
         settings: of the question.
         seed: of all draws.
     """
-    roles = TravelRoles(problem.world, engines, settings, seed=seed)
-    cities = await roles.route()(Journey(*problem.world.pair))
-    return await _outcome(
-        problem, cities, roles, settings=settings, seed=seed, metrics={}, trace={}
-    )
+    world = problem.world
+    asking = RouteAsking(world, engines, settings, seed=seed)
+    cities = await asking.of(route_role(world, settings, seed=seed))(world.pair)
+    return await _outcome(problem, cities, asking, metrics={}, trace={})
 
 
 async def l_model(
@@ -58,19 +58,17 @@ async def l_model(
         seed: of all draws.
     """
     world = problem.world
-    roles = TravelRoles(world, engines, settings, seed=seed)
+    asking = Asking(world, engines, settings, seed=seed)
     found = await uniform_cost(
-        roles.flights(settings.listed),
-        Journey(*world.pair),
+        asking.of(flights_role(world, settings, seed=seed)),
+        world.pair,
         expansions=settings.expansions,
         width=settings.width,
     )
     return await _outcome(
         problem,
         found.cities,
-        roles,
-        settings=settings,
-        seed=seed,
+        asking,
         metrics={"expansions": found.expansions, "cities_reached": found.reached},
         trace={"said": {city: list(found.said[city]) for city in found.cities[:-1]}},
     )
@@ -94,7 +92,7 @@ class Found:
 
 
 async def uniform_cost(
-    ask: Role[str, Cities], journey: Journey, *, expansions: int, width: int
+    ask: Role[str, Cities], journey: Pair, *, expansions: int, width: int
 ) -> Found:
     """Uniform-cost search in which every flight costs one.
 
@@ -164,10 +162,8 @@ def failure_of(world: Travel, cities: Sequence[str]) -> tuple[str, str] | None:
 async def _outcome(
     problem: Problem[Travel],
     cities: Cities,
-    roles: TravelRoles,
+    asking: Asking,
     *,
-    settings: RouteSettings,
-    seed: int,
     metrics: Mapping[str, Any],
     trace: Mapping[str, Any],
 ) -> Outcome:
@@ -181,7 +177,7 @@ async def _outcome(
         refused = bool(done) and done[-1].step.obstacle is not None
         return STOP if refused or len(done) == len(flights) else flights[len(done)]
 
-    execution = await (await play(world, planned, seed=seed)).recorded()
+    execution = await (await play(world, planned, seed=asking.seed)).recorded()
     name, cause = wrong or (None, None)
     verdict = f"wrong: {cause}" if wrong else "right"
     return Outcome(
@@ -198,9 +194,9 @@ async def _outcome(
             "domain": problem.domain,
             "task": problem.task,
             "goal": world.goal,
-            "seed": seed,
-            "settings": settings.to_json(),
-            **({"oracles": roles.oracles} if roles.oracles else {}),
+            "seed": asking.seed,
+            "settings": asking.settings.to_json(),
+            **({"oracles": asking.oracles} if asking.oracles else {}),
             "cities": list(cities),
             **trace,
             **execution.to_json(),

@@ -13,11 +13,10 @@ errors they are wrong about the same cities, and in the same way.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from llm_planning.names import remedy
-from llm_planning.planners.llm_mcts.travel_settings import FLIGHTS, ROUTE
-from llm_planning.roles import Oracle, Rule
+from llm_planning.roles import Rule
 from llm_planning.settings import SettingsError
 
 if TYPE_CHECKING:
@@ -25,7 +24,8 @@ if TYPE_CHECKING:
     from random import Random
 
     from llm_planning.environments.travel.graph import FlightGraph
-    from llm_planning.roles import Errors, Role
+    from llm_planning.environments.travel.pairs import Pair
+    from llm_planning.roles import Role
 
 Cities: TypeAlias = tuple[str, ...]
 
@@ -90,38 +90,20 @@ def knowledge_rule(graph: FlightGraph, kinds: Sequence[str] = ()) -> Rule[str, C
     )
 
 
-def knowledge(graph: FlightGraph, errors: Errors, *, seed: int) -> Oracle[str, Cities]:
-    """The flights out of a city, as somebody knows them; the same for both planners.
-
-    Raises:
-        SettingsError: the errors name a kind of mistake that there is not.
-    """
-    return Oracle(FLIGHTS, knowledge_rule(graph), errors=errors, seed=seed)
-
-
-def described(known: Oracle[str, Cities], role: str) -> dict[str, Any]:
-    """What a record says of a role that is answered from somebody's knowledge."""
-    said = known.describe()
-    return said if role == FLIGHTS else {**said, "role": ROUTE, "key": f"({FLIGHTS}) {said['key']}"}
-
-
-def route_by(known: Role[str, Cities], graph: FlightGraph) -> Callable[[str, str], Any]:
+def route_by(known: Role[str, Cities], graph: FlightGraph) -> Role[Pair, Cities]:
     """L-Policy's answer by rules: the best way, with wrong legs out of cities known wrongly.
 
     Args:
         known: the flights out of a city.
         graph: the real flights.
-
-    Returns:
-        A coroutine function from start and goal to the cities of the answer, the start first.
     """
 
-    async def route(start: str, goal: str) -> Cities:
-        cities = [start]
-        while (here := cities[-1]) != goal:
+    async def route(asked: Pair, /) -> Cities:
+        cities = [asked.start]
+        while (here := cities[-1]) != asked.goal:
             said = await known(here)
             if said == graph.flights.get(here, ()):
-                following = (graph.way(here, goal) or ())[1:2]
+                following = (graph.way(here, asked.goal) or ())[1:2]
             else:
                 following = tuple(one for one in said if not graph.is_direct(here, one))[:1]
             cities += following

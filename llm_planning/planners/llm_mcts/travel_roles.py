@@ -1,9 +1,12 @@
-"""The questions of L-Policy and L-Model: whole journeys, and the direct flights out of a city."""
+"""The questions of L-Policy and L-Model: whole journeys, and the direct flights out of a city.
+
+Cities that a model writes are those of the world, whatever their case and accents. A name that is
+no city stays as it is: neither planner is told which cities there are.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -11,38 +14,21 @@ from pydantic import BaseModel, Field, create_model
 
 from llm_planning.environments.travel.graph import spelled
 from llm_planning.environments.travel.language import Flight, city_name
-from llm_planning.planners.llm_mcts.travel_knowledge import described, knowledge, route_by
-from llm_planning.planners.llm_mcts.travel_settings import (
-    FLIGHTS,
-    ROUTE,
-)
-from llm_planning.roles import LlmRole, OptionLanguage, Prompt
+from llm_planning.environments.travel.pairs import Pair
+from llm_planning.planners.llm_mcts.travel_knowledge import knowledge_rule, route_by
+from llm_planning.planners.llm_mcts.travel_settings import FLIGHTS, ROUTE
+from llm_planning.roles import Asking, Prompt, RoleRules, RoleSpec
 from llm_serving.request import Sampling
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from llm_planning.environments.travel.domain import Travel
     from llm_planning.environments.travel.graph import FlightGraph
     from llm_planning.planners.llm_mcts.travel_knowledge import Cities
-    from llm_planning.planners.llm_mcts.travel_settings import RouteSettings
-    from llm_planning.roles import Engines, Oracle, Role
+    from llm_planning.planners.llm_mcts.travel_settings import FlightSearchSettings, RouteSettings
+    from llm_planning.roles import Errors, Role
 
 LONGEST_ROUTE: Final = 8
 """The most cities of a model's journey; more where the shortest one has more."""
-
-
-@dataclass(frozen=True, slots=True)
-class Journey:
-    """Through which cities does one fly?
-
-    Attributes:
-        start: where the journey begins.
-        goal: where it ends.
-    """
-
-    start: str
-    goal: str
 
 
 class CitiesAnswer(BaseModel):
@@ -70,101 +56,85 @@ def _prompt(system: str, user: str, listed: int) -> Prompt:
     )
 
 
-class TravelRoles:
-    """The roles of one run, answered by a model or by rules.
+def route_role(world: Travel, settings: RouteSettings, *, seed: int) -> RoleSpec[Pair, Cities]:
+    """L-Policy's question: the cities of a journey, the first one included.
 
-    Cities that a model writes are those of the world, whatever their case and accents. A name that
-    is no city stays as it is: neither planner is told which cities there are.
+    Rules answer it in a `RouteAsking`.
 
     Args:
-        world: says which cities there are, and the flights for rules.
-        engines: the models.
-        settings: say who answers.
-        seed: of all draws.
-
-    Attributes:
-        oracles: descriptions of the roles that rules answer.
+        world: says which cities there are.
+        settings: how answers are drawn.
+        seed: of these draws.
     """
+    start, goal = world.pair
+    most = max(LONGEST_ROUTE, world.graph.flights_to(goal)[start] + 1)
+    return RoleSpec(
+        name=ROUTE,
+        asks=Pair,
+        prompt=partial(_prompt, ROUTE, "journey", 0),
+        tell=lambda asked: {"start": spelled(asked.start), "goal": spelled(asked.goal)},
+        **_cities(world.graph, most, settings, seed=seed),
+    )
 
-    def __init__(
-        self, world: Travel, engines: Engines, settings: RouteSettings, *, seed: int
-    ) -> None:
-        self.oracles: list[dict[str, Any]] = []
-        self._graph, (start, goal) = world.graph, world.pair
-        self._longest = max(LONGEST_ROUTE, self._graph.flights_to(goal)[start] + 1)
-        self._language: OptionLanguage[Flight] = OptionLanguage(world.grammar)
-        self._engines = engines
-        self._settings = settings
-        self._seed = seed
 
-    def route(self) -> Role[Journey, Cities]:
-        """L-Policy's question: the cities of a journey, the first one included."""
-        known = self._known(ROUTE)
-        if known is not None:
-            way = route_by(known, self._graph)
+def flights_role(
+    world: Travel, settings: FlightSearchSettings, *, seed: int
+) -> RoleSpec[str, Cities]:
+    """L-Model's question: the direct flights out of a city.
 
-            async def by_rules(asked: Journey, /) -> Cities:
-                return self._spoken(await way(asked.start, asked.goal))
+    Args:
+        world: says which cities and flights there are.
+        settings: how answers are drawn, and how many flights a model names.
+        seed: of these draws.
+    """
+    return RoleSpec(
+        name=FLIGHTS,
+        asks=str,
+        prompt=partial(_prompt, FLIGHTS, "city", settings.listed),
+        tell=lambda city: {"city": spelled(city)},
+        rule=knowledge_rule(world.graph),
+        options=lambda cities: list(map(Flight, cities)),
+        **_cities(world.graph, settings.listed, settings, seed=seed),
+    )
 
-            return by_rules
 
-        def tell(asked: Journey) -> Mapping[str, object]:
-            return {"start": spelled(asked.start), "goal": spelled(asked.goal)}
+def _cities(graph: FlightGraph, most: int, settings: RouteSettings, *, seed: int) -> dict[str, Any]:
+    """The parts of a role that names cities."""
+    sampling = Sampling(temperature=settings.temperature, seed=seed)
+    return {
+        "writes": partial(cities_answer, graph, most),
+        "read": lambda _, said: tuple(graph.named(one) or one for one in said.cities),
+        "sampling": lambda _: sampling,
+    }
 
-        role: LlmRole[Journey, CitiesAnswer] = LlmRole(
-            ROUTE,
-            prompt=_prompt(ROUTE, "journey", 0),
-            answer=cities_answer(self._graph, self._longest),
-            engine=self._engines.of(ROUTE),
-            sampling=self._sampling,
-            tell=tell,
-        )
-        return role.read(self._named)
 
-    def flights(self, listed: int) -> Role[str, Cities]:
-        """L-Model's question: the direct flights out of a city.
+class RouteAsking(Asking):
+    """Who answers `route`. Rules fly by what they know of flights, which errs as `route` is to."""
 
-        Args:
-            listed: the most that a model names.
-        """
-        known = self._known(FLIGHTS)
-        if known is not None:
-
-            async def by_rules(city: str, /) -> Cities:
-                return self._spoken(await known(city))
-
-            return by_rules
-
-        def tell(city: str) -> Mapping[str, object]:
-            return {"city": spelled(city)}
-
-        role: LlmRole[str, CitiesAnswer] = LlmRole(
-            FLIGHTS,
-            prompt=_prompt(FLIGHTS, "city", listed),
-            answer=cities_answer(self._graph, listed),
-            engine=self._engines.of(FLIGHTS),
-            sampling=self._sampling,
-            tell=tell,
-        )
-        return role.read(self._named)
+    domain: Travel
 
     @property
-    def _sampling(self) -> Sampling:
-        return Sampling(temperature=self._settings.temperature, seed=self._seed)
+    def oracles(self) -> list[dict[str, object]]:
+        """The oracle of flights, as that of the route."""
+        return [
+            {**one, "role": ROUTE, "key": f"({FLIGHTS}) {one['key']}"} for one in super().oracles
+        ]
 
-    def _named(self, asked: object, said: CitiesAnswer) -> Cities:  # noqa: ARG002
-        return tuple(self._graph.named(one) or one for one in said.cities)
+    def errors_of(self, role: str) -> Errors | None:  # noqa: ARG002 - there is one role
+        """How the domain's rules err in the route; None if a model answers it."""
+        return super().errors_of(ROUTE)
 
-    def _spoken(self, cities: Cities) -> Cities:
-        """What rules say, if a model can say it."""
-        self._language.check(map(Flight, cities))
-        return cities
-
-    def _known(self, role: str) -> Oracle[str, Cities] | None:
-        """Who answers by rules; None if a model does."""
-        errors = self._settings.errors_of(role, opened=self._engines.by_role)
-        if errors is None:
+    def by_rules(self, spec: RoleRules[Any, Any]) -> Role[Any, Any] | None:  # noqa: ARG002
+        """The route by rules; None if a model answers it."""
+        graph = self.domain.graph
+        known = super().by_rules(RoleRules(name=FLIGHTS, rule=knowledge_rule(graph)))
+        if known is None:
             return None
-        known = knowledge(self._graph, errors, seed=self._seed)
-        self.oracles.append(described(known, role))
-        return known
+        way = route_by(known, graph)
+
+        async def ask(asked: Pair, /) -> Cities:
+            cities = await way(asked)
+            self._language.check(map(Flight, cities))
+            return cities
+
+        return ask

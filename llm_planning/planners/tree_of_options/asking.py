@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from llm_planning.planners.tree_of_options.states import Candidate, OptionDomain, OptionState
-    from llm_planning.roles import AnyRole, Engines, Role
+    from llm_planning.roles import Engines, Role, RoleRules
     from llm_planning.roles.asking import AnswerT, QuestionT
 
 logger = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class OptionAsking(Asking, Generic[S, A]):
         """The role that writes a plan, with at most d options."""
         return first(self.settings.d, self.of(self.roles.decompose()))
 
-    def by_rules(self, spec: AnyRole[QuestionT, AnswerT]) -> Role[QuestionT, AnswerT] | None:
+    def by_rules(self, spec: RoleRules[QuestionT, AnswerT]) -> Role[QuestionT, AnswerT] | None:
         """The role by rules, which know of a state what `rules_see` says; None by a model.
 
         Raises:

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from llm_planning.environments.household.goals import GoalError, goal_predicates
 from llm_planning.planners.any_domain.roles import ActWording, Situation
 from llm_planning.planners.llm_mcts.cosine import TEMPERATURE, make_policy
 from llm_planning.planners.llm_mcts.examples import similar_instances, worked_examples
-from llm_planning.planners.llm_mcts.interpretation import ROLE as GOAL
-from llm_planning.planners.llm_mcts.interpretation import (
-    Instruction,
-    as_read,
-    interpretation_rule,
-    interpreter,
-)
+from llm_planning.planners.llm_mcts.interpretation import Instruction, as_read, goal_role
 from llm_planning.planners.llm_mcts.positions import ROLE as POSITION
-from llm_planning.planners.llm_mcts.positions import position_rule, state_prior
+from llm_planning.planners.llm_mcts.positions import position_role, state_prior
 from llm_planning.planners.llm_mcts.rules import POLICY, BelievedChoice, best_action, situation_of
-from llm_planning.priors import ROLE, Prior
-from llm_planning.roles import Oracle
+from llm_planning.priors import Prior
+from llm_planning.roles import Asking
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Hashable, Sequence
@@ -27,50 +21,46 @@ if TYPE_CHECKING:
     from llm_planning.environments.household.belief import Prior as Places
     from llm_planning.environments.household.domain import KnownHousehold
     from llm_planning.planners.llm_mcts.settings import HomeSettings, SearchSettings
-    from llm_planning.roles import Engines, Rule
+    from llm_planning.roles import Engines
     from llm_planning.specs import Problem
 
 
-class HomeRoles:
-    """The roles of one run in a home, answered by a model or by rules.
+class HomeAsking(Asking):
+    """Who answers in a home, and what they said of the goal and of π.
 
     Args:
         problem: what to plan.
-        settings: say who answers.
         engines: the models.
+        settings: say who answers.
         seed: of all draws.
 
     Attributes:
         world: the home; with the goal as it was read, if the role `goal` was asked.
         unmet: why the home cannot meet the goal as it was read; empty if it can.
         policy: π(a|h); None if nobody is asked.
-        oracles: descriptions of the roles that rules answer.
     """
+
+    settings: HomeSettings
 
     def __init__(
         self,
         problem: Problem[KnownHousehold],
-        *,
-        settings: HomeSettings,
         engines: Engines,
+        settings: HomeSettings,
+        *,
         seed: int,
     ) -> None:
+        super().__init__(problem.world, engines, settings, seed=seed)
         self.world = problem.world
         self.unmet = ""
         self.policy: Prior[Situation] | None = None
-        self.oracles: list[dict[str, object]] = []
-        self._settings = settings
-        self._engines = engines
-        self._seed = seed
 
     async def ask_for_goal(self) -> None:
         """Reads the instruction, unless the goal is given."""
-        if self._settings.interpretation == "given":
+        if self.settings.interpretation == "given":
             return
         real = self.world.rules
-        oracle = self._oracle(GOAL, interpretation_rule(real.home))
-        read = oracle or interpreter(real.home, engine=self._engines.of(GOAL))
-        goal = await read(Instruction(self.world.instruction, real.goal))
+        goal = await self.of(goal_role(real.home))(Instruction(self.world.instruction, real.goal))
         try:
             self.world = as_read(self.world, goal)
         except GoalError as error:
@@ -85,19 +75,17 @@ class HomeRoles:
         Args:
             beside: what an answer of rules depends on beside the situation; by default nothing.
         """
-        settings, engines = self._settings, self._engines
-        oracle = None if settings.prior == "uniform" else self._oracle(ROLE, POLICY)
+        settings, engines = self.settings, self.engines
         if settings.prior == "uniform":
             return
+        oracle = self.by_rules(POLICY)
         if oracle is not None:
             expert = self.world.expert
 
             async def estimate(question: Situation) -> Sequence[float]:
                 action = best_action(question.state, expert)
                 subject = situation_of(question.state)
-                choice = BelievedChoice(question.actions, str(action), subject)
-                answer: Sequence[float] = await oracle(choice)
-                return answer
+                return await oracle(BelievedChoice(question.actions, str(action), subject))
 
             self.policy = Prior(
                 estimate,
@@ -126,30 +114,21 @@ class HomeRoles:
             samples=settings.policy_samples,
             sampling=settings.drawn(TEMPERATURE),
             scale=settings.cosine_scale,
-            seed=self._seed,
+            seed=self.seed,
         )
 
     async def ask_for_places(self, settings: SearchSettings) -> Places:
         """Asks where the things of the goal may be, unless all are seen at the start."""
         rules = self.world.rules
-        hidden = self.world.first_belief(self.world.start(self._seed)).hidden
+        hidden = self.world.first_belief(self.world.start(self.seed)).hidden
         kind = settings.state_prior if any(thing < rules.named for thing in hidden) else "uniform"
-        rule = position_rule(rules, seed=self._seed)
+        role = position_role(rules, seed=self.seed)
         return await state_prior(
             rules,
             kind,
-            engine=self._engines.of(POSITION),
-            oracle=None if kind == "uniform" else self._oracle(POSITION, rule),
+            engine=self.engines.of(POSITION),
+            oracle=None if kind == "uniform" else self.by_rules(role),
             samples=settings.position_samples,
             sampling=settings.drawn(settings.position_temperature),
-            seed=self._seed,
+            seed=self.seed,
         )
-
-    def _oracle(self, role: str, rule: Rule[Any, Any]) -> Oracle[Any, Any] | None:
-        """The oracle of a role; None if a model answers it."""
-        errors = self._settings.errors_of(role, opened=self._engines.by_role)
-        if errors is None:
-            return None
-        made = Oracle(role, rule, errors=errors, seed=self._seed)
-        self.oracles.append(made.describe())
-        return made
