@@ -186,6 +186,8 @@ class Domain(ABC, Generic[S, A]):
             `optimum`, the fewest actions from the start to the goal.
         judged(actions) -> mapping: what another simulator says of the actions that were taken, as
             they are written; it joins the metrics of the run.
+        lessons: `roles.exercises.Lessons`, one for each role of your own that `roles measure` and
+            `distill` ask about here; a class attribute.
         teacher(held_out) -> Teacher: static; makes what `llm-planning distill` teaches with, a
             `roles.exercises.Teacher`. `held_out` has the names that are left out; None leaves out
             what the domain leaves out by default.

@@ -25,9 +25,9 @@ from llm_planning.settings import Settings
 from llm_planning.specs import DomainSpec, PlannerSpec, added_defaults
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from llm_planning.roles.exercises import ExerciseMaker, Words
+    from llm_planning.roles.exercises import ExerciseMaker, Lessons, Words
 
 PLANNER_GROUP = "llm_planning.planners"
 DOMAIN_GROUP = "llm_planning.domains"
@@ -123,8 +123,9 @@ def every_role() -> frozenset[str]:
 def exercise_makers(domain: DomainSpec, *, words: Words) -> dict[str, ExerciseMaker]:
     """Role -> the maker of its exercises in a domain.
 
-    Every planner of this project that can plan there brings its own. Where two have a role of one
-    name, the maker of the planner that the catalogue lists first counts.
+    Every planner of this project that can plan there brings its own, and the domain may have more
+    (`Domain.lessons`). Where two have a role of one name, those of the domain count, then those of
+    the planner that the catalogue lists first.
 
     Args:
         domain: where questions are asked.
@@ -135,7 +136,8 @@ def exercise_makers(domain: DomainSpec, *, words: Words) -> dict[str, ExerciseMa
     fitting = (one for one in PLANNERS.values() if not (one.benchmark or one.lacks(domain)))
     # Planners of one family share a function, so it is called once.
     functions = dict.fromkeys(one.exercises for one in fitting if one.exercises)
-    makers: dict[str, ExerciseMaker] = {}
+    own: Sequence[Lessons[Any, Any]] = getattr(domain.kind, "lessons", ())
+    makers: dict[str, ExerciseMaker] = {one.role.name: replace(one, words=words) for one in own}
     for make in functions:
         if maker := make(domain, words):
             for role in maker.roles:

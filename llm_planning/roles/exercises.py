@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Protocol, TypeAlias
 
 from llm_planning.domain import A, S
+from llm_planning.roles.asking import AnswerT, QuestionT
 from llm_serving.answers import compact, parse
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-    from llm_planning.roles.asking import AnswerT, QuestionT, RoleSpec
+    from llm_planning.roles.asking import RoleSpec
     from llm_serving.engine import Engine
     from llm_serving.request import Message
 
@@ -151,6 +152,50 @@ class ExerciseMaker(Protocol):
             Any number of exercises of each role, also none.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lessons(Generic[QuestionT, AnswerT]):
+    """Questions of one role whose rule knows what is right; an `ExerciseMaker`.
+
+    A world that has some in its member `lessons` is measured and taught in these roles.
+
+    Attributes:
+        role: what it is.
+        draw: draws a question.
+        write: what a model writes for an answer.
+        words: in which the role is asked; a role without short words is asked as ever.
+    """
+
+    role: RoleSpec[QuestionT, AnswerT]
+    draw: Callable[[Random], QuestionT]
+    write: Callable[[AnswerT], BaseModel]
+    words: Words = "general"
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The one role."""
+        return (self.role.name,)
+
+    @property
+    def taught_words(self) -> str:
+        """SHA-256 of the words in which a taught model is asked; "" for the general ones."""
+        short = self.role.short
+        return "" if short is None or self.words == "general" else short.digest()
+
+    def about_one_state(
+        self, rng: Random, *, roles: Sequence[str], held_out: bool
+    ) -> Sequence[Exercise]:
+        """Makes one exercise, if the rule answers; nothing is held out. See `ExerciseMaker`."""
+        if held_out or self.role.name not in roles:
+            return ()
+        question = self.draw(rng)
+        if (right := self.role.right(question)) is None:
+            return ()
+        of_kind = self.role.rule and self.role.rule.kinds
+        spec = self.role.in_short() if self.words == "taught" else self.role
+        kinds = {VERDICT: of_kind.of(question)} if of_kind else {}
+        return (exercise_of(spec, question, self.write(right), kinds=kinds),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,6 @@
 """The pages for people who contribute or cite: what they say works and agrees."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -14,6 +15,8 @@ from command_line import invoke
 from llm_planning import registry
 from llm_planning.experiments import papers
 from llm_planning.planners.catalogue import PLANNERS
+from llm_planning.roles.measuring import ask_all, draw_exercises
+from llm_serving.scripted import ScriptedEngine
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
@@ -72,8 +75,23 @@ def test_every_command_works_in_order(folder):
     model, rules = said["python doubt.py"].splitlines()
     assert model == "model: True"
     assert 0.8 < float(rules.split()[1]) < 1
+    lines = Path("doubts.jsonl").read_text("utf-8").splitlines()
+    assert len({json.loads(line)["messages"][-1]["content"] for line in lines}) == 2
     table = said["llm-planning report paper switches speed"]
     assert re.search(r"\| greedy \| 3 .*50% .*100%", table), table
+
+
+async def test_a_role_of_ones_own_is_measured_in_either_words(folder):
+    """A model that always says yes is right about every switch that is off."""
+    engine = ScriptedEngine({"doubt": '{"good":true}'})
+    for words in ("general", "taught"):
+        maker = registry.exercise_makers(registry.find_domain("doubt.py:Doubtful"), words=words)
+        asked = draw_exercises(maker["doubt"], "doubt", count=12, seed=0)
+        answers = await ask_all(asked, engine)
+        off = ["off" in one.prompt[-1].content for one in asked]
+        assert [one.right for one in answers] == off
+        assert len(asked) == 12
+        assert len(set(off)) == 2
 
 
 def test_links_of_the_pages_lead_somewhere():
