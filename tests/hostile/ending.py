@@ -25,9 +25,6 @@ _HASHED_BYTES = 1 << 24
 _ALLOWED_CONTROL = frozenset("\n\t")
 _UNFINISHED = re.compile(r"\.(part|partial|tmp|temp)$|-journal$|/\.[^/]*\.part/")
 _LOG = re.compile(r"-(wal|shm)$")
-_OTHER_SHELL = re.compile(r"Shell \w+ not supported\.")
-"""What Typer says of `--show-completion` where the calling shell is none that it completes."""
-
 _PROGRESS = re.compile(
     r"(loading|planning|embedding|timing|samples|[^ ]+): \d+ of \d+ trials, .*|loading .*|"
     r"not listed: .*|note: .*"
@@ -151,8 +148,6 @@ def _odd_lines(ending: Ending) -> list[str]:
     if ending.code in {1, 2}:
         if len(lines) != 1:
             return [f"{len(lines)} lines on standard error"]
-        if _OTHER_SHELL.fullmatch(lines[0]):
-            return []
         if not lines[0].startswith("error: ") or not lines[0][7:].strip():
             return ["a line on standard error that does not begin with `error: `"]
     if ending.code == 130 and len(lines) > 1:
