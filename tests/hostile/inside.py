@@ -140,6 +140,8 @@ def run_inside(case: Case, captured: Captured) -> Ending:
 
 @contextmanager
 def _surroundings(case: Case):
+    from typer import completion
+
     from llm_planning import model_configs
     from llm_planning.experiments import papers
 
@@ -149,6 +151,8 @@ def _surroundings(case: Case):
         os.environ.pop(name, None)
     os.chdir(case.place.here)
     tempfile.tempdir = None
+    # Typer asks which shell started the process: here that is whoever started the tests.
+    detect, completion._get_shell_name = completion._get_shell_name, lambda: "bash"
     found = papers.config_folder
     if case.place.config.exists():
         papers.config_folder = lambda: case.place.config / "models"
@@ -156,6 +160,7 @@ def _surroundings(case: Case):
         yield
     finally:
         papers.config_folder = found
+        completion._get_shell_name = detect
         os.chdir(here)
         os.environ.clear()
         os.environ.update(before)
