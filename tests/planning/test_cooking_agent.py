@@ -19,7 +19,6 @@ from llm_planning.planners.xenon.cooking_agent import (
     notes_on_tools,
 )
 from llm_planning.planners.xenon.fam import ActionMemory
-from llm_planning.planners.xenon.roles import CookingRoles
 
 ALIKE = Alike("dice", "chop", "slice", "fry", "roast", "prepare", "eat")
 
@@ -46,10 +45,6 @@ class Script:
         answer = self.actions.get(item, options[0])
         return answer if isinstance(answer, str) else answer[min(len(analyses), len(answer) - 1)]
 
-    @property
-    def roles(self):
-        return CookingRoles(predict=self.predict, choose=self.choose)
-
 
 MEAL = {"prepare": "prepare", "eat": "eat"}
 
@@ -65,7 +60,7 @@ def a_cook(script=None, *, known=None, x0=1, alike=ALIKE, k=3):
     return Cook(
         memory=ActionMemory(ACTIONS, x0=x0),
         similar=alike,
-        roles=script.roles if script else None,
+        roles=script,
         k=k,
         knowledge=known or CookingKnowledge(),
         seed=0,

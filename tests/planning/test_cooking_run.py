@@ -10,11 +10,9 @@ from llm_planning.environments.cooking.games import GameSpec
 from llm_planning.environments.cooking.recipes import ACTIONS, RULES, TOOLS
 from llm_planning.experiments.papers import find_paper, load_table
 from llm_planning.planners.xenon import cooking
-from llm_planning.planners.xenon.cooking import Counted
+from llm_planning.planners.xenon.asking import CookingAsking
 from llm_planning.planners.xenon.cooking_agent import CookingEpisode, CookingStep
-from llm_planning.planners.xenon.prompts import cooking_llm_roles
-from llm_planning.planners.xenon.roles import ActionQuestion, ToolQuestion
-from llm_planning.planners.xenon.rules import cooking_oracle_roles
+from llm_planning.planners.xenon.questions import ActionQuestion, ToolQuestion
 from llm_planning.planners.xenon.saved import SavedKnowledgeError
 from llm_planning.planners.xenon.settings import CookingSettings, XenonCookingSettings
 from llm_planning.planners.xenon.specs import SPECS
@@ -210,8 +208,13 @@ def test_settings():
             CookingSettings.read(values)
 
 
+def asked(engine=None, *, seed=0, **values):
+    settings = CookingSettings.read(values)
+    return CookingAsking(Engines(engine or ScriptedEngine({})), settings, seed=seed)
+
+
 def oracle(accuracy, seed=0):
-    return cooking_oracle_roles(accuracy=accuracy, seed=seed)
+    return asked(seed=seed, prior="oracle", accuracy=accuracy)
 
 
 async def test_oracle_is_right_as_often_as_stated():
@@ -244,10 +247,9 @@ async def test_oracle_without_the_right_option_takes_another():
 
 async def test_model_answers_with_the_likeliest_choice():
     engine = ScriptedEngine({}, score=lambda _, choices: [-float(len(c)) for c in choices])
-    roles = cooking_llm_roles(Engines(engine))
-    counted = Counted(roles.predict)
-    assert await counted(ToolQuestion("fry")) == "oven"
-    assert counted.calls == 1
+    roles = asked(engine)
+    assert await roles.predict(ToolQuestion("fry")) == "oven"
+    assert roles.asked == {"tool": 1}
     # The first of equals.
     assert await roles.choose(ActionQuestion("fry", ("slice", "cook", "drop"))) == "cook"
     assert [choices for _, choices in engine.scored] == [TOOLS, ("slice", "cook", "drop")]
@@ -257,7 +259,7 @@ async def test_model_answers_with_the_likeliest_choice():
 async def test_what_the_model_reads():
     engine = ScriptedEngine({}, score=lambda _, choices: [0.0] * len(choices))
     tried = [f"cook with {tool}" for tool in TOOLS]
-    roles = cooking_llm_roles(Engines(engine))
+    roles = asked(engine)
     await roles.predict(ToolQuestion("fry", [("dice", "knife"), ("chop", "knife")], tried))
     await roles.predict(ToolQuestion("roast"))
     await roles.choose(ActionQuestion("fry", ("cook", "eat"), (("dice", "dice"),)))

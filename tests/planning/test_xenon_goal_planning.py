@@ -13,7 +13,7 @@ from llm_planning.environments.minecraft.goals import GOALS_67
 from llm_planning.environments.minecraft.rulebook import RuleBook
 from llm_planning.environments.minecraft.text_world import TextWorld
 from llm_planning.planners.xenon import goal_planning as planning
-from llm_planning.planners.xenon.action_policies import Asking, TrueActions
+from llm_planning.planners.xenon.action_policies import Shared, TrueActions
 from llm_planning.planners.xenon.fam import ActionMemory
 from llm_planning.planners.xenon.given_goal import obtain, true_knowledge
 from llm_planning.planners.xenon.saved import SavedKnowledgeError, save_knowledge
@@ -180,7 +180,7 @@ async def test_without_action_correction_failures_are_not_taken_over(tmp_path):
     memory.record("mine", "bowl", False)
     memory.record("mine", "bowl", False)
     memory.record("craft", "stick", True)
-    planning.successes_taken_over(Asking(memory=memory, similar=None, roles=None, k=3))
+    planning.successes_taken_over(Shared(memory=memory, similar=None, roles=None, k=3))
     assert memory.invalid("bowl") == set()
     assert memory.valid("stick") == "craft"
 

@@ -4,33 +4,31 @@ import re
 from dataclasses import replace
 
 import pytest
+from xenon_builders import VERBS, minecraft
 
 from llm_planning.environments.minecraft.goals import GOALS_120
 from llm_planning.environments.minecraft.rulebook import RuleBook
 from llm_planning.environments.minecraft.text_world import action_set
-from llm_planning.planners.xenon.prompts import (
-    LATEST,
-    SHOWN,
-    Analysis,
-    llm_roles,
-    requirement_list,
-    written,
-)
-from llm_planning.planners.xenon.roles import (
+from llm_planning.planners.xenon.questions import (
     ActionQuestion,
     CorrectionQuestion,
     Failure,
     NeedsQuestion,
     RankingQuestion,
 )
-from llm_planning.roles import Engines
+from llm_planning.planners.xenon.roles import (
+    LATEST,
+    SHOWN,
+    Analysis,
+    requirement_list,
+    written,
+)
 from llm_serving.answers import constraint_of, parse
 from llm_serving.models.bundled import bundled_folder
 from llm_serving.models.catalogue import CATALOGUE
 from llm_serving.models.folders import cache_folder
 from llm_serving.scripted import ScriptedEngine
 
-VERBS = ("mine", "craft", "smelt")
 NAMES = ("planks", "stick", "crafting_table", "iron_ingot", "charcoal")
 RECIPES = [
     ("iron_pickaxe", {"iron_ingot": 3, "stick": 2, "crafting_table": 1}),
@@ -52,7 +50,7 @@ def needs(*pairs):
 
 def roles_of(script=None, *, names=None, actions=VERBS, seed=0, score=None):
     engine = ScriptedEngine(script or {}, score=score)
-    return engine, llm_roles(Engines(engine), names=names, actions=actions, seed=seed)
+    return engine, minecraft(engine, names=names, verbs=actions, seed=seed)
 
 
 def by_table(table):

@@ -11,13 +11,13 @@ from llm_planning.environments.minecraft.text_world import TextWorld
 from llm_planning.planners.xenon.goal_planning import (
     always_intervene,
     caption_of,
-    image_caption,
-    llm_decision,
+    in_words,
     reprompting,
 )
-from llm_planning.planners.xenon.prompts import Description, Intervention
-from llm_planning.planners.xenon.roles import StuckQuestion
-from llm_planning.roles import Engines
+from llm_planning.planners.xenon.questions import StuckQuestion
+from llm_planning.planners.xenon.roles import CAPTION, INTERVENE, Description, Intervention
+from llm_planning.planners.xenon.settings import RepromptingSettings
+from llm_planning.roles import Asking, Engines
 from llm_serving.answers import constraint_of
 from llm_serving.request import Image
 from llm_serving.scripted import ScriptedEngine
@@ -51,7 +51,7 @@ def test_answers_are_finite():
 
 async def test_the_decision_is_made_from_the_caption_alone():
     engine = ScriptedEngine({"intervene": answer(STUCK)})
-    assert await llm_decision(Engines(engine))(QUESTION) == "swim to the shore"
+    assert await INTERVENE.answered_by(engine)(QUESTION) == "swim to the shore"
     (decided,) = engine.requests
     assert not any(message.images for message in decided.prompt)
     assert decided.prompt[1].content == (
@@ -62,13 +62,13 @@ async def test_the_decision_is_made_from_the_caption_alone():
 @pytest.mark.parametrize("changes", [{"need_intervention": False}, {"task": ""}, {"task": "  "}])
 async def test_the_task_goes_on_without_another(changes):
     engine = ScriptedEngine({"intervene": answer(STUCK | changes)})
-    assert await llm_decision(Engines(engine))(QUESTION) is None
+    assert await INTERVENE.answered_by(engine)(QUESTION) is None
 
 
 async def test_a_picture_is_described_in_words():
     picture = Image(b"png")
     engine = ScriptedEngine(RIVER)
-    assert await image_caption(engine)(picture) == "A wide river."
+    assert await CAPTION.answered_by(engine)(picture) == "A wide river."
     (seen,) = engine.requests
     assert seen.prompt[1].images == (picture,)
     assert seen.role == "caption"
@@ -85,7 +85,8 @@ async def test_a_picture_is_described_in_words():
 )
 async def test_what_cre_looks_at(see, caption, pictures):
     world, engine = a_controller(stalled=True), ScriptedEngine(RIVER)
-    seen = await caption_of(world, Engines(engine), see=see)()
+    asking = Asking(None, Engines(engine), RepromptingSettings(), seed=0)
+    seen = await caption_of(world, asking, see=see)()
     assert seen == caption.format(words=world.view())
     assert [request.prompt[1].images for request in engine.requests] == [(world.draw(),)] * pictures
 
@@ -120,15 +121,14 @@ async def test_another_task_rescues_the_controller():
     world = a_controller(stalled=True)
     rescued = []
     world.rescue = lambda: rescued.append(True)
-    caption = caption_of(world, Engines(ScriptedEngine({})), see="words")
-    assert await reprompting(world, caption, always_intervene)("mine", "coals")
+    assert await reprompting(world, in_words(world), always_intervene)("mine", "coals")
     assert rescued == [True]
 
 
 async def test_prompts_are_tidy():
     engine = ScriptedEngine(RIVER | {"intervene": answer(STUCK)})
-    await image_caption(engine)(Image(b""))
-    await llm_decision(Engines(engine))(QUESTION)
+    await CAPTION.answered_by(engine)(Image(b""))
+    await INTERVENE.answered_by(engine)(QUESTION)
     for request in engine.requests:
         for message in request.prompt:
             assert not re.search(r"\{\{|\}\}|\{%|\n\n\n| \n|\n\Z|\A\n", message.content)

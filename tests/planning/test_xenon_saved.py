@@ -17,8 +17,8 @@ from hostile.folders import saved_files
 from llm_planning.planners.xenon.dependency_graph import DependencyGraph
 from llm_planning.planners.xenon.fam import ActionMemory
 from llm_planning.planners.xenon.knowledge import Knowledge, Refutations
+from llm_planning.planners.xenon.questions import Failure
 from llm_planning.planners.xenon.revision import CorrectionState
-from llm_planning.planners.xenon.roles import Failure
 from llm_planning.planners.xenon.saved import Saved, SavedKnowledgeError, save_knowledge
 from llm_planning.planners.xenon.specs import SPECS
 from llm_planning.roles import Engines

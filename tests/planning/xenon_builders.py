@@ -5,9 +5,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from llm_planning.environments.minecraft.rulebook import ItemRule, RuleBook
-from llm_planning.planners.xenon.action_policies import Asking
+from llm_planning.planners.xenon.action_policies import Shared
 from llm_planning.planners.xenon.fam import ActionMemory
-from llm_planning.planners.xenon.roles import Failure
+from llm_planning.planners.xenon.parts import asking_of
+from llm_planning.planners.xenon.questions import Failure
+from llm_planning.planners.xenon.settings import LearningSettings
+from llm_planning.roles import Engines
+from llm_serving.scripted import ScriptedEngine
 
 VERBS = ("mine", "craft", "smelt")
 TRACES = json.loads(
@@ -76,11 +80,22 @@ async def analyse(failure):
 
 
 def asking(choose=None, *, memory=None, x0=2, k=3, analyse=analyse):
-    return Asking(
+    return Shared(
         memory=memory or ActionMemory(VERBS, x0=x0),
         similar=Alike(),
         roles=SimpleNamespace(choose=choose, analyse=analyse),
         k=k,
+    )
+
+
+def minecraft(engine=None, *, book=None, items=(), verbs=VERBS, names=None, seed=0, **settings):
+    """Who answers in a small world."""
+    return asking_of(
+        SimpleNamespace(book=book or SMALL, items=items, verbs=verbs),
+        Engines(engine or ScriptedEngine({})),
+        LearningSettings.read(settings),
+        seed=seed,
+        names=names,
     )
 
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_planning.planners.xenon.action_policies import Asking, FailureAware
+from llm_planning.planners.xenon.action_policies import FailureAware, Shared
 from llm_planning.planners.xenon.agent import Agent
 from llm_planning.planners.xenon.dependency_graph import DependencyGraph
 from llm_planning.planners.xenon.fam import ActionMemory
@@ -137,7 +137,7 @@ class Package:
             self.known, predict=self.predict, similar=self, k=given.k, most=99
         )
         roles = SimpleNamespace(choose=self.choose)
-        asking = Asking(memory=self.memory, similar=self, roles=roles, k=given.k)
+        asking = Shared(memory=self.memory, similar=self, roles=roles, k=given.k)
         scales = SimpleNamespace(**given._asdict())
         agent = Agent(
             knowledge=self.known,

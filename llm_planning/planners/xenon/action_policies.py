@@ -17,14 +17,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from llm_planning.planners.xenon.knowledge import PartState
-from llm_planning.planners.xenon.roles import ActionQuestion, Failure
+from llm_planning.planners.xenon.questions import ActionQuestion, Failure
 
 if TYPE_CHECKING:
     from random import Random
 
     from llm_planning.environments.minecraft.rulebook import RuleBook
+    from llm_planning.planners.xenon.asking import MinecraftAsking
     from llm_planning.planners.xenon.fam import ActionMemory
-    from llm_planning.planners.xenon.roles import Choose, Roles
+    from llm_planning.planners.xenon.questions import Choose
     from llm_planning.planners.xenon.similarity import Similar
 
 
@@ -103,13 +104,13 @@ class Remembering(ActionPolicy):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asking(Generic[RolesT_co]):
+class Shared(Generic[RolesT_co]):
     """What the policies that ask a model share.
 
     Attributes:
         memory: counts of successes, and with FAM of failures.
         similar: ranks items by their names.
-        roles: the planner LLM.
+        roles: who answers.
         k: K, number of examples in a question.
     """
 
@@ -131,7 +132,7 @@ class Asking(Generic[RolesT_co]):
 class FailureAware(Remembering):
     """Algorithm 4: step-by-step planning with FAM."""
 
-    def __init__(self, asking: Asking[Chooses]) -> None:
+    def __init__(self, asking: Shared[Chooses]) -> None:
         super().__init__(asking.memory)
         self._asking = asking
 
@@ -165,7 +166,7 @@ class SuccessOnly(ActionPolicy):
     rule out all actions.
     """
 
-    def __init__(self, asking: Asking[Chooses]) -> None:
+    def __init__(self, asking: Shared[Chooses]) -> None:
         self._asking = asking
         self._memory = asking.memory
         self.state: AttemptState = AttemptState()
@@ -224,7 +225,7 @@ class SelfReflecting(SuccessOnly):
         asking: its roles also explain failures.
     """
 
-    def __init__(self, asking: Asking[Roles]) -> None:
+    def __init__(self, asking: Shared[MinecraftAsking]) -> None:
         super().__init__(asking)
         self._analyse = asking.roles.analyse
         self.state: ReflectionState = ReflectionState()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from llm_planning.planners.xenon.knowledge import experienced
-from llm_planning.planners.xenon.roles import Failure
+from llm_planning.planners.xenon.questions import Failure
 from llm_planning.trace import tracing
 
 if TYPE_CHECKING:

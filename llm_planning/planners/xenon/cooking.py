@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from random import Random
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
@@ -16,6 +16,7 @@ from llm_planning.environments.cooking.games import GameSpec, open_kitchens
 from llm_planning.environments.cooking.kitchen import CookingWorld
 from llm_planning.environments.cooking.recipes import ACTIONS
 from llm_planning.outcome import Outcome
+from llm_planning.planners.xenon.asking import CookingAsking
 from llm_planning.planners.xenon.cooking_agent import (
     Cook,
     CookingEpisode,
@@ -24,9 +25,6 @@ from llm_planning.planners.xenon.cooking_agent import (
     notes_on_tools,
 )
 from llm_planning.planners.xenon.fam import ActionMemory
-from llm_planning.planners.xenon.prompts import cooking_llm_roles
-from llm_planning.planners.xenon.role_rules import answered_by_rules
-from llm_planning.planners.xenon.rules import cooking_oracle_roles, cooking_rules
 from llm_planning.planners.xenon.saved import Record, run_of
 from llm_planning.planners.xenon.settings import XenonCookingSettings
 from llm_planning.planners.xenon.similarity import Similar
@@ -38,11 +36,8 @@ if TYPE_CHECKING:
     from llm_planning.planners.xenon.action_policies import ActionPolicy
     from llm_planning.planners.xenon.cooking_agent import PredictedTools
     from llm_planning.planners.xenon.settings import CookingSettings
-    from llm_planning.roles import Engines, Role
+    from llm_planning.roles import Engines
     from llm_planning.specs import Problem
-
-QuestionT = TypeVar("QuestionT")
-AnswerT = TypeVar("AnswerT")
 
 COOKING_TASKS = ("cook-a-meal",)
 """The tasks of the cooking planners."""
@@ -70,26 +65,6 @@ class SavedRun(Record):
     def finished(self) -> int:
         """Number of finished episodes."""
         return len(self.episodes)
-
-
-class Counted(Generic[QuestionT, AnswerT]):
-    """A role that counts its questions.
-
-    Args:
-        role: answers them.
-
-    Attributes:
-        calls: number of questions so far.
-    """
-
-    def __init__(self, role: Role[QuestionT, AnswerT]) -> None:
-        self._role = role
-        self.calls = 0
-
-    async def __call__(self, question: QuestionT, /) -> AnswerT:
-        """Counts and asks a question."""
-        self.calls += 1
-        return await self._role(question)
 
 
 async def cook_meals(
@@ -132,24 +107,13 @@ async def cook_meals(
         for number in game_order(settings.games, settings.episodes, seed)
     ]
     kitchens = await kitchens_of(specs)
-    if settings.prior == "model":
-        answered = answered_by_rules(settings, engines, cooking_rules(), seed=seed)
-        roles = cooking_llm_roles(engines)
-        roles = replace(
-            roles,
-            predict=answered.roles.get("tool", roles.predict),
-            choose=answered.roles.get("action", roles.choose),
-            oracles=answered.oracles,
-        )
-    else:
-        roles = cooking_oracle_roles(accuracy=settings.accuracy, seed=seed)
-    asked = Counted(roles.predict), Counted(roles.choose)
+    roles = CookingAsking(engines, settings, seed=seed)
     # Only XENON counts failures against an action.
     x0 = settings.x0 if isinstance(settings, XenonCookingSettings) else 1
     agent = Cook(
         memory=ActionMemory(ACTIONS, x0=x0),
         similar=Similar(engines.default),
-        roles=replace(roles, predict=asked[0], choose=asked[1]),
+        roles=roles,
         k=settings.k,
         knowledge=saved.knowledge if saved else CookingKnowledge(),
         seed=seed,
@@ -161,7 +125,7 @@ async def cook_meals(
     before = saved.questions if saved else 0
 
     def questions() -> int:
-        return before + sum(role.calls for role in asked)
+        return before + roles.asked.total()
 
     store, policy = tools(agent), actions(agent)
     notes = notes_on_tools(agent.knowledge, agent.memory)
@@ -190,7 +154,7 @@ async def cook_meals(
             "task": problem.task,
             "seed": seed,
             "settings": settings.to_json(),
-            "oracles": list(roles.oracles),
+            "oracles": roles.oracles,
         },
     )
 

@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from pydantic import ConfigDict
 
 from llm_planning.environments.cooking.recipes import TOOLS
-from llm_planning.planners.xenon.action_policies import Asking, SuccessOnly
+from llm_planning.planners.xenon.action_policies import Shared, SuccessOnly
 from llm_planning.planners.xenon.agent import learn_from
+from llm_planning.planners.xenon.asking import CookingAsking
 from llm_planning.planners.xenon.graph_notes import Belief, GraphNotes
-from llm_planning.planners.xenon.roles import CookingRoles, Failure, ToolQuestion
+from llm_planning.planners.xenon.questions import Failure, ToolQuestion
 from llm_planning.roles import gather
 from llm_planning.trace import tracing
 
@@ -85,7 +86,7 @@ class CookingKnowledge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cook(Asking[CookingRoles]):
+class Cook(Shared[CookingAsking]):
     """What the parts of one cooking agent share.
 
     Attributes:

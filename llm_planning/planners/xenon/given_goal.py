@@ -34,20 +34,20 @@ from llm_planning.planners.xenon.parts import prior_asking
 from llm_planning.planners.xenon.revision import DependencyStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from llm_planning.environments.minecraft.rulebook import RuleBook
     from llm_planning.environments.minecraft.text_world import World
-    from llm_planning.planners.xenon.action_policies import ActionPolicy, Asking
+    from llm_planning.planners.xenon.action_policies import ActionPolicy, Shared
     from llm_planning.planners.xenon.agent import Reprompt, Subgoal
-    from llm_planning.planners.xenon.roles import Roles
+    from llm_planning.planners.xenon.asking import MinecraftAsking
     from llm_planning.planners.xenon.settings import (
         AskingSettings,
         MemorySettings,
         SelectionSettings,
         UcbSettings,
     )
-    from llm_planning.roles import Engines
+    from llm_planning.roles import Asking, Engines
     from llm_planning.settings import Settings
     from llm_planning.specs import Problem
 
@@ -164,7 +164,7 @@ async def play(
     settings: Settings,
     seed: int,
     reprompt: Reprompt | None = None,
-    oracles: Sequence[Mapping[str, object]] = (),
+    askings: Sequence[Asking] = (),
 ) -> Outcome:
     """Tries to obtain a goal, and reports the episode.
 
@@ -188,7 +188,7 @@ async def play(
         settings: of the run.
         seed: of the run.
         reprompt: frees a controller that is stuck.
-        oracles: descriptions of the oracles that answer.
+        askings: who answers.
 
     Raises:
         UnknownGoalError: there is no such goal.
@@ -227,7 +227,7 @@ async def play(
             "goal": goal,
             "seed": seed,
             "settings": settings.to_json(),
-            "oracles": list(oracles),
+            "oracles": [one for asking in askings for one in asking.oracles],
             "omitted": sorted(attempt.omitted),
             "plans": [[asdict(subgoal) for subgoal in plan.tried] for plan in plans],
         },
@@ -288,7 +288,7 @@ async def select_by_asking(
     engines: Engines,
     settings: AskingSettings,
     seed: int,
-    actions: Callable[[Asking[Roles]], ActionPolicy],
+    actions: Callable[[Shared[MinecraftAsking]], ActionPolicy],
 ) -> Outcome:
     """Obtains one goal with the true graph, and asks a model or an oracle.
 
@@ -305,7 +305,7 @@ async def select_by_asking(
     world = _text_world(settings)
     asking = prior_asking(settings, world, engines, seed=seed)
     return await _select(
-        problem, world, actions(asking), settings=settings, seed=seed, oracles=asking.roles.oracles
+        problem, world, actions(asking), settings=settings, seed=seed, askings=(asking.roles,)
     )
 
 
@@ -316,7 +316,7 @@ async def _select(
     *,
     settings: SelectionSettings,
     seed: int,
-    oracles: Sequence[Mapping[str, object]] = (),
+    askings: Sequence[Asking] = (),
 ) -> Outcome:
     """Runs one episode in the text world."""
     return await play(
@@ -328,7 +328,7 @@ async def _select(
         judged_by="text world",
         settings=settings,
         seed=seed,
-        oracles=oracles,
+        askings=askings,
     )
 
 

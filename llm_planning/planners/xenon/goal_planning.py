@@ -18,7 +18,6 @@ after its `patience`.
 from __future__ import annotations
 
 import zlib
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -32,11 +31,11 @@ from llm_planning.environments.minecraft.goals import GOALS_67
 from llm_planning.environments.minecraft.rulebook import game_rules
 from llm_planning.environments.minecraft.text_world import TextWorld
 from llm_planning.planners.xenon.action_policies import (
-    Asking,
     FailureAware,
     SuccessOnly,
     TrueActions,
 )
+from llm_planning.planners.xenon.asking import XenonAsking
 from llm_planning.planners.xenon.dependency_graph import DependencyGraph
 from llm_planning.planners.xenon.given_goal import fixed, play
 from llm_planning.planners.xenon.graph_initialization import (
@@ -46,26 +45,23 @@ from llm_planning.planners.xenon.graph_initialization import (
 )
 from llm_planning.planners.xenon.knowledge import Knowledge
 from llm_planning.planners.xenon.parts import prior_asking
-from llm_planning.planners.xenon.prompts import GREEDY, Description, Intervention, compose
-from llm_planning.planners.xenon.role_rules import ESCAPE, INTERVENTION, answered_by_rules
-from llm_planning.planners.xenon.roles import StuckQuestion
+from llm_planning.planners.xenon.questions import StuckQuestion
+from llm_planning.planners.xenon.roles import CAPTION, ESCAPE, INTERVENE
 from llm_planning.planners.xenon.saved import Saved
 from llm_planning.planners.xenon.settings import FIRST, TRUTH, RepromptingSettings
-from llm_planning.roles import LlmRole
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from llm_planning.outcome import Outcome
-    from llm_planning.planners.xenon.action_policies import ActionPolicy, Asking
+    from llm_planning.planners.xenon.action_policies import ActionPolicy, Shared
     from llm_planning.planners.xenon.agent import Reprompt
-    from llm_planning.planners.xenon.roles import Decide, Roles
+    from llm_planning.planners.xenon.asking import MinecraftAsking
+    from llm_planning.planners.xenon.questions import Decide
     from llm_planning.planners.xenon.settings import ControllerSettings, PlanningSettings
-    from llm_planning.roles import Engines, Role
+    from llm_planning.roles import Asking, Engines
     from llm_planning.roles.seeing import See
     from llm_planning.specs import Problem
-    from llm_serving.engine import Engine
-    from llm_serving.request import Image
 
 PLANNING_TASKS = GOALS_67
 """The long-horizon benchmark (Table 10)."""
@@ -74,18 +70,27 @@ Caption: TypeAlias = "Callable[[], Awaitable[str]]"
 """Says in words what a controller sees at this moment."""
 
 
-def caption_of(world: SimulatedWorld, engines: Engines, *, see: See) -> Caption:
+def in_words(world: SimulatedWorld) -> Caption:
+    """Says what a controller sees in the world's own words."""
+
+    async def words() -> str:
+        return world.view()
+
+    return words
+
+
+def caption_of(world: SimulatedWorld, asking: Asking, *, see: See) -> Caption:
     """Says in words what a controller sees (Figure 17, first step).
 
     Args:
         world: of the controller.
-        engines: the one that answers `caption` reads images, unless only words are shown.
+        asking: answers `caption` by a model that reads images, unless only words are shown.
         see: `words` takes the world's own sentence, `picture` what a vision model says of its
             picture, and `both` one after the other.
     """
-
-    async def words() -> str:
-        return world.view()
+    if see == "words":
+        return in_words(world)
+    described = asking.of(CAPTION)
 
     async def picture() -> str:
         return await described(world.draw())
@@ -93,49 +98,10 @@ def caption_of(world: SimulatedWorld, engines: Engines, *, see: See) -> Caption:
     async def both() -> str:
         return f"{world.view()} {await picture()}"
 
-    if see == "words":
-        return words
-    described = image_caption(engines.of("caption"))
     return picture if see == "picture" else both
 
 
-def image_caption(engine: Engine) -> Role[Image, str]:
-    """Has a vision model describe a picture in words.
-
-    Args:
-        engine: of a model that reads images; asking it raises `TooManyImagesError` if its
-            configuration allows none.
-    """
-    role: LlmRole[Image, Description] = LlmRole(
-        "caption",
-        prompt=compose("caption"),
-        answer=Description,
-        engine=engine,
-        sampling=GREEDY,
-        tell=lambda _: {},
-        show=lambda image: (image,),
-    )
-    return role.read(lambda _, answer: answer.description)
-
-
-def llm_decision(engines: Engines) -> Decide:
-    """Has a model decide whether a controller needs another task for a while."""
-    role: LlmRole[StuckQuestion, Intervention] = LlmRole(
-        "intervene",
-        prompt=compose("intervene"),
-        answer=Intervention,
-        engine=engines.of("intervene"),
-        sampling=GREEDY,
-    )
-    return role.read(_other_task)
-
-
-def _other_task(_: StuckQuestion, answer: Intervention) -> str | None:
-    """Returns the task; None if none is needed or the answer does not name it."""
-    return answer.task.strip() or None if answer.need_intervention else None
-
-
-def successes_taken_over(asking: Asking[Roles]) -> SuccessOnly:
+def successes_taken_over(asking: Shared[MinecraftAsking]) -> SuccessOnly:
     """Makes the policy that reuses the successes of a saved FAM, not its failures (Table 17)."""
     asking.memory.restore({**asking.memory.to_json(), "failures": {}})
     return SuccessOnly(asking)
@@ -173,7 +139,7 @@ async def plan_and_act(
     engines: Engines,
     settings: PlanningSettings,
     seed: int,
-    actions: Callable[[Asking[Roles]], ActionPolicy],
+    actions: Callable[[Shared[MinecraftAsking]], ActionPolicy],
     patience: int | None,
 ) -> Outcome:
     """Plans and acts for one given goal in one episode, as XENON or an ablation.
@@ -194,34 +160,31 @@ async def plan_and_act(
     text = TextWorld(game_rules())
     world = _simulated(text, problem.task, settings, seed, patience=patience)
     asking = prior_asking(settings, text, engines, seed=seed)
-    stuck = answered_by_rules(settings, engines, {"intervene": INTERVENTION}, seed=seed)
-    decide = stuck.roles.get("intervene") or llm_decision(engines)
-    see = settings.see if isinstance(settings, RepromptingSettings) else "words"
-    if settings.prior != "model":
-        decide = always_intervene
-    caption = caption_of(world, engines, see=see)
+    stuck, reprompt = XenonAsking(text, engines, settings, seed=seed), None
+    if patience is not None:
+        see = settings.see if isinstance(settings, RepromptingSettings) else "words"
+        decide = stuck.of(INTERVENE) if settings.prior == "model" else always_intervene
+        reprompt = reprompting(world, caption_of(world, stuck, see=see), decide)
     believed = await _believed(settings, asking, text, problem.task)
-    outcome = await play(
+    return await play(
         problem.task,
         world,
         book=text.book,
         knowledge=believed,
         actions=actions(asking),
-        reprompt=None if patience is None else reprompting(world, caption, decide),
+        reprompt=reprompt,
         until=world.horizon,
         judged_by=LABEL,
         settings=settings,
         seed=seed,
-        oracles=asking.roles.oracles,
+        askings=(asking.roles, stuck),
     )
-    described = [*asking.roles.oracles, *stuck.oracles]
-    return replace(outcome, trace={**outcome.trace, "oracles": described})
 
 
 async def plan_with_true_actions(
     problem: Problem[Any],
     *,
-    engines: Engines,
+    engines: Engines,  # noqa: ARG001 - it asks no model
     settings: ControllerSettings,
     seed: int,
 ) -> Outcome:
@@ -237,7 +200,7 @@ async def plan_with_true_actions(
         world,
         book=text.book,
         actions=TrueActions(text.book),
-        reprompt=reprompting(world, caption_of(world, engines, see="words"), always_intervene),
+        reprompt=reprompting(world, in_words(world), always_intervene),
         until=world.horizon,
         judged_by=LABEL,
         settings=settings,
@@ -259,7 +222,7 @@ def _simulated(
 
 
 async def _believed(
-    settings: PlanningSettings, asking: Asking[Roles], text: TextWorld, goal: str
+    settings: PlanningSettings, asking: Shared[MinecraftAsking], text: TextWorld, goal: str
 ) -> Knowledge | None:
     """Fills the action memory and returns the knowledge to plan with, None for the true graph."""
     if settings.graph not in {TRUTH, FIRST}:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from llm_planning.planners.xenon.knowledge import experienced
-from llm_planning.planners.xenon.roles import NeedsQuestion
+from llm_planning.planners.xenon.questions import NeedsQuestion
 from llm_planning.roles import gather
 from llm_planning.settings import SettingsError
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from llm_planning.environments.minecraft.text_world import World
     from llm_planning.planners.xenon.action_policies import ActionPolicy
     from llm_planning.planners.xenon.knowledge import Knowledge
-    from llm_planning.planners.xenon.roles import Predict, Requirements
+    from llm_planning.planners.xenon.questions import Predict, Requirements
     from llm_planning.planners.xenon.similarity import Similar
 
 

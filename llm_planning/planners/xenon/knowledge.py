@@ -11,7 +11,7 @@ from llm_planning.planners.xenon.dependency_graph import NOTHING, DependencyGrap
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from llm_planning.planners.xenon.roles import Failure
+    from llm_planning.planners.xenon.questions import Failure
 
 PICKAXES = ("wooden_pickaxe", "stone_pickaxe", "iron_pickaxe", "diamond_pickaxe")
 """From the lowest tier to the highest (Appendix C)."""

@@ -22,7 +22,7 @@ from llm_planning.planners.xenon.graph_initialization import PLANS, Initial, dem
 from llm_planning.planners.xenon.graph_notes import notes_on
 from llm_planning.planners.xenon.knowledge import Knowledge
 from llm_planning.planners.xenon.learning_report import Curve, LearningResult, learning_outcome
-from llm_planning.planners.xenon.parts import Learner, predicted, prior_roles
+from llm_planning.planners.xenon.parts import Learner, asking_of, predicted
 from llm_planning.planners.xenon.saved import Saved, run_of, save_knowledge
 from llm_planning.planners.xenon.similarity import Similar
 
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from llm_planning.environments.minecraft.perturbation import Perturbed
     from llm_planning.environments.minecraft.text_world import World
     from llm_planning.outcome import Outcome
-    from llm_planning.planners.xenon.action_policies import ActionPolicy, Asking
+    from llm_planning.planners.xenon.action_policies import ActionPolicy, Shared
+    from llm_planning.planners.xenon.asking import MinecraftAsking
     from llm_planning.planners.xenon.goals import SelectGoal
     from llm_planning.planners.xenon.revision import DependencyStore
-    from llm_planning.planners.xenon.roles import Roles
     from llm_planning.planners.xenon.settings import LearningSettings
     from llm_planning.roles import Engines
     from llm_planning.specs import Problem
@@ -48,7 +48,7 @@ async def learn(
     settings: LearningSettings,
     seed: int,
     dependencies: Callable[[Learner], DependencyStore],
-    actions: Callable[[Asking[Roles]], ActionPolicy],
+    actions: Callable[[Shared[MinecraftAsking]], ActionPolicy],
     goals: Callable[[Learner], SelectGoal],
     guess: Callable[[Learner], Awaitable[Initial]] = predicted,
     closed: bool = False,
@@ -81,7 +81,7 @@ async def learn(
     )
     unperturbed = TextWorld(game, goals=wanted, verbs=action_set(settings.verbs))
     told = unperturbed.items if settings.names == "all" else wanted
-    roles = prior_roles(settings, unperturbed, engines, seed=seed, names=told if closed else None)
+    roles = asking_of(unperturbed, engines, settings, seed=seed, names=told if closed else None)
     learner = Learner(
         memory=ActionMemory(unperturbed.verbs, x0=settings.x0),
         similar=Similar(engines.default),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from llm_planning.planners.xenon.dependency_graph import DependencyGraph
     from llm_planning.planners.xenon.graph_initialization import Initial
     from llm_planning.planners.xenon.knowledge import Knowledge
-    from llm_planning.planners.xenon.roles import Requirements
+    from llm_planning.planners.xenon.questions import Requirements
     from llm_planning.planners.xenon.settings import LearningSettings
 
 MARKS = 20

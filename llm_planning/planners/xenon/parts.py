@@ -5,16 +5,17 @@ Saved files contain the names of an agent's parts. Do not rename them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from llm_planning.planners.xenon.action_policies import (
-    Asking,
     FailureAware,
     Forgetful,
     SelfReflecting,
+    Shared,
     SuccessOnly,
 )
+from llm_planning.planners.xenon.asking import MinecraftAsking, Table12Asking
 from llm_planning.planners.xenon.fam import ActionMemory
 from llm_planning.planners.xenon.goals import (
     dex,
@@ -23,7 +24,6 @@ from llm_planning.planners.xenon.goals import (
     unobtained,
 )
 from llm_planning.planners.xenon.graph_initialization import Initial, predict_requirements
-from llm_planning.planners.xenon.prompts import llm_roles
 from llm_planning.planners.xenon.refuting import RefutingStore
 from llm_planning.planners.xenon.revision import (
     Analogy,
@@ -34,9 +34,6 @@ from llm_planning.planners.xenon.revision import (
     gathering,
     ranking,
 )
-from llm_planning.planners.xenon.role_rules import answered_by_rules, rules_of
-from llm_planning.planners.xenon.roles import Roles
-from llm_planning.planners.xenon.rules import oracle_roles
 from llm_planning.planners.xenon.similarity import Similar
 
 if TYPE_CHECKING:
@@ -46,7 +43,6 @@ if TYPE_CHECKING:
     from llm_planning.planners.xenon.action_policies import ActionPolicy
     from llm_planning.planners.xenon.goals import SelectGoal
     from llm_planning.planners.xenon.knowledge import Knowledge
-    from llm_planning.planners.xenon.roles import NeedsQuestion, Predict, Requirements
     from llm_planning.planners.xenon.settings import (
         AskingSettings,
         LearningSettings,
@@ -57,7 +53,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Learner(Asking[Roles]):
+class Learner(Shared[MinecraftAsking]):
     """What the parts of one learning agent share.
 
     Attributes:
@@ -120,22 +116,22 @@ def _ranked(learner: Learner) -> Analogy:
 # Actions ------------------------------------------------------------------------------------------
 
 
-def fam(asking: Asking[Roles]) -> ActionPolicy:
+def fam(asking: Shared[MinecraftAsking]) -> ActionPolicy:
     """XENON (○): Failure-aware Action Memory."""
     return FailureAware(asking)
 
 
-def self_reflection(asking: Asking[Roles]) -> ActionPolicy:
+def self_reflection(asking: Shared[MinecraftAsking]) -> ActionPolicy:
     """SC (△): the LLM reflects on failures."""
     return SelfReflecting(asking)
 
 
-def successes_only(asking: Asking[Roles]) -> ActionPolicy:
+def successes_only(asking: Shared[MinecraftAsking]) -> ActionPolicy:
     """ADAM and DECKARD (×): reuses what worked."""
     return SuccessOnly(asking)
 
 
-def no_memory(asking: Asking[Roles]) -> ActionPolicy:
+def no_memory(asking: Shared[MinecraftAsking]) -> ActionPolicy:
     """RAND: asks the LLM every time."""
     return Forgetful(asking)
 
@@ -185,44 +181,22 @@ async def nothing_predicted(_: Learner) -> Initial:
 # Who answers the agent's questions ----------------------------------------------------------------
 
 
-def prior_roles(
-    settings: PriorSettings,
+def asking_of(
     world: TextWorld,
     engines: Engines,
+    settings: PriorSettings,
     *,
     seed: int,
     names: Sequence[str] | None = None,
-) -> Roles:
-    """Returns the roles with the answerers that the settings `prior` and `roles` say.
-
-    Args:
-        settings: of the run.
-        world: of the unperturbed rules.
-        engines: the models.
-        seed: of draws and errors.
-        names: the item names that an answer may use; None allows any name.
-
-    Raises:
-        SettingsError: the setting `roles` is not possible.
-    """
-    if settings.prior == "model":
-        roles = llm_roles(engines, names=names, actions=world.verbs, seed=seed)
-        answered = answered_by_rules(
-            settings, engines, rules_of(world.book, items=world.items, seed=seed), seed=seed
-        )
-        roles = replace(roles, **answered.roles, oracles=answered.oracles)
-        if "predict" not in answered.roles:
-            return roles
-    else:
-        roles = oracle_roles(
-            world.book, items=world.items, seed=seed, right_action=settings.right_action
-        )
-    return roles if names is None else replace(roles, predict=_closed(names, roles.predict))
+) -> MinecraftAsking:
+    """Returns who answers by the settings `prior` and `roles`; see `MinecraftAsking`."""
+    answers = MinecraftAsking if settings.prior == "model" else Table12Asking
+    return answers(world, engines, settings, seed=seed, names=names)
 
 
 def prior_asking(
     settings: AskingSettings | PlanningSettings, world: TextWorld, engines: Engines, *, seed: int
-) -> Asking[Roles]:
+) -> Shared[MinecraftAsking]:
     """Returns what the action policies of an agent with one given goal share.
 
     Args:
@@ -231,19 +205,9 @@ def prior_asking(
         engines: the models; the default one embeds names.
         seed: of draws and errors.
     """
-    return Asking(
+    return Shared(
         memory=ActionMemory(world.verbs, x0=settings.x0),
         similar=Similar(engines.default),
-        roles=prior_roles(settings, world, engines, seed=seed),
+        roles=asking_of(world, engines, settings, seed=seed),
         k=settings.k,
     )
-
-
-def _closed(names: Sequence[str], predict: Predict) -> Predict:
-    """Leaves other names out of a prediction, as the constraint on a model's answer does."""
-
-    async def known(question: NeedsQuestion, /) -> Requirements:
-        answer = await predict(question)
-        return {u: n for u, n in answer.items() if u in names}
-
-    return known

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from llm_planning.planners.xenon.fam import ActionMemory
     from llm_planning.planners.xenon.knowledge import Knowledge
+    from llm_planning.planners.xenon.questions import Failure
     from llm_planning.planners.xenon.revision import Analogy
-    from llm_planning.planners.xenon.roles import Failure
 
 
 class RefutingStore(DependencyStore):

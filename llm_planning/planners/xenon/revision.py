@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from llm_planning.planners.xenon.dependency_graph import NOTHING
 from llm_planning.planners.xenon.knowledge import Knowledge, PartState
-from llm_planning.planners.xenon.roles import CorrectionQuestion, Failure, RankingQuestion
+from llm_planning.planners.xenon.questions import CorrectionQuestion, Failure, RankingQuestion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from llm_planning.planners.xenon.roles import Correct, Rank
+    from llm_planning.planners.xenon.questions import Correct, Rank
     from llm_planning.planners.xenon.settings import LearningSettings
     from llm_planning.planners.xenon.similarity import Similar
 

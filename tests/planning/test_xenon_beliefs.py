@@ -3,27 +3,26 @@ from dataclasses import replace
 from statistics import fmean, pstdev
 
 import pytest
-from xenon_builders import LOGS, SMALL, VERBS, book_of
+from xenon_builders import LOGS, SMALL, VERBS, book_of, minecraft
 
 from llm_planning.environments.minecraft.goals import GOALS_67
 from llm_planning.environments.minecraft.rulebook import RuleBook
+from llm_planning.planners.xenon.beliefs import (
+    TABLE_12,
+    Beliefs,
+    Quantities,
+    Rates,
+    inventions,
+)
 from llm_planning.planners.xenon.learning_report import quality
-from llm_planning.planners.xenon.roles import (
+from llm_planning.planners.xenon.questions import (
     ActionQuestion,
     CorrectionQuestion,
     Failure,
     NeedsQuestion,
     RankingQuestion,
 )
-from llm_planning.planners.xenon.rules import (
-    RIGHT_ACTION,
-    TABLE_12,
-    Beliefs,
-    Quantities,
-    Rates,
-    inventions,
-    oracle_roles,
-)
+from llm_planning.planners.xenon.settings import RIGHT_ACTION
 
 BOOK = RuleBook.load()
 ITEMS = BOOK.closure(GOALS_67)
@@ -32,6 +31,10 @@ SEEDS = range(60)
 
 def an_oracle(seed=0, *, items=ITEMS, rates=TABLE_12, book=BOOK):
     return Beliefs(book, items=items, seed=seed, rates=rates)
+
+
+def published(seed=0, *, items=ITEMS, **settings):
+    return minecraft(book=BOOK, items=items, seed=seed, prior="table12", **settings)
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +111,7 @@ def test_draws_stay_what_they_are():
 
 
 async def test_a_correction_is_another_draw_each_time():
-    roles = [oracle_roles(BOOK, items=ITEMS, seed=3) for _ in range(2)]
+    roles = [published(3) for _ in range(2)]
     await roles[1].predict(NeedsQuestion("torch"))
     answers = [
         [await one.correct(CorrectionQuestion("jukebox", asking=n)) for n in range(1, 31)]
@@ -124,7 +127,7 @@ async def test_a_correction_is_another_draw_each_time():
 async def test_actions_are_right_with_their_probability():
     right, asked = 0, 0
     for seed in SEEDS:
-        roles = oracle_roles(BOOK, items=ITEMS, seed=seed)
+        roles = published(seed)
         for v in GOALS_67:
             action = await choose(roles, v)
             right += action == BOOK.rule(v).action
@@ -137,7 +140,7 @@ async def choose(roles, item, *, options=VERBS, analyses=()):
 
 
 async def test_an_action_depends_on_the_set_of_options_alone():
-    roles, others = (oracle_roles(BOOK, items=ITEMS, seed=0) for _ in range(2))
+    roles, others = (published() for _ in range(2))
     for v in GOALS_67:
         one = await choose(roles, v)
         assert one == await choose(roles, v, options=VERBS[::-1])
@@ -152,7 +155,7 @@ async def test_an_action_depends_on_the_set_of_options_alone():
 
 async def test_an_analysis_leads_back_to_what_was_believed():
     """So it mends slips, and never finds a perturbed action (Table 5: .93 and .12)."""
-    roles = oracle_roles(BOOK, items=ITEMS, seed=0, right_action=0.5)
+    roles = published(right_action=0.5)
     told = {v: [await choose(roles, v, analyses=["x"] * n) for n in range(4)] for v in GOALS_67}
     taught = {v: BOOK.rule(v).action for v in GOALS_67}
     assert all(set(answers[1:]) == {taught[v]} for v, answers in told.items())
@@ -163,10 +166,7 @@ async def test_an_analysis_leads_back_to_what_was_believed():
 
 
 async def test_wrong_actions_are_drawn_evenly():
-    wrong = [
-        await choose(oracle_roles(BOOK, items=("stick",), seed=seed), "stick")
-        for seed in range(600)
-    ]
+    wrong = [await choose(published(seed, items=("stick",)), "stick") for seed in range(600)]
     assert 0.35 < wrong.count("mine") / (wrong.count("mine") + wrong.count("smelt")) < 0.65
 
 
@@ -228,11 +228,11 @@ NEVER_WRONG = Rates(
 
 
 async def test_an_oracle_without_errors_is_never_wrong():
-    roles = oracle_roles(BOOK, items=ITEMS, seed=0, rates=NEVER_WRONG, right_action=1.0)
+    believed, roles = an_oracle(rates=NEVER_WRONG), published(right_action=1.0)
     for v in ITEMS:
         truth = BOOK.requirements(v)
-        assert await roles.predict(NeedsQuestion(v)) == truth
-        assert await roles.correct(CorrectionQuestion(v, asking=1)) == truth
+        assert await believed.predict(NeedsQuestion(v)) == truth
+        assert await believed.correct(CorrectionQuestion(v, asking=1)) == truth
         assert await choose(roles, v) == BOOK.rule(v).action
     assert NEVER_WRONG.invented == 0
 
@@ -241,9 +241,7 @@ async def test_ranking_puts_what_is_believed_first():
     believed = an_oracle(1).belief("piston", asking=0)
     others = [u for u in ITEMS if u not in believed]
     candidates = [*others[:5], *believed, *others[5:]]
-    logprobs = await oracle_roles(BOOK, items=ITEMS, seed=1).rank(
-        RankingQuestion("piston", tuple(candidates))
-    )
+    logprobs = await published(1).rank(RankingQuestion("piston", tuple(candidates)))
     by_name = dict(zip(candidates, logprobs, strict=True))
     assert min(by_name[u] for u in believed) > max(by_name[u] for u in others)
     assert sum(map(math.exp, logprobs)) == pytest.approx(1)
@@ -252,18 +250,17 @@ async def test_ranking_puts_what_is_believed_first():
 
 @pytest.mark.parametrize("candidates", [["furnace", "bucket"], ["planks"]])
 async def test_ranking_without_a_choice_to_make_is_even(candidates):
-    roles = oracle_roles(BOOK, items=ITEMS, seed=0, rates=NEVER_WRONG)
-    logprobs = await roles.rank(RankingQuestion("stick", tuple(candidates)))
+    logprobs = await an_oracle(rates=NEVER_WRONG).rank(RankingQuestion("stick", tuple(candidates)))
     assert list(map(math.exp, logprobs)) == pytest.approx([1 / len(candidates)] * len(candidates))
 
 
 async def test_an_analysis_names_what_failed():
     failure = Failure(item="charcoal", action="craft", believed={"logs": 8}, inventory={"logs": 8})
-    assert "craft charcoal" in await oracle_roles(BOOK, items=ITEMS, seed=0).analyse(failure)
+    assert "craft charcoal" in await published().analyse(failure)
 
 
 def test_an_oracle_says_what_it_is():
-    requirements, action = oracle_roles(BOOK, items=ITEMS, seed=7).oracles
+    requirements, action = published(7).oracles
     assert requirements["oracle"]["right_items"] == 0.23
     assert action["oracle"] == {"rate": RIGHT_ACTION, "unit": "answer", "kind": "sticky"}
     for one in (requirements, action):

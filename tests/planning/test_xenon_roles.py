@@ -8,8 +8,8 @@ import pytest
 from llm_planning.environments.minecraft.rulebook import game_rules
 from llm_planning.environments.minecraft.text_world import TextWorld
 from llm_planning.planners.catalogue import PLANNERS
-from llm_planning.planners.xenon.role_rules import INTERVENTION, answered_by_rules, rules_of
-from llm_planning.planners.xenon.roles import (
+from llm_planning.planners.xenon.parts import asking_of
+from llm_planning.planners.xenon.questions import (
     ActionQuestion,
     CorrectionQuestion,
     Failure,
@@ -17,6 +17,7 @@ from llm_planning.planners.xenon.roles import (
     RankingQuestion,
     StuckQuestion,
 )
+from llm_planning.planners.xenon.roles import INTERVENE, MinecraftRoles
 from llm_planning.planners.xenon.settings import AskingSettings, LearningSettings
 from llm_planning.roles import Engines
 from llm_planning.settings import SettingsError
@@ -24,34 +25,34 @@ from llm_serving.encoder_engine import EncoderEngine
 
 BOOK = game_rules()
 WORLD = TextWorld(BOOK)
-RULES = rules_of(BOOK, items=WORLD.items, seed=0)
+ROLES = MinecraftRoles(WORLD, seed=0)
 
 
 def answered(file, text):
     file.write_text(text)
     settings = LearningSettings.read({"roles": str(file)})
-    return answered_by_rules(settings, Engines(EncoderEngine()), RULES, seed=3)
+    return asking_of(WORLD, Engines(EncoderEngine()), settings, seed=3)
 
 
 def test_requirements_are_the_books():
     asked = NeedsQuestion("furnace")
-    assert RULES["predict"].right(asked) == {"cobblestone": 8, "crafting_table": 1}
-    assert RULES["predict"].right(NeedsQuestion("no_such_thing")) == {}
-    assert RULES["correct"].right(CorrectionQuestion("stick", asking=2)) == {"planks": 2}
+    assert ROLES.predict().rule.right(asked) == {"cobblestone": 8, "crafting_table": 1}
+    assert ROLES.predict().rule.right(NeedsQuestion("no_such_thing")) == {}
+    assert ROLES.correct().rule.right(CorrectionQuestion("stick", asking=2)) == {"planks": 2}
 
 
 @pytest.mark.parametrize("item", ["furnace", "stick", "log", "no_such_thing"])
 def test_wrong_requirements_are_never_right(item):
     """Also of an item that requires nothing: then something is added."""
     asked = NeedsQuestion(item)
-    wrong = [RULES["predict"].wrong(asked, Random(seed)) for seed in range(200)]
-    assert RULES["predict"].right(asked) not in wrong
+    wrong = [ROLES.predict().rule.wrong(asked, Random(seed)) for seed in range(200)]
+    assert ROLES.predict().rule.right(asked) not in wrong
     assert len({tuple(one.items()) for one in wrong}) > 20
 
 
 def test_analyses_blame_the_action_or_what_is_missing():
     failure = Failure(item="furnace", action="mine", believed={}, inventory={"cobblestone": 3})
-    rule = RULES["analyse"]
+    rule = ROLES.analyse().rule
     assert rule.right(failure) == "mine furnace: mine never obtains it; craft does"
     lacking = "it requires 8 cobblestone and 1 crafting_table"
     assert rule.wrong(failure, Random(0)) == f"mine furnace: {lacking}"
@@ -61,30 +62,29 @@ def test_analyses_blame_the_action_or_what_is_missing():
 
 def test_rankings_by_hand():
     asked = RankingQuestion("furnace", ("stick", "cobblestone", "crafting_table", "log"))
-    found = [exp(one) for one in RULES["rank"].right(asked)]
+    found = [exp(one) for one in ROLES.rank().rule.right(asked)]
     assert found == pytest.approx([0.05, 0.45, 0.45, 0.05])
-    wrong = [exp(one) for one in RULES["rank"].wrong(asked, Random(0))]
+    wrong = [exp(one) for one in ROLES.rank().rule.wrong(asked, Random(0))]
     assert max(wrong) == pytest.approx(0.9)
     assert wrong.index(max(wrong)) in {0, 3}
 
 
 def test_a_stuck_controller_is_freed_or_not():
     asked = StuckQuestion("dark", "mine log", "log")
-    assert INTERVENTION.right(asked)
-    assert INTERVENTION.wrong(asked, Random(0)) == ""
+    assert INTERVENE.rule.right(asked)
+    assert INTERVENE.rule.wrong(asked, Random(0)) == ""
 
 
 async def test_a_stated_rate_is_the_share_of_right_answers(tmp_path):
     by = answered(tmp_path / "roles.yaml", "predict: {rate: 0.7}\nchoose: {rate: 0.4}\n")
-    assert set(by.roles) == {"predict", "choose"}
     assert by.oracles == []
     right = {"predict": 0, "choose": 0}
     items = [item for item in WORLD.items if item in BOOK.rules] * 5
     for item in items:
         truth = BOOK.rule(item)
-        needs = await by.roles["predict"](NeedsQuestion(item))
+        needs = await by.predict(NeedsQuestion(item))
         right["predict"] += needs == truth.requirements
-        action = await by.roles["choose"](ActionQuestion(item, WORLD.verbs))
+        action = await by.choose(ActionQuestion(item, WORLD.verbs))
         right["choose"] += action == truth.action
     n = len(items)
     assert n > 300
@@ -94,10 +94,11 @@ async def test_a_stated_rate_is_the_share_of_right_answers(tmp_path):
     assert [one["role"] for one in by.oracles] == ["predict", "choose"]
 
 
-async def test_a_model_that_is_not_open_is_not_replaced(tmp_path):
-    by = answered(tmp_path / "roles.yaml", "rank: {model: other}\n")
+async def test_a_role_that_is_not_asked_needs_no_model(tmp_path):
+    by = answered(tmp_path / "roles.yaml", "choose: rules\nrank: {model: other}\n")
+    assert await by.choose(ActionQuestion("stick", WORLD.verbs)) == "craft"
     with pytest.raises(SettingsError, match="the model other of role 'rank' is not open"):
-        await by.roles["rank"](RankingQuestion("stick", ("planks",)))
+        by.rank  # noqa: B018
 
 
 @pytest.mark.parametrize("name", ["xenon", "plan-xenon", "select-sc", "xenon-cooking"])

@@ -1,7 +1,6 @@
-"""Rules answer an agent's questions with errors: those of a 7B model, or of a set accuracy.
+"""What a model believes that items require, with the errors of Table 12 (Appendix K.1).
 
-The errors about Minecraft follow Table 12 (Appendix K.1). An answer has at most one mistake of each
-kind.
+An answer has at most one mistake of each kind.
 
 - An item's requirements are right with probability 0.23. Otherwise one is left out (0.20), one is
   added (0.20), or both (0.37). Only so can 0.57 of all answers leave something out and 0.57 add
@@ -28,37 +27,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
-from llm_planning.environments.cooking import recipes
-from llm_planning.planners.xenon.roles import MOST, CookingRoles, Roles
+from llm_planning.planners.xenon.questions import MOST
 from llm_planning.roles.domain_rules import spread
-from llm_planning.roles.oracles import Errors, Oracle, Rule, describe, draw
+from llm_planning.roles.oracles import describe, draw
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from random import Random
 
     from llm_planning.environments.minecraft.rulebook import RuleBook
-    from llm_planning.planners.xenon.roles import (
-        ActionQuestion,
+    from llm_planning.planners.xenon.questions import (
         CorrectionQuestion,
-        Failure,
         NeedsQuestion,
         RankingQuestion,
         Requirements,
-        ToolQuestion,
     )
 
 MOST_UNDER = 0.9
 """Largest share of wrong quantities that are too low, for books with few quantities above 1."""
-
-RIGHT_ACTION = 0.85
-"""Probability that an oracle's first answer about an action is right.
-
-Table 12 has no such row. The number is fitted to the column (0,0) of Table 5: with 0.85 the row
-(○, ×), which tries an action again only after it worked, ends where the paper's does.
-"""
 
 _PROBABILITIES = ("right_items", "exact", "unnecessary", "omitted", "nonexistent")
 
@@ -135,93 +123,17 @@ TABLE_12 = Rates(
 )
 """Qwen2.5-VL-7B on 75 items."""
 
+_WRONG = 1 - TABLE_12.right_items
 
-def oracle_roles(
-    book: RuleBook,
-    *,
-    items: Sequence[str],
-    seed: int,
-    rates: Rates = TABLE_12,
-    right_action: float = RIGHT_ACTION,
-) -> Roles:
-    """Returns the roles of an agent in Minecraft, answered by rules with errors.
-
-    Every answer depends on the seed and the question, not on what was asked before.
-
-    Args:
-        book: the unperturbed rules, which a model could have read about.
-        items: names of the world; mistakes are drawn from them.
-        seed: of the errors.
-        rates: of the errors about requirements.
-        right_action: probability of the right action, if it is an option.
-
-    Raises:
-        UnknownItemError: the book lacks one of the items.
-    """
-    beliefs = Beliefs(book, items=items, seed=seed, rates=rates)
-    choose = Oracle(
-        "action",
-        convinced({v: rule.action for v, rule in book.rules.items()}),
-        errors=Errors(rate=right_action, kind="sticky"),
-        seed=seed,
-    )
-    return Roles(
-        predict=beliefs.predict,
-        correct=beliefs.correct,
-        choose=choose,
-        analyse=analyse,
-        rank=beliefs.rank,
-        oracles=(beliefs.describe(), choose.describe()),
-    )
-
-
-def convinced(actions: Mapping[str, str]) -> Rule[ActionQuestion, str]:
-    """Chooses as `chosen` does, and returns to what it was taught once it is told of failures.
-
-    A slip is mended by the first analysis, whatever it says. A perturbed rule is never found: every
-    analysis leads back to the action of the unperturbed game. This is fitted to the paper's
-    finding that self-correction repeats its errors (Table 5: (○,△) .93, with perturbed actions
-    .12).
-
-    Args:
-        actions: item -> its action in the unperturbed game.
-    """
-    at_first = chosen(actions)
-
-    def wrong(question: ActionQuestion, rng: Random) -> str | None:
-        return (at_first.right(question) if question.analyses else None) or at_first.wrong(
-            question, rng
-        )
-
-    return replace(
-        at_first, wrong=wrong, situation=lambda asked: (asked.item, *sorted({*asked.options}))
-    )
-
-
-def chosen(actions: Mapping[str, str]) -> Rule[ActionQuestion, str]:
-    """The right action, and any other, drawn anew for each analysis that it is told.
-
-    Args:
-        actions: item -> its right action; for an item that is not listed, every action is wrong.
-    """
-
-    def right(question: ActionQuestion) -> str | None:
-        action = actions.get(question.item)
-        return action if action in question.options else None
-
-    def wrong(question: ActionQuestion, rng: Random) -> str | None:
-        others = sorted({*question.options} - {actions.get(question.item)})
-        return rng.choice(others) if others else None
-
-    def situation(question: ActionQuestion) -> tuple[str | int, ...]:
-        return (question.item, *sorted({*question.options}), len(question.analyses))
-
-    return Rule(right=right, wrong=wrong, situation=situation)
-
-
-async def analyse(failure: Failure, /) -> str:
-    """Says which action failed, without a reason."""
-    return f"{failure.action} {failure.item} failed: the action is wrong or something is missing"
+MISTAKES = replace(
+    TABLE_12,
+    right_items=0.0,
+    exact=0.0,
+    unnecessary=TABLE_12.unnecessary / _WRONG,
+    omitted=TABLE_12.omitted / _WRONG,
+    nonexistent=TABLE_12.nonexistent / _WRONG,
+)
+"""The errors of Table 12 among the answers whose required items are wrong."""
 
 
 class Beliefs:
@@ -372,39 +284,3 @@ def _geometric(mean: float, rng: Random) -> int:
     if mean <= 1:
         return 1
     return 1 + int(math.log(1 - rng.random()) / math.log(1 - 1 / mean))
-
-
-def cooking_oracle_roles(*, accuracy: float, seed: int) -> CookingRoles:
-    """Returns the roles of an agent in the kitchen, answered by rules with errors.
-
-    An answer is drawn once per seed and question, so all agents get the same one. A question that
-    tells of more failures is another question: self-correction gets a fresh draw each time.
-
-    Args:
-        accuracy: probability of a right answer; a wrong one is uniform among the others.
-        seed: of every draw.
-    """
-    errors = Errors(rate=accuracy, kind="sticky")
-    rules = cooking_rules()
-    predict = Oracle("tool", rules["tool"], errors=errors, seed=seed)
-    choose = Oracle("action", rules["action"], errors=errors, seed=seed)
-    return CookingRoles(
-        predict=predict, choose=choose, oracles=(predict.describe(), choose.describe())
-    )
-
-
-def cooking_rules() -> dict[str, Rule[Any, Any]]:
-    """Maps the roles of an agent in the kitchen to right and wrong answers."""
-
-    def wrong(question: ToolQuestion, rng: Random) -> str | None:
-        fitting = recipes.RULES[question.item].tools
-        others = [tool for tool in recipes.TOOLS if tool not in fitting]
-        return rng.choice(others) if others else None
-
-    tools = Rule(
-        right=lambda question: recipes.RULES[question.item].tools[0],
-        wrong=wrong,
-        situation=lambda question: (question.item, len(question.failures)),
-    )
-    actions = {v: rule.action for v, rule in recipes.RULES.items()}
-    return {"tool": tools, "action": chosen(actions)}

@@ -1,0 +1,187 @@
+"""Who answers XENON's questions: models, rules, or the oracle of the setting `prior`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from llm_planning.planners.xenon.beliefs import TABLE_12, Beliefs
+from llm_planning.planners.xenon.cooking_roles import ACTION, TOOL
+from llm_planning.planners.xenon.roles import MinecraftRoles, chosen
+from llm_planning.roles import Asking, Errors, Oracle
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from random import Random
+
+    from llm_planning.environments.minecraft.text_world import TextWorld
+    from llm_planning.planners.xenon.questions import (
+        ActionQuestion,
+        Analyse,
+        Choose,
+        Correct,
+        Failure,
+        NeedsQuestion,
+        Predict,
+        Rank,
+        Requirements,
+    )
+    from llm_planning.planners.xenon.settings import CookingSettings, PriorSettings
+    from llm_planning.roles import Engines, Role, RoleRules, Rule
+
+
+class XenonAsking(Asking):
+    """Who answers, where not every run asks every role that it may."""
+
+    @property
+    def oracles(self) -> list[dict[str, object]]:
+        """The oracles that were asked, JSON-able, in the order of their first questions."""
+        made = {one["role"]: one for one in super().oracles}
+        return [made[role] for role in self.asked if role in made]
+
+
+class MinecraftAsking(XenonAsking):
+    """Who answers in Minecraft. A role is made when it is first wanted.
+
+    Args:
+        world: the unperturbed game; its rules answer.
+        engines: the models.
+        settings: say who answers.
+        seed: of draws and errors.
+        names: the item names that an answer may use; None allows any name.
+
+    Attributes:
+        roles: what is asked.
+    """
+
+    def __init__(
+        self,
+        world: TextWorld,
+        engines: Engines,
+        settings: PriorSettings,
+        *,
+        seed: int,
+        names: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__(world, engines, settings, seed=seed)
+        self.roles = MinecraftRoles(world, seed=seed, names=names)
+
+    @cached_property
+    def predict(self) -> Predict:
+        """What an item requires."""
+        return self.of(self.roles.predict())
+
+    @cached_property
+    def correct(self) -> Correct:
+        """What an item requires, given what failed."""
+        return self.of(self.roles.correct())
+
+    @cached_property
+    def choose(self) -> Choose:
+        """Which action obtains an item."""
+        return self.of(self.roles.choose())
+
+    @cached_property
+    def analyse(self) -> Analyse:
+        """Why an attempt failed, in a sentence."""
+        return self.of(self.roles.analyse())
+
+    @cached_property
+    def rank(self) -> Rank:
+        """Log-probabilities of candidates, in nats, in their order."""
+        return self.of(self.roles.rank())
+
+
+class Table12Asking(MinecraftAsking):
+    """With prior=table12, an oracle that errs as a 7B model does; see `beliefs`.
+
+    Every answer depends on the seed and the question, not on what was asked before.
+    """
+
+    settings: PriorSettings
+
+    @property
+    def oracles(self) -> list[dict[str, object]]:
+        """Both, whether they were asked or not."""
+        return [self._beliefs.describe(), self._action.describe()]
+
+    def by_rules(self, spec: RoleRules[Any, Any]) -> Role[Any, Any]:
+        """The role by the oracle."""
+        beliefs = self._beliefs
+        answers: Mapping[str, Role[Any, Any]] = {
+            "predict": self._predicted,
+            "correct": beliefs.correct,
+            "choose": self._action,
+            "analyse": without_reason,
+            "rank": beliefs.rank,
+        }
+        return answers[spec.name]
+
+    async def _predicted(self, question: NeedsQuestion, /) -> Requirements:
+        return self.roles.named(await self._beliefs.predict(question))
+
+    @cached_property
+    def _beliefs(self) -> Beliefs:
+        world = self.domain
+        return Beliefs(world.book, items=world.items, seed=self.seed, rates=TABLE_12)
+
+    @cached_property
+    def _action(self) -> Oracle[ActionQuestion, str]:
+        errors = Errors(rate=self.settings.right_action, kind="sticky")
+        return Oracle("action", convinced(self.roles.actions), errors=errors, seed=self.seed)
+
+
+def convinced(actions: Mapping[str, str]) -> Rule[ActionQuestion, str]:
+    """Chooses as `chosen` does, and returns to what it was taught once it is told of failures.
+
+    A slip is mended by the first analysis, whatever it says. A perturbed rule is never found: every
+    analysis leads back to the action of the unperturbed game. This is fitted to the paper's
+    finding that self-correction repeats its errors (Table 5: (○,△) .93, with perturbed actions
+    .12).
+
+    Args:
+        actions: item -> its action in the unperturbed game.
+    """
+    at_first = chosen(actions)
+
+    def wrong(question: ActionQuestion, rng: Random) -> str | None:
+        return (at_first.right(question) if question.analyses else None) or at_first.wrong(
+            question, rng
+        )
+
+    return replace(
+        at_first, wrong=wrong, situation=lambda asked: (asked.item, *sorted({*asked.options}))
+    )
+
+
+async def without_reason(failure: Failure, /) -> str:
+    """Says which action failed, without a reason."""
+    return f"{failure.action} {failure.item} failed: the action is wrong or something is missing"
+
+
+class CookingAsking(Asking):
+    """Who answers in the kitchen; with prior=oracle, rules that are right as `accuracy` says.
+
+    Args:
+        engines: the models.
+        settings: say who answers.
+        seed: of every draw.
+
+    Attributes:
+        predict: which tool a cookbook action requires.
+        choose: which executable action carries it out.
+    """
+
+    settings: CookingSettings
+
+    def __init__(self, engines: Engines, settings: CookingSettings, *, seed: int) -> None:
+        super().__init__(None, engines, settings, seed=seed)
+        self.predict = self.of(TOOL)
+        self.choose = self.of(ACTION)
+
+    def errors_of(self, role: str) -> Errors | None:
+        """How rules err in a role; None if a model answers it."""
+        if self.settings.prior == "oracle":
+            return Errors(rate=self.settings.accuracy, kind="sticky")
+        return super().errors_of(role)

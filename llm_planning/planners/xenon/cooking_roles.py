@@ -1,0 +1,78 @@
+"""XENON's roles in the kitchen: which tool a direction takes, and which action carries it out.
+
+A model answers with the choice of the highest log-probability, the first of equals (XENON,
+Appendix A). By rules, what is right is the cookbook's, and a wrong answer is any other. A question
+that tells of more failures is another question, so that errors in it are drawn anew.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llm_planning.environments.cooking.recipes import RULES, TOOLS
+from llm_planning.planners.xenon.roles import LATEST, chosen, compose
+from llm_planning.roles import Rule, ScoredRole, ScoringRole
+from llm_planning.roles.llm import fields_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from random import Random
+    from typing import TypeVar
+
+    from llm_planning.planners.xenon.questions import ActionQuestion, ToolQuestion
+    from llm_planning.roles import Role
+    from llm_serving.engine import Engine
+
+    QuestionT = TypeVar("QuestionT")
+
+
+def _likeliest(
+    name: str,
+    user: tuple[str, ...],
+    *,
+    choices: Callable[[QuestionT], Sequence[str]],
+    tell: Callable[[QuestionT], Mapping[str, object]],
+    rule: Rule[QuestionT, str],
+    **lists: tuple[str, ...],
+) -> ScoredRole[QuestionT, str]:
+    def score(engine: Engine) -> Role[QuestionT, str]:
+        system, shared = ("who", "rules", "format"), "cooking_shared"
+        prompt = compose(f"cooking_{name}", system, user, shared=shared, **lists)
+        role = ScoringRole(name, prompt=prompt, choices=choices, engine=engine, tell=tell)
+
+        async def ask(question: QuestionT, /) -> str:
+            scores = await role(question)
+            return max(scores, key=scores.__getitem__)
+
+        return ask
+
+    return ScoredRole(name=name, score=score, rule=rule)
+
+
+def _another_tool(question: ToolQuestion, rng: Random) -> str | None:
+    others = [tool for tool in TOOLS if tool not in RULES[question.item].tools]
+    return rng.choice(others) if others else None
+
+
+TOOL: ScoredRole[ToolQuestion, str] = _likeliest(
+    "tool",
+    ("examples", "failures", "question"),
+    choices=lambda _: TOOLS,
+    tell=lambda asked: {**fields_of(asked), "failures": asked.failures[-LATEST:]},
+    rule=Rule(
+        right=lambda asked: RULES[asked.item].tools[0],
+        wrong=_another_tool,
+        situation=lambda asked: (asked.item, len(asked.failures)),
+    ),
+    tools=TOOLS,
+)
+"""Which tool a cookbook action requires."""
+
+ACTION: ScoredRole[ActionQuestion, str] = _likeliest(
+    "action",
+    ("examples", "options", "failures", "question"),
+    choices=lambda asked: asked.options,
+    tell=lambda asked: {**fields_of(asked), "failures": asked.analyses[-LATEST:]},
+    rule=chosen({v: rule.action for v, rule in RULES.items()}),
+)
+"""Which executable action carries a cookbook action out."""
