@@ -2,7 +2,8 @@
 
 Queries go in blocks of neighbouring nodes. What a block sees are the ancestors of its first node,
 which are a few runs of neighbours, and the block itself. So no product is much larger than the tree
-asks for, and every product is a dense one.
+asks for, and every product is a dense one. On a GPU a row is one block: there a launch costs more
+than what it computes.
 """
 
 from __future__ import annotations
@@ -44,20 +45,22 @@ class Block:
 
 def blocks(row: Row, *, dtype: torch.dtype, device: torch.device) -> list[Block]:
     """Cuts the nodes of a row into blocks."""
-    ends = torch.tensor(row.ends)
+    nodes = torch.arange(len(row.tokens), device=device)
+    ends = torch.tensor(row.ends, device=device)
+    size = len(nodes) if device.type == "cuda" else BLOCK
     found = []
-    for start in range(0, len(row.tokens), BLOCK):
-        stop = min(start + BLOCK, len(row.tokens))
-        keys = torch.cat([torch.nonzero(ends[:start] > start)[:, 0], torch.arange(start, stop)])
-        queries = torch.arange(start, stop)[:, None]
+    for start in range(0, len(nodes), size):
+        here = nodes[start : start + size]
+        keys = torch.cat([torch.nonzero(ends[:start] > start)[:, 0], here])
+        queries = here[:, None]
         sees = (keys <= queries) & (queries < ends[keys])
-        mask = torch.zeros(sees.shape).masked_fill_(~sees, -torch.inf)
+        mask = torch.zeros(sees.shape, dtype=dtype, device=device)
         found.append(
             Block(
                 start=start,
-                stop=stop,
+                stop=start + len(here),
                 runs=_runs(keys.tolist()),
-                mask=mask.to(device=device, dtype=dtype),
+                mask=mask.masked_fill_(~sees, -torch.inf),
             )
         )
     return found
