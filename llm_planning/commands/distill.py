@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from contextlib import contextmanager
+import os
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -15,6 +17,7 @@ from rich.table import Table
 from llm_kernels.files import at_home, make_folder, write_durably
 from llm_planning.cli.options import check_writable_folder
 from llm_planning.distill.adapters import LowRank
+from llm_planning.distill.ahead import Ahead
 from llm_planning.distill.architecture import read_model
 from llm_planning.distill.checkpoint import FILE as CHECKPOINT
 from llm_planning.distill.checkpoint import TrainingError
@@ -23,6 +26,7 @@ from llm_planning.distill.network import Network
 from llm_planning.distill.peft_format import read_weights, write_adapter
 from llm_planning.distill.tokens import LessonTokenizer
 from llm_planning.distill.training import Recipe, shares_right, train
+from llm_planning.distill.trie import LONGEST_ROW, LONGEST_ROW_ON_GPU
 from llm_planning.endings import UsageError, refusing
 from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.interrupts import heard_while_loading
@@ -39,7 +43,8 @@ from llm_serving.terminal import SafeConsole, complain, say
 from llm_serving.vllm_arguments import emulates_bfloat16
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from llm_planning.distill.architecture import Model
     from llm_planning.distill.tokens import Lesson
@@ -117,6 +122,7 @@ def distill(
     roles = tuple(role for _, those in makers for role in those)
     with SafeConsole(stderr=True).waiting("loading the model"), heard_while_loading():
         base = _base(model)
+        making = _making(partial(_batches, domain, lessons, base.path))
         course = Course(makers, states=lessons.states, seed=lessons.seed)
         tokenizer = LessonTokenizer(base.path)
         student, dtype = _student(base.path)
@@ -133,11 +139,12 @@ def distill(
     }
     report = _Report(exam_of(course, tokenizer))
     make_folder(out)
-    with _alone(out):
+    longest = LONGEST_ROW_ON_GPU if student.device.type == "cuda" else LONGEST_ROW
+    with _alone(out), making as make:
         done = train(
             Network(student, learned),
-            lambda batch: lessons_of(course.exercises(batch), tokenizer),
-            Recipe(minutes=learning.minutes, rate=learning.rate),
+            make,
+            Recipe(minutes=learning.minutes, rate=learning.rate, longest_row=longest),
             folder=out,
             identity={"base": base.revision, "domain": domain, "roles": roles, **taught},
             report=report,
@@ -229,6 +236,24 @@ def _student(folder: Path) -> tuple[Model, str]:
     if emulates_bfloat16():
         return read_model(folder, dtype=torch.float32, device="cpu"), "float32"
     return read_model(folder, dtype=torch.bfloat16, device="cpu"), "bfloat16"
+
+
+def _batches(domain: str, lessons: LessonOptions, model: Path) -> Callable[[int], Sequence[Lesson]]:
+    """A function from a batch's number to its lessons."""
+    course = Course(_makers(domain, lessons), states=lessons.states, seed=lessons.seed)
+    tokenizer = LessonTokenizer(model)
+    return lambda batch: lessons_of(course.exercises(batch), tokenizer)
+
+
+def _making(
+    begin: Callable[[], Callable[[int], Sequence[Lesson]]],
+) -> AbstractContextManager[Callable[[int], Sequence[Lesson]]]:
+    """Makes lessons: on a GPU's machine ahead, on all cores but one, as one core is too slow."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return nullcontext(begin())
+    return closing(Ahead(begin, processes=max(len(os.sched_getaffinity(0)) - 1, 1)))
 
 
 def _words(makers: Makers) -> str:

@@ -9,13 +9,10 @@ from llm_planning.distill.checkpoint import TrainingError
 from llm_planning.roles.measuring import draw_held_out
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from llm_planning.distill.tokens import Lesson, LessonTokenizer
     from llm_planning.roles.exercises import Exercise, ExerciseMaker
-
-IMPORTANCE: Final[Mapping[str, float]] = {"propose": 1.5, "termination": 0.5}
-"""Role -> weight of its questions in the loss; 1 for others. Proposing is learned last."""
 
 EXAM_SEED: Final = -1
 """The seed of exams. Those of measurements are not negative, so they ask other questions."""
@@ -44,13 +41,19 @@ class Course:
         self._seed = seed
 
     def exercises(self, batch: int) -> list[Exercise]:
-        """The exercises of a batch; those about one state come together."""
-        rng = Random(f"{self._seed} {batch}")
-        drawn: list[Exercise] = []
-        for maker, roles in self._makers:
-            for _ in range(self._states):
-                drawn += _about_one_state(maker, roles, rng)
-        return drawn
+        """The exercises of a batch.
+
+        All makers get equal generators for each state, so that those of a world with a teacher ask
+        about the same one.
+        """
+        return [
+            exercise
+            for number in range(self._states)
+            for maker, roles in self._makers
+            for exercise in _about_one_state(
+                maker, roles, Random(f"lessons {self._seed} {batch} {number}")
+            )
+        ]
 
     def exam(self, questions: int) -> list[Exercise]:
         """Different held-out exercises, the same for every course.
@@ -81,8 +84,8 @@ def _about_one_state(maker: ExerciseMaker, roles: Sequence[str], rng: Random) ->
 
 
 def lessons_of(exercises: Iterable[Exercise], tokenizer: LessonTokenizer) -> list[Lesson]:
-    """Exercises as tokens of one model, with the importance of their roles."""
+    """Exercises as tokens of one model."""
     return [
-        tokenizer.lesson(one.role, one.prompt, one.answer, importance=IMPORTANCE.get(one.role, 1.0))
+        tokenizer.lesson(one.role, one.prompt, one.answer, importance=one.importance)
         for one in exercises
     ]
