@@ -34,7 +34,7 @@ from llm_planning.names import remedy
 from llm_planning.planners.catalogue import PLANNERS
 from llm_planning.planners.tree_of_options.roles import INFEASIBLE
 from llm_planning.registry import exercise_makers, find_domain
-from llm_planning.roles.exercises import GENERAL_WORDS, HELD_OUT, VERDICT
+from llm_planning.roles.exercises import GENERAL_WORDS, HELD_OUT, STATE, STATE_UNPREDICTED, VERDICT
 from llm_planning.roles.measuring import digest
 from llm_planning.running import REFUSALS
 from llm_serving.errors import AdapterError, UnknownModelError
@@ -263,8 +263,9 @@ def _words(makers: Makers) -> str:
 
 
 def exam_of(course: Course, tokenizer: LessonTokenizer) -> list[Lesson]:
-    """Held-out questions; the role of each says also whether goal and recipe were taught.
+    """Held-out questions; the role of each says also which kind they are of.
 
+    That is whether goal and recipe were taught, and whether it tells s_0 and the options since.
     What infeasible options change is not taught, so it is not asked.
     """
     asked = [
@@ -273,7 +274,10 @@ def exam_of(course: Course, tokenizer: LessonTokenizer) -> list[Lesson]:
         if one.role != "dynamics" or one.kinds.get(VERDICT) != INFEASIBLE
     ]
     named = [
-        f"{one.role}, held out" if HELD_OUT in one.kinds.values() else one.role for one in asked
+        one.role
+        + (f", {HELD_OUT}" if HELD_OUT in one.kinds.values() else "")
+        + (f", {STATE_UNPREDICTED}" if one.kinds.get(STATE) == STATE_UNPREDICTED else "")
+        for one in asked
     ]
     return [
         replace(lesson, role=name)

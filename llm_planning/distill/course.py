@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 from typing import TYPE_CHECKING, Final
 
 from llm_planning.distill.checkpoint import TrainingError
-from llm_planning.roles.measuring import draw_held_out
+from llm_planning.roles.measuring import IDLE_STATES, PER_STATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -14,10 +15,7 @@ if TYPE_CHECKING:
     from llm_planning.distill.tokens import Lesson, LessonTokenizer
     from llm_planning.roles.exercises import Exercise, ExerciseMaker
 
-EXAM_SEED: Final = -1
-"""The seed of exams. Those of measurements are not negative, so they ask other questions."""
-
-_IDLE_STATES = 1000
+_MOST_DRAWS: Final = 1000
 
 
 class Course:
@@ -56,17 +54,27 @@ class Course:
         ]
 
     def exam(self, questions: int) -> list[Exercise]:
-        """Different held-out exercises, the same for every course.
+        """Different held-out exercises, the same for every course; all roles of a state at once.
 
         Args:
             questions: of each role, as far as its maker has so many.
         """
-        return [
-            exercise
-            for maker, roles in self._makers
-            for role in roles
-            for exercise in draw_held_out(maker, role, count=questions, seed=EXAM_SEED)
-        ]
+        found: dict[object, Exercise] = {}
+        left = Counter({role: questions for _, roles in self._makers for role in roles})
+        number = idle = 0
+        while idle < IDLE_STATES and +left:
+            before = len(found)
+            for maker, roles in self._makers:
+                rng = Random(f"exam {number}")
+                lacking = [role for role in roles if left[role] > 0]
+                made = maker.about_one_state(rng, roles=lacking, held_out=True) if lacking else ()
+                for role in lacking:
+                    new = [one for one in made if one.role == role and one.prompt not in found]
+                    for one in rng.sample(new, min(PER_STATE, left[role], len(new))):
+                        found[one.prompt] = one
+                    left[role] = questions - sum(one.role == role for one in found.values())
+            number, idle = number + 1, 0 if len(found) > before else idle + 1
+        return list(found.values())
 
 
 def _about_one_state(maker: ExerciseMaker, roles: Sequence[str], rng: Random) -> Sequence[Exercise]:
@@ -75,11 +83,11 @@ def _about_one_state(maker: ExerciseMaker, roles: Sequence[str], rng: Random) ->
     Raises:
         TrainingError: the maker makes nothing.
     """
-    for _ in range(_IDLE_STATES):
+    for _ in range(_MOST_DRAWS):
         if made := maker.about_one_state(rng, roles=roles, held_out=False):
             return made
     raise TrainingError(
-        f"no lesson of {', '.join(roles)} in {_IDLE_STATES} states: check the teacher"
+        f"no lesson of {', '.join(roles)} in {_MOST_DRAWS} states: check the teacher"
     )
 
 

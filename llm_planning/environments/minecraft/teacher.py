@@ -159,7 +159,7 @@ class MinecraftTeacher:
         """Draws a state on or beside the way to a goal, and options to judge there."""
         while True:
             domain = self._goal(rng, held_out=held_out)
-            state, since = self._walked(domain, rng)
+            state, since = self._walked(domain, rng, held_out=held_out)
             if rng.random() < _CHANGED_INVENTORY:
                 state, since = _meddled(state, rng), None
             if _is_new(state) != held_out:
@@ -321,8 +321,12 @@ class MinecraftTeacher:
             *(one for one in drawn if one is not domain and one not in reached),
         ]
 
-    def _walked(self, domain: Minecraft, rng: Random) -> tuple[State, tuple[Option, ...] | None]:
+    def _walked(
+        self, domain: Minecraft, rng: Random, *, held_out: bool
+    ) -> tuple[State, tuple[Option, ...] | None]:
         """A state after some steps on the way to a goal, all carried out or all predicted.
+
+        A walk that looks for what is held out ends where it comes to that.
 
         Returns:
             The state, and the steps from the start that lead there as they most likely go; None if
@@ -343,7 +347,7 @@ class MinecraftTeacher:
                 candidates = chain(rng.sample(fillers, len(fillers)), others)
                 fitting = (one for one in candidates if domain.feasible(state, one) is None)
                 option = rng.choice(advised) if len(advised) > 1 else next(fitting, option)
-            if option is None:
+            if option is None or (held_out and _is_new(state)):
                 break
             if predicting:
                 predicted = self.prediction(state, option)
