@@ -2,8 +2,7 @@
 
 Queries go in blocks of neighbouring nodes. What a block sees are the ancestors of its first node,
 which are a few runs of neighbours, and the block itself. So no product is much larger than the tree
-asks for, and every product is a dense one. On a GPU a row is one block: there a launch costs more
-than what it computes.
+asks for, and every product is a dense one.
 """
 
 from __future__ import annotations
@@ -25,6 +24,9 @@ if TYPE_CHECKING:
 BLOCK = 128
 """Queries of a block: fewer are wasteful products, more see many keys that are not theirs."""
 
+BLOCK_ON_GPU = 2048
+"""The same on a GPU, where to begin a product takes longer than most products."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
@@ -45,24 +47,16 @@ class Block:
 
 def blocks(row: Row, *, dtype: torch.dtype, device: torch.device) -> list[Block]:
     """Cuts the nodes of a row into blocks."""
-    nodes = torch.arange(len(row.tokens), device=device)
-    ends = torch.tensor(row.ends, device=device)
-    size = len(nodes) if device.type == "cuda" else BLOCK
+    ends = torch.tensor(row.ends)
+    there, size = ends.to(device), BLOCK if device.type == "cpu" else BLOCK_ON_GPU
     found = []
-    for start in range(0, len(nodes), size):
-        here = nodes[start : start + size]
-        keys = torch.cat([torch.nonzero(ends[:start] > start)[:, 0], here])
-        queries = here[:, None]
-        sees = (keys <= queries) & (queries < ends[keys])
-        mask = torch.zeros(sees.shape, dtype=dtype, device=device)
-        found.append(
-            Block(
-                start=start,
-                stop=start + len(here),
-                runs=_runs(keys.tolist()),
-                mask=mask.masked_fill_(~sees, -torch.inf),
-            )
-        )
+    for start in range(0, len(row.tokens), size):
+        stop = min(start + size, len(row.tokens))
+        seen = torch.cat([torch.nonzero(ends[:start] > start)[:, 0], torch.arange(start, stop)])
+        keys, queries = seen.to(device), torch.arange(start, stop, device=device)[:, None]
+        sees = (keys <= queries) & (queries < there[keys])
+        mask = torch.zeros(sees.shape, dtype=dtype, device=device).masked_fill_(~sees, -torch.inf)
+        found.append(Block(start=start, stop=stop, runs=_runs(seen.tolist()), mask=mask))
     return found
 
 
