@@ -150,6 +150,7 @@ TAUGHT: dict[str, TaughtModel] = {
 """The small model as this project's worlds taught it, by name."""
 
 CATALOGUE: dict[str, CatalogueModel] = {
-    model.name: model for model in (*_MODELS, *(one for one in TAUGHT.values() if one.is_here))
+    **{model.name: model for model in _MODELS},
+    **{name: model for name, model in TAUGHT.items() if model.is_here},
 }
 """Bundled models by name."""
