@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 LONGEST_ROW = 2048
 """Tokens of a row. Memory grows with it: about 0.7 MB a token for a model of 135M parameters."""
 
+LONGEST_ROW_ON_GPU = 8192
+"""The same on a GPU, where a longer row costs hardly more time: some 15 GB."""
+
 
 @dataclass(slots=True)
 class Row:
