@@ -135,6 +135,10 @@ class Domain(ABC, Generic[S, A]):
         score(state) -> float: the value of a state at the end of a simulation. Without it, searches
             roll out with uniform actions.
         observe(state) -> str: what an agent sees, if that is less than `describe` says.
+        brief(state) -> str: the complete state in few words, for a model that was taught the world
+            (`roles.short`). Parts of it are lines, or end with a comma or a semicolon.
+        mechanics: what an action does and how an answer is written, where settings decide that. A
+            model that was taught one `mechanics` is asked as any model in another.
         draw(state, *, size=336) -> Image: what an agent sees of a state as a picture of size x size
             pixels, for models that read images. Equal states give equal bytes, and nothing is in
             the picture that `observe` does not say. Other sizes are a `DomainError`.
@@ -258,6 +262,10 @@ class Grammar(Protocol[A]):
     """
 
     told: str
+
+    def __hash__(self) -> int:
+        """Forms of answers are kept by their grammar."""
+        ...
 
     @property
     def fields(self) -> Mapping[str, Any]:

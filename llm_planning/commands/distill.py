@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from contextlib import contextmanager
+import os
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -15,6 +17,7 @@ from rich.table import Table
 from llm_kernels.files import at_home, make_folder, write_durably
 from llm_planning.cli.options import check_writable_folder
 from llm_planning.distill.adapters import LowRank
+from llm_planning.distill.ahead import Ahead
 from llm_planning.distill.architecture import read_model
 from llm_planning.distill.checkpoint import FILE as CHECKPOINT
 from llm_planning.distill.checkpoint import TrainingError
@@ -23,6 +26,7 @@ from llm_planning.distill.network import Network
 from llm_planning.distill.peft_format import read_weights, write_adapter
 from llm_planning.distill.tokens import LessonTokenizer
 from llm_planning.distill.training import Recipe, shares_right, train
+from llm_planning.distill.trie import LONGEST_ROW, LONGEST_ROW_ON_GPU
 from llm_planning.endings import UsageError, refusing
 from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.interrupts import heard_while_loading
@@ -30,7 +34,7 @@ from llm_planning.names import remedy
 from llm_planning.planners.catalogue import PLANNERS
 from llm_planning.planners.tree_of_options.roles import INFEASIBLE
 from llm_planning.registry import exercise_makers, find_domain
-from llm_planning.roles.exercises import GENERAL_WORDS, HELD_OUT, VERDICT
+from llm_planning.roles.exercises import GENERAL_WORDS, HELD_OUT, STATE, STATE_UNPREDICTED, VERDICT
 from llm_planning.roles.measuring import digest
 from llm_planning.running import REFUSALS
 from llm_serving.errors import AdapterError, UnknownModelError
@@ -39,7 +43,8 @@ from llm_serving.terminal import SafeConsole, complain, say
 from llm_serving.vllm_arguments import emulates_bfloat16
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from llm_planning.distill.architecture import Model
     from llm_planning.distill.tokens import Lesson
@@ -117,6 +122,7 @@ def distill(
     roles = tuple(role for _, those in makers for role in those)
     with SafeConsole(stderr=True).waiting("loading the model"), heard_while_loading():
         base = _base(model)
+        making = _making(partial(_batches, domain, lessons, base.path))
         course = Course(makers, states=lessons.states, seed=lessons.seed)
         tokenizer = LessonTokenizer(base.path)
         student, dtype = _student(base.path)
@@ -133,11 +139,12 @@ def distill(
     }
     report = _Report(exam_of(course, tokenizer))
     make_folder(out)
-    with _alone(out):
+    longest = LONGEST_ROW_ON_GPU if student.device.type == "cuda" else LONGEST_ROW
+    with _alone(out), making as make:
         done = train(
             Network(student, learned),
-            lambda batch: lessons_of(course.exercises(batch), tokenizer),
-            Recipe(minutes=learning.minutes, rate=learning.rate),
+            make,
+            Recipe(minutes=learning.minutes, rate=learning.rate, longest_row=longest),
             folder=out,
             identity={"base": base.revision, "domain": domain, "roles": roles, **taught},
             report=report,
@@ -231,6 +238,24 @@ def _student(folder: Path) -> tuple[Model, str]:
     return read_model(folder, dtype=torch.bfloat16, device="cpu"), "bfloat16"
 
 
+def _batches(domain: str, lessons: LessonOptions, model: Path) -> Callable[[int], Sequence[Lesson]]:
+    """A function from a batch's number to its lessons."""
+    course = Course(_makers(domain, lessons), states=lessons.states, seed=lessons.seed)
+    tokenizer = LessonTokenizer(model)
+    return lambda batch: lessons_of(course.exercises(batch), tokenizer)
+
+
+def _making(
+    begin: Callable[[], Callable[[int], Sequence[Lesson]]],
+) -> AbstractContextManager[Callable[[int], Sequence[Lesson]]]:
+    """Makes lessons: on a GPU's machine ahead, on all cores but one, as one core is too slow."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return nullcontext(begin())
+    return closing(Ahead(begin, processes=max(len(os.sched_getaffinity(0)) - 1, 1)))
+
+
 def _words(makers: Makers) -> str:
     """The hash of the words of a taught model; a role without such words is asked as ever."""
     words = [maker.taught_words for maker, _ in makers if maker.taught_words]
@@ -238,8 +263,9 @@ def _words(makers: Makers) -> str:
 
 
 def exam_of(course: Course, tokenizer: LessonTokenizer) -> list[Lesson]:
-    """Held-out questions; the role of each says also whether goal and recipe were taught.
+    """Held-out questions; the role of each says also which kind they are of.
 
+    That is whether goal and recipe were taught, and whether it tells s_0 and the options since.
     What infeasible options change is not taught, so it is not asked.
     """
     asked = [
@@ -248,7 +274,10 @@ def exam_of(course: Course, tokenizer: LessonTokenizer) -> list[Lesson]:
         if one.role != "dynamics" or one.kinds.get(VERDICT) != INFEASIBLE
     ]
     named = [
-        f"{one.role}, held out" if HELD_OUT in one.kinds.values() else one.role for one in asked
+        one.role
+        + (f", {HELD_OUT}" if HELD_OUT in one.kinds.values() else "")
+        + (f", {STATE_UNPREDICTED}" if one.kinds.get(STATE) == STATE_UNPREDICTED else "")
+        for one in asked
     ]
     return [
         replace(lesson, role=name)

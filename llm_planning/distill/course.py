@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 from typing import TYPE_CHECKING, Final
 
 from llm_planning.distill.checkpoint import TrainingError
-from llm_planning.roles.measuring import draw_held_out
+from llm_planning.roles.measuring import IDLE_STATES, PER_STATE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from llm_planning.distill.tokens import Lesson, LessonTokenizer
     from llm_planning.roles.exercises import Exercise, ExerciseMaker
 
-IMPORTANCE: Final[Mapping[str, float]] = {"propose": 1.5, "termination": 0.5}
-"""Role -> weight of its questions in the loss; 1 for others. Proposing is learned last."""
-
-EXAM_SEED: Final = -1
-"""The seed of exams. Those of measurements are not negative, so they ask other questions."""
-
-_IDLE_STATES = 1000
+_MOST_DRAWS: Final = 1000
 
 
 class Course:
@@ -44,26 +39,42 @@ class Course:
         self._seed = seed
 
     def exercises(self, batch: int) -> list[Exercise]:
-        """The exercises of a batch; those about one state come together."""
-        rng = Random(f"{self._seed} {batch}")
-        drawn: list[Exercise] = []
-        for maker, roles in self._makers:
-            for _ in range(self._states):
-                drawn += _about_one_state(maker, roles, rng)
-        return drawn
+        """The exercises of a batch.
+
+        All makers get equal generators for each state, so that those of a world with a teacher ask
+        about the same one.
+        """
+        return [
+            exercise
+            for number in range(self._states)
+            for maker, roles in self._makers
+            for exercise in _about_one_state(
+                maker, roles, Random(f"lessons {self._seed} {batch} {number}")
+            )
+        ]
 
     def exam(self, questions: int) -> list[Exercise]:
-        """Different held-out exercises, the same for every course.
+        """Different held-out exercises, the same for every course; all roles of a state at once.
 
         Args:
             questions: of each role, as far as its maker has so many.
         """
-        return [
-            exercise
-            for maker, roles in self._makers
-            for role in roles
-            for exercise in draw_held_out(maker, role, count=questions, seed=EXAM_SEED)
-        ]
+        found: dict[object, Exercise] = {}
+        left = Counter({role: questions for _, roles in self._makers for role in roles})
+        number = idle = 0
+        while idle < IDLE_STATES and +left:
+            before = len(found)
+            for maker, roles in self._makers:
+                rng = Random(f"exam {number}")
+                lacking = [role for role in roles if left[role] > 0]
+                made = maker.about_one_state(rng, roles=lacking, held_out=True) if lacking else ()
+                for role in lacking:
+                    new = [one for one in made if one.role == role and one.prompt not in found]
+                    for one in rng.sample(new, min(PER_STATE, left[role], len(new))):
+                        found[one.prompt] = one
+                    left[role] = questions - sum(one.role == role for one in found.values())
+            number, idle = number + 1, 0 if len(found) > before else idle + 1
+        return list(found.values())
 
 
 def _about_one_state(maker: ExerciseMaker, roles: Sequence[str], rng: Random) -> Sequence[Exercise]:
@@ -72,17 +83,17 @@ def _about_one_state(maker: ExerciseMaker, roles: Sequence[str], rng: Random) ->
     Raises:
         TrainingError: the maker makes nothing.
     """
-    for _ in range(_IDLE_STATES):
+    for _ in range(_MOST_DRAWS):
         if made := maker.about_one_state(rng, roles=roles, held_out=False):
             return made
     raise TrainingError(
-        f"no lesson of {', '.join(roles)} in {_IDLE_STATES} states: check the teacher"
+        f"no lesson of {', '.join(roles)} in {_MOST_DRAWS} states: check the teacher"
     )
 
 
 def lessons_of(exercises: Iterable[Exercise], tokenizer: LessonTokenizer) -> list[Lesson]:
-    """Exercises as tokens of one model, with the importance of their roles."""
+    """Exercises as tokens of one model."""
     return [
-        tokenizer.lesson(one.role, one.prompt, one.answer, importance=IMPORTANCE.get(one.role, 1.0))
+        tokenizer.lesson(one.role, one.prompt, one.answer, importance=one.importance)
         for one in exercises
     ]

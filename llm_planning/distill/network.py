@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 WORDS_AT_ONCE = 1 << 23
 """Scores of words computed at once: 32 MiB in float32."""
 
+WORDS_AT_ONCE_ON_GPU = 1 << 27
+"""The same on a GPU: 256 MiB in bfloat16."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
@@ -323,7 +326,8 @@ class _Pass:
         gradient = torch.empty_like(wanted)
         chances = torch.empty(len(targets), device=device)
         best = torch.empty(len(normed), dtype=torch.long, device=device)
-        step = max(WORDS_AT_ONCE // len(head), 1)
+        most = WORDS_AT_ONCE if device.type == "cpu" else WORDS_AT_ONCE_ON_GPU
+        step = max(most // len(head), 1)
         for start in range(0, len(normed), step):
             here = slice(start, min(start + step, len(normed)))
             count = here.stop - start

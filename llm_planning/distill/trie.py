@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 LONGEST_ROW = 2048
 """Tokens of a row. Memory grows with it: about 0.7 MB a token for a model of 135M parameters."""
 
+LONGEST_ROW_ON_GPU = 6144
+"""The same on a GPU, where a longer row costs hardly more time."""
+
 
 @dataclass(slots=True)
 class Row:

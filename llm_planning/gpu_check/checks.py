@@ -39,6 +39,9 @@ ACTIONS = ["go north", "go", "go south", "open the door", "take the lamp"]
 PATTERN = r'\{"act": "(go north|go south|open)", "why": "[a-z ]{1,20}"\}'
 MEBIBYTE = 1 << 20
 
+_CERTAIN = 1e-3
+"""Nats below which no answer of several tokens comes."""
+
 
 def main() -> None:
     """Runs one check, and prints what it found."""
@@ -120,10 +123,14 @@ async def _scores(engine: VllmEngine, *, written: int) -> Found:
         "nats_allowed": allowed,
         "preempted": engine.load().preempted,
         "gaps": gaps,
+        "uncached": dict(zip(ACTIONS, plain, strict=True)),
     }
     wrong = {name: gap for name, gap in gaps.items() if gap is None or gap > allowed}
-    reason = f"scores differ from uncached prompt_logprobs: {wrong}" if wrong else ""
-    return Found(not wrong, figures, reason)
+    if wrong:
+        return Found(False, figures, f"scores differ from uncached prompt_logprobs: {wrong}")
+    # Rows that are missing add up to 0, the same in every way.
+    right = max(plain) < -_CERTAIN
+    return Found(right, figures, "" if right else "uncached prompt_logprobs call actions certain")
 
 
 def scores(model: str, *, written: int = 32, **options: Any) -> Found:  # noqa: ANN401

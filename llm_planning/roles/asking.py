@@ -66,6 +66,11 @@ class Short(Generic[QuestionT]):
     tell: Callable[[QuestionT], Mapping[str, object]]
     digest: Callable[[], str]
 
+    def known_to(self, engine: Engine, role: str) -> bool:
+        """Whether the model of an engine was taught a role in these words."""
+        taught = engine.identity.taught
+        return taught is not None and role in taught.roles and taught.words_sha256 == self.digest()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleRules(Generic[QuestionT, AnswerT]):
@@ -188,13 +193,7 @@ class RoleSpec(AnyRole[QuestionT, AnswerT]):
 
     def is_taught(self, engine: Engine) -> bool:
         """Whether the model of an engine was taught the role in today's short words."""
-        taught = engine.identity.taught
-        return (
-            self.short is not None
-            and taught is not None
-            and self.name in taught.roles
-            and taught.words_sha256 == self.short.digest()
-        )
+        return self.short is not None and self.short.known_to(engine, self.name)
 
     def answered_by(self, engine: Engine) -> Role[QuestionT, AnswerT]:
         """The role as a model answers it, in short words if it was taught them."""

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence  # noqa: TC003 (type aliases)
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from random import Random
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Protocol, TypeAlias
 
 from llm_planning.domain import A, S
@@ -16,8 +18,6 @@ from llm_planning.roles.asking import AnswerT, QuestionT
 from llm_serving.answers import compact, parse
 
 if TYPE_CHECKING:
-    from random import Random
-
     from pydantic import BaseModel
 
     from llm_planning.roles.asking import RoleSpec
@@ -37,6 +37,11 @@ VERDICT = "verdict"
 WAY: Final = "asked"
 USUAL_WAY: Final = "exact"
 """The aspect that says how a role is asked, if there are several ways, and what planners do."""
+
+STATE: Final = "state"
+STATE_SHOWN: Final = "shown"
+STATE_UNPREDICTED: Final = "s_0 and the options since"
+"""The aspect that says whether a question tells the state, and its values."""
 
 SEEN: Final = "seen"
 HELD_OUT: Final = "held out"
@@ -70,6 +75,7 @@ class Exercise:
         said: the right answer in a few words, as in `Grade`.
         kinds: what the question is about: aspect -> its value, such as verdict -> feasible or
             goal -> held out. Every exercise of one role has the same aspects.
+        importance: in teaching, multiplies its weight in the loss.
         ask: asks an engine, as the planner does, and returns its answer as text.
         grade: grades an answer.
     """
@@ -79,6 +85,7 @@ class Exercise:
     answer: str
     said: str
     kinds: Mapping[str, str] = field(default_factory=dict)
+    importance: float = 1.0
     ask: Callable[[Engine], Awaitable[str]]
     grade: Callable[[str], Grade]
 
@@ -90,6 +97,7 @@ def exercise_of(
     *,
     kinds: Mapping[str, str],
     said: str = "",
+    importance: float = 1.0,
     grade: Callable[[Any], Grade] | None = None,
 ) -> Exercise:
     """An exercise of a role.
@@ -100,6 +108,7 @@ def exercise_of(
         answer: the right answer, in the form that a model writes.
         kinds: as in `Exercise`.
         said: the right answer in a few words; by default the role's own.
+        importance: as in `Exercise`.
         grade: grades what a model wrote; by default an answer is right that is the same as the
             right one.
     """
@@ -119,6 +128,7 @@ def exercise_of(
         answer=compact(answer),
         said=said or spec.brief(right),
         kinds=kinds,
+        importance=importance,
         ask=ask,
         grade=lambda text: (grade or same)(parse(written, text)),
     )
@@ -210,6 +220,9 @@ class Situation(Generic[S, A]):
         feasible: options that can be carried out in s.
         infeasible: options that cannot, near misses among them.
         new: whether teaching leaves the state out.
+        start: s_0 of the way to s.
+        since: the options from s_0 to s, each as it most likely goes; None if something else led
+            there. Planners without a world model are asked about these.
     """
 
     domains: Sequence[Any]
@@ -217,10 +230,31 @@ class Situation(Generic[S, A]):
     feasible: Sequence[A]
     infeasible: Sequence[A]
     new: bool
+    start: S
+    since: tuple[A, ...] | None = None
+
+
+def situation_of(teacher: Teacher[S, A], rng: Random, *, held_out: bool) -> Situation[S, A]:
+    """A teacher's situation; makers that are given equal generators ask about the same one."""
+    drawn: Situation[S, A]
+    drawn, after = _drawn(teacher, rng.getstate(), held_out)
+    rng.setstate(after)
+    return drawn
+
+
+@lru_cache(1)
+def _drawn(teacher: Any, state: Any, held_out: bool) -> tuple[Any, Any]:  # noqa: ANN401
+    rng = Random(0)
+    rng.setstate(state)
+    return teacher.situation(rng, held_out=held_out), rng.getstate()
 
 
 class Teacher(Protocol[S, A]):
     """What a domain knows beyond its rules, to make exercises of options and subtasks."""
+
+    def __hash__(self) -> int:
+        """The last situation is kept by its teacher."""
+        ...
 
     def situation(self, rng: Random, *, held_out: bool) -> Situation[S, A]:
         """Draws a state.
@@ -262,6 +296,13 @@ class Teacher(Protocol[S, A]):
     def can_follow(self, state: S, option: A, prediction: BaseModel) -> bool:
         """Whether a prediction is what a feasible option may do."""
         ...
+
+
+def unit(option: A) -> A:
+    """An option with the quantity 1, if it has one: what it is whatever its quantity."""
+    known: Any = option
+    same: A = replace(known, quantity=1) if hasattr(option, "quantity") else option
+    return same
 
 
 def predicted(teacher: Teacher[S, A], domain: Any, state: S, option: A) -> S:  # noqa: ANN401

@@ -1,107 +1,147 @@
 """Short words: how a model is asked that was taught a role by the world's own rules.
 
 It knows the rules and the form of its answers, so the question's fields alone are told. First comes
-what all roles share that are asked in one state: the state in words, then the goal. So lessons and
-the prefix cache read it once. The role's name and its own fields come last:
+what all roles share that are asked in one state: the state, the goal, and what was done since the
+state if nobody predicted more. So lessons and the prefix cache read it once. The role's name and
+its own fields come last:
 
-    Block y is on block b. Block b is on the table.
+    y on b on table
     goal: Block b is on block y.
 
     judge
     subtask: stack b y
 
-A field that is not shown in a `repr` is told to nobody, nor is one without a value.
+A field that is not shown in a `repr` is told to nobody, nor is one without a value. A world that
+has `brief` tells its states by that. All roles of a world have words of one family, so that one
+adapter holds them all.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import fields
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from llm_planning.roles.asking import Short
 from llm_planning.roles.llm import Prompt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from llm_planning.roles.asking import RoleSpec
+    from collections.abc import Callable, Mapping
 
 STATE: Final = "described"
 """The field with the state in words, which comes first and without its name."""
 
-SHARED: Final = (STATE, "goal")
+SINCE: Final = "since"
+"""The field with the options after the state, for planners that predict no states."""
+
+SHARED: Final = (STATE, "goal", SINCE)
 """The fields that all roles share in one state."""
+
+FORM: Final = 2
+"""Counts the forms of short words. It rises whenever a role's words change: what a model was taught
+in another form it is asked as any model."""
 
 _SYSTEM = "You know this world and what every action does in it."
 _TEMPLATE = (
     "{% block system %}" + _SYSTEM + "{%- endblock %}{% block asked %}{{ asked }}{%- endblock %}"
 )
+_PART = re.compile(r"[,;\n]\s*")
 
 
-def in_short(role: str, question: Any) -> str:  # noqa: ANN401 - a dataclass
+def in_short(role: str, told: Mapping[str, object]) -> str:
     """A question in short words.
 
     Args:
         role: its name.
-        question: its fields are texts, options, or sequences of them.
+        told: name -> a text, an option, or a sequence of them.
 
     Example:
-        >>> from dataclasses import dataclass, field
         >>> from llm_planning.roles.short import in_short
-        >>> @dataclass(frozen=True)
-        ... class Move:
-        ...     coin: str
-        ...     described: str
-        ...     vote: int = field(default=0, repr=False)
-        >>> print(in_short("toss", Move(coin="penny", described="It rains.")))
+        >>> print(in_short("toss", {"coin": "penny", "described": "It rains."}))
         It rains.
         <BLANKLINE>
         toss
         coin: penny
     """
-    values = {one.name: _text(getattr(question, one.name)) for one in fields(question) if one.repr}
-    told = {name: text for name, text in values.items() if text}
+    said = {name: text for name, value in told.items() if (text := _text(value))}
     shared = [
-        told[name] if name == STATE else f"{name}: {told[name]}" for name in SHARED if name in told
+        said[name] if name == STATE else f"{name}: {said[name]}" for name in SHARED if name in said
     ]
-    own = [f"{name}: {text}" for name, text in told.items() if name not in SHARED]
+    own = [f"{name}: {text}" for name, text in said.items() if name not in SHARED]
     return "\n".join([*shared, *([""] if shared else []), role, *own])
 
 
-def short_words(role: str, digest: Callable[[], str]) -> Short[Any]:
+def short_words(
+    role: str,
+    world: object,
+    *,
+    tell: Callable[[Any], Mapping[str, object]] | None = None,
+) -> Short[Any]:
     """The short words of a role.
 
     Args:
         role: its name.
-        digest: see `Short`.
+        world: where it is asked.
+        tell: maps a question to what is told of it; by default its fields.
     """
-
-    def tell(question: object) -> Mapping[str, object]:
-        return {"asked": in_short(role, question)}
-
-    return Short(prompt=_prompt, tell=tell, digest=digest)
+    shown = tell or partial(_fields, world)
+    return Short(
+        prompt=short_prompt,
+        tell=lambda question: {"asked": in_short(role, shown(question))},
+        digest=partial(words_of, world),
+    )
 
 
 @cache
-def _prompt() -> Prompt:
+def short_prompt() -> Prompt:
+    """The prompt of every question in short words; it needs the value `asked`."""
     return Prompt([_TEMPLATE], system=("system",), user=("asked",), constants={})
 
 
-def digest_of(specs: Iterable[RoleSpec[Any, Any]], *, world: object) -> str:
-    """SHA-256 of what is taught in short words, in hexadecimal: the world, roles and their fields.
-
-    The language of the answers plays no part, as it may differ between a world's problems.
+def words_of(world: object) -> str:
+    """SHA-256 of the short words in a world, in hexadecimal; all roles there have the same.
 
     Args:
-        specs: the roles that are taught together.
-        world: where they are asked. Its kind counts, and `options`, if what an option does there
-            depends on a setting.
+        world: its kind counts, and its `mechanics`. Its problem and the language of answers play no
+            part.
     """
-    told = [(one.name, *(part.name for part in fields(one.asks) if part.repr)) for one in specs]
-    named = (_SYSTEM, type(world).__name__, getattr(world, "options", None), told)
+    named = (FORM, _SYSTEM, type(world).__name__, getattr(world, "mechanics", ""))
     return hashlib.sha256(repr(named).encode()).hexdigest()
+
+
+def told_state(world: Any, state: Any, described: str) -> str:  # noqa: ANN401
+    """A state as short words tell it.
+
+    Args:
+        world: where it is; its `brief` tells states, if it has that.
+        state: the state.
+        described: the state in words; empty if it is not told.
+    """
+    brief = getattr(world, "brief", None)
+    return str(brief(state)) if brief is not None and described else described
+
+
+def difference(before: str, after: str) -> Mapping[str, str]:
+    """What is new in a state in words, and what is there no more; `nothing` if all is as before.
+
+    Example:
+        >>> from llm_planning.roles.short import difference
+        >>> difference("Has: 1 log, 2 coal", "Has: 1 log, 1 coal")
+        {'then': '1 coal', 'no more': '2 coal'}
+    """
+    old, new = _PART.split(before), _PART.split(after)
+    came = ", ".join(one for one in new if one not in old)
+    went = ", ".join(one for one in old if one not in new)
+    return {"then": came or ("" if went else "nothing"), "no more": went}
+
+
+def _fields(world: object, question: Any) -> Mapping[str, object]:  # noqa: ANN401
+    told = {one.name: getattr(question, one.name) for one in fields(question) if one.repr}
+    if STATE in told and hasattr(question, "state"):
+        told[STATE] = told_state(world, question.state, told[STATE])
+    return told
 
 
 def _text(value: object) -> str:

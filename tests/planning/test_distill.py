@@ -16,6 +16,7 @@ from distill_peers import (
 )
 from safetensors.torch import load_file, save_file
 
+from llm_planning.distill import attention
 from llm_planning.distill.adapters import LowRank
 from llm_planning.distill.architecture import PARTS, read_model
 from llm_planning.distill.course import Course
@@ -118,7 +119,9 @@ def test_rows_are_of_one_size():
 # The network
 
 
-def test_loss_and_gradients_are_those_of_transformers(model):
+@pytest.mark.parametrize("block", [128, 16, 1 << 20])  # on a GPU a row is one block
+def test_loss_and_gradients_are_those_of_transformers(model, monkeypatch, block):
+    monkeypatch.setattr(attention, "BLOCK", block)
     peer, folder = model
     made = lessons()
     peer.zero_grad()

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 
 import pytest
 from command_line import invoke
 
+from llm_planning.commands.distill import LessonOptions, _makers
+from llm_planning.distill.ahead import Ahead
 from llm_planning.distill.checkpoint import TrainingError
-from llm_planning.distill.course import IMPORTANCE, Course, lessons_of
+from llm_planning.distill.course import Course, lessons_of
 from llm_planning.distill.tokens import LessonTokenizer
 from llm_planning.environments.minecraft.domain import MINECRAFT, Minecraft
+from llm_planning.planners.drip.settings import ROLES as DRIP
 from llm_planning.planners.tree_of_options.exercises import ROLES
-from llm_planning.planners.tree_of_options.prompts import taught_words
 from llm_planning.registry import exercise_makers
-from llm_planning.roles.exercises import GENERAL_WORDS
+from llm_planning.roles.exercises import GENERAL_WORDS, STATE, STATE_SHOWN
+from llm_planning.roles.short import words_of
 from llm_serving.models import read_adapter, read_card, resolve
 
 MODEL = "smollm2-135m-instruct"
@@ -51,28 +58,50 @@ def test_a_batch_depends_on_its_number_and_the_seed_alone(maker, course):
 def test_a_batch_asks_every_role_about_its_states(course):
     assert {one.role for one in course.exercises(0)} == set(ROLES)
     states = {
-        one.prompt[1].content.partition("\n\n")[0]
+        one.prompt[1].content.partition("\ngoal: ")[0]
         for one in course.exercises(0)
-        if one.role != "reward"
+        if one.kinds[STATE] == STATE_SHOWN
     }
     assert len(states) == 2
 
 
 def test_the_exam_has_so_many_different_questions_of_every_role(course):
-    exam = course.exam(9)
+    exam = course.exam(5)
     for role in ROLES:
-        assert len({one.prompt for one in exam if one.role == role}) == 9
-    assert told(exam) == told(Course(course._makers, states=1, seed=99).exam(9))
+        assert len({one.prompt for one in exam if one.role == role}) == 5
+    assert told(exam) == told(Course(course._makers, states=1, seed=99).exam(5))
 
 
-def test_lessons_weigh_roles(course):
-    tokenizer = LessonTokenizer(resolve(MODEL).path)
-    exercises = course.exercises(0)
-    lessons = lessons_of(exercises, tokenizer)
+def test_lessons_weigh_what_makers_say(course):
+    exercises = [
+        replace(one, importance=1.0 + number) for number, one in enumerate(course.exercises(0)[:3])
+    ]
+    lessons = lessons_of(exercises, LessonTokenizer(resolve(MODEL).path))
     assert [one.role for one in lessons] == [one.role for one in exercises]
-    assert {one.role: one.importance for one in lessons} == {
-        role: IMPORTANCE.get(role, 1.0) for role in ROLES
+    assert [one.importance for one in lessons] == [1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize("domain", ["blocksworld", "minecraft"])
+def test_judging_and_acting_have_the_largest_shares(domain):
+    """All roles of a world are taught, about the same states; those that come last weigh most."""
+    lessons = LessonOptions(roles=(), hold_out=None, states=4, seed=0)
+    taught = Course(_makers(domain, lessons), states=4, seed=0)
+    drawn = [one for batch in range(2) for one in taught.exercises(batch)]
+    weights = Counter()
+    for one in drawn:
+        weights[one.role] += one.importance
+    assert set(weights) == {*ROLES, *DRIP, "prior"}
+    first, second, third = (role for role, _ in weights.most_common(3))
+    assert first == "judge"
+    assert {"act", "prior"} == {second, third}
+    states = {
+        one.prompt[1].content.partition("\ngoal")[0].partition("\n\n")[0]
+        for one in drawn
+        if one.kinds.get(STATE, STATE_SHOWN) == STATE_SHOWN
+        and not one.prompt[1].content.startswith("goal")
     }
+    # A maker draws another state where it has nothing to ask.
+    assert len(states) <= 10
 
 
 def test_exports_are_chats(tmp_path):
@@ -83,8 +112,8 @@ def test_exports_are_chats(tmp_path):
     assert len(lines) == 50
     for line in lines:
         assert [turn["role"] for turn in line["messages"]] == ["system", "user", "assistant"]
-        assert line["role"] in ROLES
-        json.loads(line["messages"][-1]["content"])
+        assert line["role"] in {*ROLES, *DRIP, "prior"}
+        assert line["role"] == "prior" or json.loads(line["messages"][-1]["content"])
 
 
 def test_one_role_is_exported_if_it_is_asked_for(tmp_path):
@@ -100,7 +129,7 @@ def test_what_is_held_out_is_in_no_chat(tmp_path):
     file = tmp_path / "chats.jsonl"
     items = [f"iron_{tool}" for tool in ("axe", "sword", "shovel")]
     held_out = [part for item in items for part in ("--hold-out", item)]
-    ended = invoke("distill", "minecraft", "--export", str(file), "--questions", "400", *held_out)
+    ended = invoke("distill", "minecraft", "--export", str(file), "--questions", "1500", *held_out)
     assert ended.exit_code == 0, ended.stderr
     asked = file.read_text("utf-8")
     assert not any(f"Obtain 1 {item}." in asked for item in items)
@@ -144,11 +173,12 @@ def test_a_short_training_writes_an_adapter_that_is_a_model(tmp_path, monkeypatc
     made = json.loads(ended.stdout)
     card = read_card(out / "adapter")
     assert made["card"] == card.to_json()
-    assert card.words_sha256 == taught_words(Minecraft())
-    assert (card.base, card.domain, card.roles) == (MODEL, "minecraft", ROLES)
+    assert card.words_sha256 == words_of(Minecraft())
+    assert (card.base, card.domain) == (MODEL, "minecraft")
+    assert set(card.roles) == {*ROLES, *DRIP, "prior"}
     assert card.recipe["questions"] > 0
     assert made["curve"][-1]["questions"] == card.recipe["questions"]
-    assert {name.partition(",")[0] for name in made["curve"][-1]["figures"]} == set(ROLES)
+    assert {name.partition(",")[0] for name in made["curve"][-1]["figures"]} == set(card.roles)
     assert made["curve"][0]["questions"] == 0
     assert resolve(str(out / "adapter")).taught == card.taught
     again = invoke("distill", "minecraft", "--out", str(out), "--minutes", "0.1", *options)
@@ -260,3 +290,16 @@ def test_seeds_of_exams_are_no_seeds_of_batches(course):
     batches = {one.prompt for number in range(20) for one in course.exercises(number)}
     assert not batches & {one.prompt for one in course.exam(9)}
     assert Random("exam propose 0").random() != Random("3 0").random()
+
+
+def test_batches_made_ahead_are_those_that_one_would_make():
+    with closing(Ahead(partial(counting_from, 5), processes=1)) as made:
+        assert [made(batch) for batch in (3, 4, 9)] == [8, 9, 14]
+
+
+def counting_from(start):
+    return partial(plus, start)
+
+
+def plus(start, batch):
+    return start + batch

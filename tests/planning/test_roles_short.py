@@ -3,34 +3,63 @@
 from random import Random
 
 import pytest
-from command_line import invoke
 from drip_runs import FIGURE_3, run, state
 
+from llm_planning.environments.blocksworld.domain import Blocksworld
+from llm_planning.planners.any_domain.roles import ActAsking, ShortActing, Situation
+from llm_planning.planners.any_domain.settings import PolicySettings
 from llm_planning.planners.drip.exercises import SubtaskExercises
-from llm_planning.planners.drip.questions import Decomposition, Judgement
+from llm_planning.planners.drip.questions import (
+    Application,
+    Decomposition,
+    Judgement,
+    NextAction,
+)
 from llm_planning.planners.drip.roles import DripRoles
-from llm_planning.registry import find_domain
-from llm_planning.roles.short import digest_of, in_short
+from llm_planning.planners.tree_of_options.roles import OptionRoles
+from llm_planning.planners.tree_of_options.settings import PromptSettings
+from llm_planning.registry import exercise_makers, find_domain
+from llm_planning.roles import Engines
+from llm_planning.roles.short import FORM, difference, words_of
 from llm_serving.request import ModelIdentity, Taught
 from llm_serving.scripted import ScriptedEngine
 
 START = state("y-b-r o")
 DESCRIBED = FIGURE_3.describe(START)
-WORDS = DripRoles(FIGURE_3, seed=0).taught_words()
+BRIEF = "o on table; y on b on r on table"
+WORDS = words_of(FIGURE_3)
 JUDGED = '{"reason":"so it is","verdict":"true"}'
 SUBTASKS = '{"subtasks":[{"option":"stack r o"}]}'
 
 
+def words(spec, question):
+    return spec.short.tell(question)["asked"]
+
+
 def test_the_state_is_first_and_the_roles_own_fields_are_last():
+    """If one of these changes, `FORM` rises: adapters were taught the words as they are."""
+    assert FORM == 2
+    roles = DripRoles(FIGURE_3, seed=0).by_name()
     judged = Judgement("stack r o", "stack y r", START, DESCRIBED, vote=3)
-    assert in_short("judge", judged) == (
-        f"{DESCRIBED}\n\njudge\nsubtask: stack r o\nparent: stack y r"
+    assert words(roles["judge"], judged) == (
+        f"{BRIEF}\n\njudge\nsubtask: stack r o\nparent: stack y r"
     )
     goal = Decomposition(None, FIGURE_3.goal, START, DESCRIBED, asking=2)
-    assert in_short("decompose", goal) == f"{DESCRIBED}\ngoal: {FIGURE_3.goal}\n\ndecompose"
-    assert in_short("decompose", Decomposition("put-down r", "G", START)) == (
+    assert words(roles["decompose"], goal) == f"{BRIEF}\ngoal: {FIGURE_3.goal}\n\ndecompose"
+    assert words(roles["decompose"], Decomposition("put-down r", "G", START)) == (
         "goal: G\n\ndecompose\nsubtask: put-down r"
     )
+    assert words(roles["apply"], Application("stack r o", START, DESCRIBED)) == (
+        f"{BRIEF}\n\napply\nsubtask: stack r o"
+    )
+    act = NextAction(FIGURE_3.goal, START, DESCRIBED, ("stack r o", "stack o y (impossible)"))
+    assert words(roles["act"], act) == (
+        f"{BRIEF}\ngoal: {FIGURE_3.goal}\n\nact\nhistory: stack r o; stack o y (impossible)"
+    )
+    prior = ShortActing(FIGURE_3).action(
+        Situation((), DESCRIBED, ("a", "b"), state=START), dashes=2
+    )
+    assert prior[1].content == f"{BRIEF}\ngoal: {FIGURE_3.goal}\n\nprior\n-: - -"
 
 
 async def asked(words, roles):
@@ -46,7 +75,7 @@ async def test_a_taught_model_reads_short_words_and_no_rules():
     said = await asked(WORDS, ("decompose", "judge"))
     system, judge = said["judge"]
     assert said["decompose"] == [system, f"goal: {FIGURE_3.goal}\n\ndecompose"]
-    assert judge == f"{DESCRIBED}\n\njudge\nsubtask: stack r o"
+    assert judge == f"{BRIEF}\n\njudge\nsubtask: stack r o"
     assert len(system) < 60
 
 
@@ -58,15 +87,49 @@ async def test_what_it_was_not_taught_is_asked_as_ever():
     assert said["judge"][0].startswith("You judge a subtask")
 
 
-def test_the_words_of_a_world_are_the_same_in_all_of_its_problems():
-    teacher = find_domain("blocksworld").teacher(None)
-    worlds = [teacher.situation(Random(seed), held_out=False).domains[0] for seed in range(6)]
-    assert len({frozenset(map(str, one.actions(one.start(0)))) for one in worlds}) > 1
-    assert {DripRoles(one, seed=0).taught_words() for one in worlds} == {WORDS}
-    minecraft = find_domain("minecraft").kind()
-    assert DripRoles(minecraft, seed=0).taught_words() != WORDS
-    two = DripRoles(FIGURE_3, seed=0).by_name()
-    assert digest_of([two["judge"]], world=FIGURE_3) != digest_of([two["act"]], world=FIGURE_3)
+def test_all_roles_of_a_world_have_words_of_one_family():
+    """So one adapter holds them all, in every problem; other rules are another family."""
+    for name in ("blocksworld", "minecraft"):
+        makers = exercise_makers(find_domain(name), words="taught")
+        own = {one.taught_words for one in makers.values()}
+        assert len(own) == 1
+        assert len(makers) == 11
+        world = find_domain(name).teacher(None).situation(Random(1), held_out=False).domains[0]
+        assert own == {words_of(world)}
+        specs = (
+            *DripRoles(world, seed=0).by_name().values(),
+            *OptionRoles(world, PromptSettings.read({}), seed=0).by_name().values(),
+        )
+        assert {one.short.digest() for one in specs} == own
+    assert words_of(Blocksworld(FIGURE_3.puzzle)) == WORDS
+    assert words_of(Blocksworld(FIGURE_3.puzzle, rules="standard")) != WORDS
+
+
+@pytest.mark.parametrize(
+    ("roles", "family", "short"),
+    [(("prior",), WORDS, True), (("judge",), WORDS, False), (("prior",), "others", False)],
+)
+async def test_a_taught_model_names_an_action_without_a_list_of_them(roles, family, short):
+    taught = Taught(roles=roles, words_sha256=family)
+    identity = ModelIdentity(name="student", revision="1", dtype="float32", taught=taught)
+    engine = ScriptedEngine({}, score=lambda _, choices: [0.0] * len(choices), identity=identity)
+    settings = PolicySettings.read({})
+    prior = ActAsking(FIGURE_3, Engines(engine), settings, seed=0).prior(settings)
+    actions = tuple(map(str, FIGURE_3.actions(START)))
+    await prior(Situation((), DESCRIBED, actions, state=START))
+    ((prompt, choices),) = engine.scored
+    assert choices == actions
+    assert (f"{BRIEF}\ngoal: {FIGURE_3.goal}\n\nprior" in prompt) is short
+    assert ("Possible actions:" in prompt) is not short
+
+
+def test_what_a_change_changes():
+    before, after = "b on a on table; c on table", "a on table; b on c on table"
+    assert difference(before, after) == {
+        "then": "a on table, b on c on table",
+        "no more": "b on a on table, c on table",
+    }
+    assert difference(after, after) == {"then": "nothing", "no more": ""}
 
 
 def test_lessons_are_in_the_words_of_the_planner():
@@ -77,18 +140,3 @@ def test_lessons_are_in_the_words_of_the_planner():
     for one in made:
         assert f"\n\n{one.role}" in one.prompt[1].content
         assert one.grade(one.answer).right
-
-
-def test_an_adapter_is_taught_the_words_of_one_family(tmp_path):
-    ended = invoke(
-        "distill",
-        "minecraft",
-        "--export",
-        str(tmp_path / "a"),
-        "--role",
-        "judge",
-        "--role",
-        "repair",
-    )
-    assert ended.exit_code == 2
-    assert "an adapter knows the words of one: teach them apart" in " ".join(ended.stderr.split())

@@ -9,11 +9,11 @@ from random import Random
 
 import pytest
 
-from llm_planning.environments.minecraft.domain import MINECRAFT, Minecraft
+from llm_planning.environments.minecraft.domain import MINECRAFT
 from llm_planning.environments.minecraft.teacher import HELD_OUT_ITEMS, MinecraftTeacher
 from llm_planning.planners.tree_of_options.exercises import ROLES, OptionExercises
-from llm_planning.planners.tree_of_options.prompts import TAUGHT_ORDER, taught_words
 from llm_planning.registry import exercise_makers
+from llm_planning.roles.exercises import STATE, STATE_SHOWN, STATE_UNPREDICTED
 from llm_serving import ScriptedEngine
 
 MAKER = OptionExercises(MinecraftTeacher(), words="taught")
@@ -88,8 +88,9 @@ def test_reversed_scores_are_wrong(by_role):
 def test_no_lesson_asks_for_or_names_what_makes_a_held_out_item():
     for number in range(60):
         for one in MAKER.about_one_state(Random(number), roles=ROLES, held_out=False):
-            asked = one.prompt[1].content.partition("\n\n")[2] + one.answer
-            made = re.findall(r'(?:"item":"|Obtain 1 |Option: \w+ \d+ )(\w+)', asked)
+            told = one.prompt[1].content.partition("Has: ")[2].partition("\n")[2]
+            asked = told + one.answer
+            made = re.findall(r'(?:"item":"|Obtain 1 |option: \w+ \d+ )(\w+)', asked)
             assert not HELD.intersection(made), (one.prompt, one.answer)
 
 
@@ -121,7 +122,11 @@ def test_exercises_of_one_role_have_the_same_aspects(by_role):
 
 def test_questions_about_one_state_begin_alike():
     drawn = MAKER.about_one_state(Random(1), roles=ROLES, held_out=False)
-    states = {one.prompt[1].content.partition("\n\n")[0] for one in drawn if one.role != "reward"}
+    states = {
+        one.prompt[1].content.partition("\ngoal: ")[0]
+        for one in drawn
+        if one.kinds[STATE] == STATE_SHOWN
+    }
     assert len(states) == 1
     assert len({one.prompt[0] for one in drawn}) == 1
 
@@ -134,10 +139,27 @@ def test_the_general_words_are_those_of_the_planner():
     )
 
 
-def test_the_words_do_not_depend_on_goal_or_layout():
-    words = {taught_words(Minecraft(task=task)) for task in ("cook-meat", "craft-a-compass")}
-    assert words == {MAKER.taught_words}
-    assert set(TAUGHT_ORDER) == set(ROLES)
+def test_some_questions_are_about_the_start_and_the_options_since(by_role):
+    for role in set(ROLES) - {"dynamics"}:
+        ways = Counter(one.kinds[STATE] for one in by_role[role])
+        assert min(ways[STATE_SHOWN], ways[STATE_UNPREDICTED]) >= 3, role
+        for one in by_role[role]:
+            unpredicted = one.kinds[STATE] == STATE_UNPREDICTED
+            assert ("\nsince: " in one.prompt[1].content) is unpredicted
+    assert {one.kinds[STATE] for one in by_role["dynamics"]} == {STATE_SHOWN}
+
+
+def test_the_general_words_tell_the_start_and_the_history_as_well():
+    general = OptionExercises(MinecraftTeacher(), words="general")
+    drawn = [
+        one.prompt[1].content
+        for seed in range(12)
+        for one in general.about_one_state(Random(seed), roles=["propose"], held_out=False)
+        if one.kinds[STATE] == STATE_UNPREDICTED
+    ]
+    assert drawn
+    assert all("at the start, before any option" in one for one in drawn)
+    assert all("\n1. " in one for one in drawn)
 
 
 def test_planners_bring_the_exercises_of_their_roles():

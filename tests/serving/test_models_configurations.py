@@ -29,7 +29,7 @@ def test_configuration_is_valid_and_says_how_to_fetch(path):
     assert config.model.rpartition("/")[2].lower() == path.stem
     text = path.read_text(encoding="utf-8")
     assert f"llm-planning models fetch {config.model}\n" in text
-    if config.model in {*CATALOGUE, TAUGHT.name}:
+    if config.model in {*CATALOGUE, *TAUGHT}:
         assert (config.context, config.block_size, config.images_per_prompt) == (8192, 32, 0)
     else:
         assert is_hub_id(config.model)

@@ -180,6 +180,24 @@ def state_text(state: Blocks, *, texts: Texts, hand: bool) -> str:
     return _written(facts, texts)
 
 
+def towers(state: Blocks) -> list[str]:
+    """Each tower from its top to the table, those with the first blocks by name first.
+
+    Example:
+        >>> towers(Blocks.of({"a": "b", "b": "table", "c": "a", "d": "table"}))
+        ['c on a on b on table', 'd on table']
+    """
+    above = state.above
+    found = []
+    for base, under in state.on:
+        if under == TABLE:
+            pile = [base]
+            while pile[-1] in above:
+                pile.append(above[pile[-1]])
+            found.append(" on ".join((*reversed(pile), TABLE)))
+    return found
+
+
 def goal_text(goal: Goal, *, texts: Texts) -> str:
     """A goal in words: what blocks have to stand on, which have to be clear, what must not hold."""
     facts = [

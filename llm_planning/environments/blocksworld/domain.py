@@ -20,6 +20,7 @@ from llm_planning.environments.blocksworld.blocks import (
     Texts,
     goal_text,
     state_text,
+    towers,
 )
 from llm_planning.environments.blocksworld.generator import FOUR_BLOCKS, TABLE_6, problems
 from llm_planning.environments.blocksworld.language import (
@@ -79,6 +80,7 @@ class Blocksworld(Domain[Blocks, BlockAction]):
         self.no_plan = puzzle.no_plan
         self._rules = RULES[rules]
         self._rules_name = rules
+        self.mechanics = rules
         self._texts = texts
         self.goal = goal_text(puzzle.goal, texts=texts)
         self.about = self._rules.told
@@ -110,6 +112,11 @@ class Blocksworld(Domain[Blocks, BlockAction]):
     def describe(self, state: Blocks) -> str:
         """What is clear, and what each block stands on."""
         return state_text(state, texts=self._texts, hand=self._rules.hand)
+
+    def brief(self, state: Blocks) -> str:
+        """The towers, each from its top to the table, and what is held."""
+        held = f"; {state.held} in hand" if state.held is not None else ""
+        return "; ".join(towers(state)) + held
 
     def actions(self, state: Blocks) -> Sequence[BlockAction]:
         """The actions that change the state; none where the goal is reached."""
@@ -346,7 +353,8 @@ def _where(task: str, settings: BlocksworldSettings) -> str:
     return f"pddl={settings.pddl}" if settings.pddl else f"the task {task}"
 
 
-def _teacher(held_out: Sequence[str] | None) -> Teacher[Blocks, BlockAction]:
+@cache
+def _teacher(held_out: tuple[str, ...] | None) -> Teacher[Blocks, BlockAction]:
     # The teacher makes domains, so it imports this module.
     from llm_planning.environments.blocksworld.teacher import HELD_OUT_SIZES, BlocksworldTeacher
 

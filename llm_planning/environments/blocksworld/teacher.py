@@ -1,12 +1,13 @@
 """The teacher of Blocksworld: problems and states to ask about, by the variant, and what is right.
 
-A problem is drawn as those of the tasks are. A state lies on the way to its goal or beside it
-(`RuleWalks`). Problems of some numbers of blocks are held out, and with them the blocks that no
-other problem has.
+A problem is drawn as those of the tasks are. A state lies on the way to its goal or beside it, also
+after mistakes (`RuleWalks`). Held out are problems of some numbers of blocks, and of the others one
+state in twenty, by a hash of its towers.
 """
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from string import ascii_lowercase
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +17,7 @@ from llm_planning.environments.blocksworld.blocks import (
     Blocks,
     Goal,
     Puzzle,
+    towers,
 )
 from llm_planning.environments.blocksworld.domain import Blocksworld
 from llm_planning.environments.blocksworld.generator import draw_problem
@@ -32,12 +34,22 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-SIZES: Final = tuple(map(str, range(3, 9)))
-"""The numbers of blocks."""
+SIZES: Final = {f"blocks-{size}": size for size in range(3, 16)}
+"""Name -> number of blocks: those of the tables, and smaller ones."""
 
-HELD_OUT_SIZES: Final = ("7", "8")
-"""The numbers of blocks that are held out by default: the largest problems."""
+HELD_OUT_SIZES: Final = ("blocks-7", "blocks-8")
+"""The numbers of blocks that are held out by default."""
 
+NEW_STATES: Final = 20
+"""One state in so many is held out."""
+
+ADVISED: Final = 0.7
+MISTAKEN: Final = 0.5
+"""Of a walk, the probability of an advised step, and the share of mistakes among the others."""
+
+_HELD_OUT: Final = 0.6
+_GOALS: Final = 2
+_NAMED: Final = 60
 _RULES: Final = RULES["variant"]
 
 
@@ -45,7 +57,7 @@ class BlocksworldTeacher:
     """Draws situations, and knows what is right in them; a `roles.exercises.Teacher`.
 
     Args:
-        held_out: numbers of blocks, each as text, of which teaching has no problem.
+        held_out: names of `SIZES` of which teaching has no problem.
 
     Raises:
         ValueError: there are no problems of such a number; or no number is held out, or all are.
@@ -55,34 +67,45 @@ class BlocksworldTeacher:
         out = frozenset(held_out)
         for size in sorted(out):
             if size not in SIZES:
-                raise ValueError(f"cannot hold out {size!r} blocks: {remedy(size, SIZES)}")
-        self._seen = [int(size) for size in SIZES if size not in out]
-        self._held_out = [int(size) for size in SIZES if size in out]
+                raise ValueError(f"cannot hold out {size!r}: {remedy(size, SIZES)}")
+        self._seen = [size for name, size in SIZES.items() if name not in out]
+        self._held_out = [size for name, size in SIZES.items() if name in out]
         if not (self._seen and self._held_out):
             raise ValueError("hold out some of the numbers of blocks, and leave one to teach")
 
     def situation(self, rng: Random, *, held_out: bool) -> Situation[Blocks, BlockAction]:
-        """Draws a problem and a state on or beside its way, with two other goals."""
-        size = rng.choice(self._held_out if held_out else self._seen)
-        domain = _drawn(size, rng)
-        state: Blocks = RuleWalks(domain).state(rng)
+        """Draws a problem and a state on or beside its way, with other goals."""
+        while True:
+            out = held_out and rng.random() < _HELD_OUT
+            size = rng.choice(self._held_out if out else self._seen)
+            domain = _drawn(size, rng)
+            walked = RuleWalks(domain, advised=ADVISED, mistaken=MISTAKEN).walk(rng)
+            state: Blocks = walked.state
+            if out or _is_new(state) == held_out:
+                break
         standing = [pair for pair in state.on if pair[1] != TABLE]
         kept = sorted(rng.sample(standing, rng.randint(1, len(standing)))) if standing else []
         reached = [Puzzle("reached", domain.puzzle.start, Goal(tuple(kept)))] if kept else []
         advised = domain.advise(state)
         every = _RULES.every(state.names)
-        rng.shuffle(every)
+        every = [*advised, *rng.sample(every, min(_NAMED, len(every)))]
         # What the way takes comes first, and what changes nothing last.
         every.sort(key=lambda one: (one not in advised, _is_idle(state, one)))
         split: tuple[list[BlockAction], list[BlockAction]] = ([], [])
-        for action in every:
+        for action in dict.fromkeys(every):
             split[_RULES.obstacle(state, action) is not None].append(action)
         return Situation(
-            domains=(domain, *map(Blocksworld, reached), _drawn(size, rng)),
+            domains=(
+                domain,
+                *map(Blocksworld, reached),
+                *(_drawn(size, rng) for _ in range(_GOALS)),
+            ),
             state=state,
             feasible=split[0],
             infeasible=split[1],
             new=held_out,
+            start=walked.start,
+            since=walked.taken,
         )
 
     def goal_kind(self, domain: Blocksworld) -> str:
@@ -95,13 +118,14 @@ class BlocksworldTeacher:
         known = {*ascii_lowercase[: max(self._seen)], ""}
         return SEEN if {option.block, option.onto} <= known else HELD_OUT
 
-    def aim(self, state: Blocks, option: BlockAction) -> str:  # noqa: ARG002
-        """What the option is for."""
+    def aim(self, state: Blocks, option: BlockAction) -> str:
+        """What is missing: a block that does not stand where it has to, or one in the way."""
+        below, above = state.below, state.above
         if option.verb == STACK:
             return f"block {option.block} has to stand on block {option.onto}"
         if option.verb == PUT_DOWN:
-            return f"block {option.block} is in the way"
-        return f"block {option.block} is not clear"
+            return f"block {option.block} lies on block {below[option.block]}"
+        return f"block {above.get(option.block, TABLE)} lies on block {option.block}"
 
     def fillers(self, state: Blocks) -> Sequence[BlockAction]:  # noqa: ARG002
         """None: every action that changes something may be in the way."""
@@ -132,6 +156,11 @@ def _drawn(size: int, rng: Random) -> Blocksworld:
 def _written(state: Blocks) -> BaseModel:
     _, model = language("variant", state.names)
     return model.write(state)
+
+
+def _is_new(state: Blocks) -> bool:
+    digest = blake2b("; ".join(towers(state)).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") % NEW_STATES == 0
 
 
 def _is_idle(state: Blocks, action: BlockAction) -> bool:

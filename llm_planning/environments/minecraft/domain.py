@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from llm_planning.domain import SMALLEST, Domain, Judged, Step
 from llm_planning.environments.minecraft.option_language import (
+    MOST,
     ChangeModel,
     Option,
     OptionGrammar,
@@ -102,6 +103,7 @@ class Minecraft(Domain[State, Option]):
         self.options = options
         self.vocabulary: Vocabulary = vocabulary
         self.stations = stations
+        self.mechanics = f"{options} {vocabulary} {stations}"
         self.grammar, self.state_model = _language(vocabulary)
         self.wording = _wording()
         self.world = _world(options)
@@ -116,6 +118,25 @@ class Minecraft(Domain[State, Option]):
     def describe(self, state: State) -> str:
         """The record of the state (Tree of Options, Appendix A.1)."""
         return str(state)
+
+    def brief(self, state: State) -> str:
+        """Where the player is, what is near, what is worn and what is held.
+
+        An option takes at most a stack, so larger numbers do not matter.
+        """
+        counts = {kind: one.number for kind, one in state.near.items() if one.number <= MOST}
+        near = [
+            f"{counts[kind]} {kind}" if kind in counts else kind
+            for kind in (*state.nearby_blocks, *state.nearby_entities)
+        ]
+        worn = ", ".join(filter(None, state.equipment))
+        held = [f"{count} {item}" for item, count in state.inventory.items()]
+        return (
+            f"At: {state.biome}, height {state.position[1]:.0f}, {state.time}\n"
+            f"Near: {', '.join(near) or 'nothing'}\n"
+            + (f"Worn: {worn}\n" if worn else "")
+            + f"Has: {', '.join(held) or 'nothing'}"
+        )
 
     def draw(self, state: State, *, size: int = SMALLEST) -> Image:
         """The record of the state as a picture."""
@@ -267,7 +288,8 @@ def _open(task: str, settings: MinecraftSettings) -> Minecraft:
     )
 
 
-def _teacher(held_out: Sequence[str] | None) -> Teacher[State, Option]:
+@cache
+def _teacher(held_out: tuple[str, ...] | None) -> Teacher[State, Option]:
     # The teacher makes domains, so it imports this module.
     from llm_planning.environments.minecraft.teacher import HELD_OUT_ITEMS, MinecraftTeacher
 

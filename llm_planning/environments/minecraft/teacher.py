@@ -1,10 +1,11 @@
 """The teacher of Minecraft: states, goals and options to ask about, and what is right there.
 
 A state lies on the way to a goal, or beside it: a walk takes mostly advised options, and now and
-then another one, such as one that fills up a proposal. The world carries out some of the walks.
-Most are predicted from the start, as in a search, where what was near stays near. Then something
-may be added to the inventory or be taken from it. Options are those that the goal still takes, the
-same in other quantities, and others of every verb, about things that are held, near, or neither.
+then another one: one that fills up a proposal, or what someone may write by mistake. The world
+carries out some of the walks. Most are predicted from the start, as in a search, where what was
+near stays near. Then something may be added to the inventory or be taken from it. Options are those
+that the goal still takes, the same in other quantities, and others of every verb, about things that
+are held, near, or neither.
 
 Three things are held out from teaching: some goals, the recipes of some families, and one state in
 twenty, by a hash of what a lesson shows of it.
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import lru_cache
 from hashlib import blake2b
 from itertools import chain
 from typing import TYPE_CHECKING, Final
@@ -61,9 +63,13 @@ HELD_OUT_ITEMS: Final = (
 NEW_STATES: Final = 20
 """One state in so many is held out."""
 
+FIRST_SEED: Final = 1 << 40
+"""The first seed of the worlds in which outcomes are drawn; tables have lower ones."""
+
 EVIDENCE: Final = 60
 """The most characters of a reason."""
 
+_OUTCOMES_KEPT = 256
 _DRAWS = 9
 _DRAWS_OF_FIND = 30
 _HOPE = 0.1
@@ -72,6 +78,7 @@ _OTHER_GOALS = 2
 _LONGEST_WAY = 16
 _DETOUR = 0.2
 _FILLED = 0.5
+_MISTAKEN = 0.3
 _PREDICTED = 0.7
 _CHANGED_INVENTORY = 0.3
 _TASKS = 0.7
@@ -123,7 +130,9 @@ class MinecraftTeacher:
             gained=[], lost=[], blocks=[], entities=[], equipped=[], conditions=[]
         )
         self._rules = OptionRules(game_rules(), options=options)
-        self._world = OptionWorld(game_rules(), seed=0, options=options)
+        self._world = OptionWorld(game_rules(), seed=FIRST_SEED, options=options)
+        # An option's prediction is asked for by several makers.
+        self._outcomes = lru_cache(_OUTCOMES_KEPT)(self._drawn_outcomes)
         rules = self._rules
         self._things: Mapping[str, Sequence[str]] = {
             "craft": [one for one in rules.crafts if one in ITEMS],
@@ -150,9 +159,9 @@ class MinecraftTeacher:
         """Draws a state on or beside the way to a goal, and options to judge there."""
         while True:
             domain = self._goal(rng, held_out=held_out)
-            state = self._walked(domain, rng)
+            state, since = self._walked(domain, rng, held_out=held_out)
             if rng.random() < _CHANGED_INVENTORY:
-                state = _meddled(state, rng)
+                state, since = _meddled(state, rng), None
             if _is_new(state) != held_out:
                 continue
             domains = (domain, *self._other_goals(domain, state, rng, held_out=held_out))
@@ -165,6 +174,8 @@ class MinecraftTeacher:
             feasible=feasible,
             infeasible=infeasible,
             new=held_out,
+            start=domain.task.start,
+            since=since,
         )
 
     def _can_be_taught(self, domains: Iterable[Minecraft], state: State) -> bool:
@@ -310,21 +321,33 @@ class MinecraftTeacher:
             *(one for one in drawn if one is not domain and one not in reached),
         ]
 
-    def _walked(self, domain: Minecraft, rng: Random) -> State:
-        """A state after some steps on the way to a goal, all carried out or all predicted."""
+    def _walked(
+        self, domain: Minecraft, rng: Random, *, held_out: bool
+    ) -> tuple[State, tuple[Option, ...] | None]:
+        """A state after some steps on the way to a goal, all carried out or all predicted.
+
+        A walk that looks for what is held out ends where it comes to that.
+
+        Returns:
+            The state, and the steps from the start that lead there as they most likely go; None if
+            other ones or chance led there.
+        """
         state, predicting = domain.task.start, rng.random() < _PREDICTED
+        known, taken = predicting, []
         if rng.random() < 0.15:
-            state = self._taken(state, Option("find", 1, ""), rng)
+            state, known = self._taken(state, Option("find", 1, ""), rng), False
         for _ in range(rng.randrange(len(domain.advise(state)) + 2)):
             advised = [one for one in domain.advise(state) if domain.feasible(state, one) is None]
             option = advised[0] if advised else None
             if option is None or rng.random() < _DETOUR:
                 fillers = self.fillers(state) if rng.random() < _FILLED else []
+                if option is not None and rng.random() < _MISTAKEN:
+                    fillers = list(rng.choice(list(domain.mistakes(option).values())))
                 others = (self._any_option(state, rng) for _ in range(30))
                 candidates = chain(rng.sample(fillers, len(fillers)), others)
                 fitting = (one for one in candidates if domain.feasible(state, one) is None)
                 option = rng.choice(advised) if len(advised) > 1 else next(fitting, option)
-            if option is None:
+            if option is None or (held_out and _is_new(state)):
                 break
             if predicting:
                 predicted = self.prediction(state, option)
@@ -332,7 +355,8 @@ class MinecraftTeacher:
                 state = state.apply(predicted.change())
             else:
                 state = self._taken(state, option, rng)
-        return state
+            taken.append(option)
+        return state, tuple(taken) if known else None
 
     def _taken(self, state: State, option: Option, rng: Random) -> State:
         return self._world.reseeded(rng.getrandbits(64)).step(state, option).state
@@ -376,9 +400,10 @@ class MinecraftTeacher:
         quantities = (1,) if verb in _SINGLE else _QUANTITIES if verb == "mine" else _FEW
         return Option(verb, rng.choice(quantities), item)
 
-    def _outcomes(self, state: State, option: Option) -> list[OptionOutcome]:
+    def _drawn_outcomes(self, state: State, option: Option) -> list[OptionOutcome]:
         draws = _DRAWS_OF_FIND if option.verb == "find" else _DRAWS
-        return [self._world.reseeded(seed).step(state, option) for seed in range(draws)]
+        seeds = range(FIRST_SEED, FIRST_SEED + draws)
+        return [self._world.reseeded(seed).step(state, option) for seed in seeds]
 
 
 def _obtain(item: str) -> Task:

@@ -3,29 +3,40 @@
 A state is drawn by `RuleWalks`, and asked about in one of these ways: answers about one state would
 depend on each other. It is shown without its past, as PUCT shows it. The answer is the
 likeliest action. It is right if the domain's rules advise it and it can be carried out (`leading`).
+
+In the short words of a taught model, a domain with a teacher is asked about its situations, as the
+roles of other planners are, for several goals each.
 """
 
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from functools import cache
+from random import Random
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from llm_planning.domain import Domain
-from llm_planning.planners.any_domain.roles import ActWording, Situation
+from llm_planning.planners.any_domain.roles import ActWording, ShortActing
+from llm_planning.planners.any_domain.roles import Situation as Decision
 from llm_planning.priors import ROLE, Q, make_prior
 from llm_planning.roles import RuleWalks, missing_for_rules, on_the_way
 from llm_planning.roles.domain_rules import WALKED, leading
-from llm_planning.roles.exercises import USUAL_WAY, WAY, Exercise, Grade
+from llm_planning.roles.exercises import SEEN, USUAL_WAY, WAY, Exercise, Grade, situation_of, unit
+from llm_planning.roles.short import words_of
 from llm_planning.search import argmax
+from llm_serving.engine import BLOCK
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from random import Random
+    from collections.abc import Iterator, Sequence
 
     from llm_planning.priors import Wording
+    from llm_planning.roles.exercises import Situation, Teacher, Words
     from llm_planning.specs import DomainSpec
     from llm_serving.engine import Engine
+
+IMPORTANCE: Final = 3.0
+"""Weight of lessons in short words in the loss: acting is learned last."""
 
 LEFT: Final = ((3, "1 to 3 actions"), (7, "4 to 7 actions"))
 """Kinds of states by the length of the advice: the most actions of a kind, and its name."""
@@ -37,9 +48,10 @@ FAR: Final = "8 actions or more"
 class PriorExercises:
     """Makes exercises of the role `prior` in a domain with rules; see `ExerciseMaker`.
 
-    Nothing is held out: asked for what is, it makes none.
+    Nothing is held out, unless by a teacher: asked for what is, it makes none.
 
     Args:
+        words: in which the role is asked; only a domain with a teacher has short ones.
         spec: the domain. There are no exercises of a domain that lacks one of the members `WALKED`
             as a plain method, or that hides its state.
 
@@ -55,9 +67,7 @@ class PriorExercises:
         ['mine 3 oak_log']
     """
 
-    taught_words = ""
-
-    def __init__(self, spec: DomainSpec) -> None:
+    def __init__(self, spec: DomainSpec, *, words: Words = "general") -> None:
         told = "observe" if hasattr(spec.kind, "observe") else "describe"
         lacking = missing_for_rules(spec.kind, (*WALKED, told))
         hidden = hasattr(spec.kind, "belief")
@@ -66,6 +76,14 @@ class PriorExercises:
         self._spec = spec
         self._told = told
         self._walks = cache(self._open)
+        self._teacher = None if spec.teacher is None or words == "general" else spec.teacher(None)
+
+    @property
+    def taught_words(self) -> str:
+        """SHA-256 of the words in which a taught model is asked; "" for the general ones."""
+        if self._teacher is None:
+            return ""
+        return words_of(situation_of(self._teacher, Random(0), held_out=False).domains[0])
 
     def about_one_state(
         self, rng: Random, *, roles: Sequence[str], held_out: bool
@@ -75,7 +93,12 @@ class PriorExercises:
         Returns:
             The exercise; none if the state leaves no choice, or nothing leads on from it.
         """
-        if held_out or ROLE not in roles or ROLE not in self.roles:
+        if ROLE not in roles or ROLE not in self.roles:
+            return ()
+        if self._teacher is not None:
+            here = situation_of(self._teacher, rng, held_out=held_out)
+            return list(self._of_situation(here, self._teacher, rng))
+        if held_out:
             return ()
         task = rng.choice(self._spec.tasks)
         world, wording, walks = self._walks(task)
@@ -84,7 +107,7 @@ class PriorExercises:
         right = leading(world, state, actions, seed=0)
         if not 0 < len(right) < len(actions):
             return ()
-        situation = Situation((), getattr(world, self._told)(state), actions, state=state)
+        situation = Decision((), getattr(world, self._told)(state), actions, state=state)
         best = next((str(one) for one in on_the_way(world, state) if str(one) in right), right[0])
         asked: Literal["exact", "index"] = rng.choice((USUAL_WAY, "index"))
         kinds = {WAY: asked, "left": left_kind(len(world.advise(state))), "task": task}
@@ -92,12 +115,75 @@ class PriorExercises:
             prior_exercise(wording, situation, asked=asked, right=right, best=best, kinds=kinds)
         ]
 
+    def _of_situation(
+        self, here: Situation[Any, Any], teacher: Teacher[Any, Any], rng: Random
+    ) -> Iterator[Exercise]:
+        for world in here.domains:
+            best = _best(world, here.state)
+            if best is None or not (here.new or teacher.option_kind(best) == SEEN):
+                continue
+            kinds = {
+                WAY: USUAL_WAY,
+                "left": left_kind(len(world.advise(here.state))),
+                "goal": teacher.goal_kind(world),
+            }
+            yield self._in_short(world, here.state, best, dashes=rng.randint(1, BLOCK), kinds=kinds)
+
+    def _in_short(
+        self,
+        world: Any,  # noqa: ANN401 - one of a situation's domains
+        state: Any,  # noqa: ANN401 - of the world
+        best: Any,  # noqa: ANN401 - an action
+        *,
+        dashes: int,
+        kinds: dict[str, str],
+    ) -> Exercise:
+        """An exercise in short words; which actions are right is found when an answer is graded."""
+        wording = ShortActing(world)
+        shown = Decision((), getattr(world, self._told)(state), (str(best),), state=state)
+
+        async def ask(engine: Engine) -> str:
+            actions = tuple(map(str, world.actions(state)))
+            prior = make_prior(USUAL_WAY, engine, wording=wording)
+            return actions[argmax(await prior.logprobs(replace(shown, actions=actions)))]
+
+        def grade(answer: str) -> Grade:
+            actions = tuple(map(str, world.actions(state)))
+            return Grade(answer in leading(world, state, actions, seed=0), answer)
+
+        return Exercise(
+            role=ROLE,
+            prompt=wording.action(shown, dashes=dashes),
+            answer=str(best),
+            said=str(best),
+            kinds=kinds,
+            importance=IMPORTANCE,
+            ask=ask,
+            grade=grade,
+        )
+
     def _open(self, task: str) -> tuple[Any, ActWording, RuleWalks[Any, Any]]:
         world: Any = self._spec.open(task, self._spec.settings.read({}))
         if not isinstance(world, Domain):
             raise TypeError(f"{self._spec.name} opens no domain: open it with a plain function")
         rules: Any = world
         return rules, ActWording(world), RuleWalks(rules)
+
+
+def _best(world: Any, state: Any) -> Any:  # noqa: ANN401
+    """The first advised action that leads on; in another quantity, if actions have no such one.
+
+    None if there is none, or nothing to choose from.
+    """
+    actions = world.actions(state)
+    for advised in on_the_way(world, state) if len(actions) > 1 else ():
+        alike = [one for one in actions if unit(one) == unit(advised)]
+        if advised in alike:
+            alike = [advised]
+        right = leading(world, state, tuple(map(str, alike)), seed=0)
+        if right:
+            return next(one for one in reversed(alike) if str(one) in right)
+    return None
 
 
 def left_kind(length: int) -> str:

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from llm_planning.domain import observed
 from llm_planning.priors import ABSENT, MOST_SAID, ROLE, SAMPLES, TEMPERATURE, Prior, make_prior
-from llm_planning.roles import Asking, Prompt, Rule, ScoredRole, TextRole
+from llm_planning.roles import Asking, Prompt, Rule, ScoredRole, Short, TextRole
 from llm_planning.roles.domain_rules import adviser, informing, spread
 from llm_planning.roles.seeing import looking
+from llm_planning.roles.short import STATE, short_words, told_state
 from llm_serving.answers import Constraint
 from llm_serving.patterns import finite_regex
 from llm_serving.request import Sampling
@@ -193,6 +194,37 @@ class ActWording:
             }
         )
         return system, replace(user, images=self._look(self._drawn(situation)))
+
+
+class ShortActing(ActWording):
+    """The prompts of a model that was taught π: it names an action without a list of them.
+
+    Every other way of asking has the general words.
+
+    Args:
+        domain: where it acts; its states tell all of the past that matters.
+
+    Attributes:
+        short: the words.
+    """
+
+    def __init__(self, domain: Domain[Any, Any]) -> None:
+        super().__init__(domain)
+
+        def tell(asked: tuple[Situation, int]) -> dict[str, object]:
+            situation, dashes = asked
+            return {
+                STATE: told_state(domain, situation.state, situation.now),
+                "goal": domain.goal,
+                "thought": situation.thought,
+                "-": " ".join("-" * dashes),
+            }
+
+        self.short: Short[tuple[Situation, int]] = short_words(ROLE, domain, tell=tell)
+
+    def action(self, question: Situation, *, dashes: int) -> Chat:
+        """Asks for an action; see `priors.Wording`."""
+        return self.short.prompt().messages(self.short.tell((question, dashes)))
 
 
 def last_that_fit(newest_first: Iterable[str]) -> list[str]:
@@ -376,12 +408,16 @@ class ActAsking(Asking):
         see: See = "words",
     ) -> None:
         super().__init__(domain, engines, settings, seed=seed)
+        self._see = see
         self._wording = ActWording(domain, see=see)
         self._inform = informing(partial(adviser, domain, seed=seed))
 
     def prior(self, settings: PriorSettings, *, samples: int = SAMPLES) -> Prior[Situation]:
         """π; see `policy`."""
-        return policy(self, self._wording, POLICY, self._inform, settings=settings, samples=samples)
+        wording, taught = self._wording, ShortActing(self.domain)
+        if self._see == "words" and taught.short.known_to(self.engines.of(ROLE), ROLE):
+            wording = taught
+        return policy(self, wording, POLICY, self._inform, settings=settings, samples=samples)
 
     def think(self, *, temperature: float) -> Role[Situation, str]:
         """The thought before an action.

@@ -19,13 +19,13 @@ from llm_planning.priors import ROLE
 from llm_planning.specs import PlannerSpec
 
 if TYPE_CHECKING:
-    from llm_planning.roles.exercises import ExerciseMaker
+    from llm_planning.roles.exercises import ExerciseMaker, Words
     from llm_planning.specs import DomainSpec
 
 
-def _exercises(domain: DomainSpec, words: str) -> ExerciseMaker:  # noqa: ARG001 - one wording
-    """Exercises of the prior; its questions have the same words for every model."""
-    return PriorExercises(domain)
+def _exercises(domain: DomainSpec, words: Words) -> ExerciseMaker:
+    """Exercises of the prior."""
+    return PriorExercises(domain, words=words)
 
 
 _Spec = partial(PlannerSpec, paper="Every domain")

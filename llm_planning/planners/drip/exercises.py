@@ -48,7 +48,9 @@ from llm_planning.roles.exercises import (
     exercise_of,
     predicted,
     shortens,
+    situation_of,
 )
+from llm_planning.roles.short import words_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -63,8 +65,13 @@ PLANNED: Final[int] = PromptSettings.model_fields["d"].default
 HIDDEN, SHOWN, WHOLE = "without the state", "with the state", "for a whole plan"
 """How `decompose` is asked."""
 
+IMPORTANCE: Final[Mapping[str, float]] = {"judge": 2.0, "act": 3.0}
+"""Role -> weight of its lessons in the loss; 1 for others. These two come last in a plan."""
+
 _SHOWN = 0.5
+_WHOLE = 0.3
 _EACH = 2
+_JUDGED = 3
 _BESIDE = 4
 _MOST_PAIRS = 60
 
@@ -81,7 +88,7 @@ class SubtaskExercises:
 
     Args:
         teacher: of a domain that decomposes, judges and advises.
-        words: in which the roles are asked. Whole plans have no short words.
+        words: in which the roles are asked.
     """
 
     roles = ROLES
@@ -95,14 +102,13 @@ class SubtaskExercises:
         """SHA-256 of the words in which a taught model is asked; "" for the general ones."""
         if self._words == "general":
             return ""
-        world = self._teacher.situation(Random(0), held_out=False).domains[0]
-        return DripRoles(world, seed=0).taught_words()
+        return words_of(situation_of(self._teacher, Random(0), held_out=False).domains[0])
 
     def about_one_state(
         self, rng: Random, *, roles: Sequence[str], held_out: bool
     ) -> Sequence[Exercise]:
         """Makes exercises about one state; see `ExerciseMaker`."""
-        here = self._teacher.situation(rng, held_out=held_out)
+        here = situation_of(self._teacher, rng, held_out=held_out)
         makers: Mapping[str, Callable[[Situation[Any, Any], Random], Iterator[Exercise]]] = {
             "decompose": self._decompositions,
             "judge": self._judgements,
@@ -143,7 +149,7 @@ class SubtaskExercises:
                 kinds={**kinds, "before": "something" if right else "nothing"},
                 grade=partial(_grade_decomposition, spec, right),
             )
-        if self._words == "general":
+        if rng.random() < _WHOLE:
             yield from self._whole_plan(here)
 
     def _whole_plan(self, here: Situation[Any, Any]) -> Iterator[Exercise]:
@@ -161,7 +167,7 @@ class SubtaskExercises:
             }
             for one in plan
         ]
-        spec = _plan_spec(domain)
+        spec = self._in_words(_plan_spec(domain))
         yield exercise_of(
             spec,
             OptionState(domain.goal, state, domain.describe(state)),
@@ -173,19 +179,22 @@ class SubtaskExercises:
 
     def _judgements(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:
         domain, state = here.domains[0], here.state
-        for subtask, parent, judged in self._judged(here, rng):
+        for subtask, parent, judged in self._judged(here, rng, _JUDGED):
             kinds = {VERDICT: judged.verdict, **self._kinds(domain, subtask)}
             yield exercise_of(
                 self._spec("judge", domain),
                 Judgement(subtask, parent, state, domain.describe(state)),
                 JudgementAnswer(reason=plain_reason(judged.reason), verdict=judged.verdict),
                 kinds=kinds,
+                importance=IMPORTANCE["judge"],
             )
 
     def _applications(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:
         domain, state, teacher = here.domains[0], here.state, self._teacher
         described = domain.describe(state)
-        possible = [one for one, _, judged in self._judged(here, rng) if judged.verdict == "true"]
+        possible = [
+            one for one, _, judged in self._judged(here, rng, _EACH) if judged.verdict == "true"
+        ]
         # Judgements come first in DRIP, so only measuring asks what an infeasible subtask does.
         refused = here.infeasible[:1] if here.new else ()
         for subtask in (*dict.fromkeys(possible), *refused):
@@ -202,9 +211,9 @@ class SubtaskExercises:
                 grade=partial(self._grade_state, domain, state, subtask if feasible else None),
             )
 
-    def _actions(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:  # noqa: ARG002
+    def _actions(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:
         state, teacher = here.state, self._teacher
-        for domain in here.domains[:2]:
+        for domain in here.domains:
             reached = bool(domain.success(state))
             way = () if reached else on_the_way(domain, state)
             useful = [one for one in way if shortens(teacher, domain, state, one)]
@@ -215,17 +224,20 @@ class SubtaskExercises:
             spec = self._spec("act", domain)
             yield exercise_of(
                 spec,
-                NextAction(domain.goal, state, domain.describe(state), ()),
+                NextAction(domain.goal, state, domain.describe(state), _history(here, rng)),
                 spec.writes().model_validate({"thought": plain_reason(thought), "next": following}),
                 kinds={
                     "end": DONE if reached else NOT_DONE,
                     **self._kinds(domain, *useful[:1]),
                 },
+                importance=IMPORTANCE["act"],
                 grade=partial(self._grade_action, domain, state),
             )
 
-    def _judged(self, here: Situation[Any, Any], rng: Random) -> list[tuple[Any, Any, Any]]:
-        """Subtasks with their parents and judgements, as many of each verdict."""
+    def _judged(
+        self, here: Situation[Any, Any], rng: Random, most: int
+    ) -> list[tuple[Any, Any, Any]]:
+        """Subtasks with their parents and judgements, at most so many of each verdict."""
         domain, state = here.domains[0], here.state
         beside = (*here.feasible[:_BESIDE], *here.infeasible[:_BESIDE])
         pairs = dict.fromkeys((*_tree(domain, state), *((one, None) for one in beside)))
@@ -234,7 +246,7 @@ class SubtaskExercises:
             if here.new or self._teacher.option_kind(subtask) == SEEN:
                 judged = domain.judge(state, subtask, parent)
                 found[judged.verdict].append((subtask, parent, judged))
-        return [one for several in found.values() for one in _some(several, _EACH, rng)]
+        return [one for several in found.values() for one in _some(several, most, rng)]
 
     def _kinds(self, domain: Any, *named: Any) -> dict[str, str]:  # noqa: ANN401
         """The kind of the goal, and whether teaching leaves out what is named; None names none."""
@@ -258,7 +270,9 @@ class SubtaskExercises:
         return bool(domain.success(state))
 
     def _spec(self, role: str, domain: Any) -> RoleSpec[Any, Any]:  # noqa: ANN401
-        spec = _specs(domain)[role]
+        return self._in_words(_specs(domain)[role])
+
+    def _in_words(self, spec: RoleSpec[Any, Any]) -> RoleSpec[Any, Any]:
         return spec.in_short() if self._words == "taught" else spec
 
     def _grade_plan(self, domain: Any, state: Any, said: Any) -> Grade:  # noqa: ANN401
@@ -296,6 +310,14 @@ def _tree(domain: Any, state: Any) -> list[tuple[Any, Any]]:  # noqa: ANN401
                 pairs[subtask, path[-1]] = None
                 frontier.append((*path, subtask))
     return list(pairs)
+
+
+def _history(here: Situation[Any, Any], rng: Random) -> tuple[str, ...]:
+    """What was done before, half of the time: the way to the state, and what was refused in it."""
+    if here.since is None or rng.random() < _SHOWN:
+        return ()
+    refused = _some(here.infeasible, rng.choice((0, 0, 1, 2)), rng)
+    return (*map(str, here.since), *(f"{one} (impossible)" for one in refused))
 
 
 def _some(of: Sequence[Any], most: int, rng: Random) -> list[Any]:

@@ -14,7 +14,7 @@ reached; a wrong one is a mistake for it, and to leave it out is to say that the
 from __future__ import annotations
 
 from collections import Counter
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from importlib.resources import files
 from random import Random
 from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Literal, get_args
@@ -31,9 +31,9 @@ from llm_planning.planners.drip.questions import (
 from llm_planning.planners.drip.settings import TreeSettings
 from llm_planning.planners.tree_of_options.answers import REASON, Reason, one_option, reasoned
 from llm_planning.planners.tree_of_options.prompts import listed, written_fields
-from llm_planning.roles import Items, Kinds, Prompt, RoleSpec, Rule, Short, on_the_way
+from llm_planning.roles import Items, Kinds, Prompt, RoleSpec, Rule, on_the_way
 from llm_planning.roles.mistakes import Mistakes, names_of
-from llm_planning.roles.short import digest_of, short_words
+from llm_planning.roles.short import short_words
 from llm_planning.settings import SettingsError
 from llm_serving.request import Sampling
 
@@ -59,6 +59,9 @@ OTHERS = 8
 """The most other actions that are tried for a state that is wrong."""
 
 
+_MODELS_KEPT = 64
+
+
 class JudgementAnswer(BaseModel):
     """Executability. The model writes the reason first."""
 
@@ -66,6 +69,7 @@ class JudgementAnswer(BaseModel):
     verdict: Verdict
 
 
+@lru_cache(_MODELS_KEPT)
 def several_subtasks(grammar: Grammar[Any], most: int) -> type[BaseModel]:
     """Makes the answer model of a decomposition into at most so many subtasks."""
     option = one_option(grammar)
@@ -73,6 +77,7 @@ def several_subtasks(grammar: Grammar[Any], most: int) -> type[BaseModel]:
     return create_model("Subtasks", subtasks=(several, ...))
 
 
+@lru_cache(_MODELS_KEPT)
 def next_action(grammar: Grammar[Any], *, reason: int = REASON) -> type[BaseModel]:
     """Makes the answer model of ReAct: a thought, then an action or `END`."""
     thought: Any = Annotated[str, Field(max_length=reason)]
@@ -122,7 +127,7 @@ class DripRoles(Generic[S, A]):
             prompt=partial(self._prompt, ("decomposer", "about", *rules), ("target",)),
             writes=partial(several_subtasks, grammar, most),
             read=read,
-            short=self._short("decompose") if most == MOST else None,
+            short=short_words("decompose", self.domain) if most == MOST else None,
             sampling=lambda asked: self._drawn(asked.asking),
             rule=self._decomposing(),
             needs=("decompose", "judge"),
@@ -146,7 +151,7 @@ class DripRoles(Generic[S, A]):
             ),
             writes=lambda: reasoned(JudgementAnswer, reason),
             read=lambda _, said: Judged(said.verdict, said.reason),
-            short=self._short("judge") if reason == REASON else None,
+            short=short_words("judge", self.domain) if reason == REASON else None,
             sampling=lambda asked: self._drawn(asked.vote),
             rule=Rule(
                 right=self._judged,
@@ -187,7 +192,7 @@ class DripRoles(Generic[S, A]):
             prompt=partial(self._prompt, ("actuator", "about", *rules), ("state", "subtask")),
             writes=writes,
             read=read,
-            short=self._short("apply"),
+            short=short_words("apply", self.domain),
             sampling=lambda asked: self._drawn(asked.vote),
             rule=Rule(
                 right=lambda asked: self._after(asked, asked.subtask),
@@ -216,7 +221,7 @@ class DripRoles(Generic[S, A]):
             prompt=partial(self._prompt, ("actor", "about", *rules), ("goal", "history", "state")),
             writes=partial(next_action, grammar, reason=reason),
             read=read,
-            short=self._short("act") if reason == REASON else None,
+            short=short_words("act", self.domain) if reason == REASON else None,
             rule=self._acting(),
             needs=("actions", "step", "feasible", "advise", "success"),
             options=lambda actions: actions,
@@ -224,13 +229,6 @@ class DripRoles(Generic[S, A]):
             same=lambda one, other: bool(one) == bool(other),
             brief=lambda actions: str(actions[0]) if actions else END,
         )
-
-    def _short(self, role: str) -> Short[Any]:
-        return short_words(role, self.taught_words)
-
-    def taught_words(self) -> str:
-        """SHA-256 of the short words of all roles here, in hexadecimal."""
-        return digest_of(self.by_name().values(), world=self.domain)
 
     def _compiled(self, system: tuple[str, ...], user: tuple[str, ...]) -> Prompt:
         domain = self.domain

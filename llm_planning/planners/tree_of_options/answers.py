@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
 
 from pydantic import BaseModel, Field, create_model
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
 
 REASON: Final = 60
 """The most characters of a reason where the setting `reason` says nothing else."""
+
+_MODELS_KEPT = 64
 
 AnswerT = TypeVar("AnswerT", bound=BaseModel)
 
@@ -57,6 +60,7 @@ def reasoned(answer: type[AnswerT], most: int) -> type[AnswerT]:
     return create_model(answer.__name__, __base__=answer, reason=(_text(most), ...))
 
 
+@lru_cache(_MODELS_KEPT)
 def several_options(
     grammar: Grammar[Any], least: int, most: int, *, reason: int = REASON
 ) -> type[OptionsAnswer]:
@@ -67,6 +71,7 @@ def several_options(
     return create_model("SeveralOptions", __base__=OptionsAnswer, options=(several, ...))
 
 
+@lru_cache(_MODELS_KEPT)
 def one_option(grammar: Grammar[Any]) -> type[BaseModel]:
     """Makes the answer model of a prerequisite (eq. 3)."""
     fields: dict[str, Any] = {name: (kind, ...) for name, kind in grammar.fields.items()}

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from llm_planning.domain import A, S
 from llm_planning.planners.tree_of_options.imagining import imagining
+from llm_planning.planners.tree_of_options.older_words import in_older_words, older_digest
 from llm_planning.planners.tree_of_options.program_roles import ProgramRoles
-from llm_planning.planners.tree_of_options.prompts import PROPOSED, taught_words
+from llm_planning.planners.tree_of_options.prompts import PROPOSED
 from llm_planning.planners.tree_of_options.roles import OptionRoles
 from llm_planning.planners.tree_of_options.settings import PromptSettings, UnpredictedSettings
 from llm_planning.roles import Asking, usage_by_role
+from llm_planning.roles.short import words_of
 from llm_planning.settings import SettingsError
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from llm_planning.planners.tree_of_options.states import Candidate, OptionDomain, OptionState
-    from llm_planning.roles import Engines, Role, RoleRules
+    from llm_planning.roles import AnyRole, Engines, Role, RoleRules
     from llm_planning.roles.asking import AnswerT, QuestionT
 
 logger = logging.getLogger(__name__)
@@ -58,7 +60,7 @@ class OptionAsking(Asking, Generic[S, A]):
 
     def propose(self, k: int, moment: str) -> Role[OptionState[S, A], Sequence[Candidate[A]]]:
         """The role that proposes, with at most k candidates."""
-        spec = self.roles.propose(k, moment)
+        spec = in_older_words(self.roles.propose(k, moment), self)
         if k < PROPOSED and spec.is_taught(self.engines.of(spec.name)):
             # A taught model learned to name so many; the first are the best.
             spec = self.roles.propose(PROPOSED, moment)
@@ -67,6 +69,10 @@ class OptionAsking(Asking, Generic[S, A]):
     def decompose(self) -> Role[OptionState[S, A], Sequence[Candidate[A]]]:
         """The role that writes a plan, with at most d options."""
         return first(self.settings.d, self.of(self.roles.decompose()))
+
+    def of(self, spec: AnyRole[QuestionT, AnswerT], *, votes: int = 1) -> Role[QuestionT, AnswerT]:
+        """See `Asking.of`; the bundled adapter is asked in the words that it was taught."""
+        return super().of(in_older_words(spec, self), votes=votes)
 
     def by_rules(self, spec: RoleRules[QuestionT, AnswerT]) -> Role[QuestionT, AnswerT] | None:
         """The role by rules, which know of a state what `rules_see` says; None by a model.
@@ -118,7 +124,8 @@ def _warn_of_other_words(engines: Engines, domain: OptionDomain[Any, Any]) -> No
     """Says which models are asked as any other although a simulator taught them."""
     for engine in engines.different:
         taught = engine.identity.taught
-        if taught is not None and taught.words_sha256 != taught_words(domain):
+        known = (words_of(domain), older_digest(domain))
+        if taught is not None and taught.words_sha256 not in known:
             logger.warning(
                 "%s was taught in other words, so it is asked as any model: teach it again",
                 engine.identity.name,

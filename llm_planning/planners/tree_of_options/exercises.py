@@ -8,10 +8,14 @@ What counts as right:
     dynamics     the change is one that the option may cause; of an infeasible option, no change
     reward       each of the eight scores is within 0.2 of the rules'
     termination  the verdict is that of the rules
+
+Planners without a world model do not know the state: they are asked about s_0 and the options
+since. Where a state has such a history, some questions about it are asked so.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache, partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
@@ -22,11 +26,30 @@ from llm_planning.planners.tree_of_options.answers import (
     TerminationAnswer,
     plain_reason,
 )
-from llm_planning.planners.tree_of_options.prompts import PROPOSED, taught_words
-from llm_planning.planners.tree_of_options.roles import FEASIBLE, INFEASIBLE, OptionRoles, is_near
+from llm_planning.planners.tree_of_options.prompts import NOW, PREDICTED, PROPOSED, START
+from llm_planning.planners.tree_of_options.roles import (
+    DONE,
+    FEASIBLE,
+    INFEASIBLE,
+    NOT_DONE,
+    OptionRoles,
+    is_near,
+)
 from llm_planning.planners.tree_of_options.settings import PromptSettings
 from llm_planning.planners.tree_of_options.states import OptionQuestion, OptionState
-from llm_planning.roles.exercises import VERDICT, Grade, exercise_of, predicted, shortens
+from llm_planning.roles.exercises import (
+    STATE,
+    STATE_SHOWN,
+    STATE_UNPREDICTED,
+    VERDICT,
+    Grade,
+    exercise_of,
+    predicted,
+    shortens,
+    situation_of,
+    unit,
+)
+from llm_planning.roles.short import words_of
 from llm_serving.answers import compact
 
 if TYPE_CHECKING:
@@ -47,8 +70,10 @@ UNNEEDED: Final = "possible, not needed now"
 # last, is asked for every goal.
 _ENDS = 2
 _EACH = 2
-_PREDICTIONS = 4
+_PREDICTIONS = 3
 _REPAIRS = 2
+_SCORED = 3
+_UNPREDICTED = 0.4
 
 
 class OptionExercises:
@@ -78,13 +103,13 @@ class OptionExercises:
         """SHA-256 of the words in which a taught model is asked; "" for the general ones."""
         if self._words == "general":
             return ""
-        return taught_words(self._teacher.situation(Random(0), held_out=False).domains[0])
+        return words_of(situation_of(self._teacher, Random(0), held_out=False).domains[0])
 
     def about_one_state(
         self, rng: Random, *, roles: Sequence[str], held_out: bool
     ) -> Sequence[Exercise]:
         """Makes exercises about one state; see `ExerciseMaker`."""
-        situation = self._teacher.situation(rng, held_out=held_out)
+        situation = situation_of(self._teacher, rng, held_out=held_out)
         makers: Mapping[str, Callable[[Situation[Any, Any], Random], Iterator[Exercise]]] = {
             "termination": self._terminations,
             "dynamics": self._dynamics,
@@ -95,39 +120,71 @@ class OptionExercises:
         }
         return [one for role in roles for one in makers[role](situation, rng)]
 
-    def _terminations(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:  # noqa: ARG002
+    def _exercise(
+        self,
+        role: str,
+        here: Situation[Any, Any],
+        domain: Any,  # noqa: ANN401 - one of the situation's
+        question: Any,  # noqa: ANN401 - an `OptionState`, or about an option
+        *,
+        answer: BaseModel,
+        rng: Random,
+        kinds: Mapping[str, str],
+        **given: Any,  # noqa: ANN401 - of `exercise_of`
+    ) -> Exercise:
+        """An exercise about the state, or about s_0 and the options since: the answer is the same.
+
+        A world model predicts states, so nobody without one asks what an option does.
+        """
+        known = role == "dynamics" or not here.since or rng.random() >= _UNPREDICTED
+        return exercise_of(
+            self._spec(role, domain, known=known),
+            question if known else _unpredicted(here, question, domain),
+            answer,
+            kinds={**kinds, STATE: STATE_SHOWN if known else STATE_UNPREDICTED},
+            **given,
+        )
+
+    def _terminations(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:
         for domain in here.domains[:_ENDS]:
-            spec = self._spec("termination", domain)
             done = bool(domain.success(here.state))
-            yield exercise_of(
-                spec,
+            yield self._exercise(
+                "termination",
+                here,
+                domain,
                 _tau(domain, here.state),
-                TerminationAnswer(done=done),
-                kinds={VERDICT: spec.brief(done), **self._goal(domain)},
+                answer=TerminationAnswer(done=done),
+                rng=rng,
+                kinds={VERDICT: DONE if done else NOT_DONE, **self._goal(domain)},
             )
 
-    def _feasibilities(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:  # noqa: ARG002
+    def _feasibilities(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:
         domain = here.domains[0]
         for options, feasible in ((here.feasible, True), (here.infeasible, False)):
             for option in options[:_EACH]:
                 obstacle = domain.feasible(here.state, option)
                 reason = self._teacher.evidence(here.state, option) if feasible else obstacle
                 verdict = FEASIBLE if feasible else INFEASIBLE
-                yield exercise_of(
-                    self._spec("feasibility", domain),
+                yield self._exercise(
+                    "feasibility",
+                    here,
+                    domain,
                     OptionQuestion(_tau(domain, here.state), option),
-                    FeasibilityAnswer(reason=plain_reason(reason), action_valid=feasible),
+                    answer=FeasibilityAnswer(reason=plain_reason(reason), action_valid=feasible),
+                    rng=rng,
                     kinds={VERDICT: verdict, **self._recipe(option)},
                 )
 
-    def _dynamics(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:  # noqa: ARG002
+    def _dynamics(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:
         domain, state = here.domains[0], here.state
-        spec = self._spec("dynamics", domain)
         for option in here.feasible[:_PREDICTIONS]:
-            yield exercise_of(
-                spec,
+            yield self._exercise(
+                "dynamics",
+                here,
+                domain,
                 OptionQuestion(_tau(domain, state), option),
-                self._teacher.prediction(state, option),
+                answer=self._teacher.prediction(state, option),
+                rng=rng,
                 said="its change",
                 kinds={VERDICT: FEASIBLE, **self._recipe(option)},
                 grade=partial(self._grade_dynamics, state, option),
@@ -136,34 +193,43 @@ class OptionExercises:
         # models that were taught it answer that nothing ever changes.
         for option in here.infeasible[:1] if here.new else ():
             answer = self._teacher.unchanged(state)
-            yield exercise_of(
-                spec,
+            yield self._exercise(
+                "dynamics",
+                here,
+                domain,
                 OptionQuestion(_tau(domain, state), option),
-                answer,
+                answer=answer,
+                rng=rng,
                 said="nothing",
                 kinds={VERDICT: INFEASIBLE, **self._recipe(option)},
                 grade=partial(_grade_nothing, compact(answer)),
             )
 
-    def _proposals(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:  # noqa: ARG002
+    def _proposals(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:
         for domain in here.domains:
             chosen = self._proposed(domain, here)
             if not chosen:
                 continue
             first = next(iter(chosen))
-            spec = self._spec("propose", domain)
-            answer = spec.writes().model_validate(
-                {
-                    "options": [
-                        {"reasoning": plain_reason(reason), **domain.grammar.write(one)}
-                        for one, reason in chosen.items()
-                    ]
-                }
+            answer = (
+                self._spec("propose", domain)
+                .writes()
+                .model_validate(
+                    {
+                        "options": [
+                            {"reasoning": plain_reason(reason), **domain.grammar.write(one)}
+                            for one, reason in chosen.items()
+                        ]
+                    }
+                )
             )
-            yield exercise_of(
-                spec,
+            yield self._exercise(
+                "propose",
+                here,
+                domain,
                 _tau(domain, here.state),
-                answer,
+                answer=answer,
+                rng=rng,
                 said=str(first),
                 kinds={**self._goal(domain), **self._recipe(first)},
                 grade=partial(self._grade_proposal, domain, here.state),
@@ -180,11 +246,15 @@ class OptionExercises:
         for option in asked if useful else ():
             obstacle = plain_reason(domain.feasible(state, option))
             right = _prerequisite(advised, useful, option, obstacle)
-            spec = self._spec("repair", domain)
-            yield exercise_of(
-                spec,
+            yield self._exercise(
+                "repair",
+                here,
+                domain,
                 OptionQuestion(_tau(domain, state), option, obstacle),
-                spec.writes().model_validate(domain.grammar.write(right)),
+                answer=self._spec("repair", domain)
+                .writes()
+                .model_validate(domain.grammar.write(right)),
+                rng=rng,
                 kinds={
                     "failing": "advised" if option in advised else "useless",
                     **self._goal(domain),
@@ -199,20 +269,26 @@ class OptionExercises:
         A search judges useful options beside others that are possible, and must tell them apart.
         """
         state = here.state
-        for domain in here.domains:
+        for domain in here.domains[:_ENDS]:
             if domain.success(state):
                 continue
             mine = domain is here.domains[0]
             proposed = list(self._proposed(domain, here))
             others = [one for one in here.feasible if one not in proposed]
             asked = [*(proposed if mine else proposed[:1]), *others[:1]]
-            for option in asked if mine else rng.sample(asked, min(1, len(asked))):
-                yield self._reward(here, domain, option)
+            for option in rng.sample(asked, min(_SCORED if mine else 1, len(asked))):
+                yield self._reward(here, domain, option, rng)
             # Checks come first in ToO, so only measuring asks about an infeasible option.
             for option in here.infeasible[:1] if mine and here.new else ():
-                yield self._reward(here, domain, option)
+                yield self._reward(here, domain, option, rng)
 
-    def _reward(self, here: Situation[Any, Any], domain: Any, option: Any) -> Exercise:  # noqa: ANN401
+    def _reward(
+        self,
+        here: Situation[Any, Any],
+        domain: Any,  # noqa: ANN401 - one of the situation's
+        option: Any,  # noqa: ANN401 - of the domain
+        rng: Random,
+    ) -> Exercise:
         state = here.state
         possible = domain.feasible(state, option) is None
         after = predicted(self._teacher, domain, state, option) if possible else state
@@ -221,10 +297,13 @@ class OptionExercises:
         scores: Mapping[str, float] = spec.right(judged) or {}
         answer = RewardAnswer.model_validate({q: round(r, 1) for q, r in scores.items()})
         worth = "useful" if scores["relativity"] > 0 else "useless"
-        return exercise_of(
-            spec,
+        return self._exercise(
+            "reward",
+            here,
+            domain,
             judged,
-            answer,
+            answer=answer,
+            rng=rng,
             kinds={"worth": worth if possible else INFEASIBLE, **self._goal(domain)},
             grade=partial(_grade_reward, spec, answer),
         )
@@ -241,7 +320,7 @@ class OptionExercises:
         others = [*self._teacher.fillers(here.state), *here.feasible]
         chosen: dict[Any, str] = {}
         for option in (*useful, *advised, *others) if useful else ():
-            alike = [one for one in chosen if str(one).split()[::2] == str(option).split()[::2]]
+            alike = any(unit(one) == unit(option) for one in chosen)
             if not alike and len(chosen) < self._count:
                 needed = option in advised
                 chosen[option] = self._teacher.aim(here.state, option) if needed else UNNEEDED
@@ -253,8 +332,8 @@ class OptionExercises:
     def _recipe(self, option: Any) -> dict[str, str]:  # noqa: ANN401
         return {"recipe": self._teacher.option_kind(option)}
 
-    def _spec(self, role: str, domain: Any) -> RoleSpec[Any, Any]:  # noqa: ANN401
-        spec = _specs(domain, self._count)[role]
+    def _spec(self, role: str, domain: Any, *, known: bool = True) -> RoleSpec[Any, Any]:  # noqa: ANN401
+        spec = _specs(domain, self._count, *((NOW, PREDICTED) if known else (START, START)))[role]
         return spec.in_short() if self._words == "taught" else spec
 
     def _grade_proposal(self, domain: Any, state: Any, said: Any) -> Grade:  # noqa: ANN401
@@ -272,8 +351,21 @@ class OptionExercises:
 
 
 @lru_cache(64)
-def _specs(domain: Any, count: int) -> Mapping[str, RoleSpec[Any, Any]]:  # noqa: ANN401
-    return OptionRoles(domain, PromptSettings.read({}), seed=0).by_name(count)
+def _specs(domain: Any, count: int, moment: str, judged: str) -> Mapping[str, RoleSpec[Any, Any]]:  # noqa: ANN401
+    roles = OptionRoles(domain, PromptSettings.read({}), seed=0)
+    return roles.by_name(count, moment=moment, judged=judged)
+
+
+def _unpredicted(here: Situation[Any, Any], question: Any, domain: Any) -> Any:  # noqa: ANN401
+    """The question as a planner without a world model asks it."""
+    since = here.since or ()
+    tau = replace(_tau(domain, here.start), options=since, since=since)
+    if isinstance(question, OptionState):
+        return tau
+    if question.before is None:
+        return replace(question, tau=tau)
+    after = replace(tau, since=(*since, question.option))
+    return replace(question, tau=after, before=tau)
 
 
 def _grade_nothing(nothing: str, said: BaseModel) -> Grade:

@@ -8,10 +8,7 @@ option. So all questions about one node's candidates share everything up to the 
 questions of one role about different nodes share their beginnings. `paper` is the order of
 Appendix A: who speaks, the state, the goal and the history first, the rules and the format last.
 
-A model that a simulator taught its roles knows the rules and the form of its answers, so one line
-of `templates/taught.j2` asks. The state comes first: all questions about one state share it, in
-teaching and in the prefix cache. It says all that the options done have led to, so the history is
-left out. To judge an option, a taught model sees the state before it and what the option changed.
+A model that a simulator taught its roles is asked in short words: `told_in_short`.
 
 Minecraft's blocks, in `environments/minecraft/option_prompts`, replace most of those in the
 templates of the same names, so an edit here may change nothing in Minecraft.
@@ -19,23 +16,15 @@ templates of the same names, so an edit here may change nothing in Minecraft.
 
 from __future__ import annotations
 
-import hashlib
 import re
-from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from llm_planning.planners.tree_of_options.answers import (
-    FeasibilityAnswer,
-    RewardAnswer,
-    TerminationAnswer,
-    one_option,
-    several_options,
-)
 from llm_planning.planners.tree_of_options.states import OptionState
 from llm_planning.roles import Prompt
-from llm_serving.answers import constraint_of
+from llm_planning.roles.short import SINCE, difference, told_state
+from llm_planning.roles.short import STATE as STATE_IN_SHORT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -57,19 +46,6 @@ INSTRUCTIONS = ("game", "rules", "format")
 
 PROPOSED = 3
 """The number of options of a proposal in teaching: k of Table 3."""
-
-TAUGHT_ORDER = {
-    "dynamics": ("state", "option", "dynamics"),
-    "propose": ("state", "goal", "propose"),
-    "feasibility": ("state", "goal", "option", "feasibility"),
-    "repair": ("state", "goal", "option", "obstacle", "repair"),
-    "reward": ("state", "goal", "option", "after", "reward"),
-    "termination": ("state", "goal", "termination"),
-}
-"""Role -> the blocks of its user message.
-
-Roles that see the state at the start (without a world model) are not taught.
-"""
 
 OPTIONAL = ("background", "game")
 """Blocks that a prompt has only if the domain has texts for them."""
@@ -111,13 +87,13 @@ def compose(
     """
     worded: Mapping[str, str] = getattr(domain, "wording", {})
     sources = [
-        text for source in ("shared", name) for text in (_template(source), worded.get(source, ""))
+        text for source in ("shared", name) for text in (template(source), worded.get(source, ""))
     ]
     if domain.about:
         sources.insert(0, "{% block game %}\n{{ about }}\n{%- endblock %}\n")
     said = frozenset(re.findall(r"{%-? *block (\w+)", "".join(sources)))
     if see == "picture":
-        sources.append(_template("picture"))
+        sources.append(template("picture"))
         said -= {"background"}
     told = [block for block in blocks if block in said or block not in OPTIONAL]
     system, user = order(told, layout)
@@ -147,54 +123,6 @@ def listed(names: Iterable[str]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def compose_taught(name: str, domain: OptionDomain[Any, Any], *, count: int = 1) -> Prompt:
-    """Compiles the prompt of one role for a model that a simulator taught.
-
-    Args:
-        name: a key of `TAUGHT_ORDER`.
-        domain: its `wording["taught"]` replaces blocks of `templates/taught.j2`.
-        count: the number of options to ask for.
-    """
-    return Prompt(
-        _taught_sources(domain),
-        system=("role",),
-        user=TAUGHT_ORDER[name],
-        constants={"count": count},
-    )
-
-
-def taught_words(domain: OptionDomain[Any, Any]) -> str:
-    """SHA-256 of the words in which a taught model is asked, in hexadecimal.
-
-    It covers the templates and the languages of the answers. A model that was taught other words
-    has to be taught again.
-
-    Args:
-        domain: as it is planned in; its goal and its state play no part.
-    """
-    digest = hashlib.sha256()
-    for text in _taught_sources(domain):
-        digest.update(text.encode())
-    answers = (
-        domain.state_model.answer,
-        several_options(domain.grammar, PROPOSED, PROPOSED),
-        one_option(domain.grammar),
-        FeasibilityAnswer,
-        RewardAnswer,
-        TerminationAnswer,
-    )
-    for answer in answers:
-        digest.update(constraint_of(answer).regex.encode())
-    # What an option does is part of what was taught, such as Minecraft's folded crafts.
-    digest.update(repr((TAUGHT_ORDER, getattr(domain, "options", None))).encode())
-    return digest.hexdigest()
-
-
-def _taught_sources(domain: OptionDomain[Any, Any]) -> tuple[str, str]:
-    worded: Mapping[str, str] = getattr(domain, "wording", {})
-    return _template("taught"), worded.get("taught", "")
-
-
 def fields_of_question(question: Any) -> dict[str, object]:  # noqa: ANN401 - an `OptionState`, or about an option
     """The values of a template."""
     tau = question if isinstance(question, OptionState) else question.tau
@@ -213,15 +141,32 @@ def fields_of_question(question: Any) -> dict[str, object]:  # noqa: ANN401 - an
     }
 
 
-def fields_of_taught(question: Any) -> dict[str, object]:  # noqa: ANN401 - likewise
-    """The values of a template for a taught model: the state is the one before the option."""
-    before = getattr(question, "before", None)
-    if before is None:
-        return fields_of_question(question)
-    after = {"after": question.tau.state, "described_after": question.tau.described}
-    return {**fields_of_question(replace(question, tau=before)), **after}
+def told_in_short(world: Any, question: Any) -> dict[str, object]:  # noqa: ANN401
+    """What is told of a question in short words (`roles.short`).
+
+    The state says all that the options before it have led to, so these are left out. To judge an
+    option, a taught model sees the state before it and what the option changed.
+
+    Args:
+        world: where it is asked.
+        question: an `OptionState`, or a question about an option.
+    """
+    here = question if isinstance(question, OptionState) else question.before or question.tau
+    described = told_state(world, here.state, here.described)
+    told = {
+        STATE_IN_SHORT: described,
+        "goal": here.goal,
+        SINCE: here.since,
+        "option": getattr(question, "option", None),
+        "obstacle": getattr(question, "obstacle", ""),
+    }
+    if getattr(question, "before", None) is None or question.tau.since:
+        return told
+    after = told_state(world, question.tau.state, question.tau.described)
+    return {**told, **difference(described, after)}
 
 
 @cache
-def _template(name: str) -> str:
+def template(name: str) -> str:
+    """The source of a template of `templates/`."""
     return (files(__package__) / "templates" / f"{name}.j2").read_text("utf-8")

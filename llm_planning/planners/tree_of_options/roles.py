@@ -30,14 +30,10 @@ from llm_planning.planners.tree_of_options.prompts import (
     NOW,
     PREDICTED,
     PROPOSED,
-    START,
     STATE,
-    TAUGHT_ORDER,
     compose,
-    compose_taught,
     fields_of_question,
-    fields_of_taught,
-    taught_words,
+    told_in_short,
 )
 from llm_planning.planners.tree_of_options.settings import OptionSearchSettings
 from llm_planning.planners.tree_of_options.states import (
@@ -48,10 +44,11 @@ from llm_planning.planners.tree_of_options.states import (
     PolicyQuestion,
     PredictedState,
 )
-from llm_planning.roles import Items, Kinds, RoleSpec, Rule, Short, on_the_way
+from llm_planning.roles import Items, Kinds, RoleSpec, Rule, on_the_way
 from llm_planning.roles.domain_rules import MEMBERS
 from llm_planning.roles.mistakes import Mistakes, names_of
 from llm_planning.roles.seeing import looking
+from llm_planning.roles.short import short_words
 from llm_serving.request import Sampling
 
 if TYPE_CHECKING:
@@ -111,19 +108,23 @@ class OptionRoles(Generic[S, A]):
         self._see: See = settings.see if isinstance(settings, OptionSearchSettings) else "words"
         self._outcomes: dict[tuple[str, A], tuple[S, S]] = {}
 
-    def by_name(self, k: int = PROPOSED) -> Mapping[str, RoleSpec[Any, Any]]:
+    def by_name(
+        self, k: int = PROPOSED, *, moment: str = NOW, judged: str = PREDICTED
+    ) -> Mapping[str, RoleSpec[Any, Any]]:
         """Role -> what it is, as ToO asks.
 
         Args:
             k: the number of proposed options.
+            moment: of the state in a question about τ.
+            judged: of the state in a question for a reward.
         """
         several = (
-            self.propose(k, NOW),
-            self.feasibility(NOW),
-            self.repair(NOW),
+            self.propose(k, moment),
+            self.feasibility(moment),
+            self.repair(moment),
             self.dynamics(),
-            self.reward(PREDICTED),
-            self.termination(NOW),
+            self.reward(judged),
+            self.termination(moment),
             self.decompose(),
         )
         return {one.name: one for one in several}
@@ -136,6 +137,7 @@ class OptionRoles(Generic[S, A]):
             (*STATE, "goal", "history", "options", *INSTRUCTIONS),
             moment=moment,
             count=k,
+            said="propose",
             writes=partial(self._several, k, k),
             read=self._candidates,
             sampling=self._drawn,
@@ -155,6 +157,7 @@ class OptionRoles(Generic[S, A]):
             OptionState,
             (*STATE, "goal", "options", *INSTRUCTIONS),
             count=self.settings.d,
+            said="plan",
             writes=partial(self._several, 1, self.settings.d),
             read=self._candidates,
             sampling=self._drawn,
@@ -169,6 +172,7 @@ class OptionRoles(Generic[S, A]):
             OptionQuestion,
             (*STATE, "goal", "history", "option", *INSTRUCTIONS),
             moment=moment,
+            said="feasibility",
             writes=lambda: reasoned(FeasibilityAnswer, self.settings.reason),
             read=lambda _, said: Feasibility(None if said.action_valid else said.reason),
             rule=Rule(
@@ -189,6 +193,7 @@ class OptionRoles(Generic[S, A]):
             OptionQuestion,
             (*STATE, "goal", "history", "option", "obstacle", "options", *INSTRUCTIONS),
             moment=moment,
+            said="repair",
             writes=partial(one_option, grammar),
             read=lambda _, said: grammar.read(said.model_dump()),
             rule=Rule(
@@ -208,6 +213,7 @@ class OptionRoles(Generic[S, A]):
             (*STATE, "option", *INSTRUCTIONS),
             see=self._see,
             show=lambda asked: look(asked.tau.state),
+            said="dynamics",
             writes=lambda: domain.state_model.answer,
             read=lambda asked, said: PredictedState(
                 *domain.state_model.read(asked.tau.state, said)
@@ -227,6 +233,7 @@ class OptionRoles(Generic[S, A]):
             OptionQuestion,
             ("option", *STATE, "goal", "history", "rules", "format"),
             moment=moment,
+            said="reward",
             writes=lambda: RewardAnswer,
             read=lambda _, said: said.model_dump(),
             rule=Rule(
@@ -251,6 +258,7 @@ class OptionRoles(Generic[S, A]):
             OptionState,
             (*STATE, "goal", *history, "rules", "format"),
             moment=moment,
+            said="termination",
             writes=lambda: TerminationAnswer,
             read=lambda _, said: bool(said.done),
             rule=Rule(
@@ -272,9 +280,10 @@ class OptionRoles(Generic[S, A]):
         moment: str = NOW,
         count: int = 1,
         see: See = "words",
+        said: str = "",
         **parts: Any,  # noqa: ANN401 - of the spec
     ) -> RoleSpec[Any, Any]:
-        """A role with its words, and those of a taught model if there are any.
+        """A role with its words, and its short ones if there are any.
 
         Args:
             name: of the role.
@@ -283,10 +292,11 @@ class OptionRoles(Generic[S, A]):
             moment: of the state.
             count: of the options to ask for.
             see: what is shown of the state.
+            said: the role's name in short words; empty if it has none.
             parts: further parts of the spec.
         """
         domain, layout = self.domain, self.settings.layout
-        short = name in TAUGHT_ORDER and moment != START and layout == "cached" and see == "words"
+        plain = layout == "cached" and see == "words" and self.settings.reason == REASON
         return RoleSpec(
             name=name,
             asks=asks,
@@ -295,12 +305,8 @@ class OptionRoles(Generic[S, A]):
             ),
             tell=fields_of_question,
             needs=MEMBERS,
-            short=Short(
-                prompt=partial(compose_taught, name, domain, count=count),
-                tell=fields_of_taught,
-                digest=partial(taught_words, domain),
-            )
-            if short and self.settings.reason == REASON
+            short=short_words(said, domain, tell=partial(told_in_short, domain))
+            if said and plain
             else None,
             **parts,
         )

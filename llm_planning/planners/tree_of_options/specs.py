@@ -16,14 +16,12 @@ Source: Sections 4.1 (baselines) and 4.4 (ablations).
 from __future__ import annotations
 
 from functools import partial
-from random import Random
 from typing import TYPE_CHECKING, Final
 
 from llm_planning.domain import Need
 from llm_planning.planners.tree_of_options.exercises import OptionExercises
 from llm_planning.planners.tree_of_options.planner import chain_of_thought, tree_of_options
 from llm_planning.planners.tree_of_options.plus import too_plus
-from llm_planning.planners.tree_of_options.prompts import taught_words
 from llm_planning.planners.tree_of_options.react import react_action, react_option
 from llm_planning.planners.tree_of_options.search import NO_WORLD_MODEL, unchecked
 from llm_planning.planners.tree_of_options.settings import (
@@ -44,23 +42,9 @@ if TYPE_CHECKING:
     from llm_planning.specs import DomainSpec
 
 
-_DRAWN = 4
-"""The problems whose words are compared."""
-
-
 def _exercises(domain: DomainSpec, words: Words) -> ExerciseMaker | None:
-    """Exercises of the roles of the whole family, if the domain has a teacher.
-
-    A taught model has words of its own only where these are the same in every problem.
-    """
-    if domain.teacher is None:
-        return None
-    teacher = domain.teacher(None)
-    if words == "taught":
-        drawn = (teacher.situation(Random(seed), held_out=False) for seed in range(_DRAWN))
-        if len({taught_words(here.domains[0]) for here in drawn}) > 1:
-            words = "general"
-    return OptionExercises(teacher, words=words)
+    """Exercises of the roles of the whole family, if the domain has a teacher."""
+    return None if domain.teacher is None else OptionExercises(domain.teacher(None), words=words)
 
 
 _NAMES_OPTIONS = Need("grammar", "names its options")

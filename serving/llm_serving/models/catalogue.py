@@ -138,15 +138,19 @@ _MODELS = (
     ),
 )
 
-TAUGHT = TaughtModel(
-    name="smollm2-135m-planner",
-    base=_MODELS[0],
-    adapter=Path(__file__).with_name("smollm2-135m-planner"),
-    licence="Apache-2.0",
-)
-"""The small model as this project's worlds taught it."""
+TAUGHT: dict[str, TaughtModel] = {
+    name: TaughtModel(
+        name=name,
+        base=_MODELS[0],
+        adapter=Path(__file__).with_name(name),
+        licence="Apache-2.0",
+    )
+    for name in ("smollm2-135m-blocksworld", "smollm2-135m-minecraft", "smollm2-135m-planner")
+}
+"""The small model as this project's worlds taught it, by name."""
 
 CATALOGUE: dict[str, CatalogueModel] = {
-    model.name: model for model in (*_MODELS, *((TAUGHT,) if TAUGHT.is_here else ()))
+    **{model.name: model for model in _MODELS},
+    **{name: model for name, model in TAUGHT.items() if model.is_here},
 }
 """Bundled models by name."""

@@ -247,10 +247,10 @@ def names_folder(name: str) -> bool:
 def _source(name: str) -> _Source:
     if name in CATALOGUE:
         return CATALOGUE[name]
-    if name == TAUGHT.name:
+    if (missing := TAUGHT.get(name)) is not None:
         raise UnknownModelError(
-            f"{name} is not in this installation: its adapter {TAUGHT.adapter} is missing. Install "
-            f"llm-planning again, or take {TAUGHT.base.name}"
+            f"{name} is not in this installation: its adapter {missing.adapter} is missing. "
+            f"Install llm-planning again, or take {missing.base.name}"
         )
     folder = Path(at_home(name))
     if names_folder(name):

@@ -1,0 +1,66 @@
+"""No problem and no world of a table is taught."""
+
+from pathlib import Path
+from random import Random
+
+import yaml
+
+from llm_planning.environments.blocksworld.domain import GENERATED
+from llm_planning.environments.blocksworld.generator import problems
+from llm_planning.environments.minecraft import teacher as of_minecraft
+from llm_planning.registry import find_domain
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+SIZE = 6
+"""Of fewer blocks there are so few problems that some are drawn twice."""
+
+
+def below(said, key):
+    """All numbers below a key, at any depth."""
+    if isinstance(said, dict):
+        for name, value in said.items():
+            yield from below(value, None if name == key else key)
+    elif isinstance(said, list):
+        for value in said:
+            yield from below(value, key)
+    elif key is None and isinstance(said, int):
+        yield said
+
+
+def seeds(key):
+    files = [yaml.safe_load(file.read_text("utf-8")) for file in CONFIGS.rglob("*.yaml")]
+    return {number for said in files for number in below(said, key)}
+
+
+def test_the_worlds_of_lessons_have_seeds_that_no_table_has():
+    used = seeds("seeds")
+    assert {1, 1000, 1019} <= used
+    assert max(used) < of_minecraft.FIRST_SEED
+
+
+def test_no_problem_of_a_table_is_a_lesson():
+    used = seeds("problem_seed") | {1}
+    tables = {
+        (one.start, one.goal)
+        for counts in GENERATED.values()
+        for seed in used
+        for one in problems(counts, seed=seed)
+        if len(one.start.names) >= SIZE
+    }
+    assert len(tables) >= 110
+    teacher = find_domain("blocksworld").teacher(None)
+    drawn = [
+        domain.puzzle
+        for number in range(40)
+        for domain in teacher.situation(Random(f"lessons 0 {number} 0"), held_out=False).domains
+    ]
+    assert sum(len(one.start.names) >= SIZE for one in drawn) > 80
+    assert not any((one.start, one.goal) in tables for one in drawn)
+
+
+def test_lessons_have_the_sizes_of_the_tables_but_two():
+    teacher = find_domain("blocksworld").teacher(None)
+    for held_out, sizes in ((False, {*range(3, 16)} - {7, 8}), (True, {*range(4, 16)})):
+        here = (teacher.situation(Random(n), held_out=held_out) for n in range(120))
+        drawn = {len(one.state.names) for one in here}
+        assert drawn == sizes if not held_out else {7, 8} < drawn <= {3, *sizes}
