@@ -72,6 +72,11 @@ class RoleAssignment:
         """Returns who answers a role."""
         return self.by_role.get(role, self.default)
 
+    def errors_of(self, role: str) -> Errors | None:
+        """How rules err in a role; None if a model answers it."""
+        who = self.of(role)
+        return who if isinstance(who, Errors) else None
+
     @property
     def models(self) -> dict[str, str]:
         """Maps roles to the names of their own models, which the caller opens."""
@@ -170,7 +175,7 @@ def by_model(*roles: str) -> When:
 
     def holds(settings: RoleSettings) -> bool:
         who = settings.assignment
-        return not all(isinstance(who.of(role), Errors) for role in roles)
+        return any(who.errors_of(role) is None for role in roles)
 
     return When("roles", f"a model that answers {said}", holds)
 
@@ -179,8 +184,8 @@ def by_fallible(role: str) -> When:
     """The condition that a model answers a role, or rules that err (`Settings.read_when`)."""
 
     def holds(settings: RoleSettings) -> bool:
-        who = settings.assignment.of(role)
-        return not (isinstance(who, Errors) and who.never)
+        errors = settings.assignment.errors_of(role)
+        return errors is None or not errors.never
 
     return When("roles", f"who may err in `{role}`", holds)
 
@@ -227,13 +232,14 @@ class RoleSettings(Settings):
         Raises:
             SettingsError: see `read_roles`; or the role has a model of its own that is not open.
         """
-        who = self.assignment.of(role)
+        assignment = self.assignment
+        who = assignment.of(role)
         if isinstance(who, OwnModel) and role not in opened:
             raise SettingsError(
                 f"roles={self.roles}: the model {who.model} of role {role!r} is not open: give the "
                 "planner Engines(engine, {role: another engine})"
             )
-        return who if isinstance(who, Errors) else None
+        return assignment.errors_of(role)
 
     @model_validator(mode="before")
     @classmethod
