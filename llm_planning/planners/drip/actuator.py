@@ -73,12 +73,6 @@ class Actuator(Generic[S, A]):
     ) -> Actuator[S, A]:
         """Starts the world.
 
-        Args:
-            problem: its domain is the world.
-            engines: answer the roles.
-            settings: of the planner.
-            seed: of the trial.
-
         Raises:
             SettingsError: the domain has no control primitives, or the library cannot be opened.
         """

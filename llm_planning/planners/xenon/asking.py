@@ -167,11 +167,6 @@ async def always_intervene(_: StuckQuestion, /) -> str:
 class CookingAsking(Asking):
     """Who answers in the kitchen.
 
-    Args:
-        engines: the models.
-        settings: say who answers.
-        seed: of every draw.
-
     Attributes:
         predict: which tool a cookbook action requires.
         choose: which executable action carries it out.
